@@ -95,9 +95,9 @@ class DapoScriptArguments(MetricSettings, ScriptArguments):  # type: ignore[misc
         default=0.5,
         metadata={"help": "Weight of a word of no element, beyond people's share, in precision."},
     )
-    order_floor: float = field(
-        default=0.75,
-        metadata={"help": "Scale the reward of shuffled words and keywords down; 0 is off."},
+    disorder_limit: float = field(
+        default=0.15,
+        metadata={"help": "Disorder of words that earns the worst reward; 0 is off."},
     )
     image_cap: float = field(
         default=3.0, metadata={"help": "Grade that an element can reach by the image alone."}

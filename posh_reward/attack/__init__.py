@@ -6,7 +6,7 @@
     climb       a budget of calls, a seed, a journal -> the best find of each grammar
     finds       finds on images that the search did not use: a table and a page
 
-    python -m posh_reward.attack data.jsonl --output attack/
+    posh-reward attack data.jsonl --output attack/
 
 ``climb.attack`` takes any reward function of TRL's contract, so that a judge of one's own can be
 tried before a model is trained on it.

@@ -14,7 +14,7 @@ import math
 import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -113,6 +113,8 @@ class Climb:
     behind: bool
     stock: WordStock
     seed: int = 0
+    halves: dict[str, float] = field(default_factory=dict, compare=False)
+    """Rewards of the honest texts that additions stand behind; filled when needed."""
 
     def finds(self, budget: int, last: Find | None = None) -> Iterator[Find]:
         """The best find after each round, until the budget of calls is spent."""
@@ -142,7 +144,10 @@ class Climb:
         if not self.behind:
             return target.pay(texts)
         honest = [half(row["reference"]) for row in target.rows]
-        base, *paid = target.pay([honest, *texts])
+        if any(text not in self.halves for text in honest):
+            self.halves.update(zip(honest, *target.pay([honest]), strict=True))
+        base = [self.halves[text] for text in honest]
+        paid = target.pay(texts)
         return [
             [
                 (reward - before) * 10 / max(10, len(text.split()) - len(start.split()))

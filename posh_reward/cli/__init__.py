@@ -42,6 +42,7 @@ COMMANDS = {
     "agreement": ("agreement_flags:add_agreement", "measure agreement with people"),
     "calibrate": ("calibrate:add_calibrate", "fit weights to people's judgments"),
     "judges": ("judge_commands:add_judges", "compare judges, collect their answers"),
+    "attack": ("attack_command:add_attack", "search for what a reward pays wrongly"),
     "packets": ("packets:add_packets", "let people compare models, blind"),
     "prove": ("sibling_commands:add_prove", "make questions about images, score responses"),
     "harmonic": ("sibling_commands:add_harmonic", "score texts about images, no references"),

@@ -16,6 +16,16 @@ FUNCTION_WORDS = frozenset(
     "itself themselves ours theirs".split()
 )
 """Words that say nothing by themselves; pronouns among them."""
+LIGHT = FUNCTION_WORDS | frozenset(
+    "about above across after against all along also although among any are around at away back "
+    "because before behind below beneath beside between beyond both but by can could down during "
+    "each either else even ever every few for from further had has have having how if in inside "
+    "into just like many may might more most much near neither no nor off on once only onto other "
+    "out outside over own per rather same several should since so some still such than these "
+    "those though through throughout toward towards under until up upon very via was well were "
+    "what when where while whole will within without would yet".split()
+)
+"""Words that claim nothing by themselves: function words, prepositions, quantifiers."""
 PERSONAL = frozenset(
     "he him his himself she her hers herself it its itself they them their themselves who whom "
     "which".split()

@@ -14,7 +14,7 @@ from posh_reward.metrics.posh.aggregate import Weights
 from posh_reward.metrics.posh.posh import PoSh
 from posh_reward.metrics.posh.presets import templates_of
 from posh_reward.reward.objectives import AXES
-from posh_reward.reward.shaping import WORST, Shaping, shape, shape_axes
+from posh_reward.reward.shaping import REWARD_VERSION, WORST, Shaping, shape, shape_axes
 from posh_reward.reward.texts import column_of, images_of
 from posh_reward.reward.trl import MetricReward
 from posh_reward.settings import brief
@@ -110,7 +110,7 @@ class PoshReward(MetricReward[Scores]):
 
     @property
     def signature(self) -> str:
-        """All that rewards depend on: the metric's signature, and shaping that is not the default.
+        """All that rewards depend on: the metric's signature, our rules, and changed shaping.
 
         Ranks compare it, so that none trains on another balance of precision and recall.
         """
@@ -119,7 +119,8 @@ class PoshReward(MetricReward[Scores]):
             for each in fields(Shaping)
             if (value := getattr(self.shaping, each.name)) != each.default
         ]
-        return self.posh.signature + (f"|shaping:{','.join(changed)}" if changed else "")
+        rules = f"{self.posh.signature}|reward:{REWARD_VERSION}"
+        return rules + (f"|shaping:{','.join(changed)}" if changed else "")
 
     @property
     def objectives(self) -> Mapping[str, float | None]:

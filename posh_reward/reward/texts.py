@@ -10,11 +10,9 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any
 
 from posh_reward.errors import InputError
-from posh_reward.lexicon.function_words import FUNCTION_WORDS, PREPOSITIONS
 from posh_reward.lexicon.wordnet import KNOWN_SHARE, is_english, known_share, words
 
 THOUGHTS = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
@@ -47,12 +45,6 @@ END = re.compile(r"(?:<\|[^|<>]*\|>|</s>|<eos>|<end_of_turn>|\s)+\Z")
 """Special tokens that end what a model generated."""
 INSTRUCTION = 4  # words of a sentence of instructions, at least
 GRAM = 4  # words whose repetition is counted
-ARTICLES = frozenset(("a", "an", "the"))
-GRAMMATICAL = (FUNCTION_WORDS | PREPOSITIONS) - {"s"}
-"""Words that order a text; the s of a possessive joins any two."""
-CHANCE = 0.5  # share of articles that a content word follows in a text whose words are shuffled
-FREE = 2
-"""Misplaced articles, or missing function words, that tell nothing: a title, a short caption."""
 
 
 def completion_text(completion: object) -> Any:
@@ -233,21 +225,6 @@ def says_nothing(text: str, reference: str) -> bool:
 def is_blank(text: str) -> bool:
     """True if a text is blank to the eye, or without any letter or digit."""
     return not any(character.isalnum() for character in INVISIBLE.sub("", text))
-
-
-def placed_share(text: str) -> float:
-    """The share of articles that a content word follows; 1 if all do but two, or there is none."""
-    followers = [
-        following for word, following in pairwise([*words(text), "the"]) if word in ARTICLES
-    ]
-    misplaced = sum(word in GRAMMATICAL for word in followers)
-    return 1 - max(0, misplaced - FREE) / len(followers) if followers else 1.0
-
-
-def grammatical_share(text: str) -> float:
-    """The share of words that are function words; two are added, so that it tells of long texts."""
-    parts = words(text)
-    return (sum(word in GRAMMATICAL for word in parts) + FREE) / len(parts) if parts else 1.0
 
 
 def repeated_share(text: str) -> float:

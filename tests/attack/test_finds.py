@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from posh_reward import InputError, PoshReward
-from posh_reward.attack import __main__ as command
+from posh_reward import PoshReward
 from posh_reward.attack.climb import Climb, Target
 from posh_reward.attack.finds import PaidText, edited, honest, joined, labelled, page, table
 from posh_reward.attack.grammars import WordStock
+from posh_reward.cli import OK, UNUSABLE, main
 
 ROWS = [
     {"reference": "A red dog sits. It is old."},
@@ -55,21 +55,24 @@ def test_a_table_and_a_page_show_the_finds() -> None:
     assert "posh|judge:x" in html
 
 
-def test_the_command_writes_both_and_says_what_is_wrong(tmp_path: Path) -> None:
+def test_the_command_writes_both_and_says_what_is_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     data = tmp_path / "references.jsonl"
     rows = [{"reference": f"A {colour} dog sits on a chair. It is old."} for colour in
             ("red", "green", "blue", "grey")]  # fmt: skip
     data.write_text("\n".join(map(json.dumps, rows)))
-    flags = [str(data), "--output", str(tmp_path / "out"), "--budget", "8", "--grammars", "verbs",
-             "--search", "3"]  # fmt: skip
-    command.main(flags)
+    flags = ["attack", str(data), "--output", str(tmp_path / "out"), "--budget", "8",
+             "--grammars", "verbs", "--search", "3"]  # fmt: skip
+    assert main(flags) == OK
+    assert "| blind | verbs |" in capsys.readouterr().out
     assert "| blind | verbs |" in (tmp_path / "out" / "finds.md").read_text()
     assert "Attack on a reward" in (tmp_path / "out" / "finds.html").read_text()
-    with pytest.raises(SystemExit, match="give more than --search"):
-        command.main([*flags, "--search", "4"])
+    assert main([*flags, "--search", "4"]) == UNUSABLE
+    assert "give more than --search" in capsys.readouterr().err
     data.write_text('{"caption": "A dog."}')
-    with pytest.raises(InputError, match="no row with a text in the column reference"):
-        command.read_references(str(data), "test")
+    assert main(flags) == UNUSABLE
+    assert "no row with a text in the column reference" in capsys.readouterr().err
 
 
 STORED = json.loads((Path(__file__).parent / "finds.json").read_text(encoding="utf-8"))

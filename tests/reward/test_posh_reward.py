@@ -11,7 +11,7 @@ import pytest
 
 from posh_reward import InputError, JudgeError, PoSh, PoshReward
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge, Grader
-from posh_reward.reward.shaping import WORST, Shaping
+from posh_reward.reward.shaping import REWARD_VERSION, WORST, Shaping
 from posh_reward.reward.texts import completion_text, images_of
 from posh_reward.types import Failure, PromptImage, Question
 
@@ -113,10 +113,11 @@ def test_weights_reach_the_reward() -> None:
 def test_the_signature_says_which_balance_is_rewarded() -> None:
     """Two ranks with different balances must not train together: stopping compares signatures."""
     posh = PoSh(judge="fake", weights={"relation": 0.5})
-    assert PoshReward(posh).signature == posh.signature
+    rules = f"{posh.signature}|reward:{REWARD_VERSION}"
+    assert PoshReward(posh).signature == rules
     shaping = Shaping("weighted", precision_weight=2)
     signature = PoshReward(posh, shaping).signature
-    assert signature == f"{posh.signature}|shaping:objective=weighted,precision_weight=2"
+    assert signature == f"{rules}|shaping:objective=weighted,precision_weight=2"
     assert "|weights:1,1,0.5|" in signature
 
 

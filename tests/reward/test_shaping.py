@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posh_reward.errors import ConfigError
+from posh_reward.lexicon.word_order import disorder
 from posh_reward.reward.shaping import WORST, Shaping, shape, shape_axes
 from posh_reward.types import Element, ImageGrade, Scores
 
@@ -33,13 +34,13 @@ def test_loose_words_beyond_two_are_claims() -> None:
     text = "dog cat cow hen fox owl ruin snow lamp tent drum kite"
     covered = replace(ELEMENT, spans=((0, text.index("ruin")),))
     padded = replace(scores(1.0, 1.0), generation=text, reference="A dog.", elements=(covered,))
-    floorless = Shaping("separate", coverage_floor=0, order_floor=0)
+    floorless = Shaping("separate", coverage_floor=0, disorder_limit=0)
     assert shape_axes(padded, floorless) == pytest.approx((1.4 / 3, 1.0))
     supported = replace(padded, reference="ruins, snow, lamps, a tent, drums and a kite")
     assert shape_axes(supported, floorless) == pytest.approx((1.0, 1.0))
-    assert shape_axes(padded, Shaping("separate", loose_weight=0, order_floor=0)) == pytest.approx(
-        (1.0, 1.0)
-    )
+    assert shape_axes(
+        padded, Shaping("separate", loose_weight=0, disorder_limit=0)
+    ) == pytest.approx((1.0, 1.0))
     bare = replace(padded, generation=text.replace(" ruin snow lamp", ". Ruin snow lamp"))
     assert shape_axes(bare, floorless) == pytest.approx((1.6 / 4, 1.0)), "all six: none is free"
     german = replace(padded, reference="Ein Hund und eine Katze im Regen vor dem Haus.")
@@ -51,9 +52,9 @@ def test_below_the_floor_of_coverage_the_reward_falls() -> None:
     text = "dog cat cow hen fox owl ruin snow lamp tent"
     covered = replace(ELEMENT, spans=((0, 7),))
     bare = replace(scores(1.0, 1.0), generation=text, reference="A dog.", elements=(covered,))
-    assert shape(bare, Shaping(coverage_floor=0.8, loose_weight=0, order_floor=0)) == pytest.approx(
-        0.6
-    )
+    assert shape(
+        bare, Shaping(coverage_floor=0.8, loose_weight=0, disorder_limit=0)
+    ) == pytest.approx(0.6)
 
 
 def test_the_image_alone_pays_no_more_than_weak_support() -> None:
@@ -115,19 +116,36 @@ def test_below_the_detail_floor_the_reward_falls() -> None:
 
 
 def test_words_out_of_order_cost() -> None:
-    """Six articles: one without a content word behind it tells nothing, four leave two thirds."""
+    """Shuffled words lose all; words in order and a few out of it nothing."""
 
-    def reward(text: str, floor: float = 0.75) -> float | None:
+    def reward(text: str, limit: float = 0.15) -> float | None:
         scored = replace(scores(0.9, 0.6), generation=text, reference="A dog and a man.")
-        return shape(scored, Shaping(order_floor=floor))
+        return shape(scored, Shaping(disorder_limit=limit))
 
     honest = "The man in the coat and the dog beside the tree look at the bird on the path."
-    shuffled = "the of man the and coat in the on dog beside the tree look at the bird path the."
-    assert reward(honest) == pytest.approx(0.72)
-    assert reward(shuffled) == pytest.approx(0.2 + 0.52 * (1 - 2 / 6 - 0.5) / 0.25)
+    shuffled = (
+        "of the man the and coat in the on dog beside the tree look at the bird path the. " * 4
+    )
+    assert reward(honest) == reward("Of the.") == pytest.approx(0.72)
+    assert reward(shuffled) == pytest.approx(WORST)
+    assert reward(shuffled, 2 * disorder(shuffled)) == pytest.approx(0.2 + 0.52 / 2)
     assert reward(shuffled, 0) == pytest.approx(0.72)
-    keywords = "man coat dog tree bird path red green old young tall small large house garden sky"
-    assert reward(keywords) == pytest.approx(0.2 + 0.52 * (2 / 16) / 0.25)
+
+
+def test_prepositions_alone_describe_nothing() -> None:
+    """Nine things in a sentence: "the sky of the quay beside ..." has no verb and no attribute."""
+    own_rules_only = Shaping(disorder_limit=0, coverage_floor=0, loose_weight=0)
+
+    def reward(text: str) -> float | None:
+        chain = " ".join(f"n{i} {text}" for i in range(8)) + " n8."
+        places = [(i * (4 + len(text)), i * (4 + len(text)) + 2) for i in range(9)]
+        own = [Element("precision", "entity", "n", 4.5, (place,), "n") for place in places]
+        own += [Element("precision", "relation", text, 4.5, (place,), "n") for place in places[:8]]
+        scored = replace(scores(0.9, 0.6), elements=tuple(own), generation=chain)
+        return shape(scored, own_rules_only)
+
+    assert reward("of the") == pytest.approx(WORST)
+    assert reward("holds") == pytest.approx(0.72)
 
 
 def test_repetition_beyond_the_limit_costs() -> None:
@@ -183,7 +201,7 @@ SHAPINGS = st.builds(
     length_limit=st.none() | st.floats(0.1, 5),
     repetition_limit=st.none() | st.floats(0, 0.99),
     detail_floor=st.floats(0, 5),
-    order_floor=st.sampled_from([0, 0.75, 1]),
+    disorder_limit=st.floats(0, 5),
 )
 SCORE = st.floats(0.2, 1)
 
@@ -213,7 +231,7 @@ def test_shaping_never_adds_and_never_goes_below_the_worst(
         {"repetition_limit": 1.0},
         {"repetition_limit": -0.1},
         {"detail_floor": -1},
-        {"order_floor": 0.5},
+        {"disorder_limit": -0.1},
     ],
 )
 def test_impossible_shapings_are_refused(wrong: dict[str, object]) -> None:

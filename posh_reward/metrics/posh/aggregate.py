@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from posh_reward.errors import ConfigError
-from posh_reward.lexicon.function_words import FUNCTION_WORDS
+from posh_reward.lexicon.function_words import LIGHT
 from posh_reward.lexicon.wordnet import wordnet
 from posh_reward.metrics.metric import mean
 from posh_reward.settings import check_settings
@@ -156,16 +156,6 @@ def _sub(score: Scores, direction: Direction, kind: Kind) -> float | None:
 
 WORD = re.compile(r"[^\W_]{2,}")
 SENTENCE = re.compile(r"[^.!?\n]*(?:[.!?\n]|\Z)")
-LIGHT = FUNCTION_WORDS | frozenset(
-    "about above across after against all along also although among any are around at away back "
-    "because before behind below beneath beside between beyond both but by can could down during "
-    "each either else even ever every few for from further had has have having how if in inside "
-    "into just like many may might more most much near neither no nor off on once only onto other "
-    "out outside over own per rather same several should since so some still such than these "
-    "those though through throughout toward towards under until up upon very via was well were "
-    "what when where while whole will within without would yet".split()
-)
-"""Words that claim nothing by themselves: function words, prepositions, quantifiers."""
 
 
 @dataclass(frozen=True, slots=True)

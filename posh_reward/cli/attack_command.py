@@ -1,65 +1,59 @@
-r"""Search for texts that a reward pays without their being true of the image.
-
-    python -m posh_reward.attack references.jsonl --output attack/
-    python -m posh_reward.attack amitha/docent --split validation --reward reward.yaml \
-        --budget 2000 --grammars "possessive chain" adjectives --output attack/
-
-Grammars write blindly, alone and behind the first half of a reference (without that row's words); a
-true text is edited, its words are joined by single characters, and labels of the prompts are
-written behind it. The search is paid on a few rows, against the first half of their references,
-which takes half the time; the table is paid on others, in full. Broken off, the same command goes
-on. Writes OUTPUT/finds.md, finds.html and a journal.
-"""
+"""``posh-reward attack``: search for texts that a reward pays without their being true."""
 
 from __future__ import annotations
 
 import argparse
 import random
-import sys
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from posh_reward.attack.climb import Target, attack, half
-from posh_reward.attack.finds import climbed, edited, honest, joined, labelled, page, table
-from posh_reward.attack.grammars import GRAMMARS, WordStock
-from posh_reward.errors import InputError, PoshError
-from posh_reward.metrics.posh.posh import PoSh
-from posh_reward.reward.instance import make_reward
-from posh_reward.settings import check_settings, read_settings
-from posh_reward.study.agreement.judgment_files import read_rows
-from posh_reward.types import Description
+from posh_reward.attack.grammars import GRAMMARS
+from posh_reward.cli import OK
+from posh_reward.cli.flags import described, positive, write_text
+from posh_reward.errors import InputError
 
+ATTACK = """\
+Searches for texts that a reward pays without their being true of the image. Try it before you train
+with a judge of your own, and after each change of judge or rules (docs/rewards.md).
+
+Grammars write blindly, alone and behind the first half of a reference (without that row's words); a
+true text is edited, its words are joined by single characters, and labels of the prompts are
+written behind it. The search is paid on a few rows, against the first half of their references,
+which takes half the time; the table is paid on others, in full. Broken off, the same command goes
+on. Writes OUTPUT/finds.md, finds.html and a journal."""
 UNSEEN = 12
 """Rows, at most, that finds are paid for in the end."""
 
 
-def main(argv: list[str] | None = None) -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(
-        "python -m posh_reward.attack",
-        description=__doc__,
-        formatter_class=argparse.RawTextHelpFormatter,
-    )
-    add = parser.add_argument
+def add_attack(command: argparse.ArgumentParser) -> None:
+    """Add the flags of ``attack``."""
+    described(command, ATTACK)
+    add = command.add_argument
     add("data", help="a table with the column reference, or a dataset's name")
     add("--split", default="test", help="of a dataset; default: test")
-    add("--reward", type=Path, metavar="YAML", help="settings as of posh_reward.reward.instance")
-    add("--output", type=Path, required=True, metavar="DIR")
+    add("--reward", type=Path, metavar="YAML", help="settings of the reward: its metric and "
+        "shaping (docs/rewards.md)")  # fmt: skip
+    add("-o", "--output", type=Path, required=True, metavar="DIR")
     add("--grammars", nargs="+", default=list(GRAMMARS), choices=GRAMMARS, metavar="NAME",
         help=f"default: all, which are {', '.join(GRAMMARS)}")  # fmt: skip
-    add("--budget", type=int, default=2000, help="texts of each climb; default: 2000")
-    add("--search", type=int, default=4, metavar="ROWS", help="of the search; default: 4")
+    add("--budget", type=positive, default=2000, metavar="N", help="texts of each climb; "
+        "default: 2000")  # fmt: skip
+    add("--search", type=positive, default=4, metavar="ROWS", help="of the search; default: 4")
     add("--seed", type=int, default=0)
-    flags = parser.parse_args(argv)
-    try:
-        run(flags)
-    except PoshError as error:
-        sys.exit(f"posh_reward.attack: {error}")
+    command.set_defaults(command=attack_reward)
 
 
-def run(flags: argparse.Namespace) -> None:
+def attack_reward(flags: argparse.Namespace) -> int:
     """Search, measure and write."""
+    from posh_reward.attack.climb import Target, attack, half
+    from posh_reward.attack.finds import climbed, edited, honest, joined, labelled, page, table
+    from posh_reward.attack.grammars import WordStock
+    from posh_reward.metrics.posh.posh import PoSh
+    from posh_reward.reward.instance import make_reward
+    from posh_reward.settings import check_settings, read_settings
+    from posh_reward.types import Description
+
     rows = read_references(flags.data, flags.split)
     random.Random(flags.seed).shuffle(rows)
     search, unseen = rows[: flags.search], rows[flags.search :][:UNSEEN]
@@ -90,7 +84,8 @@ def run(flags: argparse.Namespace) -> None:
     (flags.output / "finds.html").write_text(
         page(paid, reward.signature, flags.budget), encoding="utf-8"
     )
-    print(table(paid))
+    write_text(table(paid))
+    return OK
 
 
 def read_references(name: str, split: str) -> list[dict[str, Any]]:
@@ -100,12 +95,10 @@ def read_references(name: str, split: str) -> list[dict[str, Any]]:
         InputError: the file cannot be read, or no row has one.
         ConfigError: the dataset cannot be loaded.
     """
+    from posh_reward.study.agreement.judgment_files import read_rows
+
     rows = read_rows(name, split=split)
     usable = [row for row in rows if isinstance(row.get("reference"), str) and row["reference"]]
     if not usable:
         raise InputError(f"{name} has no row with a text in the column reference")
     return usable
-
-
-if __name__ == "__main__":
-    main()
