@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import zipfile
 from array import array
-from collections import Counter
+from collections import defaultdict
 from functools import lru_cache
 from importlib.resources import files
 from itertools import pairwise
@@ -57,7 +57,7 @@ def tag_of(word: str) -> str:
     if word[0].isdigit():
         return NUMBER
     net = wordnet()
-    uses: Counter[str] = Counter()
+    uses: defaultdict[str, float] = defaultdict(float)
     for lemma in net.lemmas(word):
         number = net.words[lemma]
         start = net.sense_rows.starts[number]
@@ -65,7 +65,7 @@ def tag_of(word: str) -> str:
             uses[_part_of_speech(net.file[synset])] += net.counts[start + i] + UNTAGGED
     if not uses:
         return UNKNOWN
-    least = MINOR * uses.total()
+    least = MINOR * sum(uses.values())
     ending = next((each for each in INFLECTIONS if word.endswith(each)), "")
     return "".join(sorted(pos for pos, count in uses.items() if count >= least)) + ending
 
