@@ -10,7 +10,7 @@ from typing import Any
 
 from posh_reward.attack.grammars import GRAMMARS
 from posh_reward.cli import OK
-from posh_reward.cli.flags import described, positive, write_text
+from posh_reward.cli.flags import describe, positive, write_text
 from posh_reward.errors import InputError
 
 ATTACK = """\
@@ -28,7 +28,7 @@ UNSEEN = 12
 
 def add_attack(command: argparse.ArgumentParser) -> None:
     """Add the flags of ``attack``."""
-    described(command, ATTACK)
+    describe(command, ATTACK)
     add = command.add_argument
     add("data", help="a table with the column reference, or a dataset's name")
     add("--split", default="test", help="of a dataset; default: test")

@@ -148,6 +148,26 @@ def test_prepositions_alone_describe_nothing() -> None:
     assert reward("holds") == pytest.approx(0.72)
 
 
+def test_things_that_the_reference_lacks_and_nothing_is_said_of_are_mistakes() -> None:
+    """14 elements of 0.9, and two that count half an element each: (14 x 0.9 + 0.2) / 15."""
+    text = "Dogs run. Dogs sit. Dogs eat. There is an item in a person."
+    words = ["Dogs", "run", "Dogs", "sit", "Dogs", "eat", "item", "person"]
+    places, at = [], 0
+    for word in words:
+        at = text.index(word, at)
+        places.append((at, at + len(word)))
+    own = [Element("precision", "entity", word, 4.5, (place,), word)
+           for word, place in zip(words, places, strict=True)]  # fmt: skip
+    own += [Element("precision", "attribute", "run", 4.5, (place,), "dog") for place in places[:6]]
+    lone = replace(scores(0.9, 0.9), elements=tuple(own), generation=text, reference="Dogs sit.")
+    some = Shaping("separate", disorder_limit=0)
+    assert shape_axes(lone, some) == pytest.approx(((14 * 0.9 + 0.2) / 15, 0.9))
+    there = replace(lone, reference="Dogs and persons with items.")
+    assert shape_axes(there, some) == pytest.approx((0.9, 0.9))
+    few = replace(lone, elements=tuple(own[6:8]))
+    assert shape_axes(few, Shaping("separate", coverage_floor=0, loose_weight=0)) == (0.9, 0.9)
+
+
 def test_repetition_beyond_the_limit_costs() -> None:
     sentence = "The tall woman in the red dress holds a basket of apples. "
     limit = Shaping(repetition_limit=0.15)

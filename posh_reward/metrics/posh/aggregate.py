@@ -184,10 +184,7 @@ def loose_words(scores: Scores) -> LooseWords:
                 covered[start:end] = b"\1" * len(covered[start:end])
     words = [each for each in WORD.finditer(text) if each[0].lower() not in LIGHT]
     loose = [each for each in words if not any(covered[each.start() : each.end()])]
-    # The reference is shared by a whole group, so its lemmas are cached, and looked up only if
-    # needed.
-    lemmas = _lemmas_of_text(scores.reference) if loose else frozenset()
-    lacking = [each for each in loose if lemmas.isdisjoint(_lemmas(each[0].lower()))]
+    lacking = [each for each in loose if lacks(scores.reference, each[0])]
     sentences = list(SENTENCE.finditer(text))
     claims = [any(covered[each.start() : each.end()]) for each in sentences]
     ends = [each.end() for each in sentences]
@@ -198,6 +195,11 @@ def loose_words(scores: Scores) -> LooseWords:
 def coverage(scores: Scores) -> float | None:
     """Share of a generation's content words inside spans of its elements; None without any."""
     return loose_words(scores).coverage
+
+
+def lacks(text: str, word: str) -> bool:
+    """True if a text has no form of a word."""
+    return _lemmas_of_text(text).isdisjoint(_lemmas(word.lower()))
 
 
 @lru_cache(maxsize=4096)
