@@ -89,14 +89,10 @@ class Agreement:
     """Compare the settled questions of a set with the full judge."""
 
     questions: int
-    saved: float
-    """Share of the questions that are settled."""
-    agreed: float
-    """Share of those whose outcome, present (a grade from 2) or not, is that of the full judge."""
-    difference: float
-    """Mean of settled grade minus the full judge's."""
-    spread: float
-    """Mean distance of the two grades."""
+    saved: float  # share of the questions that are settled
+    agreed: float  # share with the full judge's outcome: present (a grade from 2) or not
+    difference: float  # mean of settled grade minus the full judge's
+    spread: float  # mean distance of the two grades
 
     def __str__(self) -> str:
         return (

@@ -143,10 +143,8 @@ class Work:
     """A judge's cost of one card's pairs."""
 
     cost: Cost
-    steps: int
-    """Decoding steps, one after another: in each call as many as its longest phrase has tokens."""
-    first: Work | None = None
-    """The student's, where it hands on."""
+    steps: int  # decoding steps in a row: per call as many as its longest phrase has tokens
+    first: Work | None = None  # the student's, where it hands on
 
 
 def compute(cost: Cost, way: Way) -> int:

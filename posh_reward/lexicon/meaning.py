@@ -49,9 +49,9 @@ class Meaning(NamedTuple):
     genus: dict[int, float]
     """Genera of the senses."""
     vague: dict[int, float]
-    """The same, each times its share of the sense's information: how much of the term it says."""
+    """The same, times its share of information: how much of the term it says."""
     narrow: dict[int, float]
-    """Those genera whose kinds are alike at all: they say much, and are near enough."""
+    """Genera whose kinds are alike: near, and saying much."""
 
 
 COARSE = {

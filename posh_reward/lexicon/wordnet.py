@@ -50,19 +50,15 @@ class WordNet:
 
     words: dict[str, int]
     names: list[str]
-    exceptions: dict[str, tuple[str, ...]]
-    """Irregular form -> lemmas."""
-    information: bytes
-    """Per synset 0 (covers everything) to 255 (nothing below it)."""
-    file: bytes
-    """Per synset WordNet's lexicographer file (5 animal, 6 artifact, 8 body, 18 person ...)."""
+    exceptions: dict[str, tuple[str, ...]]  # irregular form -> lemmas
+    information: bytes  # per synset 0 (covers everything) to 255 (nothing below it)
+    file: bytes  # per synset its lexicographer file (5 animal, 6 artifact, 18 person ...)
     counts: array[int]
     sense_rows: Rows
     parents: Rows
     near: Rows
     opposite: Rows
-    gloss: Rows
-    """Per synset the words of its definition."""
+    gloss: Rows  # per synset the words of its definition
 
     def senses(self, lemma: str) -> tuple[tuple[int, float], ...]:
         """(synset, weight) of each sense; the most usual has weight 1."""

@@ -37,14 +37,11 @@ Kind = Literal["model", "dataset", "spacy", "environment"]
 class Asset:
     """Something that a run loads and that may have to be downloaded."""
 
-    role: str
-    """Such as "policy" or "judge"."""
+    role: str  # such as "policy" or "judge"
     kind: Kind
-    name: str
-    """On the hub, of a spaCy package, or the folder of an environment."""
+    name: str  # on the hub, of a spaCy package, or the folder of an environment
     revision: str | None = None
-    files: tuple[str, ...] = MODEL_FILES
-    """Patterns of a model's files, of which each has at least one file."""
+    files: tuple[str, ...] = MODEL_FILES  # patterns; each has at least one file
 
     def __str__(self) -> str:
         return f"{self.role:<12} {self.name}{f' at {self.revision}' if self.revision else ''}"

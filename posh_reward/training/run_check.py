@@ -31,18 +31,14 @@ HUB = re.compile(r"[\w.-]+(/[\w.-]+)?")  # the form of a name on the hub
 class RunCheck:
     """A run whose settings have been taken through its own code."""
 
-    launcher: Path | None
-    """Accelerate's configuration, which the launch line names."""
+    launcher: Path | None  # Accelerate's configuration, which the launch line names
     there: Processes
     script: Any
     args: Any
     model: Any
-    run: TrainingRun | None
-    """None for a model of unknown shape."""
-    missing: tuple[str, ...]
-    """Packages and files that the run needs and this machine lacks, with the remedy."""
-    on_cpu: bool
-    """The run is to use no card. ``args`` do not tell: they are made on the CPU."""
+    run: TrainingRun | None  # None for a model of unknown shape
+    missing: tuple[str, ...]  # packages and files that this machine lacks, with the remedy
+    on_cpu: bool  # the run is to use no card. args do not tell: they are made on the CPU.
 
 
 def parse_settings(kinds: Sequence[type], argv: Sequence[str] | None = None) -> tuple[Any, ...]:

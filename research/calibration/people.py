@@ -41,12 +41,9 @@ class Ratings:
 
     name: str
     pairs: list[Pair]
-    of: NDArray[np.int64]
-    """Per row its pair."""
-    images: list[str]
-    """Per row its image: rows of one image are resampled together."""
-    people: dict[str, Floats]
-    """Score -> what people gave, which it should agree with; one value per row."""
+    of: NDArray[np.int64]  # per row its pair
+    images: list[str]  # per row its image: rows of one image are resampled together
+    people: dict[str, Floats]  # score -> what people gave, to agree with; one value per row
     measure: Measure
 
 

@@ -71,18 +71,13 @@ def key_of(question: Question | Element) -> tuple[object, ...]:
 class Questions:
     """Elements of all pairs, one after another."""
 
-    side: Ints
-    """Per element: 2 x its pair, 1 more for recall."""
-    rows: dict[Kind, Ints]
-    """The elements of each kind."""
-    facts: dict[Kind, Floats]
-    """Per kind (elements, weights); the first column is 1."""
-    ends: Ints
-    """(Elements, 2): the entities that it is asked about with; itself where there is none."""
+    side: Ints  # per element: 2 x its pair, 1 more for recall
+    rows: dict[Kind, Ints]  # the elements of each kind
+    facts: dict[Kind, Floats]  # per kind (elements, weights); the first column is 1
+    ends: Ints  # (Elements, 2): the entities it is asked about with; itself where there is none
     spans: list[tuple[Span, ...]]
     scores: list[Scores]
-    names: dict[Kind, list[str]]
-    """Per kind the names of its facts, ``bias`` first."""
+    names: dict[Kind, list[str]]  # per kind the names of its facts, bias first
 
 
 def ask_about(metric: Any, pairs: Iterable[tuple[str, str]]) -> Questions:
@@ -128,10 +123,8 @@ class Answers:
 
     logits: Floats
     grades: Floats
-    means: Floats
-    """(Pairs, 3): precision, recall, f1."""
-    deciding: Ints
-    """Per element the one that its grade depends on: itself, or an absent entity it is of."""
+    means: Floats  # (Pairs, 3): precision, recall, f1
+    deciding: Ints  # per element the one that decides its grade: itself, or an absent entity
 
 
 def answers(questions: Questions, weights: dict[Kind, Floats]) -> Answers:

@@ -79,16 +79,12 @@ class Thing:
 
     noun: str
     role: Role
-    slot: int
-    """0 to 2, left to right; of its owner, if it has one."""
-    color: str | None = None
-    """None for a figure, whose garment has the colour."""
-    size: str | None = None
-    """None where things of its kind have only one."""
+    slot: int  # 0 to 2, left to right; of its owner, if it has one
+    color: str | None = None  # None for a figure, whose garment has the colour
+    size: str | None = None  # None where things of its kind have only one
     count: int = 1
     posture: Posture | None = None
-    owner: int | None = None
-    """Place among the scene's things of the figure that wears it, holds it or is in front of it."""
+    owner: int | None = None  # place of the figure that wears or holds it, or is in front
 
 
 def things(scene: Scene) -> tuple[Thing, ...]:

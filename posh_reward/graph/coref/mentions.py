@@ -29,10 +29,8 @@ DEFINITE = frozenset("the this that these those both".split())
 class Tail:
     """The end of a phrase with the prepositional phrases that belong to it."""
 
-    end: int
-    """Last token, inclusive."""
-    noun: int | None = None
-    """Object of the first preposition: "table" in "the edge of the table in the room"."""
+    end: int  # last token, inclusive
+    noun: int | None = None  # object of the first preposition: "table" in "edge of the table"
 
 
 def phrase_tails(words: Words, chunks: list[Chunk]) -> list[Tail]:
@@ -179,29 +177,22 @@ class Mention:
     """One phrase that refers. Equal mentions are the same phrase of the same text."""
 
     start: int
-    end: int
-    """Inclusive; phrases with "of", "in", "with" ... that belong to the noun are inside."""
+    end: int  # inclusive; phrases with "of", "in", "with" ... that belong to the noun are inside.
     head: int
-    core: int
-    """First token of the phrase proper: its determiner, or its first modifier."""
+    core: int  # first token of the phrase proper: its determiner, or its first modifier
     sentence: int
     form: Form
     lemma: str
     number: Number
-    gender: Gender | None
-    """None if the noun is not in the lexicon."""
+    gender: Gender | None  # None if the noun is not in the lexicon
     role: Role
-    modifiers: frozenset[str] = frozenset()
-    """Distinctions from others of its kind: adjectives, "+smock" for "in a smock"."""
-    of: str = ""
-    """Noun of its "of" phrase: "table" in "the edge of the table"."""
+    modifiers: frozenset[str] = frozenset()  # adjectives; "+smock" for "in a smock"
+    of: str = ""  # noun of its "of" phrase: "table" in "the edge of the table"
     count: str = ""
     possessor: int | None = None
     elliptical: bool = False
-    inner: bool = False
-    """It is inside another noun phrase."""
-    parts: tuple[int, ...] = ()
-    """Heads of the members of a coordination."""
+    inner: bool = False  # it is inside another noun phrase
+    parts: tuple[int, ...] = ()  # heads of the members of a coordination
 
     @property
     def span(self) -> tuple[int, int]:

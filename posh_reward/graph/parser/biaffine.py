@@ -111,11 +111,11 @@ class Arcs:
         self.scores = list(scores)
         """Per node the score of the best arc into it from each word."""
         self.entries = list(np.indices(scores.shape)[0])
-        """Per node the word inside it at which that arc ends."""
+        """Per node the word at which that arc ends."""
         self.best_arc = [(0, node) for node in range(self.size)]
-        """Per node the (head, dependent) of the arc into it, both words."""
+        """Per node (head, dependent), words."""
         self.outer = list(range(self.size))
-        """Per node the cycle that it was contracted into; itself if none."""
+        """Per node its contracted cycle, or itself."""
         self.words = list(np.arange(self.size)[:, None])
         """Per node the words inside it."""
         self.outermost = np.arange(self.size)
@@ -214,12 +214,9 @@ class Packing:
     Nothing is padded: the sentences that have an i-th word are a slice at step i of the LSTM.
     """
 
-    sizes: Array
-    """Number of sentences with a first, second, ... word."""
-    places: Array
-    """The place of each word, in sentence order."""
-    mirror: Array
-    """For each place, the place of the word that is as far from the other end of its sentence."""
+    sizes: Array  # number of sentences with a first, second, ... word.
+    places: Array  # the place of each word, in sentence order
+    mirror: Array  # per place that of the word as far from the other end of its sentence
 
 
 def packing(lengths: Array) -> Packing:

@@ -23,15 +23,11 @@ CUTS = frozenset({"\u2019s", "'s", "s", "-"})
 class Coreference:
     """The cluster of each token that stands for something."""
 
-    cluster_of: Mapping[int, int]
-    """Cluster of a token, if it has one."""
-    former: Mapping[int, int]
-    """Cluster that a token of "our left" or "our right" has left, but which still lists it."""
-    sides: Mapping[int, int]
-    """Cluster of each token of "our left" or "our right"."""
+    cluster_of: Mapping[int, int]  # cluster of a token, if it has one
+    former: Mapping[int, int]  # cluster that still lists a token of "our left" or "right"
+    sides: Mapping[int, int]  # cluster of each token of "our left" or "our right"
     left: int
-    right: int
-    """Clusters of the viewer's sides; one and the same if the release confuses them."""
+    right: int  # clusters of the viewer's sides; one and the same if the release confuses them
 
 
 def coreference(syntax: Syntax, clusters: Clusters, *, mended: bool = False) -> Coreference:
@@ -163,16 +159,11 @@ class Components:
     components: tuple[Component, ...]
     links: Links
     coreference: Coreference
-    mentions: tuple[tuple[int, ...], ...]
-    """Components of each entity, in text order."""
-    entity_of: Mapping[int, int]
-    """Entity of a noun component, if it is one."""
-    owner_of_cluster: Mapping[int, int]
-    """Entity of the first mention that a cluster lists: "*men* ... with *their* dogs"."""
-    sides: frozenset[int]
-    """Clusters of the viewer's sides that the text names often enough."""
-    mended: bool = False
-    """Preset "mended": clear mistakes of the release are left out."""
+    mentions: tuple[tuple[int, ...], ...]  # components of each entity, in text order
+    entity_of: Mapping[int, int]  # entity of a noun component, if it is one
+    owner_of_cluster: Mapping[int, int]  # entity of the first mention in the cluster
+    sides: frozenset[int]  # clusters of the viewer's sides that the text names often enough
+    mended: bool = False  # preset "mended": clear mistakes of the release are left out
 
     def of_kind(self, *kinds: str) -> list[int]:
         """Return the components of some kinds, in text order."""

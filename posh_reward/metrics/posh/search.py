@@ -81,12 +81,9 @@ class Inquiry:
     target: Description
     direction: Direction
     roster: Roster
-    findings: dict[int, Finding]
-    """By entity index; those of later passes are missing."""
-    failures: dict[int, Failure] = field(default_factory=dict)
-    """By entity index, where a judgment failed."""
-    unparsed: int = 0
-    """Replies so far that held no label."""
+    findings: dict[int, Finding]  # by entity index; those of later passes are missing
+    failures: dict[int, Failure] = field(default_factory=dict)  # by entity index, if one failed
+    unparsed: int = 0  # replies so far that held no label
 
     def question(
         self,

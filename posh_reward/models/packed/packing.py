@@ -131,14 +131,10 @@ class RowGroup:
         real = np.concatenate(
             [np.arange(len(row.ids)) + index * width for index, row in enumerate(rows)]
         )
-        self.query = on(device, query)
-        """(rows, width) indices of tokens in the pass."""
-        self.key = on(device, key)
-        """(rows, keys) slots."""
-        self.real = on(device, real)
-        """(tokens,) which of the rows x width queries are not padding, in order."""
-        self.target = on(device, query.reshape(-1)[real])
-        """(tokens,) the index in the pass of each of them."""
+        self.query = on(device, query)  # (rows, width) indices of tokens in the pass
+        self.key = on(device, key)  # (rows, keys) slots
+        self.real = on(device, real)  # (tokens,) the rows x width queries that are not padding
+        self.target = on(device, query.reshape(-1)[real])  # (tokens,) the index of each in the pass
         self._position = on(device, position)
         self._masks: dict[tuple[int, int | None], torch.Tensor] = {}
 

@@ -74,8 +74,7 @@ class ExchangeError(Exception):
     """
 
     kind: FailureKind = "reply"
-    body = b""
-    """Of a response with a bad status: the server's own words, not cleaned."""
+    body = b""  # of a response with a bad status: the server's own words, not cleaned
 
     def __init__(
         self, reason: str, detail: str = "", status: int | None = None, after: float = 0.0

@@ -36,12 +36,9 @@ PROBE_SECONDS = 120.0  # enough to ask the hub for a commit; nothing heavy is im
 class VllmProbe:
     """An interpreter's vLLM and its model, read without loading either."""
 
-    version: str
-    """Of vLLM."""
-    revision: str
-    """The model's commit; for a local folder, ``sha256-`` and the start of its fingerprint."""
-    sees: bool
-    """True if the model takes images."""
+    version: str  # of vLLM
+    revision: str  # the model's commit; for a folder sha256- and the start of its fingerprint
+    sees: bool  # True if the model takes images
 
 
 @lru_cache(maxsize=32)

@@ -50,10 +50,8 @@ class Replay:
 class BatchInTheMaking:
     """State between generating a batch and handing it to TRL."""
 
-    scores: list[Scores] = field(default_factory=list)
-    """Of this rank's rows; empty without a reward function that tells them."""
-    replay: Replay | None = None
-    """Set while TRL runs on the chosen groups."""
+    scores: list[Scores] = field(default_factory=list)  # of this rank's rows; maybe none
+    replay: Replay | None = None  # set while TRL runs on the chosen groups
 
 
 class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed

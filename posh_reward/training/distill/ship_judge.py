@@ -75,14 +75,10 @@ class CascadePoint:
     """The cascade with one threshold: the student first, then the teacher."""
 
     doubt: float
-    handed_on: float
-    """Share of the questions that the teacher is asked."""
-    agreed: float
-    """Share of the settled questions about whose outcome, present or absent, both agree."""
-    present_alike: float
-    """The same of all questions: those handed on agree."""
-    grades_apart: float
-    """Mean distance of the grades, of all questions."""
+    handed_on: float  # share of the questions that the teacher is asked
+    agreed: float  # share of the settled questions with the same outcome, present or absent
+    present_alike: float  # the same of all questions: those handed on agree
+    grades_apart: float  # mean distance of the grades, of all questions
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,18 +86,13 @@ class JudgeFidelity:
     """Agreement of a student with its teacher on test questions, by part and by origin."""
 
     parts: dict[str, QuestionAgreement]
-    majority: float
-    """Share that a judge would get right who always gave the teacher's commoner outcome."""
-    same_grade: float
-    """Mean distance of the grades if one always gave the teacher's median grade."""
+    majority: float  # share that is right if one always gave the teacher's commoner outcome
+    same_grade: float  # mean distance of the grades if one always gave the teacher's median grade
     failures: int
-    rewrites: float
-    """Share of the rewrites that are the teacher's to the letter; NaN without any."""
+    rewrites: float  # share of the rewrites that are the teacher's to the letter; NaN without any
     curve: Sequence[CascadePoint]
-    doubt: float
-    """The chosen threshold; 0 where none is good enough, and all is handed on."""
-    handed_on: float
-    """Share of the validation questions that are handed on at it."""
+    doubt: float  # the chosen threshold; 0 where none is good enough, and all is handed on
+    handed_on: float  # share of the validation questions that are handed on at it
 
 
 def save_judge(

@@ -99,18 +99,14 @@ class ModelShape:
     """Sizes of a model that memory depends on."""
 
     parameters: int
-    adapters: int
-    """Parameters of its LoRA adapters; 0 without."""
+    adapters: int  # parameters of its LoRA adapters; 0 without
     layers: int
     width: int
-    inner: int
-    """Width inside the feed-forward part of a layer."""
-    cached: int
-    """Numbers in the cache of keys and values for one token."""
+    inner: int  # width inside the feed-forward part of a layer
+    cached: int  # numbers in the cache of keys and values for one token
     vision_layers: int
     vision_width: int
-    pinned: int
-    """Numbers of all tensors, each rounded up to a power of two: asleep in the host's memory."""
+    pinned: int  # numbers of all tensors, each rounded up to a power of two: asleep in the host
 
 
 @dataclass(frozen=True, slots=True)

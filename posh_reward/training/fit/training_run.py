@@ -36,23 +36,17 @@ class TrainingRun:
     there: Processes
     shape: ModelShape
     parameters: Parameters
-    batch: int
-    """Rows of one forward pass."""
-    generated: int
-    """Completions that a process generates at a time; 0 in SFT."""
-    image: int
-    """Tokens of the largest image."""
-    text: int
-    """Tokens of prompt and completion, or of prompt and reference."""
+    batch: int  # rows of one forward pass
+    generated: int  # completions that a process generates at a time; 0 in SFT
+    image: int  # tokens of the largest image
+    text: int  # tokens of prompt and completion, or of prompt and reference
     checkpointing: bool
-    share: float | None
-    """The part of the card that the policy's vLLM takes; None without one on the card."""
+    share: float | None  # part of the card that the policy's vLLM takes; None without one there
     policy_sleeps: bool
     judge: JudgeOnCard | None
     parser: str
     coref: str
-    saves: int
-    """Checkpoints on the disk at the same time."""
+    saves: int  # checkpoints on the disk at the same time
     saves_only_model: bool
     witness: JudgeOnCard | None = None
 

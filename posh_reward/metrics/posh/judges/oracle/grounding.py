@@ -24,12 +24,9 @@ class Grounding:
     """A text's entities, with the things of a drawing that they are."""
 
     things: Sequence[Thing]
-    nouns: Sequence[str]
-    """Of each entity, the lemma of its head."""
-    slots: Sequence[int | None]
-    """Of each entity, the slot that its sentence is about."""
-    of: dict[int, int] = field(default_factory=dict)
-    """Entity -> the thing that it is. Others are places, or not in the drawing."""
+    nouns: Sequence[str]  # of each entity, the lemma of its head
+    slots: Sequence[int | None]  # of each entity, the slot that its sentence is about
+    of: dict[int, int] = field(default_factory=dict)  # entity -> thing; places have none
 
 
 def ground(source: Description, things: Sequence[Thing]) -> Grounding:
