@@ -29,8 +29,7 @@ class Interval:
     mean: float
     low: float
     high: float
-    count: int = FEWEST
-    """Values behind the mean."""
+    count: int = FEWEST  # values behind the mean
 
     @property
     def excludes_zero(self) -> bool:
@@ -112,8 +111,7 @@ class Estimate:
     value: float
     low: float
     high: float
-    p: float
-    """Two-sided bootstrap p-value of the figure being 0; meant for differences."""
+    p: float  # two-sided bootstrap p-value of the figure being 0; meant for differences
 
     @property
     def excludes_zero(self) -> bool:

@@ -30,9 +30,9 @@ def terminal_text(report: AgreementReport) -> str:
     """The whole report: per axis a table of figures, the paper's, and the differences."""
     parts = [report.title, fill(_legend(report), WIDTH)]
     for axis, figures in report.blocks:
-        parts.append(aligned(_figure_rows(report, axis, figures, terminal=True)))
+        parts.append(align(_figure_rows(report, axis, figures, terminal=True)))
         if differences := _difference_rows(report, figures, interval=False):
-            parts.append(aligned(differences))
+            parts.append(align(differences))
     parts += ["\n".join(_missing(report))]
     parts += [
         "\n".join(
@@ -110,7 +110,7 @@ def _difference_rows(
     )
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> str:
+def align(rows: Sequence[Sequence[str]]) -> str:
     """Rows of cells in columns: the first to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(

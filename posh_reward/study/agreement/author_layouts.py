@@ -68,8 +68,8 @@ def thumb(path: Path, references: Path | None = None) -> list[Row]:
             "--reference-file"
         )
     rows, others = read_rows(str(path)), read_rows(str(references))
-    needed = ("seg_id", "hyp", "P", "R", "human_score")
-    check_columns(rows, {f"a column {column!r}": column for column in needed}, str(path))
+    columns = ("seg_id", "hyp", "P", "R", "human_score")
+    check_columns(rows, {f"a column {column!r}": column for column in columns}, str(path))
     check_columns(others, {"a column 'refs'": "refs"}, str(references))
     segments = list(dict.fromkeys(str(row["seg_id"]) for row in rows))
     if all("seg_id" in row for row in others):
@@ -81,9 +81,9 @@ def thumb(path: Path, references: Path | None = None) -> list[Row]:
             f"{str(references)!r} has {len(others)} rows without seg_id, for {len(segments)} "
             "segments"
         )
-    lacking = next((segment for segment in segments if segment not in texts), None)
-    if lacking is not None:
-        raise InputError(f"{str(references)!r} has no references of segment {lacking!r}")
+    missing = next((segment for segment in segments if segment not in texts), None)
+    if missing is not None:
+        raise InputError(f"{str(references)!r} has no references of segment {missing!r}")
     return [
         {
             "image": row.get("image", row["seg_id"]),

@@ -52,8 +52,8 @@ def read_answers(rows: Sequence[Row], answer: str, pair: str, name: str) -> Huma
     Raises:
         InputError: a column is missing, or a cell cannot be used.
     """
-    needed = {"a column 'direction'": "direction", "a column 'grade'": "grade", "--answer": answer}
-    check_columns(rows, needed, name)
+    flags = {"a column 'direction'": "direction", "a column 'grade'": "grade", "--answer": answer}
+    check_columns(rows, flags, name)
     axis, grades, present = [], [], []
     groups: list[Hashable] = []
     for place, row in enumerate(rows, start=1):
@@ -134,12 +134,12 @@ def answers_report(
         partial(answer_figures, answers), answers.groups, resamples=settings.resamples,
         seed=settings.seed,
     )  # fmt: skip
-    graded = np.array(answers.axis)[~np.isnan(answers.grades)]
-    rows = {axis: int((graded == axis).sum()) for axis in NAMES} | {"overall": len(graded)}
+    usable = np.array(answers.axis)[~np.isnan(answers.grades)]
+    rows = {axis: int((usable == axis).sum()) for axis in NAMES} | {"overall": len(usable)}
     cells = {
         key: Cell(each, rows[key.split()[0]]) for key, each in zip(KEYS, estimates, strict=True)
     }
-    failed = len(answers.grades) - len(graded)
+    failures = len(answers.grades) - len(usable)
     notes = [
         "The highest F1 over all thresholds: f1 of elements that are present, f1 absent of those "
         "that are not, f1 macro their mean. The paper does not say which it reports; its figures "
@@ -148,5 +148,5 @@ def answers_report(
     ]
     figures = [Figure(axis, kind) for axis in NAMES for kind in CLASSES]
     title = f"{name}: {len(answers.axis):,} questions that people answered"
-    line = MetricLine("judge", cells, {}, {"the judge gave no grade": failed} if failed else {})
+    line = MetricLine("judge", cells, {}, {"the judge gave no grade": failures} if failures else {})
     return AgreementReport(title, figures, [line], notes, paper_table(9), 9)

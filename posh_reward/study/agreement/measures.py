@@ -133,8 +133,8 @@ class ScoresFile:
     def __init__(self, name: str, rows: Sequence[Row], source: str) -> None:
         self.name = name
         self.signature = ", ".join(dict.fromkeys(str(row.get("signature", source)) for row in rows))
-        needed = ("generation", "reference")
-        check_columns(rows, {f"a column {column!r}": column for column in needed}, source)
+        columns = ("generation", "reference")
+        check_columns(rows, {f"a column {column!r}": column for column in columns}, source)
         if not any(axis in row for row in rows for axis in (*NAMES, "score")):
             raise InputError(f"{source} has none of the columns {', '.join(NAMES)} and score")
         self._scores: dict[tuple[object, object], AxisScores] = {}

@@ -132,8 +132,8 @@ def score_texts(
         scores.update(zip(batch, measure.score(batch), strict=True))
         if progress is not None:
             progress(len(batch))
-    combined = [_combine([scores[pair] for pair in pairs], combine) for pairs in pairs_of]
-    return score_column(measure.name, combined, measure.signature)
+    rows = [_combine([scores[pair] for pair in pairs], combine) for pairs in pairs_of]
+    return score_column(measure.name, rows, measure.signature)
 
 
 def count_pairs(texts: Sequence[CandidateText], combine: Combine) -> int:
@@ -144,18 +144,18 @@ def count_pairs(texts: Sequence[CandidateText], combine: Combine) -> int:
 def batches(pairs: Sequence[TextPair]) -> Iterator[Sequence[TextPair]]:
     """Yield the pairs, ``AT_ONCE`` at a time."""
     # Texts of one reference stand next to each other: its graph is parsed once and is still there.
-    ordered = sorted(pairs, key=lambda pair: pair.reference)
-    for start in range(0, len(ordered), AT_ONCE):
-        yield ordered[start : start + AT_ONCE]
+    queue = sorted(pairs, key=lambda pair: pair.reference)
+    for start in range(0, len(queue), AT_ONCE):
+        yield queue[start : start + AT_ONCE]
 
 
 def _combine(scores: Sequence[AxisScores], combine: Combine) -> AxisScores:
     """One record of those for several references; one that failed fails the text."""
     if len(scores) == 1:
         return scores[0]
-    failed = next((each for each in scores if each.failure is not None), None)
-    if failed is not None:
-        return failed
+    failure = next((each for each in scores if each.failure is not None), None)
+    if failure is not None:
+        return failure
     reduce = max if combine == "best" else lambda values: sum(values) / len(values)
     by_axis = [[getattr(each, axis) for each in scores] for axis in NAMES]
     mistakes, omissions, overall = (None if None in v else reduce(v) for v in by_axis)

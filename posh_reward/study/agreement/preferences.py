@@ -162,11 +162,11 @@ def read_preferences(
         InputError: a column is missing, a cell is not a text, or a label is unknown; the message
             has the row.
     """
-    needed = {"--text1": columns.text1, "--text2": columns.text2, "--reference": columns.reference}
-    needed |= {f"--label {axis}=": column for axis, column in columns.labels.items()}
+    flags = {"--text1": columns.text1, "--text2": columns.text2, "--reference": columns.reference}
+    flags |= {f"--label {axis}=": column for axis, column in columns.labels.items()}
     if columns == PairColumns():  # DOCENT's own, which has no flags for its columns
-        needed = {f"a column {column!r}": column for column in needed.values()}
-    check_columns(rows, needed, name)
+        flags = {f"a column {column!r}": column for column in flags.values()}
+    check_columns(rows, flags, name)
     texts: list[CandidateText] = []
     groups: list[Hashable] = []
     people: dict[str, list[float]] = {axis: [] for axis in columns.labels or NAMES}
@@ -182,8 +182,8 @@ def read_preferences(
             values.append(_label(row, columns.labels.get(axis), where))
     arrays = {axis: np.array(values) for axis, values in people.items()}
     # Where the first text is always the better one, the authors' rule would reward equal scores.
-    one_sided = not any((values < 0).any() for values in arrays.values())
-    return Preferences(name, texts, arrays, groups, "strict" if one_sided else procedure)
+    always_first = not any((values < 0).any() for values in arrays.values())
+    return Preferences(name, texts, arrays, groups, "strict" if always_first else procedure)
 
 
 def _label(row: Row, column: str | None, where: str) -> float:

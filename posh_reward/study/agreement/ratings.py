@@ -89,9 +89,9 @@ def read_ratings(
         InputError: a column is missing, a cell cannot be used, or a text has ratings of unequal
             number on two axes; the message has the row.
     """
-    needed = {"--candidate": columns.candidate, "--reference": columns.references}
-    needed |= {f"--rating {axis}=": column for axis, column in columns.ratings.items()}
-    check_columns(rows, needed, name)
+    flags = {"--candidate": columns.candidate, "--reference": columns.references}
+    flags |= {f"--rating {axis}=": column for axis, column in columns.ratings.items()}
+    check_columns(rows, flags, name)
     texts: list[CandidateText] = []
     text_of: list[int] = []
     groups: list[Hashable] = []
@@ -186,13 +186,13 @@ class WithinImages:
             usable[rows] = True
         members = [some for rows in self.images if len(some := rows[usable[rows]])]
         counts = [self._pairs(scores[some], people[some], self.texts[some]) for some in members]
-        right, ordered = np.array(counts, dtype=np.float64).reshape(-1, 2).T  # (images,) each
+        right, pairs = np.array(counts, dtype=np.float64).reshape(-1, 2).T  # (images,) each
         first = np.array([some[0] for some in members], dtype=np.int64)
         shares = []
         for rows in draws:
             # An image's rows are drawn together: its first one tells how often.
             times = np.bincount(rows, minlength=len(people))[first]
-            total = times @ ordered
+            total = times @ pairs
             shares.append(float(times @ right / total) if total else nan)
         return shares
 
@@ -200,9 +200,9 @@ class WithinImages:
         """Pairs of one image that the metric orders as people do, and all that people order."""
         if len(scores) <= FEW_ROWS:
             signs = np.sign(people[:, None] - people)
-            ordered = (signs != 0) & (texts[:, None] != texts)
-            alike = ordered & (np.sign(scores[:, None] - scores) == signs)
-            return alike.sum() / 2, ordered.sum() / 2
+            pairs = (signs != 0) & (texts[:, None] != texts)
+            alike = pairs & (np.sign(scores[:, None] - scores) == signs)
+            return alike.sum() / 2, pairs.sum() / 2
         # Two ratings of one text are no pair, but people may order them: taken off. The metric
         # ties on them, so they are not among the concordant ones.
         same_text = tied_pairs(texts) - tied_pairs(texts, people)

@@ -143,11 +143,11 @@ class Fit:
             columns = (means[:, :1], means[:, 1:], overall(means, FACTORS))
             for axis, scores in zip(AXES, columns, strict=True):
                 if axis.name in parts:
-                    parts[axis.name].append(self._summed(axis.name, self.data.rows(scores)))
+                    parts[axis.name].append(self._sums_by_image(axis.name, self.data.rows(scores)))
             self.progress(1)
         return {axis: self._moments(axis, sums) for axis, sums in parts.items()}
 
-    def _summed(self, axis: str, x: Floats) -> tuple[Floats, ...]:
+    def _sums_by_image(self, axis: str, x: Floats) -> tuple[Floats, ...]:
         """(images, columns) sums of x, x^2 and x y over the rows of each image that have both."""
         y = self.people[axis][:, None]
         usable = ~np.isnan(x) & ~np.isnan(y)

@@ -223,7 +223,7 @@ def _mean(
 def _report(
     data: CalibrationSet, columns: Sequence[ScoreColumn], settings: CalibrationSettings
 ) -> AgreementReport:
-    resampling = AgreementSettings(
+    report_settings = AgreementSettings(
         resamples=settings.resamples, seed=settings.seed, quiet=settings.quiet, against=BEFORE
     )
     notes = [
@@ -231,18 +231,18 @@ def _report(
         f"{settings.folds - 1} of {settings.folds} folds.",
         *unrated_note(data.judgments.people, "rating or label"),
     ]
-    return make_report(data.title, data.judgments, columns, data.figures, resampling, notes)
+    return make_report(data.title, data.judgments, columns, data.figures, report_settings, notes)
 
 
 def verdict_lines(result: CalibrationResult) -> list[str]:
     """The fitted numbers, their gain, and the decision, in words."""
-    fitted = result.calibration
+    best = result.calibration
     values = {
-        "attribute": ("attributes", fitted.attribute),
-        "relation": ("relations", fitted.relation),
-        "balance": ("precision to recall", fitted.balance),
+        "attribute": ("attributes", best.attribute),
+        "relation": ("relations", best.relation),
+        "balance": ("precision to recall", best.balance),
     }
-    listed = "; ".join(
+    numbers = "; ".join(
         f"{words} {value:.2g}" + _range(result.ranges.get(name))
         for name, (words, value) in values.items()
     )
@@ -261,7 +261,7 @@ def verdict_lines(result: CalibrationResult) -> list[str]:
     against = disagreement(result)
     return [
         *([f"Held against: {result.axis_columns}."] if result.axis_columns else []),
-        f"Fitted to all images, entities counting 1: {listed}.",
+        f"Fitted to all images, entities counting 1: {numbers}.",
         f"Gain in {result.figure}, out of fold: {_number(result.gain)}; {why}.",
         f"Agreement, out of fold: {_number(result.agreement)} (higher is better)"
         + (f"; {against}." if against else "."),

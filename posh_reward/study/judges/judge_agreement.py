@@ -210,7 +210,7 @@ def _group_sums(siblings: Floats) -> list[float]:
     a, b = (advantages(siblings[:, :, judge]) for judge in (0, 1))
     signs = [np.where(np.abs(each) < FLAT, 0, np.sign(each)) for each in (a, b)]
     scale = float(np.sqrt((a @ a) * (b @ b)))
-    alike, ordered = ordered_alike(a, b)
+    alike, ordered = alike_pairs(a, b)
     return [
         float(a @ b) / scale if scale else nan,  # both are centred, so this is the correlation
         float((signs[0] != signs[1]).sum()),
@@ -223,7 +223,7 @@ def _group_sums(siblings: Floats) -> list[float]:
     ]
 
 
-def ordered_alike(first: Floats, other: Floats) -> tuple[float, float]:
+def alike_pairs(first: Floats, other: Floats) -> tuple[float, float]:
     """Pairs of siblings in the same order, and pairs that at least one side orders."""
     # A tie by one side alone is half right, as in a rank correlation: a judge that calls everything
     # a tie gets what a coin would.

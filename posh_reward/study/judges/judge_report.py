@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from posh_reward.metrics.posh.presets import question
 from posh_reward.process.progress import progress_bar
-from posh_reward.study.agreement.agreement_page import aligned
+from posh_reward.study.agreement.agreement_page import align
 from posh_reward.study.judges.judge_figures import (
     AXES,
     OBJECTIVES,
@@ -213,15 +213,15 @@ def terminal_text(report: JudgeReport) -> str:
     parts = [
         "\n".join(decision(line, report.floor).sentence for line in report.comparisons),
         about,
-        aligned(overview_rows(report)),
-        aligned(cost_rows(report)),
+        align(overview_rows(report)),
+        align(cost_rows(report)),
     ]
     for line in report.comparisons:
         tables = [question_rows(line), pair_rows(line)] + (
             [group_rows(line)] if line.groups else []
         )
         parts.append(f"{line.other.label} against {line.first.label}")
-        parts += [aligned(rows) for rows in tables]
+        parts += [align(rows) for rows in tables]
         parts += [f"{line.failures:,} questions and {line.pair_failures:,} pairs without an answer"]
     return "\n\n".join(parts)
 

@@ -83,10 +83,10 @@ def judge_choice(text: str) -> JudgeChoice:
     if not at or Path(text).exists():
         judge, preset = text, ""
     settings = read_settings(Path(judge)) if judge.lower().endswith(ENDINGS) else {}
-    chosen = check_preset(preset or str(settings.get("preset", PRESETS[0])))
+    preset = check_preset(preset or str(settings.get("preset", PRESETS[0])))
     if "judge" in settings and "name" not in settings:
-        return JudgeChoice(text, settings["judge"], chosen)
-    return JudgeChoice(text, judge, chosen)
+        return JudgeChoice(text, settings["judge"], preset)
+    return JudgeChoice(text, judge, preset)
 
 
 def run_judges(

@@ -63,8 +63,7 @@ class Packet:
     """A folder to hand over, and its key."""
 
     key: PacketKey
-    files: dict[str, bytes]
-    """To hand over, by path in the folder."""
+    files: dict[str, bytes]  # to hand over, by path in the folder
 
     @property
     def key_file(self) -> bytes:

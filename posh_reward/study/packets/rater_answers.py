@@ -31,12 +31,9 @@ class AnswerSheet:
     """The answers of one rater so far."""
 
     rater: str
-    answers: tuple[RaterAnswer, ...]
-    """Of the tasks that are finished."""
-    unfinished: tuple[str, ...]
-    """The other tasks, such as ``"task 3 (Overall quality)"``."""
-    saved: str = ""
-    """Time by the rater's clock, in UTC; empty where the tool tells none."""
+    answers: tuple[RaterAnswer, ...]  # of the tasks that are finished
+    unfinished: tuple[str, ...]  # the other tasks, such as ``"task 3 (Overall quality)"``
+    saved: str = ""  # time by the rater's clock, in UTC; empty where the tool tells none
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +55,7 @@ class PageFile:
     format: Literal["posh-reward answers 1"]
     packet: str
     rater: str
-    saved: str
-    """Time, by the rater's clock."""
+    saved: str  # time, by the rater's clock
     answers: tuple[PageAnswer, ...]
     check: str
 

@@ -35,26 +35,22 @@ class StudyItem:
     """One image with its reference and what each model wrote about it."""
 
     id: str
-    reference: str
-    """Empty in a study without correct descriptions."""
-    texts: dict[str, str]
-    """By model, in the order of the models."""
-    image: str | int | None = None
-    """Path of an image, or row of a dataset."""
+    reference: str  # empty in a study without correct descriptions
+    texts: dict[str, str]  # by model, in the order of the models
+    image: str | int | None = None  # path of an image, or row of a dataset
+    # By model, what POSH takes for mistakes and omissions; only if it is to be shown.
     suggested: dict[str, SpanMarks] = field(default_factory=dict)
-    """By model, what POSH takes for mistakes and omissions; only if it is to be shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class RaterTask:
     """One thing that one rater is asked."""
 
-    id: str
-    """An opaque name: it tells nothing about the item, the models or the sides."""
+    id: str  # an opaque name: it tells nothing about the item, the models or the sides
     item: str
+    # Models that wrote the generations, in the order shown. Of models that wrote the same text, a
+    # ranking has one.
     models: tuple[str, ...]
-    """Models that wrote the generations, in the order shown. Of models that wrote the same text, a
-    ranking has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +58,9 @@ class Rater:
     """The tasks of one rater."""
 
     form: Form
+    # Goes into the checksum of the rater's answers, so that other files do not pass for them.
     token: str
-    """Goes into the checksum of the rater's answers, so that other files do not pass for them."""
-    tasks: tuple[RaterTask, ...]
-    """In the order shown."""
+    tasks: tuple[RaterTask, ...]  # in the order shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,23 +86,19 @@ class PacketKey:
 
     packet: str
     seed: int
+    # In the order of the input. Preferences say how much better the later of two is.
     models: tuple[str, ...]
-    """In the order of the input. Preferences say how much better the later of two is."""
-    suggested: bool
-    """Raters saw the marks of POSH before they made theirs."""
+    suggested: bool  # raters saw the marks of POSH before they made theirs
     images: bool
     items: dict[str, ItemTexts]
     raters: dict[str, Rater]
+    # Pairs of models that wrote the same text: not asked, and counted as equal.
     identical: tuple[RaterTask, ...]
-    """Pairs of models that wrote the same text: not asked, and counted as equal."""
+    # Items that were left out since not all models wrote about them.
     incomplete: tuple[str, ...] = ()
-    """Items that were left out since not all models wrote about them."""
-    inputs: dict[str, str] = field(default_factory=dict)
-    """SHA-256 of each input file."""
-    reference: bool = True
-    """Raters see a correct description."""
-    texts: RaterTexts = field(default_factory=shipped_texts)
-    """All that raters read."""
+    inputs: dict[str, str] = field(default_factory=dict)  # SHA-256 of each input file
+    reference: bool = True  # raters see a correct description
+    texts: RaterTexts = field(default_factory=shipped_texts)  # all that raters read
     format: Literal["posh-reward packet key 1"] = "posh-reward packet key 1"
 
     @property
@@ -134,14 +125,12 @@ class RaterAnswer:
 
     task: RaterTask
     rater: str
-    preferences: dict[str, int]
-    """Coarse: by axis, -2 to 2; above 0 the first shown is better."""
-    marks: SpanMarks | None
-    """Granular."""
+    preferences: dict[str, int]  # coarse: by axis, -2 to 2; above 0 the first shown is better
+    marks: SpanMarks | None  # granular
     seconds: float | None = None
     comment: str = ""
+    # Ranking: by axis, the place of each text as shown, from 1.
     places: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    """Ranking: by axis, the place of each text as shown, from 1."""
 
     def towards(self, model: str) -> dict[str, int]:
         """Coarse: by axis, how much better a model is than the other."""

@@ -77,7 +77,7 @@ def page(
         in_pairs=in_pairs,
         figure=figure,
         figure_text=figure_text,
-        witnessed=witnessed(signatures),
+        has_witness=has_witness(signatures),
         footer=[NAMES, *signatures],
         **PAIR,
     )
@@ -85,9 +85,11 @@ def page(
 
 def fragment(scores: Scores) -> str:
     """Return HTML with its own style: one pair in a notebook, or inside another page."""
-    return render("notebook.html", scores=scores, witnessed=witnessed([scores.signature]), **PAIR)
+    return render(
+        "notebook.html", scores=scores, has_witness=has_witness([scores.signature]), **PAIR
+    )
 
 
-def witnessed(signatures: Iterable[str]) -> bool:
+def has_witness(signatures: Iterable[str]) -> bool:
     """Return True if there was a witness, so that the key explains its marks."""
     return any(field_of(each, "witness") is not None for each in signatures)

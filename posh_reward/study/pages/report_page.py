@@ -16,7 +16,7 @@ from typing import Any
 from posh_reward.errors import InputError
 from posh_reward.study.pages.element_marks import Stretch, names, stretches, wording, worst_first
 from posh_reward.study.pages.html import render, script_json
-from posh_reward.study.pages.pair_page import NAMES, TITLES, witnessed
+from posh_reward.study.pages.pair_page import NAMES, TITLES, has_witness
 from posh_reward.study.pages.thumbnails import Thumbnails
 from posh_reward.study.rows.dataset_images import OTHER_IMAGES
 from posh_reward.study.rows.posh_rows import elements_in, parse_cells, scores_of
@@ -171,7 +171,7 @@ def report_page(
         axes=AXES,
         scale=SCALE,
         plots=plots,
-        witnessed=witnessed(contents.signatures),
+        has_witness=has_witness(contents.signatures),
         footer=[NAMES, *contents.signatures],
         wordings=list(contents.wordings),
         rows=[[line.name, [line.members.get(m) for m in models]] for line in contents.lines],

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from posh_reward.study.judges.judge_agreement import (
     advantages,
+    alike_pairs,
     at_least_wilson,
     calibration,
     group_agreement,
-    ordered_alike,
     pair_agreement,
     quadratic_kappa,
     question_agreement,
@@ -79,10 +79,10 @@ def test_two_objectives_count_by_rank_and_not_by_how_much_they_vary() -> None:
 
 def test_siblings_in_the_same_order_by_hand() -> None:
     # Pairs: (0, 1) alike, (0, 2) opposite, (1, 2) opposite.
-    assert ordered_alike(array(1, 2, 3), array(2, 3, 1)) == (1, 3)
+    assert alike_pairs(array(1, 2, 3), array(2, 3, 1)) == (1, 3)
     # A tie of one side alone counts half, one of both is no pair.
-    assert ordered_alike(array(1, 2), array(1, 1)) == (0.5, 1)
-    assert ordered_alike(array(1, 1), array(1, 1)) == (0, 0)
+    assert alike_pairs(array(1, 2), array(1, 1)) == (0.5, 1)
+    assert alike_pairs(array(1, 1), array(1, 1)) == (0, 0)
 
 
 def test_what_grpo_sees_of_two_groups_by_hand() -> None:

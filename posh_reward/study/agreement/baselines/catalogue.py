@@ -81,13 +81,13 @@ def load_baselines(
     Raises:
         InputError: a name is unknown.
     """
-    listed = [name for each in names for name in each.split(",")]
-    unknown = [name for name in listed if name not in BASELINES and name != ALL]
+    choices = [name for each in names for name in each.split(",")]
+    unknown = [name for name in choices if name not in BASELINES and name != ALL]
     if unknown:
         raise InputError(f"there is no baseline {unknown[0]!r}: use {ALL}, {', '.join(BASELINES)}")
     baselines: list[Measure] = []
     missing: list[tuple[str, str]] = []
-    for name in BASELINES if ALL in listed else dict.fromkeys(listed):
+    for name in BASELINES if ALL in choices else dict.fromkeys(choices):
         title, make = BASELINES[name]
         try:
             baselines.append(make(reader))
