@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import httpx
@@ -98,3 +98,12 @@ def test_a_request_at_work_is_never_cut_off(monkeypatch: pytest.MonkeyPatch) -> 
     with served(slow) as url, stalled(url, 10, SENT["half a head"]):
         reply = httpx.post(f"{url}/v1/score", json={"rows": rows_of(["A dog."])}, timeout=20)
         assert reply.json()["scores"][0]["f1"] is not None
+
+
+def test_the_end_waits_for_no_upload(app: Any) -> None:
+    with ExitStack() as clients:
+        with served(app) as url:
+            clients.enter_context(stalled(url, 20, SENT["half a body"]))
+            time.sleep(0.5)
+            begun = time.monotonic()
+        assert time.monotonic() - begun < 5
