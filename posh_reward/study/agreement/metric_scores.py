@@ -153,6 +153,7 @@ def _combine(scores: Sequence[AxisScores], combine: Combine) -> AxisScores:
     """One record of those for several references; one that failed fails the text."""
     if len(scores) == 1:
         return scores[0]
+    # The best of those that did not fail would be another metric on texts with a failure.
     failure = next((each for each in scores if each.failure is not None), None)
     if failure is not None:
         return failure

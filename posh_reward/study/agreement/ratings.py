@@ -181,6 +181,8 @@ class WithinImages:
 
     def accuracies(self, scores: Floats, people: Floats, draws: Sequence[Ints]) -> list[float]:
         """The share in each draw of rows; the pairs of an image are counted once for all draws."""
+        # Pairs of an image are the same in all draws that have it: they are counted once, and a
+        # draw only weighs them: an image may have thousands of rows.
         usable = np.zeros(len(people), dtype=bool)
         for rows in draws:
             usable[rows] = True
@@ -198,6 +200,7 @@ class WithinImages:
 
     def _pairs(self, scores: Floats, people: Floats, texts: Ints) -> tuple[float, float]:
         """Pairs of one image that the metric orders as people do, and all that people order."""
+        # A metric's tie is wrong: it is not among the alike, and stays among the pairs.
         if len(scores) <= FEW_ROWS:
             signs = np.sign(people[:, None] - people)
             pairs = (signs != 0) & (texts[:, None] != texts)

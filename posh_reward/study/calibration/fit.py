@@ -172,6 +172,8 @@ class Fit:
 
     def best(self, times: Floats) -> list[Calibration]:
         """The best point for each sample, in which images count ``times`` (samples, images)."""
+        # Every point of the grid is tried, so the best is found for certain, whatever local maxima
+        # there are.
         best: list[Calibration] = []
         for start in range(0, len(times), AT_ONCE):
             some = times[start : start + AT_ONCE]

@@ -113,6 +113,7 @@ def calibrate(
 
 def folds(images: int, settings: CalibrationSettings) -> Floats:
     """(folds, images) 1 where an image is in a fold, else 0; each is in one, and sizes are even."""
+    # Whole images: rows of one share its references, and a fold would know half of its test.
     order = np.random.default_rng(settings.seed).permutation(images)
     members = np.zeros((settings.folds, images))
     members[np.arange(images) % settings.folds, order] = 1

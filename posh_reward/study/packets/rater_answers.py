@@ -205,12 +205,14 @@ def _exported_sheets(tasks: list[Any], key: PacketKey) -> list[AnswerSheet]:
 def _owner(
     content: Mapping[str, Any], owners: Mapping[str, tuple[str, int, RaterTask]], key: PacketKey
 ) -> tuple[str, RaterTask]:
+    # By the task's opaque id, never by the file's name or the annotator: those a rater can choose.
     data = content["data"]
     if data.get("task") not in owners:
         raise InputError(f"foreign: this packet has no task {data.get('task')!r}")
     name, _, task = owners[data["task"]]
     texts_of_item = key.items[task.item]
     texts = tuple(texts_of_item.texts[model] for model in task.models)
+    # Spans are offsets, and sides are an order: in other texts both would mean something else.
     if label_studio.texts_of(data) != texts or data.get("reference", "") != texts_of_item.reference:
         raise InputError("its texts are not those of the packet: they were changed")
     return name, task
@@ -218,6 +220,8 @@ def _owner(
 
 def _annotation(content: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The one annotation of a task, None if it was skipped."""
+    # Several people may have opened a project that was one rater's; which of them counts is not
+    # for us to say.
     annotations = [each for each in content["annotations"] if not each.get("was_cancelled")]
     if len(annotations) > 1:
         raise InputError(f"it has {len(annotations)} annotations: delete those that do not count")

@@ -58,6 +58,7 @@ class Stretch:
             return "none"
         if self.lowest is None:
             return "failed"
+        # The worst element gives a stretch its colour: a true adjective does not mend a false noun.
         level = level_of(self.lowest)
         by_image = any(element.witness == "picture" for element in self.elements)
         return "seen" if level == "clear" and by_image else level

@@ -62,6 +62,7 @@ class ScoringPool:
         self, generations: Sequence[str | None], references: Sequence[str | None]
     ) -> list[Scores]:
         """Score pairs, in order; ``JudgeError`` if a worker died, such as for want of memory."""
+        # Neighbours often share a reference, whose graph a worker then parses once.
         size = -(-len(generations) // self._jobs)  # rounded up
         starts = range(0, len(generations), size)
         try:

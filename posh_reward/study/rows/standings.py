@@ -42,6 +42,7 @@ class Board:
 
 def _doubt(row: Mapping[str, Any]) -> str | None:
     """Reason why POSH's scores of a row say little, if there is one."""
+    # None of these is a failure, so all of them have a score: one that would mislead.
     if row.get("unparsed") and (row.get("overall") or 1) <= LOWEST:
         return NO_DIGITS
     if row.get("reference_elements") == 0:

@@ -154,6 +154,7 @@ def read_table(source: IO[bytes], name: str, format: Format) -> Iterator[Row]:
 
 def _read_jsonl(source: IO[bytes], name: str) -> Iterator[Row]:
     number = 0
+    # One byte more than the longest: a line cut there is too long, and its rest is not read.
     while line := source.readline(LONGEST + 1):
         number += 1
         _check_length(line, name, number)
@@ -265,6 +266,7 @@ def _read_parquet(source: IO[bytes], name: str) -> Iterator[Row]:
     import pyarrow.parquet
 
     try:
+        # Parquet's index stands at its end, so a pipe has to be read as a whole.
         seekable = source if source.seekable() else BytesIO(source.read())
         metadata = pyarrow.parquet.read_metadata(seekable)
         _check_lists(metadata, name)
@@ -290,7 +292,8 @@ def _read_parquet(source: IO[bytes], name: str) -> Iterator[Row]:
 
 
 def _check_lists(metadata: Any, name: str) -> None:
-    """Raise ``InputError`` if lists have more values than memory may hold, be they all equal."""
+    # Equal values cost a file nothing: a few kB of runs can stand for lists of billions, which a
+    # batch of rows would unpack. The footer tells their number before anything is read.
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
         for leaf in map(group.column, range(group.num_columns)):
             if leaf.num_values - group.num_rows > LONGEST:
@@ -304,7 +307,7 @@ TOO_LONG = object()  # in place of a value that would take more than ``LONGEST``
 
 
 def _parquet_values(column: Any) -> Iterator[Any]:
-    """The values of a batch's column, one at a time."""
+    # One at a time, so that a row too long is refused before its neighbours are unpacked.
     import pyarrow
     import pyarrow.compute
 
