@@ -41,6 +41,7 @@ class Case:
     repeated: float = 0.15
     models: int = 2
     looks: int = 1
+    grown: bool = False  # what is there at the first look is all that was planned
     side: float = 0.0
 
 
@@ -49,7 +50,7 @@ CASES = (
     *(Case(100, 3, lean, repeated=1) for lean in (0.0, 0.3)),
     Case(40, 7, 0.3, side=0.5),
     *(Case(60, 7, lean, models=3) for lean in (0.0, 0.3)),
-    *(Case(98, 7, lean, looks=7) for lean in (0.0, 0.3)),
+    *(Case(98, 7, lean, looks=7, grown=grown) for grown in (False, True) for lean in (0.0, 0.3)),
 )
 
 
@@ -86,10 +87,11 @@ def simulate(case: Case, seed: int, old: Tally, new: Tally) -> None:
     quality = rng.standard_normal((case.pairs, case.models, case.models, AXES))
     tastes = rng.standard_normal((case.raters, case.models, AXES))
     noise = rng.standard_normal((len(tasks), AXES))
+    planned = sum(task[3] < per_rater / case.looks for task in tasks)
     shares = []
     for look in range(1, case.looks + 1):
         rows = [r for r, task in enumerate(tasks) if task[3] < per_rater * look / case.looks]
-        shares.append(len(rows) / len(tasks))
+        shares.append(len(rows) / (planned if case.grown else len(tasks)))
         tests, p_values = look_at(case, rows, tasks, quality, tastes, noise)
         last = ([low <= 0 <= high for low, high in tests[0]],
                 [low <= 0 <= high for low, high in tests[1]])  # fmt: skip

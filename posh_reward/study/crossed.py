@@ -16,6 +16,7 @@ NORMAL = NormalDist()
 LEVEL = 0.95
 LEAST = 1e-12  # no p-value is smaller
 NARROWEST = 0.5  # an interval for others is at least this share as wide as that for these raters
+GROWTH = 0.4  # of the level, what a study may spend that grows after it was read as a whole
 WALKS = 200_000
 """Simulated studies from which the level of a look is taken: a level of 5 % is good to 0.05."""
 
@@ -98,13 +99,15 @@ class CrossedDesign:
         by_item, by_rater = (self._student((1 + level) / 2, n) for n in (self._count, self.raters))
         both = variances.items + variances.raters
         share = np.divide(variances.raters, both, out=np.zeros_like(both), where=both > 0)
-        # Three raters have two degrees of freedom and a hundred items 99. Satterthwaite's for the
-        # sum make intervals too narrow (92 % held), adding squares of reaches (Howe) too wide (98);
-        # a mean of the two t, geometric and by their shares, is between (research/LOG.md).
-        reach = by_rater**share * by_item ** (1 - share) * np.sqrt(both)
+        # Three raters have two degrees of freedom and a hundred items 99. A mean of both t by their
+        # shares (Cochran and Cox) held 97.3 %, a geometric one called 8 % of studies settled; that
+        # of roots lies between (research/LOG.md).
+        student = np.square(share * by_rater**0.5 + (1 - share) * by_item**0.5)
+        reach = student * np.sqrt(both)
         # Raters may agree by chance, about few items even to the digit. That is allowed for: were
         # the interval as wide as the one over items, 99 % would hold.
-        return np.maximum(reach, NARROWEST * by_item * np.sqrt(variances.over_items))
+        least = NARROWEST * by_item * np.sqrt(variances.over_items)
+        return np.asarray(np.maximum(reach, least))
 
     @staticmethod
     def _student(share: float, count: int) -> float:
@@ -172,7 +175,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def significant(p_values: Sequence[float], shares: Sequence[float] = (1.0,)) -> list[bool]:
     """Statements that hold together at 5 %, after Holm's correction and one for several looks.
 
-    ``shares`` are those of the study's answers at each look so far, rising to at most 1.
+    ``shares`` are those of the study's answers at each look so far, rising; above 1 for a study
+    that grew after it was read as a whole.
     """
     order = sorted(range(len(p_values)), key=p_values.__getitem__)
     holds = [False] * len(p_values)
@@ -189,7 +193,8 @@ def look_level(shares: tuple[float, ...], level: float = 1 - LEVEL) -> float:
     """Level at which the last of several looks may be tested, so that all have ``level`` together.
 
     Alpha spending as of O'Brien and Fleming (Lan and DeMets, 1983): early looks may use little, so
-    that nearly all is left for the end.
+    that nearly all is left for the end. A study that grows after its end has spent all: each look
+    then may use half of what is left of ``GROWTH`` of the level more, 2 % in all.
     """
     if shares == (1.0,):
         return level
@@ -199,13 +204,15 @@ def look_level(shares: tuple[float, ...], level: float = 1 - LEVEL) -> float:
     rng = np.random.default_rng(0)
     walk, alive = np.zeros(WALKS), np.ones(WALKS, dtype=bool)
     before, previous, bound = 0.0, 0.0, np.inf
-    for share in shares:
+    for place, share in enumerate(shares, start=1):
         walk += np.sqrt(max(share - before, 0)) * rng.standard_normal(WALKS)
-        budget = 2 - 2 * NORMAL.cdf(NORMAL.inv_cdf(1 - level / 2) / share**0.5)
+        budget = 2 - 2 * NORMAL.cdf(NORMAL.inv_cdf(1 - level / 2) / min(share, 1) ** 0.5)
+        beyond = sum(each > 1 for each in shares[:place])
+        budget += level * GROWTH * (1 - 0.5**beyond)
         heights = np.sort(np.abs(walk[alive]))[::-1] / share**0.5
         # This look may stop as many walks as its share of the budget adds.
         stops = round((budget - previous) * WALKS)
         bound = float(heights[stops - 1]) if stops > 0 else np.inf
         alive &= np.abs(walk) / share**0.5 < bound
         before, previous = share, budget
-    return 2 - 2 * NORMAL.cdf(bound) if np.isfinite(bound) else 0.0
+    return min(level, 2 - 2 * NORMAL.cdf(bound)) if np.isfinite(bound) else 0.0

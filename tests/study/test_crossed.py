@@ -38,9 +38,9 @@ def test_raters_who_all_see_all_add_to_the_interval_over_items() -> None:
     assert alike.high - 1 == pytest.approx(4.303 / 3**0.5, abs=0.001)
     apart = CrossedDesign(items, raters).test([0, 1, 1, 2, 2, 3], largest=99).interval
     # Raters: means 1 and 2, s^2 / 2 = 0.25, t(1) = 12.706. Items: s^2 / 3 = 1/3, of which two
-    # answers of variance 0.5 make 0.5 / 2 / 3; 0.25 is left, t(2) = 4.303. Equal shares: the mean
-    # of both t is the root of their product.
-    assert apart.high - 1.5 == pytest.approx((12.706 * 4.303 * (0.25 + 0.25)) ** 0.5, abs=0.001)
+    # answers of variance 0.5 make 0.5 / 2 / 3; 0.25 is left, t(2) = 4.303. Equal shares: the root
+    # of t is the mean of both roots, 3.565 and 2.074: t = 7.949, times the root of 0.25 + 0.25.
+    assert apart.high - 1.5 == pytest.approx(7.949 * 0.5**0.5, abs=0.001)
 
 
 def test_raters_who_agree_by_chance_leave_half_the_interval_over_items() -> None:
@@ -70,6 +70,9 @@ def test_early_looks_may_use_little() -> None:
     assert look_level((1.0,)) == pytest.approx(0.05)
     assert look_level((0.5,)) == pytest.approx(0.0056, abs=0.001)
     assert look_level((0.5, 1.0)) == pytest.approx(0.048, abs=0.002)
+    # Twice as large after it was read as a whole: 1 % is left, by the normal law of two looks.
+    assert look_level((1.0, 2.0)) == pytest.approx(0.0187, abs=0.001)
+    assert look_level((1.0, 1.01)) == pytest.approx(0.05)  # hardly anything is new, and no more
     assert significant([0.04], [0.5, 1.0]) == [True]
     assert significant([0.04], [0.5]) == [False]
 

@@ -164,7 +164,8 @@ def record_look(
         final: no more answers will come.
 
     Returns:
-        Share of the study's comparisons at each look, rising; only looks at more than before.
+        Share of the study's comparisons at each look, rising; only looks at more than before. Above
+        1 for what was added after the study was first read as a whole.
     """
     total = sum(len(rater.tasks) for rater in key.raters.values() if rater.form != "granular")
     coarse = sorted(
@@ -177,14 +178,16 @@ def record_look(
     # The same answers looked at again are no new chance of a false find, so looks have a digest.
     digest = sha256(repr(coarse).encode()).hexdigest()
     looks = _looks(path)
-    # A study may have grown since: what was all of it then is a part of it now.
-    earlier = [min(share, count / total) for print_, count, share in looks if print_ != digest]
+    # What was once read as a whole has spent its 5 %: it stays the measure when the study grows.
+    whole = min((count for _, count, share in looks if share == 1), default=total)
+    earlier = [count / whole for print_, count, _ in looks if print_ != digest]
     share = 1.0 if final else round(len(coarse) / total, 6)
     if (digest, len(coarse), share) not in looks:
         line = {"time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
                 "answers": len(coarse), "share": share, "digest": digest}  # fmt: skip
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
+    share = max(len(coarse) / whole, float(final))
     # Only a rising share spends alpha: a look at fewer answers than now is part of this one.
     return (*(each for each in sorted({*earlier}) if each < share), share)
 

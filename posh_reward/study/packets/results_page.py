@@ -86,9 +86,15 @@ def notes(results: StudyResults) -> list[str]:
     if len(results.looks) > 1 or (results.looks and results.looks[-1] < 1):
         shares = ", ".join(f"{look:.0%}" for look in results.looks)
         lines.append(
-            f"Looks at the answers so far: {len(results.looks)}, at {shares} of them. Looking "
-            "several times finds differences that are none, so early looks are held to a stricter "
-            "level (O'Brien and Fleming). If no more answers will come, read with --final."
+            f"Looks at answers so far: {len(results.looks)}, at {shares} of the study. Several "
+            "looks find differences that are none, so early ones are held to a stricter level "
+            "(O'Brien and Fleming). If no more answers will come, read with --final."
+        )
+    if any(look > 1 for look in results.looks):
+        lines.append(
+            "The study grew after it was read as a whole (100 %), so statements are held to a "
+            "stricter level: the chance of a false one is 5 % for the study as planned, and 7 % "
+            "however often it grows."
         )
     lines += [
         f"Raters preferred what was shown as #{1 if bias.mean.mean > 0 else 2} "

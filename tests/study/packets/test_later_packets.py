@@ -97,7 +97,7 @@ def test_models_keep_the_order_of_the_first_packet() -> None:
     assert later(turned).key == replace(later().key, packet=later(turned).key.packet)
 
 
-def test_a_look_at_what_was_all_of_a_study_is_one_at_a_part_of_it(tmp_path: Path) -> None:
+def test_what_was_read_as_a_whole_stays_the_measure_of_a_study_that_grows(tmp_path: Path) -> None:
     answered(tmp_path, FIRST)
     collection = collect(tmp_path.iterdir(), FIRST.key)
     looks = tmp_path / "looks.jsonl"
@@ -106,5 +106,5 @@ def test_a_look_at_what_was_all_of_a_study_is_one_at_a_part_of_it(tmp_path: Path
     answered(tmp_path, second)
     keys = FIRST.key, second.key
     both = collect((f for f in tmp_path.iterdir() if f != looks), *keys)
-    assert record_look(looks, both.answers, join_keys(keys)) == (0.4, 1.0)
+    assert record_look(looks, both.answers, join_keys(keys)) == (1.0, 2.5)
     assert [json.loads(line)["answers"] for line in looks.read_text().splitlines()] == [4, 10]
