@@ -25,9 +25,8 @@ ENDS = frozenset(".!?\n")
 BOUNDARY = "^"
 """Tag of a sentence's beginning and end."""
 NUMBER, UNKNOWN = "#", "?"
-ADVERBS = 2
-VERBS = range(29, 44)
-"""WordNet's files of adverbs and of verbs."""
+ADVERBS = 2  # WordNet's file of adverbs
+VERBS = range(29, 44)  # WordNet's files of verbs
 UNTAGGED = 0.1
 """Uses of a sense that WordNet's texts lack."""
 MINOR = 0.15
