@@ -133,16 +133,8 @@ def make_report(
 ) -> AgreementReport:
     """Measure every metric on the judgments.
 
-    Args:
-        title: of the report.
-        judgments: people's numbers.
-        columns: the metrics' scores.
-        figures: what to measure.
-        settings: resampling, and the table of POSH's paper to print.
-        notes: for the reader; one on few images is added.
-        paper: lines of another paper, instead of POSH's.
-        table: that they are from.
-        extra: more for JSON.
+    ``notes`` are for the reader; one on few images is added. ``paper`` has lines of another paper
+    than POSH's, from its ``table``; ``extra`` is more for JSON.
 
     Raises:
         InputError: no metric has a score for any row.

@@ -94,14 +94,8 @@ def compare(
 ) -> list[MetricLine]:
     """Measure every metric, one line of figures for each.
 
-    Args:
-        judgments: people's numbers.
-        columns: the metrics' scores.
-        figures: what to measure.
-        against: the metric that the others are compared with; None: the first that has scores.
-        resamples: of images; 0 leaves out intervals and tests.
-        seed: of the resampling.
-        progress: called with 1 after each metric.
+    ``against`` is the metric that the others are compared with; None: the first that has scores.
+    Without ``resamples`` there are no intervals and tests. ``progress`` gets 1 after each metric.
 
     Raises:
         InputError: there is no metric of the name ``against``, or two have the same name.

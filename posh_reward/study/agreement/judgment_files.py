@@ -46,7 +46,6 @@ def read_rows(
     Raises:
         InputError: it cannot be read, has no rows, or no list in the column to unfold.
         ConfigError: the dataset cannot be loaded.
-        MissingDependencyError: datasets are not installed.
     """
     if name == STANDARD or format is not None or name.lower().endswith(TABLES):
         with open_table(name, format_of(name, format, delimiter)) as table:

@@ -122,8 +122,7 @@ class ScoresFile:
 
     Args:
         name: its name in tables.
-        rows: ``generation``, ``reference`` and ``mistakes``, ``omissions``, ``overall``, as
-            ``posh-reward score`` writes them; or ``score`` for all three.
+        rows: as ``posh-reward score`` writes them; or with ``score`` for all three axes.
         source: the file's name in messages.
 
     Raises:

@@ -34,18 +34,12 @@ class RatingCounts:
     counts: Floats
 
     def alpha(self, times: Floats | None = None, level: Level = "ordinal") -> float:
-        """Krippendorff's alpha, at most 1; 0 is chance, higher is better.
+        """Krippendorff's alpha, at most 1; 0 is chance; nan if nothing varies.
 
         Args:
             times: (units,) how often each unit counts; None: once.
             level: nominal: ratings are equal or not. ordinal: their order counts, by how many
                 ratings lie between them. interval: their distance counts.
-
-        Returns:
-            nan if there are no units, or all ratings are equal: nothing varies.
-
-        Raises:
-            InputError: the level is unknown.
         """
         # A unit of m ratings has m (m - 1) ordered pairs: by 1 / (m - 1) it counts m, as it ought.
         weights = 1 / (self.counts.sum(axis=1) - 1)  # (units,)
@@ -143,14 +137,10 @@ class Matches:
 def span_matches(
     text: str, first: Iterable[Span], second: Iterable[Span], share: float = 0.0
 ) -> Matches:
-    """Match the spans of two raters in one text.
+    """Match the spans, in characters, of two raters in one text; one without a token is left out.
 
-    Args:
-        text: that both marked.
-        first: one side's spans, in characters; those that touch no token are left out.
-        second: the other's, the expert's where there is one.
-        share: least part of a span's own tokens that a single span of the other side has to touch:
-            0 for one token (relaxed F1), 0.5 for F1@50.
+    ``share`` is the least part of a span's own tokens that one span of the other side has to touch:
+    0 for one token (relaxed F1), 0.5 for F1@50.
     """
     tokens = token_spans(text)
     ours, theirs = (

@@ -80,11 +80,6 @@ def calibrate(
 ) -> CalibrationResult:
     """Fit weights and balance, and test them on images that they were not fitted to.
 
-    Args:
-        data: texts with people's numbers.
-        scores: of each text, with its elements.
-        settings: folds and resamples.
-
     Raises:
         InputError: there are fewer images than folds, or nothing to fit to, such as ratings that
             are all alike.

@@ -61,12 +61,8 @@ def page(
 ) -> str:
     """One HTML document that shows every pair, one below the other, without other files.
 
-    Args:
-        cards: what to show, in order.
-        title: the page's heading.
-        in_pairs: show two pairs in a row, where the window is wide enough.
-        figure: a PNG or a JPEG above the pairs.
-        figure_text: what it shows, for those who cannot see it.
+    ``in_pairs`` puts two in a row, where the window is wide enough. A ``figure``, PNG or JPEG,
+    stands above them, with ``figure_text`` for those who cannot see it.
     """
     signatures = list(dict.fromkeys(card.scores.signature for card in cards))
     return render(

@@ -31,13 +31,9 @@ MISTAKES, OMISSIONS, REWARD = "#0969da", "#bc4c00", "#1f2328"
 def training_plot(
     history: Sequence[Mapping[str, Any]], standings: Sequence[Standing], path: Path, run: str
 ) -> None:
-    """Draw the reward over steps, and next to it the held-out scores of each model.
+    """Draw a run's reward over steps, and next to it the held-out scores, in the order of training.
 
-    Args:
-        history: TRL's ``trainer.state.log_history``; lines without ``reward`` are left out.
-        standings: held-out scores, in the order of training.
-        path: a .png or .svg file.
-        run: whose reward it is, for the heading.
+    ``history`` is TRL's ``trainer.state.log_history``; lines without ``reward`` are left out.
     """
     figure, (left, right) = _figure()
     _reward(left, [line for line in history if line.get("reward") is not None])

@@ -55,15 +55,9 @@ class DatasetImages:
         )
 
     def row(self, number: int, name: object, reference: object) -> int | None:
-        """The number again, once the image is known to be the row's own.
+        """The number again, once the image is known to be the row's own; None beyond the last row.
 
-        Args:
-            number: what the row has as ``image``.
-            name: its id; None if it is not known.
-            reference: its reference; None for metrics that need none.
-
-        Returns:
-            None, and one more in ``beyond``, if the dataset has no such row.
+        ``name`` and ``reference`` are the row's; None where they are not known or not needed.
 
         Raises:
             ConfigError: the dataset's row is about something else.

@@ -152,9 +152,7 @@ def check_apart(source: str, output: str) -> None:
 
 @contextmanager
 def sink(name: str, format: Format, overwrite: bool) -> Iterator[Journal | Stream]:
-    """Open the receiver of result rows while the block lasts.
-
-    That is the output itself for JSON lines, and a journal next to it for the other formats.
+    """Open the receiver of result rows: for JSON lines the output, else a journal next to it.
 
     Raises:
         InputError: the output is already there and whole, or another program wrote it.

@@ -149,7 +149,7 @@ class _RowList:
 
 
 def make_pairs(maker: PairMaker, source: str, output: str, settings: TableSettings) -> list[Row]:
-    """Make verified questions for a table of captions.
+    """Make verified questions for a table of captions; return the rows of ``OUTPUT.made.jsonl``.
 
     Args:
         maker: makes them.
@@ -158,13 +158,9 @@ def make_pairs(maker: PairMaker, source: str, output: str, settings: TableSettin
             has for each caption all candidates, those dropped with their reasons.
         settings: columns, of which ``caption`` is the text; size of batches.
 
-    Returns:
-        The rows of ``OUTPUT.made.jsonl``.
-
     Raises:
         InputError: a file cannot be used, or the output holds something else.
         JudgeError: the writer cannot work at all, or not any more.
-        OSError: the output cannot be written.
     """
     format = format_of(output)
     if output == STANDARD:

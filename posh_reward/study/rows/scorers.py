@@ -153,15 +153,7 @@ HARMONIC_SCALE = "Scores are 1 to 5, higher is better; overall is the weighted m
 
 
 class HarmonicRows(SiblingRows):
-    """Texts about images -> rows with HarmonicEval's scores.
-
-    Args:
-        metric: what scores.
-        task: of ``HarmonicEval.score``; in some of them texts answer a ``question``.
-
-    Raises:
-        InputError: there is no such task.
-    """
+    """Texts about images -> rows with HarmonicEval's scores; some tasks have a ``question``."""
 
     def __init__(self, metric: HarmonicEval, task: str = "captioning") -> None:
         names = ("overall", *metric.criteria)
@@ -207,9 +199,7 @@ def harmonic_texts(task: str) -> tuple[str, ...]:
 class RubricRows(SiblingRows):
     """Texts and references -> rows with a rubric's points.
 
-    Args:
-        judge: gives the points.
-        questions: whether the table has a column with what each text answers.
+    ``questions`` says whether the table has a column with what each text answers.
 
     Raises:
         InputError: a metric of the rubric is called like a column that rows have anyway.

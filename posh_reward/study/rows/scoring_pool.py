@@ -28,13 +28,14 @@ class ScoringPool:
         jobs: worker processes.
 
     Raises:
-        InputError: the judge is a language model, which answers many pairs at once by itself, or
-            there is a witness, whose images would be copied from process to process.
+        InputError: the judge is a language model, or there is a witness.
     """
 
     wants_images = False
 
     def __init__(self, posh: PoSh, settings: Mapping[str, Any], jobs: int) -> None:
+        # A language model answers many pairs at once by itself, and a witness's images would be
+        # copied from process to process.
         if not posh.judge.name.startswith("embedded") or posh.wants_images:
             raise InputError(
                 f"--jobs is for the embedded judge without a witness, not for {posh.judge.name}: "

@@ -74,9 +74,7 @@ def load_baselines(
 ) -> tuple[list[Measure], list[tuple[str, str]]]:
     """The baselines of some names, and the name and remedy of each that cannot work here.
 
-    Args:
-        names: of ``BASELINES``, or ``all``; each may be several, with commas between.
-        reader: reads scene graphs for those that compare them.
+    Names are those of ``BASELINES`` or ``all``, or several of them with commas between.
 
     Raises:
         InputError: a name is unknown.
