@@ -30,7 +30,7 @@ class Refusal(BaseModel):
     code: Code = Field(description="For programs; several can have one status.")
     error: str = Field(description="The reason, in a line.")
     field: str | None = Field(description="Place of the value at fault, such as rows.0.image.")
-    value: str | None = Field(description="The value at fault, shortened; never a key.")
+    value: str | None = Field(description="The value at fault, shortened.")
     remedy: str = Field(description="Line of advice.")
 
 
