@@ -7,18 +7,12 @@ points, end exclusive; the server checks none of what it is sent, so reading doe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
-from posh_reward.study.packets.rater_texts import (
-    AXES,
-    SIDES,
-    VALUES,
-    Form,
-    MarkingTexts,
-    RaterTexts,
-)
+from posh_reward.study.packets.rater_texts import FIELDS, NO_TEXT, SIDES, Form, MarkingTexts
 from posh_reward.study.packets.study_records import PacketKey, Rater, RaterTask, StudyItem
 from posh_reward.study.rows.tables import Row
 from posh_reward.types import Span
@@ -34,27 +28,48 @@ LABELS = {"mistakes": "Mistake", "omissions": "Missing"}
 def config(form: Form, key: PacketKey) -> str:
     """The labelling configuration of a project."""
     image = '  <Image name="image" value="$image" maxWidth="600px"/>\n' if key.images else ""
-    body = _coarse_config(key) if form == "coarse" else _granular_config(key)
+    body = _granular_config(key) if form == "granular" else _questions_config(form, key)
     return f"<View>\n  <Style>{STYLE}</Style>\n{image}{body}</View>\n"
 
 
-def _coarse_config(key: PacketKey) -> str:
+def _questions_config(form: Form, key: PacketKey) -> str:
     generations = "".join(
         f"    <View>{_header(f'{key.texts.generation} #{number}')}"
         f'<Text name="{name}" value="${name}"/></View>\n'
-        for number, name in enumerate(("first", "second"), start=1)
-    )
-    choices = "".join(
-        f'    <Choice value={quoteattr(label)} alias="{value}"/>\n'
-        for label, value in key.texts.values.items()
+        for number, name in enumerate(FIELDS[form], start=1)
     )
     questions = "".join(
         f"  {_header(f'{each.title}: {key.texts.question(axis, reference=key.reference)}')}\n"
-        f'  <Choices name="{axis}" toName="first" choice="single-radio" required="true">\n'
-        f"{choices}  </Choices>\n"
+        + _controls(axis, form, key)
         for axis, each in key.texts.questions.items()
     )
     return f'{_reference(key)}  <View className="texts">\n{generations}  </View>\n{questions}'
+
+
+def _controls(axis: str, form: Form, key: PacketKey) -> str:
+    if form == "coarse":
+        return _choices(axis, "first", key.texts.values)
+    # ``Ranker`` has neither shared places nor a keyboard, so each text is given a place, as on our
+    # page.
+    places = {label: place for place, label in enumerate(key.texts.places, start=1)}
+    seats = "".join(
+        f"    <View>{_header(f'#{number}')}\n"
+        f"{_choices(f'{axis}_{number}', name, places, required=number <= key.fewest_texts)}"
+        "    </View>\n"
+        for number, name in enumerate(FIELDS[form], start=1)
+    )
+    return f'  <View className="texts">\n{seats}  </View>\n'
+
+
+def _choices(name: str, text: str, values: Mapping[str, int], *, required: bool = True) -> str:
+    choices = "".join(
+        f'    <Choice value={quoteattr(label)} alias="{value}"/>\n'
+        for label, value in values.items()
+    )
+    return (
+        f'  <Choices name="{name}" toName="{text}" choice="single-radio" '
+        f'required="{str(required).lower()}">\n{choices}  </Choices>\n'
+    )
 
 
 def _granular_config(key: PacketKey) -> str:
@@ -88,13 +103,13 @@ def tasks_json(
     rater: Rater, items: Mapping[str, StudyItem], images: Mapping[str, str]
 ) -> list[Row]:
     """The tasks of one rater's project, to import. ``data`` is visible to raters."""
-    return [_task(task, items[task.item], images.get(task.item)) for task in rater.tasks]
+    names = FIELDS[rater.form]
+    return [_task(task, items[task.item], images.get(task.item), names) for task in rater.tasks]
 
 
-def _task(task: RaterTask, item: StudyItem, image: str | None) -> Row:
+def _task(task: RaterTask, item: StudyItem, image: str | None, names: Sequence[str]) -> Row:
     texts = [item.texts[model] for model in task.models]
-    names = ("first", "second") if len(texts) == 2 else ("generation",)
-    data: Row = {"task": task.id, **dict(zip(names, texts, strict=True))}
+    data: Row = {"task": task.id, **dict(zip_longest(names, texts, fillvalue=NO_TEXT))}
     if item.reference:
         data["reference"] = item.reference
     if image is not None:
@@ -121,29 +136,18 @@ def _region(side: str, text_name: str, text: str, span: Span) -> Row:
     }
 
 
-def texts_of(data: Mapping[str, Any]) -> tuple[object, ...]:
+def texts_of(data: Mapping[str, Any], count: int) -> tuple[object, ...]:
     """The generations that an exported task shows, in their order."""
-    if "generation" in data:
-        return (data["generation"],)
-    return (data.get("first"), data.get("second"))
+    names = FIELDS["granular"] if count == 1 else FIELDS["ranking"][:count]
+    return tuple(data.get(name) for name in names)
 
 
-def preferences(result: Sequence[Mapping[str, Any]], texts: RaterTexts) -> dict[str, int]:
-    """By axis, the choices in an annotation, if any; ``ValueError`` for one that is not ours."""
-    choices: dict[str, int] = {}
+def choices(result: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Controls and what was chosen in them, in an annotation."""
     for each in result:
-        axis = each.get("from_name")
-        if each.get("type") != "choices" or axis not in AXES:
-            continue
-        choices[str(axis)] = _preference(each["value"]["choices"], texts)
-    return choices
-
-
-def _preference(choices: Sequence[str], texts: RaterTexts) -> int:
-    values = {**{str(value): value for value in VALUES}, **texts.values}  # an alias, or the label
-    if len(choices) != 1 or choices[0] not in values:
-        raise ValueError(f"the choice {choices!r} is not one of {', '.join(texts.choices)}")
-    return values[choices[0]]
+        if each.get("type") == "choices":
+            for choice in each["value"]["choices"]:
+                yield str(each["from_name"]), str(choice)
 
 
 def marks(result: Sequence[Mapping[str, Any]]) -> dict[str, list[Span] | None]:

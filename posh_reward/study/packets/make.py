@@ -104,9 +104,10 @@ def make_packet(
         raise InputError(
             f"a ranking takes {RANKED} models, and there are {len(items.models)}: compare pairs"
         )
-    if with_potato and (design.ranking or suggested):
-        lack, flag = ("rankings", "ranking") if design.ranking else ("suggested marks", "suggest")
-        raise InputError(f"Potato's projects show no {lack}: leave out --potato or --{flag}")
+    if with_potato and suggested:
+        raise InputError(
+            "Potato's projects show no suggested marks: leave out --potato or --suggest"
+        )
     raters = draw(items.items, design)
     if earlier is not None:
         check_raters(raters, earlier)
@@ -142,8 +143,6 @@ def _forms(
     files: dict[str, bytes] = {}
     for name, rater in key.raters.items():
         files[f"{name}.html"] = rater_page(name, key, by_id, images).encode("utf-8")
-        if rater.form == "ranking":
-            continue
         tasks = label_studio.tasks_json(rater, by_id, images)
         files[f"label-studio/{name}.json"] = as_json(tasks)
         config = label_studio.config(rater.form, key)
@@ -168,9 +167,8 @@ def _guide(key: PacketKey, with_potato: bool) -> str:
             continue
         span = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
         files += f"  {span}: {key.texts.heading[form]}\n"
-        other = "" if form == "ranking" else LABEL_STUDIO
         files += "".join(
-            f"    {name}.html{other.format(name=name, form=form)}: "
+            f"    {name}.html{LABEL_STUDIO.format(name=name, form=form)}: "
             f"{len(key.raters[name].tasks)} tasks\n"
             for name in names
         )

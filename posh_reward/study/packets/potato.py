@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from posh_reward.errors import InputError
-from posh_reward.study.packets.rater_texts import AXES, Form, RaterTexts
+from posh_reward.study.packets.rater_texts import FIELDS, NO_TEXT, RANKED, Form
 from posh_reward.study.packets.study_records import PacketKey, StudyItem
 from posh_reward.study.rows.journal import as_line
 from posh_reward.study.rows.tables import Row
@@ -61,16 +62,12 @@ def project(
     for task in rater.tasks:
         item = items[task.item]
         generations = [item.texts[model] for model in task.models]
-        texts = dict(zip(_names(rater.form), generations, strict=True))
+        texts = dict(zip_longest(FIELDS[rater.form], generations, fillvalue=NO_TEXT))
         texts |= {"reference": item.reference} if key.reference else {}
         row = {"id": task.id, **{field: display_text(text) for field, text in texts.items()}}
         rows.append(row | ({"picture": images[task.item]} if images else {}))
     config = yaml.safe_dump(_config(name, key), sort_keys=False, allow_unicode=True)
     return {"config.yaml": config.encode("utf-8"), "tasks.jsonl": b"".join(map(as_line, rows))}
-
-
-def _names(form: Form) -> tuple[str, ...]:
-    return ("first", "second") if form == "coarse" else ("generation",)
 
 
 def _config(name: str, key: PacketKey) -> Row:
@@ -80,11 +77,12 @@ def _config(name: str, key: PacketKey) -> Row:
     titles = {
         "reference": texts.reference,
         "generation": texts.generation,
-        "first": f"{texts.generation} #1",
-        "second": f"{texts.generation} #2",
+    } | {
+        field: f"{texts.generation} #{number}"
+        for number, field in enumerate(FIELDS["ranking"], start=1)
     }
     fields: list[Row] = [{"key": "picture", "type": "image", "label": "Image"}] * key.images
-    for name_ in (*(["reference"] if key.reference else []), *_names(form)):
+    for name_ in (*(["reference"] if key.reference else []), *FIELDS[form]):
         target = {"span_target": True} if form == "granular" else {}
         fields.append({"key": name_, "type": "text", "label": titles[name_], **target})
     return {
@@ -100,21 +98,40 @@ def _config(name: str, key: PacketKey) -> Row:
         "require_password": False,
         "user_config": {"allow_all_users": True, "users": []},
         "instance_display": {"fields": fields},
-        "annotation_schemes": _coarse_schemes(key) if form == "coarse" else _granular_schemes(key),
+        "annotation_schemes": _granular_schemes(key)
+        if form == "granular"
+        else _question_schemes(form, key),
     }
 
 
-def _coarse_schemes(key: PacketKey) -> list[Row]:
-    return [
-        {
-            "annotation_type": "radio",
-            "name": axis,
-            "description": f"{each.title}: {key.texts.question(axis, reference=key.reference)}",
-            "labels": list(key.texts.choices),
-            "label_requirement": {"required": True},
-        }
-        for axis, each in key.texts.questions.items()
-    ]
+def _question_schemes(form: Form, key: PacketKey) -> list[Row]:
+    schemes: list[Row] = []
+    for axis, each in key.texts.questions.items():
+        question = f"{each.title}: {key.texts.question(axis, reference=key.reference)}"
+        if form == "coarse":
+            schemes.append(_radio(axis, question, key.texts.choices))
+            continue
+        # Its ``ranking`` has no shared places, so each text is given a place, as on our page.
+        schemes += [
+            _radio(
+                f"{axis}_{number}",
+                f"{question} #{number}" if number == 1 else f"{each.title}: #{number}",
+                key.texts.places,
+                required=number <= key.fewest_texts,
+            )
+            for number in range(1, RANKED + 1)
+        ]
+    return schemes
+
+
+def _radio(name: str, text: str, labels: Sequence[str], *, required: bool = True) -> Row:
+    return {
+        "annotation_type": "radio",
+        "name": name,
+        "description": text,
+        "labels": list(labels),
+        "label_requirement": {"required": required},
+    }
 
 
 def _granular_schemes(key: PacketKey) -> list[Row]:
@@ -149,19 +166,8 @@ def task_ids(content: Mapping[str, Any]) -> list[str]:
     return [*dict.fromkeys([*content[CHOICES], *content[MARKS]])]
 
 
-def preferences(content: Mapping[str, Any], task: str, texts: RaterTexts) -> dict[str, int]:
-    """By axis, the choices in a task, if any; raises ``ValueError`` for one that is not ours."""
-    values = texts.values
-    choices: dict[str, int] = {}
-    for schema, label in _choices(content, task):
-        if schema in AXES:
-            if label not in values or schema in choices:
-                raise ValueError(f"the choice {label!r} is not one of {', '.join(values)}")
-            choices[schema] = values[label]
-    return choices
-
-
-def _choices(content: Mapping[str, Any], task: str) -> Iterator[tuple[str, str]]:
+def choices(content: Mapping[str, Any], task: str) -> Iterator[tuple[str, str]]:
+    """Schemas and the labels chosen in them, in a task."""
     for label, value in content[CHOICES].get(task, ()):
         if value not in (None, False, "", "false"):
             yield label["schema"], label["name"]
@@ -177,7 +183,7 @@ def marks(
     Raises:
         InputError: a mark is not in the text.
     """
-    choices = {schema for schema, _ in _choices(content, task)}
+    controls = {schema for schema, _ in choices(content, task)}
     spans_of: dict[str, list[Span] | None] = {}
     for side, text in texts.items():
         spans = [
@@ -185,7 +191,7 @@ def marks(
             for span, value in content[MARKS].get(task, ())
             if span["schema"] == side and span["target_field"] == TARGETS[side] and value
         ]
-        spans_of[side] = spans if spans or f"no_{side}" in choices else None
+        spans_of[side] = spans if spans or f"no_{side}" in controls else None
     return spans_of
 
 

@@ -191,7 +191,7 @@ def _exported_sheets(tasks: list[Any], key: PacketKey) -> list[AnswerSheet]:
                 raise InputError("it is there twice")
             if annotation is None:
                 continue
-            drafts[task.id] = _draft(annotation, key.texts)
+            drafts[task.id] = _draft(annotation, task, key.raters[name].form, key.texts)
             _check_person(people, annotation.get("completed_by"), name)
         except InputError as error:
             raise InputError(f"exported task {number}: {error}") from None
@@ -213,7 +213,11 @@ def _owner(
     texts_of_item = key.items[task.item]
     texts = tuple(texts_of_item.texts[model] for model in task.models)
     # Spans are offsets, and sides are an order: in other texts both would mean something else.
-    if label_studio.texts_of(data) != texts or data.get("reference", "") != texts_of_item.reference:
+    count = len(texts)
+    if (
+        label_studio.texts_of(data, count) != texts
+        or data.get("reference", "") != texts_of_item.reference
+    ):
         raise InputError("its texts are not those of the packet: they were changed")
     return name, task
 
@@ -236,11 +240,13 @@ def _check_person(people: dict[object, str], person: object, name: str) -> None:
         )
 
 
-def _draft(annotation: Mapping[str, Any], texts: RaterTexts) -> DraftAnswer:
+def _draft(
+    annotation: Mapping[str, Any], task: RaterTask, form: Form, texts: RaterTexts
+) -> DraftAnswer:
     result = annotation["result"]
     seconds = annotation.get("lead_time")
     return DraftAnswer(
-        label_studio.preferences(result, texts),
+        _choices(label_studio.choices(result), task, form, texts),
         label_studio.marks(result),
         float(seconds) if isinstance(seconds, int | float) else None,
     )
@@ -265,7 +271,12 @@ def _potato_sheet(content: Mapping[str, Any], key: PacketKey) -> AnswerSheet:
             )
         drafts = {
             task: DraftAnswer(
-                potato.preferences(content, task, key.texts),
+                _choices(
+                    potato.choices(content, task),
+                    owners[task][2],
+                    key.raters[names[0]].form,
+                    key.texts,
+                ),
                 potato.marks(content, task, _markable(owners[task][2], key)),
                 potato.seconds(content, task),
             )
@@ -279,6 +290,30 @@ def _potato_sheet(content: Mapping[str, Any], key: PacketKey) -> AnswerSheet:
 
 
 # ---- all
+
+
+def _choices(
+    choices: Iterable[tuple[str, str]], task: RaterTask, form: Form, texts: RaterTexts
+) -> dict[str, object]:
+    """By axis, a preference or, in a ranking, the place of each text, None where one is missing.
+
+    Raises:
+        ValueError: a choice is not one of ours, or one of several.
+    """
+    labels = dict(zip(texts.places, range(1, RANKED + 1), strict=True))
+    labels = labels if form == "ranking" else texts.values
+    values = {str(value): value for value in labels.values()} | labels  # an alias, or the label
+    numbers: dict[str, int] = {}
+    for control, label in choices:
+        if control.partition("_")[0] not in AXES:  # nothing to mark, or a question of their own
+            continue
+        if label not in values or control in numbers:
+            raise ValueError(f"the choice {label!r} is not one of {', '.join(labels)}")
+        numbers[control] = values[label]
+    if form == "coarse":
+        return {axis: numbers[axis] for axis in AXES if axis in numbers}
+    seats = range(1, len(task.models) + 1)
+    return {axis: tuple(numbers.get(f"{axis}_{seat}") for seat in seats) for axis in AXES}
 
 
 def _markable(task: RaterTask, key: PacketKey) -> dict[str, str]:

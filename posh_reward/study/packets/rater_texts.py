@@ -14,6 +14,12 @@ from posh_reward.errors import InputError
 Form = Literal["coarse", "ranking", "granular"]
 FORMS: tuple[Form, ...] = ("coarse", "ranking", "granular")
 RANKED = 3  # models in a ranking
+FIELDS: dict[Form, tuple[str, ...]] = {  # generations of a task in Label Studio and Potato
+    "coarse": ("first", "second"),
+    "ranking": ("first", "second", "third"),
+    "granular": ("generation",),
+}
+NO_TEXT = "\N{EM DASH}"  # in a ranking of two texts, since two models wrote the same
 LANGUAGES = ("en", "nl", "de", "fr", "es")
 AXES = ("mistakes", "omissions", "overall")
 SIDES = ("mistakes", "omissions")

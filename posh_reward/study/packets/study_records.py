@@ -106,6 +106,12 @@ class PacketKey:
         """Sides to mark: nothing can be missing where there is no correct description."""
         return SIDES if self.reference else SIDES[:1]
 
+    @property
+    def fewest_texts(self) -> int:
+        """Texts that every ranking shows."""
+        rankings = (rater for rater in self.raters.values() if rater.form == "ranking")
+        return min((len(task.models) for rater in rankings for task in rater.tasks), default=0)
+
     def by_task(self) -> dict[str, tuple[str, int, RaterTask]]:
         """Task id -> rater, place in the rater's page (from 1), task."""
         return {

@@ -117,6 +117,21 @@ def test_preferences_come_back(chromium: Browser, tmp_path: Path) -> None:
     assert answer.preferences == wanted
 
 
+def test_rankings_come_back(chromium: Browser, tmp_path: Path) -> None:
+    made = make_packet(items(1, ("a", "b", "c")), Design(7, 0, 0, 0, ranking=1), None, {},
+                       with_potato=True)  # fmt: skip
+    wanted = {"mistakes": (1, 2, 3), "omissions": (1, 1, 3), "overall": (3, 1, 2)}
+    with served(made, tmp_path) as address:
+        log_in(chromium, address)
+        for axis, places in wanted.items():
+            for seat, place in enumerate(places, start=1):
+                label = json.dumps(shipped_texts().places[place - 1])
+                chromium.point(f"#{axis}_{seat} input[value={label}]", click=True)
+        wait(lambda: finished(tmp_path, made), "nothing is saved")
+    [answer] = read(tmp_path, made).answers
+    assert answer.places == wanted
+
+
 def mark(browser: Browser, field: str, word: str) -> None:
     """Drags the mouse over a word, as a person does."""
     root = f"document.getElementById({json.dumps(f'text-content-{field}')})"

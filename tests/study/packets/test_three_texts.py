@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections import Counter
 from dataclasses import replace
 from itertools import permutations
@@ -16,7 +17,7 @@ from posh_reward.errors import InputError
 from posh_reward.study.packets.answer_files import collect
 from posh_reward.study.packets.draw import Design, draw
 from posh_reward.study.packets.long_table import long_csv, long_rows
-from posh_reward.study.packets.make import Packet
+from posh_reward.study.packets.make import Packet, as_json, make_packet
 from posh_reward.study.packets.rater_answers import sheets
 from posh_reward.study.packets.rater_texts import AXES
 from posh_reward.study.packets.results import judgments, results
@@ -59,6 +60,42 @@ def test_equal_texts_are_shown_once_and_share_their_place() -> None:
         ("a", "b"): 1, ("b", "c"): -1,
     }  # fmt: skip
     assert [task.models for task in made.key.identical] == [("a", "c")]
+
+
+def chosen_places(made: Packet, said: dict[str, list[int]], tool: str) -> bytes:
+    """The first rater's file of Label Studio or Potato, with every task ranked alike."""
+    labels, tasks = made.key.texts.places, made.key.raters["rater-01"].tasks
+    picks = [
+        (f"{axis}_{seat}", labels[place - 1])
+        for axis, each in said.items()
+        for seat, place in enumerate(each, start=1)
+    ]
+    if tool == "potato":
+        chosen = [[{"schema": name, "name": label}, label] for name, label in picks]
+        return as_json({"instance_id_to_label_to_value": {task.id: chosen for task in tasks},
+                        "instance_id_to_span_to_value": {}})  # fmt: skip
+    result = [{"from_name": name, "type": "choices", "value": {"choices": [label]}}
+              for name, label in picks]  # fmt: skip
+    rows = json.loads(made.files["label-studio/rater-01.json"])
+    return as_json([{**row, "annotations": [{"result": result}]} for row in rows])
+
+
+@pytest.mark.parametrize("tool", ["label studio", "potato"])
+def test_rankings_come_back_from_other_tools(tool: str) -> None:
+    found = StudyItems(MODELS, (*items(1, MODELS).items, SAME), ())
+    made = make_packet(found, Design(7, 0, 0, 0, ranking=1), None, {}, with_potato=True)
+    tasks = made.key.raters["rater-01"].tasks
+    said = {"mistakes": [1, 2, 3], "omissions": [1, 1, 3], "overall": [3, 1, 2]}
+    [sheet] = sheets(chosen_places(made, said, tool), made.key)
+    assert sheet.unfinished == ()
+    for task, answer in zip(tasks, sheet.answers, strict=True):  # of equal texts one is shown
+        assert answer.places == {axis: (*each[: len(task.models)],) for axis, each in said.items()}
+    [sheet] = sheets(chosen_places(made, {**said, "overall": [1]}, tool), made.key)
+    assert sheet.unfinished == ("task 1 (Overall quality)", "task 2 (Overall quality)")
+    config = made.files["label-studio/ranking.xml"].decode()
+    assert config.count('required="true"') == 6  # the third text may be none
+    rows = made.files["label-studio/rater-01.json"] + made.files["potato/rater-01/tasks.jsonl"]
+    assert rows.decode().count('"third": "\N{EM DASH}"') == 2
 
 
 @pytest.mark.parametrize(
@@ -130,5 +167,3 @@ def test_a_ranking_takes_three_models_and_no_comparers() -> None:
         packet(coarse=0, ranking=2)
     with pytest.raises(InputError, match="has one of these"):
         Design(0, coarse=3, ranking=3)
-    assert "label-studio/rater-01.json" not in ranked(3).files
-    assert "label-studio" not in ranked(3).files["READ-ME-FIRST.txt"].decode().split("Or import")[0]
