@@ -208,13 +208,32 @@ def stems(text: str) -> set[str]:
     return {word[:4] for word in words if len(word) > 2}
 
 
+ARTICLES = ("a", "an", "the")
+
+
+def _long(words: list[str]) -> list[str]:
+    return [word.strip(".,;") for word in words if len(word) > 3]
+
+
+def _around_articles(words: list[str]) -> str:
+    """Words shuffled but for articles and what stands behind them."""
+    new = list(words)
+    behind = ["", *(word.lower() for word in words)]
+    free = [i for i, word in enumerate(words)
+            if not {word.lower(), behind[i]}.intersection(ARTICLES)]  # fmt: skip
+    for i, j in zip(free, random.Random(0).sample(free, len(free)), strict=True):
+        new[i] = words[j]
+    return " ".join(new)
+
+
 EDITS: dict[str, Callable[[list[str]], str]] = {
+    "shuffled around articles": _around_articles,
+    "an article each": lambda words: f"The {' the '.join(_long(words))}.",
+    "chain of prepositions": lambda words: f"The {' of the '.join(_long(words))}.",
     "words sorted": lambda words: " ".join(sorted(words)),
     "words reversed": lambda words: " ".join(reversed(words)),
     "long words only": lambda words: " ".join(word for word in words if len(word) > 3),
-    "long words by commas": lambda words: ", ".join(
-        word.strip(".,;") for word in words if len(word) > 3
-    ),
+    "long words by commas": lambda words: ", ".join(_long(words)),
     "hyphens": lambda words: "-".join(words),
     "possessive chain": lambda words: "'s ".join(word.strip(".,;") for word in words),
     "bullets": lambda words: "\n".join(f"- {word}" for word in words),

@@ -13,6 +13,7 @@ from posh_reward.attack.climb import Climb, Target
 from posh_reward.attack.finds import PaidText, edited, honest, joined, labelled, page, table
 from posh_reward.attack.grammars import WordStock
 from posh_reward.cli import OK, UNUSABLE, main
+from posh_reward.reward.shaping import Objective, Shaping
 
 ROWS = [
     {"reference": "A red dog sits. It is old."},
@@ -80,9 +81,11 @@ ARTWORKS = Path(__file__).resolve().parents[2] / "research" / "calibration" / "a
 
 
 @pytest.mark.slow
-def test_what_past_searches_found_pays_no_more() -> None:
+@pytest.mark.parametrize("objective", ["f1", "separate"])
+def test_what_past_searches_found_pays_no_more(objective: Objective) -> None:
     """Texts of searches before and after the rules; some were searched for on one of these rows."""
-    target = Target([PoshReward()], json.loads(ARTWORKS.read_text(encoding="utf-8"))[8:14])
+    functions = PoshReward(shaping=Shaping(objective)).functions()
+    target = Target(functions, json.loads(ARTWORKS.read_text(encoding="utf-8"))[8:14])
     sentence = {text.name: text.reward for text in honest(target)}["one true sentence"]
     paid: dict[tuple[str, bool, int], float] = {}
     for find in STORED:
