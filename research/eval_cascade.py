@@ -12,11 +12,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from inspect import signature
 from pathlib import Path
 from statistics import fmean
 
 from posh_reward.graph.reader import describe
-from posh_reward.metrics.posh.judges.cascade import ABSENT, VERBATIM, Wording, wording_of
+from posh_reward.metrics.posh.judges.cascade import ABSENT, VERBATIM, Cascade, Wording, wording_of
 from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
 from posh_reward.metrics.posh.lockstep import Rewriter, run_together
 from posh_reward.metrics.posh.questions import PRESENT
@@ -141,6 +142,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(f"low {low:g}, high {high:g}")
     print(f"chosen on:   {agreement(chosen_on, low, high)}")
     print(f"reported on: {agreement(reported, low, high)}")
+    settings = signature(Cascade).parameters
+    low, high = settings["low"].default, settings["high"].default
+    print(f"as shipped, low {low:g}, high {high:g}: {agreement(reported, low, high)}")
     for name, each in (("explicit", (LOW[0], high)), ("absent", (low, HIGH[-1]))):
         print(f"  as {name}: {agreement(reported, *each)}")
 
