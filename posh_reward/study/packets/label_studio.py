@@ -20,7 +20,7 @@ from posh_reward.types import Span
 STYLE = (
     # Without pre-wrap blanks are trimmed, and offsets are off.
     ".htx-text, .lsf-richtext__line { white-space: pre-wrap; } "
-    ".texts { display: flex; flex-wrap: wrap; gap: 2rem; } .texts > div { flex: 1 1 20rem; }"
+    ".texts { display: flex; flex-wrap: wrap; gap: 2rem; } .texts > div { flex: 1 1 12rem; }"
 )
 LABELS = {"mistakes": "Mistake", "omissions": "Missing"}
 

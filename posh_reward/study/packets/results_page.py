@@ -15,8 +15,8 @@ SUGGESTED = (
 )
 METHODS = (
     "Preferences run from -2 to 2. Each item counts once, as the mean of its raters. Intervals "
-    "(95 %) hold for other items and for other raters like these: variances clustered by items and "
-    "by raters, each with Student's t of its own. The interval for these raters only is narrower. "
+    "(95 %) hold for other items and for other raters like these: variances of items and raters, "
+    "with Student's t weighted by their shares. Those for these raters only are mostly narrower. "
     "Those of alpha and of marks are bootstrapped over items, and hold for these raters only.",
     "p: chance of a mean so far from 0 if the models are equally good. Holm: the same, corrected "
     "for all statements of this page. The sign test asks how likely so uneven a split of wins and "
