@@ -3,7 +3,7 @@
 # Without a card, PIP_EXTRA_INDEX_URL=<pytorch.org's index of CPU builds> saves 2.5 GB.
 PYTHON ?= python3
 PY := .venv/bin/python
-# OpenMP threads fight over small models' small matrices; see docs/training.md.
+# OpenMP threads fight over small models' small matrices.
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM := false
 # The demo reports its whole time, the installation included.

@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.datasets.image_files import decoding_error, open_image
-from posh_reward.errors import ConfigError, InputError, on_one_line
+from posh_reward.errors import ConfigError, InputError, MissingDependencyError, on_one_line
 from posh_reward.settings import brief, brief_list, guess
 
 if TYPE_CHECKING:
@@ -105,7 +106,9 @@ def load_images(
         ConfigError: the dataset cannot be loaded, or lacks a column.
         InputError: the split or an option of ``scenes`` is unknown, or a local dataset has an
             image that is missing or broken.
+        MissingDependencyError: Hugging Face datasets is not installed.
     """
+    _require_datasets()
     if is_drawn(name):
         return _draw(scene_options(name), split)
     there = Path(name).exists()
@@ -115,6 +118,14 @@ def load_images(
     if not there:
         return dataset
     return without_broken(dataset, f"{name!r}, split {split!r}", skip_broken=skip_broken)
+
+
+def _require_datasets() -> None:
+    if find_spec("datasets") is None:
+        raise MissingDependencyError(
+            "images with references need datasets: pip install 'posh-reward[train]' "
+            "(in a clone: pip install -e '.[train]')"
+        )
 
 
 def _warn_of_empty_references(dataset: Dataset, where: str) -> None:
@@ -152,7 +163,9 @@ def load_rows(name: str, split: str = "test", *, images: bool = False) -> list[d
 
     Raises:
         ConfigError: the dataset cannot be loaded.
+        MissingDependencyError: Hugging Face datasets is not installed.
     """
+    _require_datasets()
     from datasets import Image
 
     dataset = _local(Path(name), split) if Path(name).exists() else _hub(name, split)

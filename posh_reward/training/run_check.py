@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,20 @@ from posh_reward.metrics.load_metric import load_metric, metric_flags, read_metr
 from posh_reward.metrics.posh.judges.load_judge import WITNESSES
 from posh_reward.models.model import MODELS, model_settings
 from posh_reward.study.judges.question_set import read_question_set
-from posh_reward.training.combinations import remarks
+from posh_reward.training.combinations import remarks, shaping_of
 from posh_reward.training.fit.fit_report import assumptions, fits, report
 from posh_reward.training.fit.model_shapes import PUBLISHED
 from posh_reward.training.fit.training_run import TrainingRun, run_of
 from posh_reward.training.processes import Processes, read_processes
 from posh_reward.training.requirements import missing_packages
-from posh_reward.training.run_settings import CHECK, parse, parse_for, read_config, refuse
+from posh_reward.training.run_settings import (
+    CHECK,
+    config_chain,
+    parse,
+    parse_for,
+    read_config,
+    refuse,
+)
 
 HUB = re.compile(r"[\w.-]+(/[\w.-]+)?")  # the form of a name on the hub
 
@@ -117,22 +124,37 @@ def _on_cpu(flags: Sequence[str], config: str | None) -> bool:
 
 
 def accelerate_config(config: Path) -> Path | None:
-    """Find the file after ``--config_file`` in the launch line, a configuration's first comment.
+    """Find the file after ``--config_file`` in a configuration's launch line.
 
     Raises:
         ConfigError: it is not there, or the configuration cannot be read.
     """
-    try:
-        words = config.read_text(encoding="utf-8").partition("\n")[0].split()
-    except OSError as error:
-        raise ConfigError(f"{config} cannot be read: {error.strerror}") from None
+    path, words = launch_line(config)
     name = following(words, "--config_file")
     if name is None:
         return None
-    for folder in (Path(), *config.resolve().parents):
+    for folder in (Path(), *path.resolve().parents):
         if (folder / name).is_file():
             return folder / name
-    raise ConfigError(f"{config}: its launch line names {name}, which is not there")
+    raise ConfigError(f"{path}: its launch line names {name}, which is not there")
+
+
+def launch_line(config: Path) -> tuple[Path, list[str]]:
+    """Split the launch line, a configuration's first comment, into words.
+
+    A configuration without one is launched like that which it inherits from.
+
+    Returns:
+        The file that has the line, and no words if there is none.
+
+    Raises:
+        ConfigError: the configuration cannot be read.
+    """
+    for path, _ in config_chain(config):
+        words = path.read_text(encoding="utf-8").partition("\n")[0].split()
+        if words[:1] == ["#"] and any(word.endswith(".py") for word in words):
+            return path, words
+    return config, []
 
 
 def following(words: Sequence[str], flag: str) -> str | None:
@@ -160,6 +182,7 @@ def check_lines(result: RunCheck) -> Iterator[str]:
     yield f"model: {result.model.model_name_or_path}, {_parameters(result)}"
     yield f"data: {result.script.dataset_name}"
     if hasattr(args, "num_generations"):
+        yield f"reward: {_reward(result.script)}"
         yield f"metric: {', '.join(f'{k} {v}' for k, v in _metric(result.script).items())}"
     rows = args.per_device_train_batch_size * there.processes * args.gradient_accumulation_steps
     unit = "completions" if hasattr(args, "num_generations") else "images"
@@ -178,6 +201,17 @@ def check_lines(result: RunCheck) -> Iterator[str]:
     else:
         yield from report(result.run)
         yield from assumptions()
+
+
+def _reward(script: Any) -> str:
+    """Name the objective, and what else of the shaping differs from its defaults."""
+    shaping = shaping_of(script)
+    values = {each.name: getattr(shaping, each.name) for each in fields(shaping)}
+    return ", ".join(
+        f"{each.name} {values[each.name]}"
+        for each in fields(shaping)
+        if each.name == "objective" or values[each.name] != each.default
+    )
 
 
 def _parameters(result: RunCheck) -> str:

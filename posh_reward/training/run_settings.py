@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from argparse import Action
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import make_dataclass
 from pathlib import Path
 from typing import Any, NoReturn, get_type_hints
@@ -69,15 +69,27 @@ def read_config(path: Path) -> dict[str, Any]:
         ConfigError: a file cannot be read, or inherits from itself.
     """
     settings: dict[str, Any] = {}
+    for _, lines in config_chain(path):
+        settings = lines | settings
+    return settings
+
+
+def config_chain(path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield a configuration and those that it inherits from, nearest first, each by its own lines.
+
+    Raises:
+        ConfigError: a file cannot be read, or inherits from itself.
+    """
     heirs: set[Path] = set()
     while True:
         if path.resolve() in heirs:
             raise ConfigError(f"{path} inherits from itself (`like`): name another configuration")
         heirs.add(path.resolve())
-        settings = read_settings(path) | settings
-        base = settings.pop(LIKE, None)
+        lines = read_settings(path)
+        base = lines.pop(LIKE, None)
+        yield path, lines
         if base is None:
-            return settings
+            return
         path = path.parent / str(base)
 
 

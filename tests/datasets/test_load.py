@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -193,3 +196,18 @@ def test_several_references_of_an_image_are_loaded_but_not_learned(tmp_path: Pat
     assert reference == ["A dog.", "A pet."]
     with pytest.raises(InputError, match="SFT learns one text for each image"):
         answer(reference)
+
+
+def test_without_the_extra_an_import_error_has_the_install_line(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "from importlib.machinery import PathFinder\n"
+        "find = PathFinder.find_spec\n"
+        "PathFinder.find_spec = lambda n, *rest: None if n == 'datasets' else find(n, *rest)"
+    )
+    code = "from posh_reward import load_images; load_images('scenes:train=8')"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert "MissingDependencyError" in done.stderr
+    assert "pip install 'posh-reward[train]'" in done.stderr

@@ -13,9 +13,10 @@ from posh_reward.metrics.posh.judges.cascade import Cascade
 from posh_reward.metrics.posh.judges.load_judge import load_judge
 from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
 from posh_reward.settings import check_settings as fits_the_class
+from posh_reward.training.doctor.diagnosis import recipe_settings
 from posh_reward.training.fit.fit_report import fits
 from posh_reward.training.processes import Processes, read_processes
-from posh_reward.training.run_check import check_lines, check_run
+from posh_reward.training.run_check import check_lines, check_run, parse_settings
 from posh_reward.training.run_settings import parse_for, read_config
 from recipes import dapo_posh, sft
 from tools.fit import settings_of
@@ -136,6 +137,19 @@ def test_reading_can_be_embedded_by_one_line() -> None:
     assert (found.run.parser, found.run.coref) == ("embedded", "rules")
     assert found.run.judge is not None
     assert not any("en_core_web_trf" in line or "Maverick" in line for line in found.missing)
+
+
+def test_a_configuration_of_ones_own_is_launched_like_the_one_it_inherits_from(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine = tmp_path / "mine.yaml"
+    mine.write_text(f"like: {CONFIGS / 'dapo' / 'qwen2_5_vl_7b.yaml'}\nobjective: separate\n")
+    with pytest.raises(SystemExit):
+        parse_settings(dapo_posh.SETTINGS, ["--config", str(mine), "--check"])
+    output = capsys.readouterr().out
+    assert "processes: 8 on 1 machine(s), ZeRO-3" in output
+    assert "reward: objective separate\n" in output
+    assert recipe_settings(mine)[0].__name__ == dapo_posh.SETTINGS[0].__name__
 
 
 def test_a_configuration_cannot_be_like_itself(tmp_path: Path) -> None:

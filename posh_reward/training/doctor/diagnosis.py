@@ -33,7 +33,13 @@ from posh_reward.training.fetch import assets_of, is_here
 from posh_reward.training.fit.memory import checkpoint_size, disk_size, machine_memory, phases
 from posh_reward.training.processes import Processes, read_processes
 from posh_reward.training.requirements import wrong_versions
-from posh_reward.training.run_check import RunCheck, accelerate_config, check_run, metric_of
+from posh_reward.training.run_check import (
+    RunCheck,
+    accelerate_config,
+    check_run,
+    launch_line,
+    metric_of,
+)
 from posh_reward.training.stopping import STOP_BEFORE
 
 SECONDS = 120.0  # of a whole dry run
@@ -90,9 +96,9 @@ def recipe_settings(config: Path) -> tuple[type, ...]:
     """
     if not config.is_file():
         raise ConfigError(f"there is no file {config}")
-    words = config.read_text(encoding="utf-8").partition("\n")[0].split()
+    path, words = launch_line(config)
     recipe = next((word for word in words if word.endswith(".py")), None)
-    for folder in (Path(), *config.resolve().parents) if recipe else ():
+    for folder in (Path(), *path.resolve().parents) if recipe else ():
         path = folder / str(recipe)
         spec = spec_from_file_location(path.stem, path) if path.is_file() else None
         if spec is None or spec.loader is None:
