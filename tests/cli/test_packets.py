@@ -243,11 +243,11 @@ def test_a_rater_set_aside_is_in_no_table_and_looks_are_counted(
     rows = tmp_path / "rows.csv"
     key = tmp_path / "out.key.json"
     assert packets("read", key, folder) == 0
-    assert "Looks at the answers so far: 1, at 50% of them" in capsys.readouterr().out
+    assert "Looks at the answers so far: 1, at 50% of the study" in capsys.readouterr().out
     crowd = Crowd(dict.fromkeys(("mistakes", "omissions", "overall"), 1), opinions_with(0.5), {})
     (folder / "rater-02.json").write_bytes(answer_file(read_key(key), "rater-02", crowd))
     assert packets("read", key, folder, "--leave-out", "rater-01", "--rows", rows) == 0
-    assert "Looks at the answers so far: 2, at 50%, 100% of them" in capsys.readouterr().out
+    assert "Looks at the answers so far: 2, at 50%, 100% of the study" in capsys.readouterr().out
     with rows.open(newline="", encoding="utf-8-sig") as file:
         assert {row["rater"] for row in csv.DictReader(file)} == {"rater-02"}
     assert len((tmp_path / "out.looks.jsonl").read_text().splitlines()) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from posh_reward.study.crossed import look_level
 from posh_reward.study.packets import rater_texts
 from posh_reward.study.packets.results import AxisPreference, Comparison, StudyResults
 from posh_reward.study.pages.html import render
@@ -85,16 +86,17 @@ def notes(results: StudyResults) -> list[str]:
         lines.append(f"Only {amount(fewest, 'rater')} answered: others may prefer something else.")
     if len(results.looks) > 1 or (results.looks and results.looks[-1] < 1):
         shares = ", ".join(f"{look:.0%}" for look in results.looks)
+        final = " If no more answers will come, read with --final." if results.looks[-1] < 1 else ""
         lines.append(
-            f"Looks at answers so far: {len(results.looks)}, at {shares} of the study. Several "
-            "looks find differences that are none, so early ones are held to a stricter level "
-            "(O'Brien and Fleming). If no more answers will come, read with --final."
+            f"Looks at the answers so far: {len(results.looks)}, at {shares} of the study. Several "
+            "looks find differences that are none, so the level is now "
+            f"{look_level(results.looks):.1%} in place of 5 % (O'Brien and Fleming).{final}"
         )
     if any(look > 1 for look in results.looks):
         lines.append(
-            "The study grew after it was read as a whole (100 %), so statements are held to a "
-            "stricter level: the chance of a false one is 5 % for the study as planned, and 7 % "
-            "however often it grows."
+            "The study grew after it was read as a whole (100 %): the chance of a false statement "
+            "is 5 % for the study as planned, and 7 % however often it grows. What an earlier page "
+            "called settled stays so."
         )
     lines += [
         f"Raters preferred what was shown as #{1 if bias.mean.mean > 0 else 2} "
