@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -57,6 +58,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for name, why in OPT_IN.items():
             if item.get_closest_marker(name) and not config.getoption(flag(name)):
                 item.add_marker(pytest.mark.skip(reason=f"{why}: pass {flag(name)}"))
+
+
+def pytest_collection_finish() -> None:
+    # Libraries' objects outlive all tests: the collector need not walk them (6 % of the time).
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

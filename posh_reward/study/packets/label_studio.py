@@ -49,8 +49,8 @@ def _questions_config(form: Form, key: PacketKey) -> str:
 def _controls(axis: str, form: Form, key: PacketKey) -> str:
     if form == "coarse":
         return _choices(axis, "first", key.texts.values)
-    # ``Ranker`` has neither shared places nor a keyboard, so each text is given a place, as on our
-    # page.
+    # ``Ranker`` has texts dragged into one order. Places by radio buttons, as on our page, can be
+    # shared, and need no mouse.
     places = {label: place for place, label in enumerate(key.texts.places, start=1)}
     seats = "".join(
         f"    <View>{_header(f'#{number}')}\n"

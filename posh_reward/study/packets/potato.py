@@ -111,7 +111,8 @@ def _question_schemes(form: Form, key: PacketKey) -> list[Row]:
         if form == "coarse":
             schemes.append(_radio(axis, question, key.texts.choices))
             continue
-        # Its ``ranking`` has no shared places, so each text is given a place, as on our page.
+        # Its ``ranking`` starts with an order and ignores ``allow_ties`` (schemas/ranking.py), so
+        # each text is given a place, as on our page.
         schemes += [
             _radio(
                 f"{axis}_{number}",
