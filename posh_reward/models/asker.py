@@ -7,11 +7,11 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
-from posh_reward.models.model import Model, Prompt, sound_reply, sound_verdict
+from posh_reward.models.model import Model, Prompt, awake, sound_reply, sound_verdict
 from posh_reward.process.fork_guard import at_work
 from posh_reward.store import Store
 from posh_reward.types import Failure, Reply, Verdict
@@ -27,28 +27,6 @@ ENOUGH = 100  # replies after which it shows whether a model answers with labels
 BLIND = Failure("prompt", "this model does not take images: choose one that sees")
 
 A = TypeVar("A", Verdict, Reply)
-
-
-class Sleeper(Protocol):
-    """A model or a judge, which is awake while it answers."""
-
-    def sleep(self) -> None:
-        """Free what can be freed between batches."""
-        ...
-
-    def wake(self) -> None:
-        """Get ready for a batch."""
-        ...
-
-
-@contextmanager
-def awake(*sleepers: Sleeper) -> Iterator[None]:
-    """Keep all awake in this context; those that woke sleep again if another one cannot."""
-    with ExitStack() as stack:
-        for each in sleepers:
-            each.wake()
-            stack.callback(each.sleep)
-        yield
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ A model is imported when its name is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -109,6 +110,28 @@ class Model(Protocol):
     def close(self) -> None:
         """Release everything; the model is not used again."""
         ...
+
+
+class Sleeper(Protocol):
+    """A model or a judge, which is awake while it answers."""
+
+    def sleep(self) -> None:
+        """Free what can be freed between batches."""
+        ...
+
+    def wake(self) -> None:
+        """Get ready for a batch."""
+        ...
+
+
+@contextmanager
+def awake(*sleepers: Sleeper) -> Iterator[None]:
+    """Keep all awake in this context; those that woke sleep again if another one cannot."""
+    with ExitStack() as stack:
+        for each in sleepers:
+            each.wake()
+            stack.callback(each.sleep)
+        yield
 
 
 def sound_verdict(verdict: object, labels: int) -> Verdict:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from posh_reward.errors import JudgeError
-from posh_reward.models.asker import BLIND, Asker, awake
+from posh_reward.models.asker import BLIND, Asker
 from posh_reward.models.fake_model import FakeModel
-from posh_reward.models.model import Prompt
+from posh_reward.models.model import Prompt, awake
 from posh_reward.store import Store
 from posh_reward.types import LABELS, Failure, PromptImage
 

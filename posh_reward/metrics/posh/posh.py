@@ -38,7 +38,7 @@ from posh_reward.metrics.posh.lockstep import Rewriter, patient_collector, run_t
 from posh_reward.metrics.posh.presets import PRESET, check_preset
 from posh_reward.metrics.posh.questions import ASKING_VERSION, PRESENT
 from posh_reward.models.asker import READING_VERSION as REPLY_VERSION
-from posh_reward.models.asker import awake
+from posh_reward.models.model import awake
 from posh_reward.models.prompt_images import images_of
 from posh_reward.process.fork_guard import at_work
 from posh_reward.store import Store, store_of

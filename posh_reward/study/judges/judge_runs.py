@@ -16,7 +16,7 @@ from posh_reward.graph.reader import Reader
 from posh_reward.metrics.posh.judges.load_judge import load_judge
 from posh_reward.metrics.posh.posh import PoSh
 from posh_reward.metrics.posh.presets import PRESET, PRESETS, check_preset
-from posh_reward.models.asker import awake
+from posh_reward.models.model import awake
 from posh_reward.process.progress import progress_bar
 from posh_reward.settings import ENDINGS, read_settings
 from posh_reward.store import Store
