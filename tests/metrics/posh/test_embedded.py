@@ -292,7 +292,8 @@ def test_time_grows_with_the_length_of_a_story_not_with_its_square() -> None:
         return time.process_time() - start
 
     seconds(20)
-    assert seconds(800) < 12 * max(seconds(200), 0.05)
+    # With the square it would be 16 times as long; a crowded machine gets three tries.
+    assert any(seconds(800) < 12 * max(seconds(200), 0.05) for _ in range(3))
 
 
 def test_an_attribute_of_the_wrong_namesake_is_mixed_up() -> None:

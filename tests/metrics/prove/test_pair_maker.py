@@ -177,7 +177,7 @@ def test_endless_programs_use_up_what_their_reply_may_compute() -> None:
     found = made(COUNT, *[endless] * 9, COUNT)
     assert found.drops == {"failed": 3, "unrun": 7}
     assert [pair.value for pair in found.survivors] == ["two"]
-    assert PROGRAMS.spent - before < 4 * 0.2 + 0.2
+    assert PROGRAMS.spent - before < 4 * 0.2 + 0.6, "nine would take 1.8 seconds"
     assert made(COUNT).drops == {}, "another reply is not at fault"
 
 
