@@ -21,7 +21,7 @@ from posh_reward.lexicon.wordnet import ADJECTIVES, wordnet
 from posh_reward.types import CACHED
 
 TOKEN = re.compile("[^\\W\\d_]+(?:['\u2019](?!s\\b)[^\\W\\d_]+)?|['\u2019]s\\b|\\d+|[.!?;:,|\\n]")
-ENDS = frozenset(".!?\n")
+ENDS = frozenset(".!?\n|")  # a table's cells are sentences of their own
 BOUNDARY = "^"
 """Tag of a sentence's beginning and end."""
 NUMBER, UNKNOWN = "#", "?"

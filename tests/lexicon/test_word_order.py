@@ -34,6 +34,12 @@ def test_people_write_in_order() -> None:
     assert disorder(TEXT) == disorder(TEXT.upper()) == disorder("") == 0
 
 
+def test_tables_are_read_cell_by_cell() -> None:
+    assert disorder("| Sky | pale blue with pink clouds |\n| Sea | green waves with crests |") == 0
+    words = TEXT.replace(";", "").split()
+    assert disorder(" | ".join(random.Random(0).sample(words, len(words)))) > 0.15
+
+
 @pytest.mark.parametrize(
     "edit",
     [
