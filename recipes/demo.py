@@ -139,7 +139,7 @@ def report(output: Path, rows: dict[str, list[Row]]) -> None:
         }
         text = summary(ranked, gains)
         figures = {
-            "models": {each.model: asdict(each) for each in ranked},
+            "models": {each.model: figures_of(each) for each in ranked},
             "gains": {name: asdict(gain) for name, gain in gains.items()},
         }
         training_plot(history(output / "dapo"), ranked, output / "reward.png", DAPO)
@@ -154,6 +154,12 @@ def report(output: Path, rows: dict[str, list[Row]]) -> None:
         f"done in {(time.time() - BEGUN) / 60:.1f} minutes, of which setting up took "
         f"{(LOADED - BEGUN) / 60:.1f} (this machine's time)"
     )
+
+
+def figures_of(standing: Standing) -> dict[str, Any]:
+    """A model's figures as JSON, under the names of the printed table's columns."""
+    figures = asdict(standing)
+    return {"scored": figures.pop("count"), "failed": figures.pop("failures"), **figures}
 
 
 def summary(ranked: list[Standing], gains: dict[str, Interval]) -> str:
