@@ -120,12 +120,19 @@ class Browser:
         return answer["result"].get("value")
 
     def point(self, selector: str, *, click: bool = False) -> None:
-        """Moves the mouse onto the first element that matches, as a person would; may click."""
+        """Moves the mouse onto the first element that matches, as a person would; may click.
+
+        Waits until the element stands still: images that come in move what is below them.
+        """
         x, y = self.run(
-            f"(() => {{ const it = document.querySelector({json.dumps(selector)});"
+            f"(async () => {{ const it = document.querySelector({json.dumps(selector)});"
+            "for (let old = [];;) {"
             "it.scrollIntoView({block: 'center', behavior: 'instant'});"
-            "const r = it.getClientRects()[0]; return [r.left + r.width / 2, r.top + r.height / 2]"
-            "})()"
+            "await new Promise(requestAnimationFrame);"
+            "const r = it.getClientRects()[0];"
+            "const now = [r.left + r.width / 2, r.top + r.height / 2];"
+            "if (now[0] === old[0] && now[1] === old[1]) return now;"
+            "old = now; } })()"
         )
         self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
         for kind in ("mousePressed", "mouseReleased") if click else ():
