@@ -209,10 +209,7 @@ def _foreign_things(scores: Scores) -> int:
 
 
 def _by_sentence(scores: Scores) -> tuple[list[tuple[Element, set[int]]], Counter[int]]:
-    """A generation's entities, each with its sentences; and the number of claims of each sentence.
-
-    Claims are attributes, and relations by more than prepositions, which join any two things.
-    """
+    """A generation's entities with their sentences, and the number of claims of each sentence."""
     ends = [sentence.end() for sentence in SENTENCE.finditer(scores.generation)]
     things: list[tuple[Element, set[int]]] = []
     claims: Counter[int] = Counter()
@@ -221,9 +218,14 @@ def _by_sentence(scores: Scores) -> tuple[list[tuple[Element, set[int]]], Counte
             places = {bisect_right(ends, start) for start, _ in element.spans}
             if element.kind == "entity":
                 things.append((element, places))
-            elif not LIGHT.issuperset(element.text.lower().split()):
+            elif _is_claim(element):
                 claims.update(places)
     return things, claims
+
+
+def _is_claim(element: Element) -> bool:
+    """True of attributes, and of relations by more than prepositions, which join any two things."""
+    return not LIGHT.issuperset(element.text.lower().split())
 
 
 def _costly_coverage(scores: Scores) -> float:
@@ -274,8 +276,7 @@ def _described_share(scores: Scores, floor: float) -> float:
     if len(things) < LIST:
         return 1.0
     others = [e for e in scores.elements if e.direction == "precision" and e.kind != "entity"]
-    substance = sum(not LIGHT.issuperset(e.text.lower().split()) for e in others)
-    details = min(2 * substance, len(others)) / len(things)
+    details = min(2 * sum(map(_is_claim, others)), len(others)) / len(things)
     by_sentence = Counter(at for _, places in things for at in places)
     bare = sum(max(0, n - BARE_THINGS - 2 * claims[at]) for at, n in by_sentence.items())
     crowded = bare / max(1, by_sentence.total()) - BARE_SHARE

@@ -6,14 +6,12 @@ import asyncio
 import json
 import random
 import time
-from base64 import b64encode
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from inspect import Parameter, signature
-from io import BytesIO
 from typing import Any, TypeVar
 
 from posh_reward.errors import InputError, JudgeError, MissingDependencyError, PoshError
@@ -327,14 +325,10 @@ def _cell(name: str, value: object) -> object:
 
 def _encoded(value: object) -> str | None:
     """An image as a PNG in base64, without loss; None if it cannot be read."""
-    from posh_reward.models.prompt_images import image_of
+    from posh_reward.models.prompt_images import image_of, png_base64
 
-    image = image_of(value)
-    if isinstance(image, Failure):
-        return None
-    buffer = BytesIO()
-    image.image.save(buffer, "PNG", compress_level=1)  # type: ignore[attr-defined]
-    return b64encode(buffer.getvalue()).decode()
+    prompt_image = image_of(value)
+    return None if isinstance(prompt_image, Failure) else png_base64(prompt_image.image)
 
 
 def _chunks(rows: list[dict[str, Any]], batch: int) -> Iterator[list[dict[str, Any]]]:

@@ -93,11 +93,9 @@ class Gate:
     ) -> Response | None:
         """Read a body; the refusal of one that is too large, too slow, or one too many."""
         size = headers.get("content-length")
-        too_large = refusal(
-            "too_large", f"the body has more than {largest:,} bytes", field="body", value=size
-        )
+        too_large = f"the body has more than {largest:,} bytes"
         if size is not None and size.isdecimal() and int(size) > largest:
-            return too_large
+            return refusal("too_large", too_large, field="body", value=size)
         until = asyncio.get_running_loop().time() + BODY_SECONDS
         more = True
         while more:
@@ -111,7 +109,7 @@ class Gate:
                 raise ClientDisconnect
             chunk, more = message.get("body", b""), message.get("more_body", False)
             if len(body) + len(chunk) > largest:
-                return too_large
+                return refusal("too_large", too_large, field="body", value=size)
             if self.unanswered + len(chunk) > self._together:
                 return refusal("full", "requests in progress fill the memory", after=2)
             self.unanswered += len(chunk)

@@ -1,4 +1,4 @@
-"""What people write is in order; its words shuffled, sorted or listed are not."""
+"""Texts by people are in order; their words shuffled, sorted or listed are not."""
 
 from __future__ import annotations
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from base64 import b64encode
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
-from io import BytesIO
 from typing import Any
 
 from posh_reward.models.asker import BLIND
 from posh_reward.models.labels import TOP, label_masses, says, verdict
 from posh_reward.models.model import Prompt
-from posh_reward.models.prompt_images import SizeLimits, image_for_model
+from posh_reward.models.prompt_images import SizeLimits, image_for_model, png_base64
 from posh_reward.models.server.server_http import ExchangeError
 from posh_reward.types import Failure, PromptImage, Reply, Usage, Verdict
 
@@ -29,7 +27,6 @@ IMPOSSIBLE = -9000.0
 ROUNDING = 1e-2  # by how much half-precision log-probabilities may add up to more than 1
 
 REMEMBERED = 64  # images whose data URIs are remembered: of a megapixel each, up to 250 MB
-FASTEST = 1  # PNG's compression level. A higher one takes several times as long and saves a tenth.
 
 Content = str | list[dict[str, Any]]
 
@@ -61,10 +58,7 @@ class ChatMessages:
             image = image_for_model(prompt_image, self._sizes)
             if isinstance(image, Failure):
                 return image
-            png = BytesIO()
-            image.save(png, "PNG", compress_level=FASTEST)
-            encoded = b64encode(png.getvalue()).decode()
-            self._uris[prompt_image] = f"data:image/png;base64,{encoded}"
+            self._uris[prompt_image] = f"data:image/png;base64,{png_base64(image)}"
             while len(self._uris) > REMEMBERED:
                 self._uris.popitem(last=False)
         self._uris.move_to_end(prompt_image)
