@@ -63,7 +63,7 @@ def main() -> None:
     parser.add_argument("output", type=Path, help="a zip")
     flags = parser.parse_args()
     names, bits = table(texts(flags.data))
-    with zipfile.ZipFile(flags.output, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+    with zipfile.ZipFile(flags.output, "w") as archive:
         for name, content in (("tags.txt", "\n".join(names).encode()), ("bits.b", bits.tobytes())):
             archive.writestr(zipfile.ZipInfo(name, DATE), content, zipfile.ZIP_DEFLATED)
 

@@ -22,7 +22,7 @@ from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
 from posh_reward.metrics.posh.lockstep import Rewriter, run_together
 from posh_reward.metrics.posh.questions import PRESENT
 from posh_reward.types import Kind, Question, Verdict
-from tools.goldens import SIDES, Golden, ReplayJudge, both_ways, load, parse_texts, read_golden
+from tools.goldens import SIDES, Golden, ReplayJudge, both_ways, load, read_golden, recorded_parse
 
 LOW = (1.0, 1.5, 1.75, 2.0, 2.25, 2.5, 2.75, 3.0)
 HIGH = (4.5, 4.7, 4.8, 4.9, 5.1)
@@ -59,7 +59,7 @@ class Watching(ReplayJudge):
 
         vocab = Vocab()
         self.questions: list[GradedQuestion] = []
-        self._read = {golden[s]: describe(*parse_texts(golden, s, vocab)) for s in SIDES}
+        self._read = {golden[s]: describe(*recorded_parse(golden, s, vocab)) for s in SIDES}
         self._embedded = EmbeddedJudge()
 
     def grade(self, questions: Sequence[Question]) -> list[Verdict]:
@@ -138,10 +138,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
         for p in (True, False)
     )
-    low, high = choose(chosen_on)
-    print(f"low {low:g}, high {high:g}")
-    print(f"chosen on:   {agreement(chosen_on, low, high)}")
-    print(f"reported on: {agreement(reported, low, high)}")
+    best = choose(chosen_on)
+    print("low {:g}, high {:g}".format(*best))
+    print(f"chosen on:   {agreement(chosen_on, *best)}")
+    print(f"reported on: {agreement(reported, *best)}")
     settings = signature(Cascade).parameters
     low, high = settings["low"].default, settings["high"].default
     print(f"as shipped, low {low:g}, high {high:g}: {agreement(reported, low, high)}")

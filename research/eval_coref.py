@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from posh_reward.graph.coref import Coreferencer, load_coref
 from research.coref_scores import METRICS, Cluster, Ratio, all_scores, conll_f1
-from tools.goldens import load, parse_texts
+from tools.goldens import load, recorded_parse
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -45,7 +45,7 @@ def golden_docs(path: Path) -> dict[str, Doc]:
     from spacy.vocab import Vocab
 
     vocab = Vocab()
-    return {each["reference"]: parse_texts(each, "reference", vocab)[0] for each in load(path)}
+    return {each["reference"]: recorded_parse(each, "reference", vocab)[0] for each in load(path)}
 
 
 def read_planted(

@@ -140,11 +140,12 @@ def look_at(
 def grid_row(raters: int, lean: float, third: bool, studies: int, seed: int) -> list[str]:
     """Share of intervals that hold the truth, for 40, 100 and 300 images."""
     row = []
+    rounds = -(-studies // AT_ONCE)
     opinions = Opinions(SHARED, lean=lean)
     for images in (40, 100, 300):
         rng = np.random.default_rng([seed, images, raters, round(100 * lean), third])
         held = 0.0
-        for _ in range(studies // AT_ONCE):
+        for _ in range(rounds):
             items, members = grid_design(rng, images, raters, third)
             design = CrossedDesign(items.tolist(), members.tolist())
             latent = SHARED**0.5 * rng.standard_normal((AT_ONCE, images))[:, items]
@@ -152,7 +153,7 @@ def grid_row(raters: int, lean: float, third: bool, studies: int, seed: int) -> 
             latent += opinions.own * rng.standard_normal((AT_ONCE, len(items)))
             means, variances = design.moments(opinions.choices(latent))
             held += float((np.abs(means) <= design.reach(variances)).mean())
-        row.append(f"{held / (studies // AT_ONCE):.1%}")
+        row.append(f"{held / rounds:.1%}")
     return row
 
 

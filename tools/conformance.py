@@ -28,8 +28,8 @@ from tools.goldens import (
     both_ways,
     expected_graph,
     load,
-    parse_texts,
     read_golden,
+    recorded_parse,
 )
 
 DIRECTIONS = ("precision", "recall")
@@ -55,7 +55,10 @@ def check_graphs(goldens: Sequence[Golden]) -> bool:
     equal = matched = ours = theirs = 0
     for golden in goldens:
         for side in SIDES:
-            graph, release = build(*parse_texts(golden, side, vocab)), expected_graph(golden, side)
+            graph, release = (
+                build(*recorded_parse(golden, side, vocab)),
+                expected_graph(golden, side),
+            )
             here, there = Counter(elements(graph)), Counter(elements(release))
             equal += graph == release
             matched += (here & there).total()

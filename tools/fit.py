@@ -17,7 +17,7 @@ from pathlib import Path
 
 from posh_reward.errors import ConfigError, PoshError
 from posh_reward.training.fit.memory import CARD, disk_size, machine_memory, phases
-from posh_reward.training.run_check import RunCheck, check, check_run
+from posh_reward.training.run_check import RunCheck, check, check_run, launch_line
 
 ROOT = Path(__file__).resolve().parents[1]
 RECIPES = ("recipes/dapo_posh.py", "recipes/sft.py", "recipes/distill_judge.py")
@@ -49,10 +49,10 @@ def settings_of(config: Path) -> tuple[type, ...]:
     """
     if not config.is_file():
         raise ConfigError(f"there is no file {config}")
-    line = config.read_text(encoding="utf-8").partition("\n")[0]
-    name = next((name for name in RECIPES if name in line), None)
+    _, words = launch_line(config)
+    name = next((name for name in RECIPES if name in words), None)
     if name is None:
-        raise ConfigError(f"the first line of {config} does not name one of {', '.join(RECIPES)}")
+        raise ConfigError(f"the launch line of {config} does not name one of {', '.join(RECIPES)}")
     recipe = import_module(name.removesuffix(".py").replace("/", "."))
     settings: tuple[type, ...] = recipe.SETTINGS
     return settings

@@ -46,7 +46,7 @@ def load(path: Path) -> list[Golden]:
         return [json.loads(line) for line in lines]
 
 
-def parse_texts(golden: Golden, side: str, vocab: Vocab) -> tuple[Doc, Clusters]:
+def recorded_parse(golden: Golden, side: str, vocab: Vocab) -> tuple[Doc, Clusters]:
     """The Doc and the clusters that the release was given for one text."""
     from spacy.tokens import Doc
 

@@ -31,7 +31,7 @@ from posh_reward.models.model import Prompt
 from posh_reward.types import Question, Reply, Verdict
 from tools.bench.prompt_log import Cost, NotingJudge, NotingModel
 from tools.bench.qwen import qwen_tokenizer
-from tools.goldens import Golden, Pair, ReplayJudge, both_ways, load, parse_texts
+from tools.goldens import Golden, Pair, ReplayJudge, both_ways, load, recorded_parse
 
 PAIRS = 8  # a card's: an effective batch of 64 completions over eight cards (paper, A.3.5)
 TEXTS = PAIRS + 1  # a card's generations and the one reference that they share in training
@@ -252,7 +252,7 @@ def cards(
         card = goldens[start : start + PAIRS]
         read = [
             [
-                describe(*parse_texts(golden, side, vocab), mended=mended)
+                describe(*recorded_parse(golden, side, vocab), mended=mended)
                 for side in ("generation", "reference")
             ]
             for golden in card

@@ -16,7 +16,7 @@ from posh_reward.errors import ConfigError, MissingDependencyError
 from posh_reward.metrics.metric import MetricResult
 from posh_reward.reward.instance import make_reward, settings_reward
 from posh_reward.reward.shaping import WORST
-from posh_reward.reward.trl import MetricReward, extras
+from posh_reward.reward.trl import MetricReward, extras, figure_names
 from posh_reward.settings import ENDINGS, check_settings, read_settings
 from posh_reward.types import Failure
 
@@ -128,11 +128,6 @@ class CompletionResult:
         """The figures as numbers only, NaN where there is none, and ``failed`` (0 or 1)."""
         numbers = {k: float("nan") if v is None else float(v) for k, v in self.figures.items()}
         return {**numbers, "failed": float(self.reward is None)}
-
-
-def figure_names(reward: AnyReward) -> list[str]:
-    """Names of a result's figures, such as ``posh_precision``: TRL's, without the failure's."""
-    return [f"{reward.metric.name}_{name}" for name in reward.metric.columns([])]
 
 
 def results(

@@ -12,12 +12,12 @@ from typing import Any
 
 from posh_reward.adapters.completion_results import (
     AnyReward,
-    figure_names,
     framework,
     results,
     reward_of,
 )
 from posh_reward.metrics.metric import mean
+from posh_reward.reward.trl import figure_names
 
 with framework("evaluate==0.4.6"):
     import datasets

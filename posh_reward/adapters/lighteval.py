@@ -17,11 +17,11 @@ import numpy as np
 
 from posh_reward.adapters.completion_results import (
     AnyReward,
-    figure_names,
     framework,
     results,
     reward_of,
 )
+from posh_reward.reward.trl import figure_names
 
 with framework("lighteval==0.13.0"):
     from lighteval.metrics.metrics_sample import SampleLevelComputation

@@ -21,7 +21,6 @@ from typing import Any
 
 from posh_reward.adapters.completion_results import (
     AnyReward,
-    figure_names,
     framework,
     neutral,
     results,
@@ -29,6 +28,7 @@ from posh_reward.adapters.completion_results import (
 )
 from posh_reward.reward.objectives import Rewards, SharedScoring
 from posh_reward.reward.texts import column_of
+from posh_reward.reward.trl import figure_names
 
 with framework("ms-swift==4.6.0"):
     from swift.rewards import ORM, orms

@@ -16,11 +16,11 @@ import torch
 
 from posh_reward.adapters.completion_results import (
     AnyReward,
-    figure_names,
     framework,
     results,
     reward_of,
 )
+from posh_reward.reward.trl import figure_names
 
 with framework("torchmetrics==1.9.0"):
     from torchmetrics import Metric

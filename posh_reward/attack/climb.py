@@ -113,7 +113,7 @@ class Climb:
     behind: bool
     stock: WordStock
     seed: int = 0
-    halves: dict[str, float] = field(default_factory=dict, compare=False)
+    halves: dict[str, float] = field(default_factory=dict, init=False, compare=False)
     """Rewards of the honest texts that additions stand behind; filled when needed."""
 
     def finds(self, budget: int, last: Find | None = None) -> Iterator[Find]:

@@ -6,12 +6,11 @@ import argparse
 import sys
 from collections.abc import Mapping
 from dataclasses import fields
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posh_reward.cli import EXITS
-from posh_reward.errors import InputError, MissingDependencyError
+from posh_reward.errors import InputError
 from posh_reward.metrics.load_metric import MetricSettings
 from posh_reward.study.rows.tables import FORMATS, STANDARD, standard_input, standard_output
 
@@ -129,8 +128,6 @@ def dataset_of(flags: argparse.Namespace) -> DatasetImages | None:
     """
     if not flags.dataset:
         return None
-    if find_spec("datasets") is None:
-        raise MissingDependencyError("--dataset needs datasets: pip install datasets pillow")
     from posh_reward.datasets.load_dataset import load_images
     from posh_reward.study.rows.dataset_images import DatasetImages
 

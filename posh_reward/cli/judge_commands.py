@@ -117,11 +117,11 @@ def compare(flags: argparse.Namespace) -> int:
     report = judge_report(runs, pairs, resamples=flags.resamples, quiet=flags.quiet)
     write_text(safe(terminal_text(report)))
     if flags.json is not None:
-        write_file(flags.json, json.dumps(as_json(report), indent=2) + "\n")
+        write_whole(Path(flags.json), json.dumps(as_json(report), indent=2) + "\n")
     if flags.output is not None:
         from posh_reward.study.judges.judge_page import judge_page
 
-        write_file(flags.output, judge_page(report))
+        write_whole(Path(flags.output), judge_page(report))
     return INCOMPLETE if any(line.pair_failures for line in report.lines) else OK
 
 
@@ -157,11 +157,11 @@ def answers_beside(outputs: Sequence[Path], choices: Sequence[JudgeChoice]) -> P
     return outputs[0].with_suffix(".answers.sqlite")
 
 
-def write_file(output: str, text: str) -> None:
+def write_whole(path: Path, text: str) -> None:
     """Write a whole file or nothing."""
     from posh_reward.study.rows.table_writer import whole_file
 
-    with whole_file(Path(output)) as file:
+    with whole_file(path) as file:
         file.write(text.encode("utf-8", "replace"))
 
 

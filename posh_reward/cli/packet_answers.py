@@ -162,7 +162,7 @@ def serve(flags: argparse.Namespace) -> int:
         raise MissingDependencyError(
             "links need a server: pip install 'posh-reward[serve]'"
         ) from None
-    from posh_reward.cli.serve_command import server_socket
+    from posh_reward.cli.serve_command import address_of, server_socket
     from posh_reward.study.packets.make import read_key
 
     path, folder = Path(flags.key), Path(flags.packet)
@@ -174,7 +174,7 @@ def serve(flags: argparse.Namespace) -> int:
     app = study_app(key, folder, answers, tokens)
     with server_socket(flags.host, flags.port) as bound:
         bound.listen(128)  # from the lines that say so raters may come
-        url = (flags.url or f"http://{flags.host}:{bound.getsockname()[1]}").rstrip("/")
+        url = (flags.url or address_of(flags.host, bound.getsockname()[1])).rstrip("/")
         lines = [f"{rater}  {url}/r/{token}" for token, rater in tokens.items()]
         print("\n".join([*lines, f"tokens are in {str(links)!r}; answers go to {str(answers)!r}"]),
               file=sys.stderr, flush=True)  # fmt: skip

@@ -80,14 +80,19 @@ def serve(flags: argparse.Namespace) -> int:
 
 def _announce(name: tuple[Any, ...], signature: str, key: str | None) -> None:
     host, port = name[:2]
-    address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    address = address_of(host, port)
     print(f"{signature}\nserved at {address}, described at {address}/docs", file=sys.stderr)
     if key is None and not host.startswith("127.") and host != "::1":
         print(f"anybody who reaches {host} may ask: set POSH_REWARD_KEY", file=sys.stderr)
 
 
+def address_of(host: str, port: int) -> str:
+    """Address of a server, for people to open."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
 def server_socket(host: str, port: int) -> socket.socket:
-    """The server's socket, bound before the judge is loaded; it listens once the judge can work.
+    """A socket that holds an address; it does not listen yet.
 
     Raises:
         InputError: the address cannot be used.

@@ -123,8 +123,8 @@ def load_images(
 def _require_datasets() -> None:
     if find_spec("datasets") is None:
         raise MissingDependencyError(
-            "images with references need datasets: pip install 'posh-reward[train]' "
-            "(in a clone: pip install -e '.[train]')"
+            "datasets of images need a package: pip install datasets pillow, or all for training: "
+            "pip install 'posh-reward[train]' (in a clone: pip install -e '.[train]')"
         )
 
 

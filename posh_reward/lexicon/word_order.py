@@ -17,7 +17,8 @@ from importlib.resources import files
 from itertools import pairwise
 
 from posh_reward.lexicon.function_words import LIGHT
-from posh_reward.lexicon.wordnet import ADJECTIVES, wordnet
+from posh_reward.lexicon.meaning import synset_pos
+from posh_reward.lexicon.wordnet import wordnet
 from posh_reward.types import CACHED
 
 TOKEN = re.compile("[^\\W\\d_]+(?:['\u2019](?!s\\b)[^\\W\\d_]+)?|['\u2019]s\\b|\\d+|[.!?;:,|\\n]")
@@ -26,7 +27,6 @@ BOUNDARY = "^"
 """Tag of a sentence's beginning and end."""
 NUMBER, UNKNOWN = "#", "?"
 ADVERBS = 2  # WordNet's file of adverbs
-VERBS = range(29, 44)  # WordNet's files of verbs
 UNTAGGED = 0.1
 """Uses of a sense that WordNet's texts lack."""
 MINOR = 0.15
@@ -70,9 +70,7 @@ def tag_of(word: str) -> str:
 
 
 def _part_of_speech(file: int) -> str:
-    if file in VERBS:
-        return "v"
-    return "a" if file in (*ADJECTIVES, 1) else "r" if file == ADVERBS else "n"
+    return "r" if file == ADVERBS else synset_pos(file)
 
 
 def tags_of(text: str) -> list[str]:

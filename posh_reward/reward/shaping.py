@@ -181,11 +181,13 @@ def _with_loose_words(scores: Scores, precision: float, shaping: Shaping) -> flo
     a mistake: the mean of n elements becomes one of n + weight * excess. In a sentence without any
     element ("We run.") none is free: people do not write such sentences of an image.
     """
+    if not is_english(scores.reference):
+        return precision
     words = loose_words(scores)
     within = words.loose - words.supported - words.bare
     excess = words.bare + max(0, within - max(FREE_WORDS, FREE_SHARE * words.content))
     excess += _foreign_things(scores)
-    if excess <= 0 or not is_english(scores.reference):
+    if excess <= 0:
         return precision
     elements, extra = scores.count("precision"), shaping.loose_weight * excess
     return (precision * elements + WORST * extra) / (elements + extra)
@@ -203,7 +205,7 @@ def _foreign_things(scores: Scores) -> int:
     foreign: Counter[int] = Counter()
     for thing, places in things:
         words = [word for word in WORD.findall(thing.text) if word.lower() not in LIGHT]
-        if words and all(lacks(scores.reference, word) for word in words):
+        if places and words and all(lacks(scores.reference, word) for word in words):
             foreign[min(places)] += 1
     return sum(max(0, count - FOREIGN_THINGS * claims[at]) for at, count in foreign.items())
 

@@ -371,6 +371,11 @@ def extras(metric: Figures[T], scores: Sequence[T]) -> dict[str, list[Any]]:
     return {f"{metric.name}_{name}": values for name, values in columns.items()}
 
 
+def figure_names(reward: MetricReward[Any]) -> list[str]:
+    """Names of the numbers among ``extras``, such as ``posh_precision``."""
+    return [f"{reward.metric.name}_{name}" for name in reward.metric.columns([])]
+
+
 def share(part: float, whole: int) -> float:
     """``part`` of ``whole``; NaN if that is nothing."""
     return part / whole if whole else math.nan

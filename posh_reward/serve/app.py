@@ -29,7 +29,7 @@ from posh_reward.errors import BusyError, ConfigError, InputError, JudgeError, P
 from posh_reward.metrics.metric import package_version
 from posh_reward.metrics.posh.aggregate import Weights
 from posh_reward.reward.texts import completion_of
-from posh_reward.reward.trl import MetricReward, extras
+from posh_reward.reward.trl import MetricReward, extras, figure_names
 from posh_reward.serve.client import MetricInfo, fields_of, record_class, records_adapter
 from posh_reward.serve.gate import Gate
 from posh_reward.serve.refusals import Code, RequestError, refusal, refusal_responses
@@ -281,8 +281,8 @@ class Service:
                     field=fields[without].format(at),
                     value=references[at] if without else completions[at],
                 )
-        figures = extras(self.reward.metric, scores)
-        del figures[f"{self.metric.name}_failure"]
+        columns = extras(self.reward.metric, scores)
+        figures = {name: columns[name] for name in figure_names(self.reward)}
         figures["failed"] = [reward is None for reward in rewards]
         logs = {
             name: [math.nan if value is None else float(value) for value in values]
@@ -325,15 +325,14 @@ class Service:
         """The answer to a request that has no result."""
         why = str(error)
         if isinstance(error, RequestError):
-            after = 2 if error.code == "judge" else None
-            return refusal(error.code, why, field=error.field, value=error.value, after=after)
+            return refusal(error.code, why, field=error.field, value=error.value)
         if isinstance(error, BusyError):
             # Until what waits now is done, at the present pace.
             wait = math.ceil(self._seconds * len(self.metric.window))
             return refusal("busy", why, field="rows", after=min(max(wait, 1), LONGEST_PAUSE))
         if isinstance(error, JudgeError):
             self.trouble = why
-            return refusal("judge", why, after=2)
+            return refusal("judge", why)
         if isinstance(error, InputError):
             return refusal("invalid", why, field="body")
         if isinstance(error, RequestValidationError):

@@ -285,7 +285,7 @@ class RemoteMetric:
         """Code and reason of a refusal in the form that the server publishes, or of another."""
         try:
             body = json.loads(error.body)
-        except ValueError:
+        except (ValueError, RecursionError):
             body = None
         if not isinstance(body, dict) or error.status in (401, 403):  # words may hold the key
             return "", f"{self.url}: {error.reason if error.kind == 'engine' else error}"

@@ -91,6 +91,7 @@ class BoundedConnection(H11Protocol):
 
 def server_of(app: ASGIApp) -> uvicorn.Server:
     """A server whose connections are bounded; ``run`` it with a socket that listens."""
+    # No log of requests: a study's paths are its raters' links.
     config = uvicorn.Config(
         app, http=BoundedConnection, ws="none", lifespan="off", log_level="warning",
         access_log=False, server_header=False, timeout_keep_alive=PATIENCE, backlog=2048,

@@ -111,7 +111,7 @@ class Gate:
             if len(body) + len(chunk) > largest:
                 return refusal("too_large", too_large, field="body", value=size)
             if self.unanswered + len(chunk) > self._together:
-                return refusal("full", "requests in progress fill the memory", after=2)
+                return refusal("full", "requests in progress fill the memory")
             self.unanswered += len(chunk)
             body += chunk
         return None

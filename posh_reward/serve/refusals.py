@@ -42,6 +42,8 @@ class Cause:
     what: str
     """For the schema."""
     remedy: str
+    after: int | None = None
+    """Seconds to wait before the next try; the answer has them as Retry-After."""
 
 
 CAUSES: dict[Code, Cause] = {
@@ -60,13 +62,14 @@ CAUSES: dict[Code, Cause] = {
         "Mend the text, or start the server with --fallback.",
     ),
     "busy": Cause(
-        429, "too many texts wait already", "Send it again after Retry-After, in seconds."
+        429, "too many texts wait already", "Send it again after Retry-After, in seconds.", 1
     ),
     "internal": Cause(500, "a fault of the server", "See the server's log."),
     "judge": Cause(
-        503, "the judge cannot work now", "Send it again after Retry-After; see the server's log."
+        503, "the judge cannot work now",
+        "Send it again after Retry-After; see the server's log.", 2,
     ),
-    "full": Cause(503, "the server's memory is full", "Send it again after Retry-After."),
+    "full": Cause(503, "the server's memory is full", "Send it again after Retry-After.", 2),
 }  # fmt: skip
 assert {*CAUSES} == {*get_args(Code)}
 
@@ -94,9 +97,10 @@ def refusal(
         why: the reason; it is put on one line.
         field: place of the value at fault.
         value: the one at fault; shortened, images and the like left out.
-        after: seconds to wait before the next try.
+        after: seconds to wait before the next try, if other than the cause's.
     """
     cause = CAUSES[code]
+    after = cause.after if after is None else after
     headers = {} if after is None else {"Retry-After": str(after)}
     if code == "unauthorized":
         headers["WWW-Authenticate"] = "Bearer"
@@ -124,12 +128,13 @@ def refusal_responses(key: bool) -> dict[int | str, dict[str, object]]:
     for code, cause in CAUSES.items():
         if key or code != "unauthorized":
             texts.setdefault(cause.status, []).append(f"`{code}`: {cause.what}")
+    later = {cause.status for cause in CAUSES.values() if cause.after is not None}
     again = {"Retry-After": {"description": "Seconds", "schema": {"type": "integer"}}}
     return {
         status: {
             "description": "; ".join(lines),
             "model": Refusal,
-            **({"headers": again} if status in (429, 503) else {}),
+            **({"headers": again} if status in later else {}),
         }
         for status, lines in texts.items()
     }

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posh_reward.study.statistics import Floats, Interval, Ints, group_numbers
+from posh_reward.study.statistics import Floats, Interval, Ints, group_numbers, segments
 
 NORMAL = NormalDist()
 LEVEL = 0.95
@@ -58,7 +58,7 @@ class CrossedDesign:
     ) -> None:
         self._item_of, rater_of = group_numbers(items), group_numbers(raters)  # (answers,) each
         self._sizes = np.bincount(self._item_of).astype(np.float64)  # (items,) raters of each
-        self._by_item, self._by_rater = _segments(self._item_of), _segments(rater_of)
+        self._by_item, self._by_rater = segments(self._item_of), segments(rater_of)
         self.items, self.raters, self.ties = len(self._sizes), len(self._by_rater[1]), ties
         self._count = self.items + ties
         self._weights = 1 / (self._sizes[self._item_of] * self._count)  # (answers,) in the mean
@@ -139,14 +139,8 @@ class CrossedDesign:
         return MeanTest(Interval(float(mean), float(low), float(high), self.items), float(p))
 
 
-def _segments(groups: Ints) -> tuple[Ints, Ints]:
-    """Order that brings groups together, and where each begins: for sums without a loop."""
-    order = np.argsort(groups, kind="stable")
-    return order, np.searchsorted(groups[order], np.arange(groups.max() + 1))
-
-
-def _sums(values: Floats, segments: tuple[Ints, Ints]) -> Floats:
-    order, begins = segments
+def _sums(values: Floats, groups: tuple[Ints, Ints]) -> Floats:
+    order, begins = groups
     sums: Floats = np.add.reduceat(values[:, order], begins, axis=1)  # (studies, groups)
     return sums
 

@@ -169,8 +169,14 @@ def resampled_rows(groups: Sequence[Hashable], *, resamples: int, seed: int = 0)
 
 def rows_by_group(groups: Sequence[Hashable]) -> list[Ints]:
     """Row indices of each group, in the order in which groups first occur."""
-    numbers = group_numbers(groups)
-    return np.split(np.argsort(numbers, kind="stable"), np.cumsum(np.bincount(numbers))[:-1])
+    order, begins = segments(group_numbers(groups))
+    return np.split(order, begins[1:]) if len(order) else []
+
+
+def segments(numbers: Ints) -> tuple[Ints, Ints]:
+    """Order that brings the rows of each group together, and where each group begins in it."""
+    order = np.argsort(numbers, kind="stable")
+    return order, np.searchsorted(numbers[order], np.arange(numbers.max(initial=-1) + 1))
 
 
 def group_numbers(groups: Sequence[Hashable]) -> Ints:

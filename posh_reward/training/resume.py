@@ -62,9 +62,12 @@ def load_weights(trainer: Trainer, checkpoint: str) -> None:
     # here.
     saved = type(model).from_pretrained(checkpoint, dtype=model.dtype)
     model.load_state_dict(saved.state_dict())
-    logging.getLogger("transformers.trainer").addFilter(
-        lambda record: "keys in the checkpoint model loaded" not in record.getMessage()
-    )
+    logging.getLogger("transformers.trainer").addFilter(_is_not_about_names)
+
+
+def _is_not_about_names(record: logging.LogRecord) -> bool:
+    # A function of the module: a logger takes the same filter only once.
+    return "keys in the checkpoint model loaded" not in record.getMessage()
 
 
 def _incomplete(checkpoint: Path, there: Processes) -> str | None:

@@ -151,8 +151,10 @@ def launch_line(config: Path) -> tuple[Path, list[str]]:
         ConfigError: the configuration cannot be read.
     """
     for path, _ in config_chain(config):
-        words = path.read_text(encoding="utf-8").partition("\n")[0].split()
-        if words[:1] == ["#"] and any(word.endswith(".py") for word in words):
+        first = path.read_text(encoding="utf-8").partition("\n")[0]
+        words = first.lstrip("#").split()
+        launches = "--config_file" in words or any(word.endswith(".py") for word in words)
+        if first.startswith("#") and launches:
             return path, words
     return config, []
 
@@ -206,11 +208,10 @@ def check_lines(result: RunCheck) -> Iterator[str]:
 def _reward(script: Any) -> str:
     """Name the objective, and what else of the shaping differs from its defaults."""
     shaping = shaping_of(script)
-    values = {each.name: getattr(shaping, each.name) for each in fields(shaping)}
     return ", ".join(
-        f"{each.name} {values[each.name]}"
+        f"{each.name} {value}"
         for each in fields(shaping)
-        if each.name == "objective" or values[each.name] != each.default
+        if (value := getattr(shaping, each.name)) != each.default or each.name == "objective"
     )
 
 

@@ -46,7 +46,9 @@ class CompletionPages:
         if self._last is None:
             return
         step, rows, scores = self._last
-        title = f"The run of {step + 1} steps; completions of the last one, after {step} steps"
+        # One batch may serve several steps.
+        steps = max((int(row["step"]) for row in history if "step" in row), default=step + 1)
+        title = f"The run of {steps} steps; completions of the last batch, after {step} steps"
         figure = _plot(history)
         what = "Reward, mistakes and omissions over the steps, and figures to watch"
         text = page(items(rows, scores), title, in_pairs=True, figure=figure, figure_text=what)

@@ -84,7 +84,7 @@ def over_seeds(arm: Arm, axis: str) -> str:
 def by_run(rows: Iterable[Row]) -> Table:
     """One line a run: paired differences to the SFT model on the same images."""
     rows_ = list(rows)
-    names = note(rows_)
+    names = figures_in(rows_)
     lines = [
         [arm.title, str(row["run"]["seed"]), *(cell(row, name) for name in names),
          f"{row['words']:.1f}"]
@@ -93,7 +93,7 @@ def by_run(rows: Iterable[Row]) -> Table:
     return Table(["reward", "seed", *names, "words"], lines)
 
 
-def note(rows: Sequence[Row]) -> list[str]:
+def figures_in(rows: Sequence[Row]) -> list[str]:
     """The figures that any of the runs has: true details came later than the others."""
     return [name for name in FIGURES if any(name in row["gains"] for row in rows)]
 
@@ -112,7 +112,7 @@ def against_f1(rows: Iterable[Row]) -> Table:
     """One line a run: paired differences to the run on f1 that has the same seed and data."""
     rows_ = list(rows)
     rivals = {replace(Run(**row["run"]), reward="f1"): row for row in rows_ if is_f1(row)}
-    names = note(rows_)
+    names = figures_in(rows_)
     lines = [
         [arm.title, str(row["run"]["seed"]), *(over(row, rival, name) for name in names)]
         for arm in arms(row for row in rows_ if not is_f1(row))

@@ -102,6 +102,7 @@ def test_what_is_fetched_is_all_that_a_run_without_network_needs(
         assert hub.requests == [], "what is here is not asked for again"
         [shard] = (tmp_path / "hub").rglob("snapshots/*/model.safetensors")
         shard.unlink()
+        assert "someone/judge: missing" in posh_reward(*fetch, "--dry-run", **there).stderr
         assert "someone/judge: fetched" in posh_reward(*fetch, **there).stderr
         cut = posh_reward(*fetch, before=["unshare", "-rn"], **{**there, "HF_HOME": str(tmp_path)})
         assert "cannot be fetched" in cut.stderr, "the hub is out of reach there"

@@ -52,7 +52,7 @@ from tools.bench.watched import (
     reference_workload,
     seconds,
 )
-from tools.goldens import COLUMNS, SIDES, Golden, ReplayJudge, load, parse_texts
+from tools.goldens import COLUMNS, SIDES, Golden, ReplayJudge, load, recorded_parse
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -81,7 +81,7 @@ def time_pair(golden: Golden, parses: dict[str, tuple[Doc, Clusters]]) -> dict[s
 def fastest(goldens: Sequence[Golden], vocab: Vocab, repeats: int) -> list[dict[str, float]]:
     """The fastest of several runs of each pair."""
     parses = [
-        {golden[side]: parse_texts(golden, side, vocab) for side in SIDES} for golden in goldens
+        {golden[side]: recorded_parse(golden, side, vocab) for side in SIDES} for golden in goldens
     ]
     runs = [
         [time_pair(*each) for each in zip(goldens, parses, strict=True)] for _ in range(repeats)
@@ -116,7 +116,7 @@ def new_pairs(goldens: Sequence[Golden], vocab: Vocab) -> Iterator[list[tuple[Do
         for index, golden in enumerate(goldens):
             other = goldens[(index + distance) % len(goldens)]
             both = {s: splice(golden["parsed"][s], other["parsed"][s]) for s in SIDES}
-            yield [parse_texts({"parsed": both}, side, vocab) for side in SIDES]
+            yield [recorded_parse({"parsed": both}, side, vocab) for side in SIDES]
 
 
 def mention(request: Question) -> float:

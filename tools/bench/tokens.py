@@ -56,7 +56,7 @@ from tools.bench.prompt_log import (
 )
 from tools.bench.qwen import qwen_tokenizer
 from tools.bench.text import SENTENCE_END
-from tools.goldens import Golden, Pair, ReplayJudge, both_ways, load, parse_texts, read_golden
+from tools.goldens import Golden, Pair, ReplayJudge, both_ways, load, read_golden, recorded_parse
 
 RELEASE_DECODES = 5  # tokens that the release decodes for a grade; it reads one of them
 REFERENCES = 8
@@ -128,7 +128,7 @@ def mended_pairs(goldens: Sequence[Golden]) -> list[Pair]:
     vocab = Vocab()
 
     def read(golden: Golden, side: str) -> Description:
-        return Description(golden[side], build(*parse_texts(golden, side, vocab), mended=True))
+        return Description(golden[side], build(*recorded_parse(golden, side, vocab), mended=True))
 
     return [(read(each, "generation"), read(each, "reference")) for each in goldens]
 

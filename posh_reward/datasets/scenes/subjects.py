@@ -84,7 +84,7 @@ class Thing:
     size: str | None = None  # None where things of its kind have only one
     count: int = 1
     posture: Posture | None = None
-    owner: int | None = None  # place of the figure that wears or holds it, or is in front
+    owner: int | None = None  # index of the figure that wears or holds it, or is in front
 
 
 def things(scene: Scene) -> tuple[Thing, ...]:

@@ -113,9 +113,9 @@ class Arcs:
         self.entries = list(np.indices(scores.shape)[0])
         """Per node the word at which that arc ends."""
         self.best_arc = [(0, node) for node in range(self.size)]
-        """Per node (head, dependent), words."""
+        """Per node the arc into it: (head, dependent), both words."""
         self.outer = list(range(self.size))
-        """Per node its contracted cycle, or itself."""
+        """Per node the cycle that it was contracted into, or itself."""
         self.words = list(np.arange(self.size)[:, None])
         """Per node the words inside it."""
         self.outermost = np.arange(self.size)

@@ -44,7 +44,7 @@ def reply_json(answer: EngineReply) -> dict[str, Any]:
 
 
 def parse_reply(answer: Mapping[str, Any], labels: int) -> EngineReply:
-    """Undo ``reply_json``, for an answer with so many masses; 0 if a text was asked for.
+    """Undo ``reply_json`` for an answer with ``labels`` masses; 0 if a text was asked for.
 
     Raises:
         TypeError: it is not an answer.

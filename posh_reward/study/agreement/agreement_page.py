@@ -123,7 +123,7 @@ def align(rows: Sequence[Sequence[str]]) -> str:
 
 
 def check_plot(path: str) -> None:
-    """Raise ``InputError`` or ``MissingDependencyError`` before anything is scored for a plot."""
+    """Check that a plot can be drawn to a path, before anything is scored for it."""
     if not path.lower().endswith(IMAGES):
         raise InputError(f"{path!r} does not end in {', '.join(IMAGES)}")
     require_matplotlib()

@@ -294,7 +294,8 @@ def standings(arena: Arena, differences: Mapping[str, Floats]) -> dict[str, dict
 def auto_scores(arena: Arena, outcome: Floats) -> dict[str, float]:
     """CapArena-Auto's leaderboard: model -> mean over its opponents of (wins - losses) / 2.
 
-    Rows name the opponent in ``ref_model``; ``outcome`` is 1 where the first caption won, else -1.
+    Rows name the opponent in ``ref_model``; ``outcome`` is 1 where the first caption won, -1 where
+    the other did, else 0.
     """
     sums: dict[str, dict[str, float]] = {}
     for place, won in enumerate(outcome):

@@ -14,7 +14,7 @@ import numpy as np
 
 from posh_reward.metrics.posh.questions import PRESENT
 from posh_reward.study.agreement.correlation import spearman
-from posh_reward.study.statistics import Estimate, Floats, Ints, bootstrap, group_numbers
+from posh_reward.study.statistics import Estimate, Floats, Ints, bootstrap, rows_by_group
 from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE
 
 LABELS = int(HIGHEST_GRADE)
@@ -157,10 +157,9 @@ def group_agreement(
 
     ``rewards`` are (objectives, pairs, 2), nan where a judge failed; ``references`` (pairs,).
     """
-    groups = group_numbers(references)
     sums = []
-    for group in range(int(groups.max(initial=-1)) + 1):
-        siblings = rewards[:, groups == group]
+    for rows in rows_by_group(references):
+        siblings = rewards[:, rows]
         siblings = siblings[:, ~np.isnan(siblings).any(axis=(0, 2))]
         if siblings.shape[1] > 1:
             sums.append(_group_sums(siblings))
@@ -170,8 +169,8 @@ def group_agreement(
     # than one pass over the texts.
     table = np.array(sums)  # (groups, sums)
 
-    def measure(rows: Ints) -> list[float]:
-        some = table[rows]
+    def measure(groups: Ints) -> list[float]:
+        some = table[groups]
         flips, completions, alike, ordered, product, own, others = some[:, 1:].sum(axis=0)
         correlations = some[:, 0][~np.isnan(some[:, 0])]
         scale = float(np.sqrt(own * others))

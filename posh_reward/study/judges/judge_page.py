@@ -34,7 +34,7 @@ LONGEST = 40  # characters of a judge's name in a plot
 
 
 def judge_page(report: JudgeReport) -> str:
-    """One HTML document; it needs no other file, but Matplotlib."""
+    """One HTML document, which needs no other file; Matplotlib draws its plots."""
     with plot_style():
         overview = _overview(report)
         lines = [_line(each, report) for each in report.comparisons]

@@ -51,10 +51,10 @@ def _controls(axis: str, form: Form, key: PacketKey) -> str:
         return _choices(axis, "first", key.texts.values)
     # ``Ranker`` has texts dragged into one order. Places by radio buttons, as on our page, can be
     # shared, and need no mouse.
-    places = {label: place for place, label in enumerate(key.texts.places, start=1)}
+    fewest = key.fewest_texts
     seats = "".join(
         f"    <View>{_header(f'#{number}')}\n"
-        f"{_choices(f'{axis}_{number}', name, places, required=number <= key.fewest_texts)}"
+        f"{_choices(f'{axis}_{number}', name, key.texts.ranks, required=number <= fewest)}"
         "    </View>\n"
         for number, name in enumerate(FIELDS[form], start=1)
     )
@@ -136,10 +136,9 @@ def _region(side: str, text_name: str, text: str, span: Span) -> Row:
     }
 
 
-def texts_of(data: Mapping[str, Any], count: int) -> tuple[object, ...]:
+def texts_of(data: Mapping[str, Any], form: Form, count: int) -> tuple[object, ...]:
     """The generations that an exported task shows, in their order."""
-    names = FIELDS["granular"] if count == 1 else FIELDS["ranking"][:count]
-    return tuple(data.get(name) for name in names)
+    return tuple(data.get(name) for name in FIELDS[form][:count])
 
 
 def choices(result: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

@@ -213,11 +213,8 @@ def _owner(
     texts_of_item = key.items[task.item]
     texts = tuple(texts_of_item.texts[model] for model in task.models)
     # Spans are offsets, and sides are an order: in other texts both would mean something else.
-    count = len(texts)
-    if (
-        label_studio.texts_of(data, count) != texts
-        or data.get("reference", "") != texts_of_item.reference
-    ):
+    shown = label_studio.texts_of(data, key.raters[name].form, len(texts))
+    if shown != texts or data.get("reference", "") != texts_of_item.reference:
         raise InputError("its texts are not those of the packet: they were changed")
     return name, task
 
@@ -300,8 +297,7 @@ def _choices(
     Raises:
         ValueError: a choice is not one of ours, or one of several.
     """
-    labels = dict(zip(texts.places, range(1, RANKED + 1), strict=True))
-    labels = labels if form == "ranking" else texts.values
+    labels = texts.ranks if form == "ranking" else texts.values
     values = {str(value): value for value in labels.values()} | labels  # an alias, or the label
     numbers: dict[str, int] = {}
     for control, label in choices:

@@ -81,6 +81,11 @@ class RaterTexts:
         """Choices -> preferences."""
         return dict(zip(self.choices, VALUES, strict=True))
 
+    @property
+    def ranks(self) -> dict[str, int]:
+        """Places in a ranking, by their labels -> from 1, the best."""
+        return {label: rank for rank, label in enumerate(self.places, start=1)}
+
     def question(self, axis: str, *, reference: bool) -> str:
         """The text of a question, with a correct description to see or without."""
         each = self.questions[axis]

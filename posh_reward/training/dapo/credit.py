@@ -153,7 +153,7 @@ def check_settings(span_credit: float, args: Any) -> None:
 
 
 def check_credit(trainer: GRPOTrainer, sources: Sequence[object]) -> None:
-    """Check that tokens of a trainer can have advantages of their own, by its score ``sources``.
+    """Check that a trainer's tokens can have advantages of their own, by scores of ``sources``.
 
     Raises:
         ConfigError: a setting takes a completion's advantage for one number, or no reward function

@@ -96,9 +96,11 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
             check_rollouts_are_the_models(self)
         if dynamic_sampling is not None:
             sampling.check_sampling(self, dynamic_sampling)
-        self._sources = [f for f in self.reward_funcs if hasattr(f, "observer")]
-        if scored_by is not None:
-            self._sources = [scored_by]
+        self._sources = (
+            [each for each in self.reward_funcs if hasattr(each, "observer")]
+            if scored_by is None
+            else [scored_by]
+        )
         if span_credit:
             credit.check_credit(self, self._sources)
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 Rows = Sequence[dict[str, Any]]
 AGREED = 0.99
 """Least share of the questions that the student settles about whose outcome the teacher agrees."""
-STEPS = 20  # points of the cascade's curve
+STEPS = 20  # between the quantiles on the cascade's curve
 ORIGINS = ("honest", "perturbed", "policy")
 PART_HEADS = """\
 | questions | count | grades apart | bias | present or absent alike | kappa |

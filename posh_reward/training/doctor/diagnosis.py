@@ -67,7 +67,7 @@ def diagnose(
 ) -> Iterator[NodeCheck]:
     """Try all that a run of a configuration needs of this node, in the order of a run.
 
-    The first comment of ``config`` is its launch line; ``seconds`` are for all of it.
+    ``config``, or one that it inherits from, has the launch line; ``seconds`` are for all of it.
     """
     place, deadline = place or NodePlace(), time.monotonic() + seconds
     try:
@@ -96,9 +96,9 @@ def recipe_settings(config: Path) -> tuple[type, ...]:
     """
     if not config.is_file():
         raise ConfigError(f"there is no file {config}")
-    path, words = launch_line(config)
+    file, words = launch_line(config)
     recipe = next((word for word in words if word.endswith(".py")), None)
-    for folder in (Path(), *path.resolve().parents) if recipe else ():
+    for folder in (Path(), *file.resolve().parents) if recipe else ():
         path = folder / str(recipe)
         spec = spec_from_file_location(path.stem, path) if path.is_file() else None
         if spec is None or spec.loader is None:
@@ -109,7 +109,7 @@ def recipe_settings(config: Path) -> tuple[type, ...]:
         if hasattr(module, "SETTINGS"):
             settings: tuple[type, ...] = module.SETTINGS
             return settings
-    raise ConfigError(f"the first line of {config} names no recipe, such as recipes/dapo_posh.py")
+    raise ConfigError(f"the launch line of {config} names no recipe, such as recipes/dapo_posh.py")
 
 
 def check_packages(result: RunCheck, config: Path) -> Iterator[NodeCheck]:

@@ -51,7 +51,7 @@ class Phase:
 
 
 def phases(run: TrainingRun, card: float = CARD) -> list[Phase]:
-    """Return the phases of a step on a card of so many GiB; for SFT only training."""
+    """Return the phases of a step on a card of ``card`` GiB; for SFT only training."""
     # On the card in all phases: model state, context, parser. An engine is there awake or asleep.
     always = [MemoryPart("model state", model_state(run.parameters, run.there).on_card / GIB)]
     always.append(MemoryPart("CUDA and NCCL", CONTEXT))

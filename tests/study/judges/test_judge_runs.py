@@ -173,6 +173,7 @@ def test_a_sentence_says_yes_no_or_not_settled(monkeypatch: pytest.MonkeyPatch) 
     same, contrary = (decision(line, report.floor) for line in report.comparisons)
     assert same.verdict == "not settled", "few texts"
     assert "Not settled whether embedded@prefix-first may replace embedded" in same.sentence
+    assert "siblings are ordered alike in 100 % [76, 100] of pairs by f1" in same.sentence
     sure = with_low(report.comparisons[0], 0.96)
     assert decision(sure).verdict == "yes"
     assert "embedded@prefix-first may replace embedded for training" in decision(sure).sentence

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,12 +43,10 @@ def load_judge(
             name another preset, the only one whose wording it has learned.
         ConfigError: the settings have a value that cannot be used.
     """
-    options = model_settings(which, (*JUDGES, *MODELS), "judge")
+    options = _settings(which, (*JUDGES, *MODELS), "judge")
     _check_wording(options, preset, which)
     if options["name"] == "cascade":
         stages = {role: options[role] for role in ("judge", "first") if options.get(role)}
-        if isinstance(which, str):  # a distilled judge's folder may be moved as a whole
-            stages = {role: _beside(Path(which), stage) for role, stage in stages.items()}
         options |= {role: load_judge(stage, preset, store) for role, stage in stages.items()}
     if options["name"] in JUDGES:
         judge: Judge = make(JUDGES, options, "judge")
@@ -66,10 +64,22 @@ def _check_wording(options: dict[str, Any], preset: str, which: object) -> None:
         )
 
 
+def _settings(which: object, names: Sequence[str], role: str) -> dict[str, Any]:
+    """``model_settings``; stages of a cascade's file may stand beside it."""
+    options = model_settings(which, names, role)
+    if options["name"] == "cascade" and isinstance(which, str):
+        # A distilled judge's folder may be moved as a whole.
+        stages = {stage: options[stage] for stage in ("judge", "first") if options.get(stage)}
+        options |= {stage: _beside(Path(which), each) for stage, each in stages.items()}
+    return options
+
+
 def _beside(settings: Path, stage: Any) -> Any:
     """A stage's settings file, if it stands in the folder of the cascade's; else the stage."""
-    file = settings.parent / stage if isinstance(stage, str) and stage.endswith(ENDINGS) else None
-    return str(file) if file is not None and file.is_file() else stage
+    if not isinstance(stage, str) or not stage.lower().endswith(ENDINGS):
+        return stage
+    file = settings.parent / stage
+    return str(file) if file.is_file() else stage
 
 
 def load_witness(
@@ -111,7 +121,7 @@ def engine_settings(which: object, role: str) -> dict[str, Any]:
     """
     if which in (None, "judge") or _is_drawn(which):
         return {}
-    options = model_settings(which, (*JUDGES, *WITNESSES, *MODELS), role)
+    options = _settings(which, (*JUDGES, *WITNESSES, *MODELS), role)
     if options["name"] == "cascade":
         return engine_settings(options.get("judge"), role)
     return options if options["name"] in MODELS else {}

@@ -20,7 +20,7 @@ STAND_IN = 0.45  # likeness of two persons by different names, or of a pronoun a
 ANOTHER = 0.6  # likeness of one, other, second and the like, which take up a name
 OTHER_NUMBER = 0.8  # factor for a correspondence of one with many: the dog, two dogs
 CONTEXT = 0.5  # share of a correspondence that rests on the things' profiles, not on their names
-CLASH_FLOOR = 0.4  # of the likeness of names: a red dress is a blue dress, not a red coat
+CLASH_FLOOR = 0.4  # least factor of a name's likeness: a red dress is a blue dress, no red coat
 UNSAID = 0.5  # agreement of a thing with an empty profile
 STRONG = 0.85  # attachment from which on a word is said of the thing itself
 CLASH = 0.5  # factor for an agreement with each clash between attributes
@@ -28,7 +28,7 @@ CLASHING = 0.5  # support from which on a term does not clash
 SAME_NAME = 0.8  # likeness of names from which on two things can be mixed up
 CLEARLY = 0.1  # share of a profile that decides between two things
 PLAIN = 0.5  # likeness from which on a word of the source counts as in the target's scene
-MENTION = 0.3  # minimum support for an attribute to count
+LEAST_SUPPORT = 0.3  # minimum support for an attribute to count
 SHARPNESS = 3.0  # exponent by which the best correspondence beats the next
 PRONOUN = 0.7  # sureness that a pronoun which stands alone is a given person
 KIND = 0.7  # likeness of names (a kind and its genus) from which on they may well mean one thing
@@ -239,7 +239,7 @@ class Matching:
                 names.get(t, 0.0) >= max(SAME_NAME, names.get(whom, 0.0))
                 or is_anaphor(self.target.heads[t])
             )
-            and (self.denies(term, t) or self.supports(term).get(t, 0.0) < MENTION)
+            and (self.denies(term, t) or self.supports(term).get(t, 0.0) < LEAST_SUPPORT)
         ]
         if not others or not rest:
             return False

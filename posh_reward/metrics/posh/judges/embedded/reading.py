@@ -37,7 +37,7 @@ LOOSE = frozenset("advcl ccomp xcomp parataxis npadvmod".split())
 """Other clauses: a step and a half."""
 NOUNS = frozenset(("NOUN", "PROPN"))
 FURTHEST = 8  # reach of an attachment, in half steps of the tree
-PER_STEP = 0.17  # attachment lost with each step of the tree
+PER_STEP = 0.17  # attachment lost with each step of the tree beyond the first
 COSTS = 4  # packing of a step and its cost in one number
 MAKING = frozenset(("of", "in"))  # prepositions that join a thing to its stuff or colour
 WITHOUT = frozenset("without lacking lack lacks".split())
