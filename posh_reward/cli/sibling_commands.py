@@ -108,7 +108,7 @@ def score_harmonic(flags: argparse.Namespace) -> int:
     """Score texts by HarmonicEval."""
     from posh_reward.metrics.harmonic.criteria import CRITERIA
     from posh_reward.metrics.harmonic.harmonic_eval import HarmonicEval
-    from posh_reward.study.rows.scorers import HarmonicRows, score_others
+    from posh_reward.study.rows.scorers import HarmonicRows, score_work
 
     criteria = flags.criteria.split(",") if flags.criteria else CRITERIA
     metric = HarmonicEval(
@@ -118,21 +118,21 @@ def score_harmonic(flags: argparse.Namespace) -> int:
     if flags.question and "question" not in work.texts:
         raise InputError(f"task {flags.task} has no questions: leave out --question")
     texts = {name: getattr(flags, name) or name for name in work.texts}
-    tally = score_others(work, flags.input, flags.output, table_settings(flags, texts))
+    tally = score_work(work, flags.input, flags.output, table_settings(flags, texts))
     return _summarise(flags, tally, work.signature, metric.store)
 
 
 def score_rubric(flags: argparse.Namespace) -> int:
     """Judge texts by a rubric."""
     from posh_reward.metrics.rubric.rubric_judge import RubricJudge
-    from posh_reward.study.rows.scorers import RubricRows, score_others
+    from posh_reward.study.rows.scorers import RubricRows, score_work
 
     judge = RubricJudge(flags.judge, flags.rubric, flags.store)
     if not flags.quiet:
         print(_rubric_line(judge.rubric), file=sys.stderr)
     work = RubricRows(judge, questions=flags.question is not None)
     texts = {name: getattr(flags, name) for name in ("generation", "reference", "question")}
-    tally = score_others(work, flags.input, flags.output, table_settings(flags, texts))
+    tally = score_work(work, flags.input, flags.output, table_settings(flags, texts))
     return _summarise(flags, tally, work.signature, judge.store)
 
 

@@ -181,8 +181,7 @@ class WithinImages:
 
     def accuracies(self, scores: Floats, people: Floats, draws: Sequence[Ints]) -> list[float]:
         """The share in each draw of rows; the pairs of an image are counted once for all draws."""
-        # Pairs of an image are the same in all draws that have it: they are counted once, and a
-        # draw only weighs them: an image may have thousands of rows.
+        # A draw only weighs the pairs of an image, which may have thousands of rows.
         usable = np.zeros(len(people), dtype=bool)
         for rows in draws:
             usable[rows] = True

@@ -55,8 +55,8 @@ NEAREST_FIRST: Ints = np.argsort(PENALTY.ravel(), kind="stable")
 class Calibration:
     """One point of the grid."""
 
-    attribute: float = 1.0
-    relation: float = 1.0  # weights, where an entity counts 1
+    attribute: float = 1.0  # weight, where an entity counts 1
+    relation: float = 1.0  # likewise
     balance: float = 1.0  # weight of precision, where recall counts 1
 
     @property
@@ -85,11 +85,11 @@ class Moments:
     """Sums over the rows of each image, from which any correlation over images follows."""
 
     n: Floats  # (images, 1) rows
-    y: Floats
-    yy: Floats  # (images, 1) of people's numbers
-    x: Floats
-    xx: Floats
-    xy: Floats  # (images, points) of scores
+    y: Floats  # (images, 1) of people's numbers
+    yy: Floats  # likewise
+    x: Floats  # (images, points) of scores
+    xx: Floats  # likewise
+    xy: Floats  # likewise
     centred: bool  # False for differences: a preference of 0 belongs to a difference of 0
 
     def evidence(self, times: Floats) -> Floats:

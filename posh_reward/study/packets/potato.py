@@ -40,7 +40,7 @@ def display_text(text: str) -> str:
 
 
 def places(text: str) -> list[int]:
-    """Offset in the text of each character of ``display_text``; of a space, its run's begin."""
+    """Offset in the text of each character of ``display_text``; a space has its run's first."""
     runs = {match.start(): match.end() for match in BLANKS.finditer(text)}
     offsets, at = [], 0
     while at < len(text):
@@ -106,6 +106,7 @@ def _config(name: str, key: PacketKey) -> Row:
 
 def _question_schemes(form: Form, key: PacketKey) -> list[Row]:
     schemes: list[Row] = []
+    fewest = key.fewest_texts
     for axis, each in key.texts.questions.items():
         question = f"{each.title}: {key.texts.question(axis, reference=key.reference)}"
         if form == "coarse":
@@ -118,7 +119,7 @@ def _question_schemes(form: Form, key: PacketKey) -> list[Row]:
                 f"{axis}_{number}",
                 f"{question} #{number}" if number == 1 else f"{each.title}: #{number}",
                 key.texts.places,
-                required=number <= key.fewest_texts,
+                required=number <= fewest,
             )
             for number in range(1, RANKED + 1)
         ]

@@ -57,7 +57,7 @@ class AxisPreference:
     alpha: Interval | None
     """Krippendorff's, ordinal: 1 is full agreement, 0 chance. None if no pair had two raters."""
     same_side: float | None
-    """Percent agreement (``same_side``), 0 to 1; chance is not taken out."""
+    """Share of pairs of raters on the same side, 0 to 1; chance is not taken out."""
     counts: dict[int, int]
     """Single answers by preference."""
 

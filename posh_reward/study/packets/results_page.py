@@ -141,7 +141,7 @@ def _with_sign(interval: Interval) -> str:
 
 
 def ties(comparison: Comparison) -> str:
-    """The number of pairs of equal texts."""
+    """The number of pairs of equal texts, in words."""
     return f"{amount(comparison.identical, 'pair')} of equal texts count as ties unasked"
 
 

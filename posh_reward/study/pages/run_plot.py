@@ -75,7 +75,9 @@ def _signs(axes: Axes, lines: Sequence[Mapping[str, Any]]) -> None:
     axes.locator_params(axis="x", integer=True)
     axes.set_ylim(bottom=0)
     if axes.lines:
-        axes.legend(frameon=False, fontsize=9)
+        axes.legend(
+            edgecolor="none", fontsize=9
+        )  # on a ground of its own: lines may pass behind it
 
 
 def _figure() -> tuple[Figure, Any]:

@@ -24,8 +24,7 @@ from posh_reward.study.rows.scorers import HARMONIC_SCALE
 from posh_reward.study.rows.tables import Row, cell_number
 from posh_reward.study.statistics import bootstrap_mean
 
-HARMONIC = (1.0, 5.0)
-PROVE = (0.0, 1.0)  # ranges of scores
+HARMONIC, PROVE = (1.0, 5.0), (0.0, 1.0)  # ranges of scores
 TEXTS = {
     "question": "Question",
     "generation": "Written",

@@ -99,7 +99,7 @@ def score_table(
 
     Returns totals over all rows of the output, including those of earlier runs.
     """
-    return score_others(PoshRows(metric, elements=elements), source, output, how)
+    return score_work(PoshRows(metric, elements=elements), source, output, how)
 
 
 def score_pairs(
@@ -245,7 +245,7 @@ class RubricRows(SiblingRows):
         }
 
 
-def score_others(
+def score_work(
     work: PoshRows | HarmonicRows | RubricRows, source: str, output: str, how: TableSettings
 ) -> Tally:
     """Score a table into a file, as ``go_through``; returns totals over all rows of the output."""

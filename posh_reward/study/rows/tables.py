@@ -51,7 +51,7 @@ ENDINGS = {**{f".{name}": name for name in FORMATS}, ".ndjson": "jsonl"}
 
 
 def format_of(name: str, format_name: str | None = None, delimiter: str | None = None) -> Format:
-    """The format of a file by its ending, or by its name in ``FORMATS``, which wins.
+    """The format of a file by its ending, or by ``format_name``, one of ``FORMATS``, which wins.
 
     Standard input and output are JSON lines by default; ``delimiter`` is that of a CSV file.
 
