@@ -75,9 +75,8 @@ def _signs(axes: Axes, lines: Sequence[Mapping[str, Any]]) -> None:
     axes.locator_params(axis="x", integer=True)
     axes.set_ylim(bottom=0)
     if axes.lines:
-        axes.legend(
-            edgecolor="none", fontsize=9
-        )  # on a ground of its own: lines may pass behind it
+        # On a ground of its own: lines may pass behind it.
+        axes.legend(edgecolor="none", fontsize=9)
 
 
 def _figure() -> tuple[Figure, Any]:
