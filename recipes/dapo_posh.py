@@ -96,8 +96,7 @@ class DapoScriptArguments(MetricSettings, ScriptArguments):  # type: ignore[misc
         metadata={"help": "Weight of a word of no element, beyond people's share, in precision."},
     )
     disorder_limit: float = field(
-        default=0.15,
-        metadata={"help": "Disorder of words that earns the worst reward; 0 is off."},
+        default=0.15, metadata={"help": "Disorder of words that earns the worst reward; 0 is off."}
     )
     image_cap: float = field(
         default=3.0, metadata={"help": "Grade that an element can reach by the image alone."}
@@ -141,9 +140,7 @@ SETTINGS = (DapoScriptArguments, GRPOConfig, ModelConfig)
 def prepare(name: str, split: str, reference_column: str = "reference") -> Dataset:
     """Columns image, prompt (a conversation) and reference, which the reward reads."""
     return load_images(name, split, reference_column).map(
-        lambda text: {"prompt": prompt()},
-        input_columns=["reference"],
-        remove_columns=["uuid"],
+        lambda text: {"prompt": prompt()}, input_columns=["reference"], remove_columns=["uuid"]
     )
 
 
@@ -189,10 +186,7 @@ def make_trainer(script: DapoScriptArguments, args: GRPOConfig, model: ModelConf
         processing_class=processor,
         quantization_config=get_quantization_config(model),
         peft_config=get_peft_config(model),
-        callbacks=[
-            StopWithCheckpoint(reward, stop_before=script.stop_before),
-            RefuseLostWeights(),
-        ],
+        callbacks=[StopWithCheckpoint(reward, stop_before=script.stop_before), RefuseLostWeights()],
         dynamic_sampling=make_sampling(script),
         span_credit=script.span_credit,
         scored_by=reward,

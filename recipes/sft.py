@@ -19,13 +19,7 @@ from transformers import TrainerCallback
 from trl import ModelConfig, ScriptArguments, SFTConfig
 
 from posh_reward.datasets.load_dataset import answer, load_images, prompt, with_other_images
-from posh_reward.training.launch import (
-    end_if_finished,
-    finish,
-    model_init_kwargs,
-    run,
-    train,
-)
+from posh_reward.training.launch import end_if_finished, finish, model_init_kwargs, run, train
 from posh_reward.training.processors import load_processor
 from posh_reward.training.resume import RefuseLostWeights
 from posh_reward.training.run_check import parse_settings
@@ -60,8 +54,7 @@ class SFTScriptArguments(ScriptArguments):  # type: ignore[misc]
         metadata={"help": f"Also evaluate with wrong images: {RIGHT}, {SHUFFLED} and the gap."},
     )
     stop_at_gap: float | None = field(
-        default=None,
-        metadata={"help": "Stop once the grounding gap is this large (nats a token)."},
+        default=None, metadata={"help": "Stop once the grounding gap is this large (nats a token)."}
     )
     stop_before: float = field(
         default=STOP_BEFORE,

@@ -24,11 +24,7 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 HUMAN, MODEL, JUDGMENTS = "IIW", "IIW-P5B", "iiw-human-sxs-iiw-p5b"
-AXES = (
-    ("precision", "Hallucination"),
-    ("recall", "Comprehensiveness"),
-    ("recall", "Specificity"),
-)
+AXES = (("precision", "Hallucination"), ("recall", "Comprehensiveness"), ("recall", "Specificity"))
 DEGREES = {"marginally": 1, "substantially": 2}
 RESAMPLES = 2_000
 

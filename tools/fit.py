@@ -71,7 +71,7 @@ def row(config: Path, check: RunCheck) -> str:
     """A row of the table."""
     assert check.run is not None
     by_name = {phase.name: f"{phase.gib:.0f}" for phase in phases(check.run, CARD)}
-    machines, processes = check.there.machines, check.there.processes
+    machines, processes = check.layout.machines, check.layout.processes
     cells = [
         f"`{config.relative_to(ROOT).as_posix()}`",
         f"{machines} x {processes // machines}" if machines > 1 else str(processes),

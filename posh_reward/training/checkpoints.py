@@ -1,4 +1,4 @@
-"""Checkpoints that can be resumed from: a kill may have cut the newest one short."""
+"""Checks of checkpoints: a kill may have truncated the newest, or other processes written it."""
 
 from __future__ import annotations
 
@@ -9,28 +9,32 @@ import zipfile
 from pathlib import Path
 
 from posh_reward.errors import ConfigError
+from posh_reward.training.processes import Processes
 
 logger = logging.getLogger(__name__)
 
+MODEL, OPTIMIZER = "mp_rank_00_model_states.pt", "mp_rank_00_optim_states.pt"
+"""Endings of the names of DeepSpeed's files (0.19)."""
+
 
 def newest_to_resume(output_dir: Path) -> Path | None:
-    """Return the newest checkpoint with its end and its optimizer; None without any.
+    """Return the newest complete checkpoint with an optimizer; None without any.
 
     transformers' ``get_last_checkpoint`` takes the folder with the highest number, whatever is in
-    it. Newer checkpoints that are passed over are named in warnings.
+    it. Here a warning names each newer checkpoint that is skipped.
 
     Raises:
-        ConfigError: there are whole checkpoints, but none has an optimizer.
+        ConfigError: there are complete checkpoints, but none has an optimizer.
     """
     without_optimizer = None
-    for checkpoint in sorted(checkpoints(output_dir), key=step, reverse=True):
-        torn = torn_file(checkpoint)
-        if torn is not None:
-            logger.warning("%s was cut short (%s): it is not resumed from", checkpoint, torn)
-        elif has_optimizer(checkpoint):
+    for checkpoint in sorted(_checkpoints(output_dir), key=_step, reverse=True):
+        damaged = _damaged_file(checkpoint)
+        if damaged is not None:
+            logger.warning("%s was cut short (%s): not resumed from", checkpoint, damaged)
+        elif _has_optimizer(checkpoint):
             return checkpoint
         else:
-            logger.warning("%s has no optimizer: it is not resumed from", checkpoint)
+            logger.warning("%s has no optimizer: not resumed from", checkpoint)
             without_optimizer = checkpoint
     if without_optimizer is not None:
         raise ConfigError(
@@ -40,54 +44,74 @@ def newest_to_resume(output_dir: Path) -> Path | None:
     return None
 
 
-def checkpoints(output_dir: Path) -> list[Path]:
-    """List a run's checkpoints, whole or not, in no order."""
+def _checkpoints(output_dir: Path) -> list[Path]:
     folders = output_dir.glob("checkpoint-*")
     return [
         each for each in folders if re.fullmatch(r"checkpoint-\d+", each.name) and each.is_dir()
     ]
 
 
-def step(checkpoint: Path) -> int:
-    """Return the number of steps that had been trained."""
+def _step(checkpoint: Path) -> int:
     return int(checkpoint.name.removeprefix("checkpoint-"))
 
 
-def torn_file(checkpoint: Path) -> str | None:
-    """Name a file that is missing or cut short; None if there is none.
+def _damaged_file(checkpoint: Path) -> str | None:
+    """Name a file that is missing or truncated; None if there is none.
 
-    ``trainer_state.json`` is written last (``Trainer._save_checkpoint``), so it tells of a killed
-    process. The others are looked at for the sake of machines that failed: a disk may then have a
-    later file, but not all of an earlier one. Only their ends are read.
+    ``trainer_state.json`` is written last (``Trainer._save_checkpoint``), so it suffices after a
+    killed process. After a crash of the machine, a disk may have a later file but only part of an
+    earlier one, so the others are checked too. Only their ends are read.
     """
     try:
         json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return "trainer_state.json"
     files = sorted(path for path in checkpoint.rglob("*") if path.is_file())
-    return next((file.name for file in files if not is_whole(file)), None)
+    return next((file.name for file in files if not _is_complete(file)), None)
 
 
-def is_whole(file: Path) -> bool:
-    """True if a file of tensors has its end, and for other files."""
+def _is_complete(file: Path) -> bool:
+    """Return False if a file of tensors is truncated; True for any other file."""
+    from safetensors import SafetensorError, safe_open
+
     if file.suffix in (".pt", ".pth"):  # zip archives, whose directory is at the end
         return zipfile.is_zipfile(file)
     if file.suffix == ".safetensors":
-        return _has_all_tensors(file)
+        try:
+            with safe_open(file, "pt"):
+                return True
+        except SafetensorError:
+            return False
     return True
 
 
-def _has_all_tensors(file: Path) -> bool:
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(file, "pt"):
-            return True
-    except SafetensorError:
-        return False
-
-
-def has_optimizer(checkpoint: Path) -> bool:
-    """True if the optimizer's state was saved: by the trainer, DeepSpeed or FSDP."""
+def _has_optimizer(checkpoint: Path) -> bool:
+    """Return True if the optimizer's state was saved, by the trainer, DeepSpeed or FSDP."""
     saved = ("optimizer.pt", "optimizer.bin", "optimizer_*", "global_step*")
     return any(path for pattern in saved for path in checkpoint.glob(pattern))
+
+
+def deepspeed_misfit(checkpoint: Path, layout: Processes) -> str | None:
+    """Return the reason why DeepSpeed cannot load a checkpoint in these processes, if any.
+
+    Each process reads the files that the process of its rank wrote. Where one is missing, only its
+    reader fails, in an assertion, and the others lose their connection to it.
+    """
+    if (checkpoint / "latest_universal").is_file():  # converted to load in any number of processes
+        return None
+    latest = checkpoint / "latest"
+    if not latest.is_file():
+        return f"{checkpoint} has no file 'latest', which names the folder of DeepSpeed's states"
+    folder = checkpoint / latest.read_text(encoding="utf-8").strip()
+    states = {file.name.removeprefix("bf16_") for file in folder.glob("*_states.pt")}
+    ranks = [f"zero_pp_rank_{rank}_" for rank in range(layout.processes)]
+    models = ranks if layout.zero_stage == 3 else [""]
+    names = {each + MODEL for each in models} | {each + OPTIMIZER for each in ranks}
+    if states == names:
+        return None
+    problem = "lacks" if names - states else "also has"
+    file = min(names - states or states - names)
+    return (
+        f"{folder} {problem} {file}: DeepSpeed reads one file per process, and this run has "
+        f"{layout.processes}. Resume with as many processes as saved it, or from another checkpoint"
+    )

@@ -1,4 +1,4 @@
-"""Combinations of settings that stop a run after its weights have been read, or spoil it."""
+"""Combinations of settings that would stop a run after loading its weights, or spoil it."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ from posh_reward.training.dapo.sampling import DynamicSampling, check_groups
 from posh_reward.training.processes import Processes
 from posh_reward.training.processors import PATCH
 
-PROMPT_TOKENS = 64  # more than the paper's prompt has in Qwen's chat format, without the image's
+PROMPT_TOKENS = 64  # upper bound for the paper's prompt in Qwen's chat format, without the image
 
 
-def refusals(script: Any, args: Any, there: Processes) -> list[str]:
-    """List the reasons why a run would stop after its weights have been read."""
+def refusals(script: Any, args: Any, layout: Processes) -> list[str]:
+    """List the reasons why a run would stop after loading its weights."""
     return [
-        *_saving(args, there),
+        *_saving(args, layout),
         *_best(script, args),
         *_lengths(script, args),
         *_reward(script, args),
     ]
 
 
-def _saving(args: Any, there: Processes) -> Iterator[str]:
+def _saving(args: Any, layout: Processes) -> Iterator[str]:
     # transformers/trainer.py, Trainer.__init__: "can't be used with `save_only_model` along with"
-    if there.zero_stage and args.save_only_model and args.load_best_model_at_end:
+    if layout.zero_stage and args.save_only_model and args.load_best_model_at_end:
         yield (
-            "save_only_model and load_best_model_at_end exclude each other under DeepSpeed: leave "
-            "out load_best_model_at_end; the recipe names the best checkpoint at the end"
+            "save_only_model and load_best_model_at_end exclude each other under DeepSpeed: remove "
+            "load_best_model_at_end; the recipe names the best checkpoint at the end"
         )
-    if there.zero_stage == 3 and args.auto_find_batch_size:
+    if layout.zero_stage == 3 and args.auto_find_batch_size:
         yield "auto_find_batch_size does not work with ZeRO-3: set per_device_train_batch_size"
-    if not there.gathers_on_save:
+    if not layout.gathers_on_save:
         yield (
-            "under ZeRO-3 the trained model could not be saved whole: set "
+            "under ZeRO-3 the trained model could not be saved as a whole: set "
             "zero3_save_16bit_model: true in accelerate's deepspeed_config"
         )
 
 
 def _best(script: Any, args: Any) -> Iterator[str]:
-    """The figure that chooses a checkpoint has to be evaluated."""
+    """Check that the metric that selects a checkpoint is evaluated."""
     figure = args.metric_for_best_model
     if figure is None:
         return
@@ -67,7 +67,7 @@ def _best(script: Any, args: Any) -> Iterator[str]:
 
 
 def _lengths(script: Any, args: Any) -> Iterator[str]:
-    """Image tokens must not be cut off, and vLLM needs room for prompt and reply."""
+    """Check that no image tokens are cut off, and that prompt and reply fit into vLLM."""
     if getattr(args, "max_length", None) is not None:
         yield f"max_length is {args.max_length}: an image's tokens would be cut off; set null"
     limit = getattr(args, "vllm_max_model_length", None)
@@ -84,67 +84,60 @@ def _lengths(script: Any, args: Any) -> Iterator[str]:
 
 
 def _reward(script: Any, args: Any) -> Iterator[str]:
-    """Complaints that the reward, dynamic sampling and span credit raise when they are made."""
+    """Yield the errors that the reward, dynamic sampling and span credit would raise."""
     if not hasattr(script, "objective"):
         return
 
-    def shaping() -> None:
-        settle_aggregation(copy(args), shaping_of(script))
-
-    def sampling() -> None:
+    def check_sampling() -> None:
         if script.oversample != 1:
             DynamicSampling(script.oversample, script.min_spread, script.refill)
             check_groups(args, args.num_generations)
 
-    for settle in (
-        shaping,
-        sampling,
+    for check in (
+        lambda: settle_aggregation(copy(args), shaping_of(script)),
+        check_sampling,
         lambda: check_settings(script.span_credit, args),
         lambda: FailureLimit(script.max_failed_calls),
     ):
         try:
-            settle()
+            check()
         except PoshError as error:
             yield str(error)
 
 
 def shaping_of(script: Any) -> Shaping:
-    """Make the shaping that a recipe's settings describe, under the names of its fields."""
+    """Make the shaping from a recipe's settings, which have the same names."""
     return Shaping(**{each.name: getattr(script, each.name) for each in fields(Shaping)})
 
 
-def remarks(script: Any, args: Any, there: Processes) -> list[str]:
+def remarks(script: Any, args: Any, layout: Processes) -> list[str]:
     """Warnings: valid but probably unintended settings."""
     lines: list[str] = []
     if getattr(args, "use_vllm", False):
-        lines += _about_sampling(args)
+        if args.top_p < 1 and args.vllm_importance_sampling_correction:
+            lines.append(
+                "top_p is below 1 and vllm_importance_sampling_correction is on: the loss of long "
+                "descriptions shrinks towards 0 (huggingface/trl#6789); set it to false"
+            )
         if script.max_pixels is None:
             lines.append("max_pixels is not set: a museum photograph costs thousands of tokens")
     if hasattr(args, "epsilon") and is_on_policy(args):
         lines.append(
-            "epsilon and epsilon_high do nothing: each batch is generated by the weights that it "
-            "updates, so no probability has changed (num_iterations above 1, or "
+            "epsilon and epsilon_high have no effect: each batch updates the weights that "
+            "generated it, so no probability has changed (num_iterations above 1, or "
             "steps_per_generation above gradient_accumulation_steps, would change that)"
         )
-    if there.processes > 1 and not there.zero_stage:
+    if layout.processes > 1 and not layout.zero_stage:
         lines.append("every process has the whole model and its optimizer: no DeepSpeed")
     return lines
 
 
 def is_on_policy(args: Any) -> bool:
-    """True if each batch of generations is one optimizer step, so that ratios are exactly 1.
+    """Return True if each batch of generations is one optimizer step, so that ratios are exactly 1.
 
-    TRL 1.16, grpo_trainer.py: without ``old_per_token_logps`` the ratio is taken to the detached
-    log-probabilities themselves.
+    TRL 1.16, grpo_trainer.py: without ``old_per_token_logps`` the ratio is of the log-probabilities
+    to themselves, detached.
     """
     corrected = args.use_vllm and args.vllm_importance_sampling_correction
-    aligned = args.gradient_accumulation_steps % (args.steps_per_generation * args.num_iterations)
-    return not corrected and aligned == 0
-
-
-def _about_sampling(args: Any) -> Iterator[str]:
-    if args.top_p < 1 and args.vllm_importance_sampling_correction:
-        yield (
-            "top_p is below 1 and vllm_importance_sampling_correction is on: the loss of long "
-            "descriptions shrinks towards 0 (huggingface/trl#6789); set it to false"
-        )
+    generated = args.steps_per_generation * args.num_iterations
+    return not corrected and args.gradient_accumulation_steps % generated == 0

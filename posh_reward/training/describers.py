@@ -1,7 +1,6 @@
 """Models that describe images: transformers in this process, or vLLM in a separate one.
 
-Both get one image, in the size that training settles, and the paper's prompt, and write the
-likeliest token each time.
+Both get one image, sized as in training, with the paper's prompt, and decode greedily.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 Engine = Literal["transformers", "vllm"]
 BATCH: dict[Engine, int] = {"transformers": 32, "vllm": 128}
-"""Images at a time. vLLM takes up new ones as others end, so only a batch's last ones wait."""
+"""Images per call. vLLM starts new ones as others finish, so only the end of a batch is slow."""
 NO_VLLM = (
     "--engine vllm needs vLLM: pip install 'posh-reward[vllm]', or leave out --engine to use "
     "transformers"
@@ -43,7 +42,7 @@ class Greedy:
 
     max_new_tokens: int = 512
     repetition_penalty: float = 1.0
-    """1 is none. It replaces what the model's generation_config.json says (Qwen2.5-VL: 1.05)."""
+    """1 is off. Overrides the model's generation_config.json (Qwen2.5-VL: 1.05)."""
 
 
 class Describer(Protocol):
@@ -54,7 +53,7 @@ class Describer(Protocol):
         ...
 
     def close(self) -> None:
-        """Give the memory back; the model cannot be used any more."""
+        """Free the memory; the model cannot be used afterwards."""
         ...
 
 
@@ -74,7 +73,7 @@ def load_describer(
         return kind(model, greedy, max_pixels)
     except (MissingDependencyError, ConfigError):
         raise
-    except Exception as error:  # libraries raise anything for a folder that is not a model
+    except Exception as error:  # libraries raise all kinds of errors for a folder without a model
         raise ConfigError(f"cannot load {model!r}: {type(error).__name__}: {error}") from error
 
 
@@ -92,7 +91,7 @@ class TransformersDescriber:
         self._model: PreTrainedModel | None = loaded.to(device).eval()
 
     def describe(self, images: Sequence[Image]) -> list[str]:
-        """Describe each image, all of them as one padded batch."""
+        """Describe the images in one padded batch."""
         import torch
 
         model, processor = self._model, self._prompt.processor
@@ -118,7 +117,7 @@ class TransformersDescriber:
         import torch
 
         self._model = None
-        gc.collect()  # modules refer to each other in circles
+        gc.collect()  # modules form reference cycles
         if has_card():
             torch.cuda.empty_cache()
 
@@ -141,7 +140,7 @@ class VllmDescriber:
         if find_adapter_config_file(model) is not None:
             raise ConfigError(ADAPTER.format(model=model))
         self._prompt = ImagePrompt(load_processor(model, max_pixels=max_pixels))
-        # vLLM expands one placeholder of an image itself; expanded ones it would expand again.
+        # One placeholder per image: vLLM expands it itself, and would expand expanded ones again.
         self._ids: list[int] = self._prompt.processor.tokenizer(self._prompt.text)["input_ids"]
         self._params: Any = vllm.SamplingParams(
             temperature=0.0,
@@ -152,7 +151,7 @@ class VllmDescriber:
         self._llm: Any = vllm.LLM(
             model=model,
             dtype="bfloat16" if has_card() else "float32",
-            max_model_len=-1,  # the model's, or what fits into memory
+            max_model_len=-1,  # the model's, or as much as fits into memory
             limit_mm_per_prompt={"image": 1, "video": 0},
         )
 
@@ -160,7 +159,7 @@ class VllmDescriber:
         """Describe each image.
 
         Raises:
-            PromptMismatchError: vLLM saw other tokens than transformers would.
+            PromptMismatchError: vLLM's prompt has other tokens than transformers' would.
         """
         sized = self._prompt.settle(images)
         prompts = [
@@ -172,19 +171,19 @@ class VllmDescriber:
         return self._prompt.read([list(reply.outputs[0].token_ids) for reply in replies])
 
     def close(self) -> None:
-        """End vLLM's process, and with it what it holds of the card."""
+        """End vLLM's process, which frees its memory on the card."""
         self._llm.llm_engine.engine_core.shutdown()
 
 
 def has_card() -> bool:
-    """True if models run on a GPU here."""
+    """Return True if models run on a GPU here."""
     import torch
 
     return torch.cuda.is_available()
 
 
 class ImagePrompt:
-    """The prompt of one image, and the way to read replies; the same for every engine."""
+    """Prompt with one image, and decoding of replies; the same for every engine."""
 
     def __init__(self, processor: ProcessorMixin) -> None:
         self.processor: Any = processor
@@ -196,7 +195,7 @@ class ImagePrompt:
         self._pads = placeholder_ids(processor)
 
     def settle(self, images: Sequence[Image]) -> list[Image]:
-        """Convert images to RGB and, for Qwen's models, to sizes that its processor keeps."""
+        """Convert images to RGB and, for Qwen's models, resize them as in training."""
         if self._sizes is None:
             return [image.convert("RGB") for image in images]
         return [self._sizes.settle(image) for image in images]
@@ -207,12 +206,12 @@ class ImagePrompt:
         return [text.strip() for text in texts]
 
     def check(self, image: Image, prompt: Sequence[int], ids: Sequence[int]) -> None:
-        """Make sure that an engine's ``ids`` have as many tokens of an image as transformers'.
+        """Check that an engine's ``ids`` have as many tokens for an image as transformers'.
 
         Raises:
-            PromptMismatchError: they have others.
+            PromptMismatchError: they differ.
         """
-        if self._sizes is None:  # not Qwen's: how many there should be is not known
+        if self._sizes is None:  # not a model of Qwen's: the expected number is unknown
             return
         tokens = sum(token in self._pads for token in ids)
         expected = self._sizes.tokens(image)

@@ -1,6 +1,6 @@
-"""Fetch weights, data, and spaCy's and Maverick's models, before the run that needs them.
+"""Download weights, data, and spaCy's and Maverick's models ahead of a run.
 
-Afterwards the run works with ``HF_HUB_OFFLINE=1``, on a node that reaches no network.
+Afterwards the run works with ``HF_HUB_OFFLINE=1``, on a node without network.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from posh_reward.settings import read_settings
 MODEL_FILES = ("config.json", "tokenizer*", "*.safetensors")
 MODEL_EXTRAS = ("*.json", "*.txt", "*.jinja", "*.model")
 MAVERICK_ENCODER = "microsoft/deberta-v3-large"
-"""The encoder of Maverick's weights, which it loads from the hub as well."""
+"""Encoder that Maverick loads from the hub besides its own weights."""
 ENCODER_FILES = ("config.json", "spm.model", "pytorch_model.bin")
 
 STATES = ("here", "missing", "fetched")  # of an asset; "missing" only in a dry run
@@ -35,28 +35,28 @@ Kind = Literal["model", "dataset", "spacy", "environment"]
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """Something that a run loads and that may have to be downloaded."""
+    """A file or folder that a run loads and that may have to be downloaded."""
 
     role: str  # such as "policy" or "judge"
     kind: Kind
     name: str  # on the hub, of a spaCy package, or the folder of an environment
     revision: str | None = None
-    files: tuple[str, ...] = MODEL_FILES  # patterns; each has at least one file
+    files: tuple[str, ...] = MODEL_FILES  # patterns; each must match a file
 
     def __str__(self) -> str:
         return f"{self.role:<12} {self.name}{f' at {self.revision}' if self.revision else ''}"
 
 
 def assets_of(config: str) -> list[Asset]:
-    """List what a run of a configuration loads from elsewhere, without local paths and drawn data.
+    """List what a run downloads: everything that is neither a local path nor drawn.
 
     Args:
         config: a recipe's configuration, a metric's settings (or their shipped name), or a judge's
             settings.
 
     Raises:
-        ConfigError: it cannot be read, or names a path that is not there.
-        InputError: it names no such metric or judge.
+        ConfigError: it cannot be read, or names a path that does not exist.
+        InputError: the metric or judge that it names is unknown.
     """
     path = Path(config)
     settings = read_settings(path) if path.suffix else read_metric(config)
@@ -76,7 +76,7 @@ def assets_of(config: str) -> list[Asset]:
             assets += _hub_assets("policy", "model", settings.get("model_name_or_path"),
                                   settings.get("model_revision"))  # fmt: skip
             assets += _hub_assets("dataset", "dataset", settings.get("dataset_name"))
-        # A recipe without a metric, such as SFT, has neither judge nor parser.
+        # SFT and distillation have no metric, so neither judge nor parser.
         if not recipe or {"metric", "num_generations", *names} & settings.keys():
             assets += _judge_assets(metric.get("judge"), "judge")
             assets += _judge_assets(metric.get("witness"), "witness")
@@ -85,7 +85,7 @@ def assets_of(config: str) -> list[Asset]:
 
 
 def is_here(asset: Asset) -> bool:
-    """True if an asset is in the caches of this machine, whole; asks no network."""
+    """Return True if an asset is complete in this machine's caches; asks no network."""
     if asset.kind == "spacy":
         return find_spec(asset.name) is not None
     if asset.kind == "environment":
@@ -100,19 +100,24 @@ def is_here(asset: Asset) -> bool:
 
 
 def local_folder(asset: Asset) -> Path | None:
-    """Find a model in the hub's cache; None unless all of it is there. Asks no network."""
+    """Return a model's folder in the hub's cache, if it is complete; asks no network."""
     try:
         folder = Path(_snapshot(asset, local_files_only=True))
-    except (OSError, ValueError):  # LocalEntryNotFoundError, or a name that no repository has
+    except (OSError, ValueError):  # LocalEntryNotFoundError, or a name that no repository can have
         return None
-    return folder if _is_whole(folder, asset.files) else None
+    if not all(any(folder.glob(pattern)) for pattern in asset.files):
+        return None
+    shards: set[str] = set()
+    for index in folder.glob("*.index.json"):
+        shards.update(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+    return folder if all((folder / shard).exists() for shard in shards) else None
 
 
 def fetch(asset: Asset) -> None:
-    """Download an asset, or as much of it as is missing.
+    """Download an asset, or the missing part of it.
 
     Raises:
-        ConfigError: it cannot be had; the message says why.
+        ConfigError: the download failed; the message says why.
     """
     try:
         if asset.kind == "model":
@@ -120,9 +125,9 @@ def fetch(asset: Asset) -> None:
         elif asset.kind == "dataset":
             from datasets import load_dataset
 
-            load_dataset(asset.name)  # prepared as well: offline, only that is found
+            load_dataset(asset.name)  # also prepares it: offline, only a prepared one is found
         elif asset.kind == "spacy":
-            # It finds the package of this spaCy's version, and hands it to pip.
+            # spaCy chooses the package for its own version, and runs pip.
             command = [sys.executable, "-m", "spacy", "download", asset.name]
             subprocess.run(command, check=True, stdout=sys.stderr)  # noqa: S603
         else:
@@ -132,13 +137,13 @@ def fetch(asset: Asset) -> None:
         raise ConfigError(f"{asset.name} cannot be fetched: {reason}") from error
     if asset.kind == "model" and not is_here(asset):
         raise ConfigError(
-            f"{asset.name} has no {' or no '.join(asset.files)} on the hub: it is not a model that "
-            "can be loaded here (weights must be safetensors)"
+            f"{asset.name} has no {' or no '.join(asset.files)} on the hub, so it cannot be loaded "
+            "here: name a model with weights in safetensors"
         )
 
 
 def offline_reason() -> str | None:
-    """The reason why nothing can be fetched in this environment; None if something may be."""
+    """Return the reason why this environment forbids downloads, if it does."""
     try:
         from huggingface_hub import constants
     except ImportError:
@@ -159,16 +164,6 @@ def _snapshot(asset: Asset, *, local_files_only: bool) -> str:
     )
 
 
-def _is_whole(folder: Path, files: tuple[str, ...]) -> bool:
-    """True if a snapshot has files of all patterns, and every shard that an index names."""
-    if not all(any(folder.glob(pattern)) for pattern in files):
-        return False
-    shards: set[str] = set()
-    for index in folder.glob("*.index.json"):
-        shards.update(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
-    return all((folder / shard).exists() for shard in shards)
-
-
 def _hub_assets(role: str, kind: Kind, name: object, revision: object = None) -> Iterator[Asset]:
     if not isinstance(name, str) or is_drawn(name) or Path(name).exists():
         return
@@ -177,7 +172,7 @@ def _hub_assets(role: str, kind: Kind, name: object, revision: object = None) ->
 
 
 def graph_assets(metric: Mapping[str, Any]) -> Iterator[Asset]:
-    """List what a metric's parser and coreference load from elsewhere."""
+    """Yield the downloads of a metric's parser and coreference."""
     parser = str(metric.get("parser", "embedded"))
     if parser != "embedded" and not Path(parser).exists():
         yield Asset("parser", "spacy", parser)
@@ -188,14 +183,14 @@ def graph_assets(metric: Mapping[str, Any]) -> Iterator[Asset]:
 
 
 def _judge_assets(which: object, role: str) -> Iterator[Asset]:
-    """Models of a judge or a witness in this process or in vLLM; a server has its own."""
+    """Yield the weights of a judge or a witness; a server loads its own."""
     options = engine_settings(which, role)
     if options.get("name") in ("transformers", "vllm"):
         yield from _hub_assets(role, "model", options.get("model"), options.get("revision"))
 
 
 def fetch_all(assets: list[Asset], *, dry_run: bool) -> Iterator[tuple[Asset, str]]:
-    """Each asset with one of ``STATES``, or the reason why it could not be fetched."""
+    """Yield each asset with one of ``STATES``, or the reason why it could not be fetched."""
     offline = None if dry_run else offline_reason()
     for asset in assets:
         if is_here(asset):

@@ -1,6 +1,6 @@
-"""Greedy descriptions of a split's images by any number of models, to be scored later.
+"""Describe a split's images greedily with any number of models, one after the other.
 
-The rows are what ``posh-reward score`` reads. Models are loaded one after the other.
+The rows are what ``posh-reward score`` reads.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class GenerationSettings:
-    """The images to describe, the models, and the file for the descriptions."""
+    """The images to describe, the models, and the output file."""
 
     models: Mapping[str, str]
-    """Name in the rows -> a directory, or a name on the hub."""
+    """Name in the rows -> directory, or name on the hub."""
     output: Path
     dataset_name: str = "scenes"
     split: str = "test"
@@ -50,32 +50,40 @@ class GenerationSettings:
     """The dataset's column of references."""
     engine: Engine = "transformers"
     shuffle_images: bool = False
-    """Show the next row's image; the rows' model is marked."""
+    """Show the next row's image instead of the row's own, and mark the model's name."""
     limit: int | None = None
-    """Describe only so many rows."""
+    """Describe only the first so many rows."""
     shard: int = 0
     """Describe only this part of the rows, counted from 0 ..."""
     shards: int = 1
-    """... of so many. Parts are of neighbouring rows, and their sizes differ by one at most."""
+    """... of this many parts of neighbouring rows, of equal size but for one row."""
     batch_size: int | None = None
-    """Descriptions that are written at a time; None: the engine's default."""
+    """Images per call of the engine; None: the engine's default."""
     max_new_tokens: int = 512
     max_pixels: int | None = None
-    """Larger images are shrunk; None: to the smallest cap of the models that are compared."""
+    """Larger images are shrunk; None: to the smallest cap among the models."""
     repetition_penalty: float = 1.0
 
     def __post_init__(self) -> None:
-        """Raise InputError unless there is such a part."""
+        """Raise InputError for a number out of range."""
+        for name in ("shards", "batch_size"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f"{name} is {value}: use 1 or more")
         if not 0 <= self.shard < self.shards:
             raise InputError(
-                f"shard is {self.shard} of {self.shards} shards: give 0 to {self.shards - 1}"
-                if self.shards > 0
-                else f"shards is {self.shards}: give 1 or more"
+                f"shard is {self.shard} of {self.shards} shards: use 0 to {self.shards - 1}"
             )
 
     def part(self, rows: int) -> range:
         """Return this shard's part of so many rows."""
         return range(rows * self.shard // self.shards, rows * (self.shard + 1) // self.shards)
+
+    def load(self) -> tuple[Dataset, range]:
+        """Load the whole split; return it with this shard's rows."""
+        dataset = load_images(self.dataset_name, self.split, self.reference_column)
+        rows = len(dataset) if self.limit is None else min(len(dataset), self.limit)
+        return dataset, self.part(rows)
 
     def label(self, name: str) -> str:
         """Return a model's name in the rows, marked if the images are shuffled."""
@@ -83,66 +91,59 @@ class GenerationSettings:
 
 
 def models_by_name(models: Sequence[str]) -> dict[str, str]:
-    """Return names of models -> directories, or names on the hub.
+    """Map names to models, directories or names on the hub.
 
     Args:
-        models: ``NAME=MODEL``, or a model alone, which is called after its folder: ``dapo``, and
+        models: ``NAME=MODEL``, or a model alone, which is named after its folder: ``dapo``, or
             ``dapo/checkpoint-100`` for a checkpoint.
 
     Raises:
-        InputError: a name is empty, or two models would have the same.
+        InputError: a name is empty, or two models share one.
     """
     by_name: dict[str, str] = {}
     for text in models:
         name, separator, model = text.partition("=")
         if not separator or Path(text).exists():
-            name, model = folder_name(text), text
+            path, model = Path(os.path.abspath(text)), text
+            is_checkpoint = re.fullmatch(r"checkpoint-\d+", path.name)
+            name = f"{path.parent.name}/{path.name}" if is_checkpoint else path.name
         if not name or not model:
             raise InputError(f"{text!r} is not a model: write NAME=MODEL, or the model alone")
         if name in by_name:
             raise InputError(
-                f"{by_name[name]!r} and {model!r} are both called {name!r}: give one "
-                f"of them another name, such as other={model}"
+                f"{by_name[name]!r} and {model!r} are both called {name!r}: name one "
+                f"of them differently, such as other={model}"
             )
         by_name[name] = model
     return by_name
 
 
-def folder_name(model: str) -> str:
-    """Return the last folder of a model's path; for a checkpoint its run's folder, too."""
-    path = Path(os.path.abspath(model))
-    if re.fullmatch(r"checkpoint-\d+", path.name):
-        return f"{path.parent.name}/{path.name}"
-    return path.name
-
-
 def generate(settings: GenerationSettings) -> dict[str, int]:
-    """Describe the images that the output has no description of yet, and append to it.
+    """Append to the output a description of each image that it does not describe yet.
 
-    A model that cannot be loaded is passed over; the others are done first.
+    A model that cannot be loaded is skipped, and reported after the others are done.
 
     Returns:
         The number of new descriptions, by the model's name in the rows.
 
     Raises:
-        ConfigError: the dataset cannot be loaded, or at the end: a model could not be.
-        InputError: the output holds something else.
+        ConfigError: the dataset, or a model, cannot be loaded.
+        InputError: the output has other content.
         MissingDependencyError: the engine is not installed.
     """
-    dataset = load_images(settings.dataset_name, settings.split, settings.reference_column)
-    rows = min(len(dataset), settings.limit if settings.limit is not None else len(dataset))
-    uuids = dataset["uuid"][:rows]
+    dataset, rows = settings.load()
+    uuids = dataset["uuid"][: rows.stop]
     if settings.max_pixels is None and len(settings.models) > 1:
-        settings = replace(settings, max_pixels=common_cap(settings.models))
+        settings = replace(settings, max_pixels=_common_cap(settings.models))
     counts: dict[str, int] = {}
     failed: list[str] = []
     with closing(Journal(settings.output)) as journal:
         earlier = list(journal.rows())
-        warn_of_other_caps(earlier, settings.max_pixels)
-        present = {(row["model"], row["id"]) for row in earlier}
+        _warn_of_other_caps(earlier, settings.max_pixels)
+        done = {(row["model"], row["id"]) for row in earlier}
         for name, model in settings.models.items():
             label = settings.label(name)
-            todo = [row for row in settings.part(rows) if (label, uuids[row]) not in present]
+            todo = [row for row in rows if (label, uuids[row]) not in done]
             try:
                 _describe_all(settings, dataset, todo, model, label, journal)
             except ConfigError as error:
@@ -159,43 +160,42 @@ def generate(settings: GenerationSettings) -> dict[str, int]:
 
 
 def check_generation(settings: GenerationSettings) -> tuple[list[str], int]:
-    """Say what would be described, without loading weights: lines, and 3 if something is not here.
+    """List what would be described, without loading weights; status 3 if something is missing.
 
     Raises:
         ConfigError: the dataset cannot be loaded.
     """
-    dataset = load_images(settings.dataset_name, settings.split, settings.reference_column)
-    rows = min(len(dataset), settings.limit if settings.limit is not None else len(dataset))
-    lines = [f"images: {len(settings.part(rows))} of {settings.dataset_name}, {settings.split}"]
+    _, rows = settings.load()
+    lines = [f"images: {len(rows)} of {settings.dataset_name}, {settings.split}"]
     folders: dict[str, str] = {}
     missing = []
     for name, model in settings.models.items():
         lines.append(f"model: {name}, {model}")
         try:
-            folders[name] = str(local_model(model))
+            folders[name] = str(_local_model(model))
         except ConfigError as error:
             missing.append(str(error))
-    # Of those that are here: another one's processor would be asked of the hub.
-    cap = settings.max_pixels or common_cap(folders)
+    # Only of local models: another one's processor would have to be downloaded.
+    cap = settings.max_pixels or _common_cap(folders)
     lines.append(f"images of at most {cap:,} pixels" if cap else "images as the models take them")
     if not settings.max_pixels and len(folders) < len(settings.models):
-        lines[-1] += ", as far as they are here"
+        lines[-1] += ", going by the models that are here"
     if settings.engine == "vllm" and find_spec("vllm") is None:
         missing.append(NO_VLLM)
     lines.append(f"output: {settings.output}")
     return [*lines, *(f"not here: {line}" for line in missing)], 3 if missing else 0
 
 
-def local_model(model: str) -> Path:
-    """Find the folder of a model, its own or in the hub's cache; ask no network.
+def _local_model(model: str) -> Path:
+    """Return a model's folder, its own or in the hub's cache, without asking the network.
 
     Raises:
-        ConfigError: it is not here; the message has the remedy.
+        ConfigError: it is not on this machine; the message has the remedy.
     """
     path = Path(model)
     if path.exists():
         if not any((path / file).is_file() for file in ("config.json", "adapter_config.json")):
-            raise ConfigError(f"{model} has no config.json: it is no model")
+            raise ConfigError(f"{model} is not a model, it has no config.json: name another folder")
         return path
     check_name_of_hub(model)
     folder = local_folder(Asset("model", "model", model))
@@ -204,29 +204,29 @@ def local_model(model: str) -> Path:
     return folder
 
 
-def common_cap(models: Mapping[str, str]) -> int | None:
-    """Return the smallest cap on pixels of the models' processors; None if none is known.
+def _common_cap(models: Mapping[str, str]) -> int | None:
+    """Return the smallest pixel cap of the models' processors; None if none is known.
 
-    A model from the hub has a larger cap than one that was trained from it with ``max_pixels``, and
-    would be compared on larger images.
+    A model from the hub has a larger cap than one that was trained from it with ``max_pixels``: its
+    images would be larger, and the comparison unfair.
     """
     caps: dict[str, int] = {}
     for name, model in models.items():
-        with suppress(Exception):  # a model that cannot be loaded is named when its turn comes
+        with suppress(Exception):  # a model that cannot be loaded is reported when its turn comes
             sizes = sizes_of(load_processor(model))
             if sizes is not None:
                 caps[name] = sizes.max_pixels
     if len(set(caps.values())) > 1:
         listed = ", ".join(f"{name} {cap:,}" for name, cap in caps.items())
         logger.warning(
-            "the models cap images at different numbers of pixels (%s): all get %s now; "
-            "--max_pixels names another", safe(listed), f"{min(caps.values()):,}",
+            "the models cap images at different numbers of pixels (%s): all use %s now; "
+            "--max_pixels sets another", safe(listed), f"{min(caps.values()):,}",
         )  # fmt: skip
     return min(caps.values(), default=None)
 
 
-def warn_of_other_caps(rows: Sequence[Mapping[str, Any]], max_pixels: int | None) -> None:
-    """Warn if rows that are there already describe images of another size."""
+def _warn_of_other_caps(rows: Sequence[Mapping[str, Any]], max_pixels: int | None) -> None:
+    """Warn if earlier rows describe images of another size."""
     caps = {row["max_pixels"] for row in rows if row.get("max_pixels") is not None}
     if caps - {max_pixels}:
         logger.warning(

@@ -1,4 +1,4 @@
-"""Reasons to stop a run early although nothing is wrong: a signal, or the end of its job."""
+"""Signals and deadlines that stop a healthy run early."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from posh_reward.errors import ConfigError
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
 """The signals that ask a run to save a checkpoint and stop."""
 JOB_END = "SLURM_JOB_END_TIME"
-"""The variable with the end of the job in Unix seconds: newer versions of Slurm set it, and our
-scripts do for the others."""
+"""Environment variable with the job's end in Unix seconds; newer versions of Slurm set it, for
+older ones our scripts do."""
 
 
 class StopSignals:
-    """The first of ``SIGNALS`` between ``listen`` and ``unlisten``, in a main thread only."""
+    """Record the first of ``SIGNALS`` between ``listen`` and ``unlisten``; main thread only."""
 
     def __init__(self) -> None:
         self.first: str | None = None  # its name
         self._previous: dict[signal.Signals, Any] = {}
 
     def listen(self) -> None:
-        """Begin to take note of signals, which no longer end the process."""
+        """Start recording signals, which then no longer end the process."""
         self.first = None
         if self._previous or threading.current_thread() is not threading.main_thread():
             return
         self._previous = {each: signal.signal(each, self._note) for each in SIGNALS}
 
     def unlisten(self) -> None:
-        """Give the signals back to whoever handled them before."""
+        """Restore the previous handlers."""
         for each, handler in self._previous.items():
-            # None: a handler that C code had installed, which Python cannot put back.
+            # None: a handler installed by C code, which Python cannot restore.
             signal.signal(each, signal.SIG_DFL if handler is None else handler)
         self._previous = {}
 
@@ -47,7 +47,7 @@ class StopSignals:
 class Deadline:
     """A time ``at`` (Unix seconds) by which the last step must end.
 
-    The next step is taken to last as long as the longest so far.
+    The next step is assumed to last as long as the longest so far.
     """
 
     def __init__(self, at: float, now: Callable[[], float] = time.time) -> None:
@@ -57,12 +57,12 @@ class Deadline:
         self._longest = 0.0
 
     def begin(self) -> None:
-        """Start timing: the first step begins."""
+        """Start timing the first step."""
         self._last = self._now()
         self._longest = 0.0
 
     def end_step(self) -> None:
-        """Note that a step has ended, and that the next one begins."""
+        """Record that a step has ended and the next one begins."""
         now = self._now()
         self._longest = max(self._longest, now - self._last)
         self._last = now
@@ -74,26 +74,22 @@ class Deadline:
 
     @property
     def is_over(self) -> bool:
-        """True if a further step would end after the deadline."""
+        """True if another step would end after the deadline."""
         return self.seconds_left < self._longest
 
 
 def job_deadline(minutes_before: float, environment: Mapping[str, str] = os.environ) -> float:
-    """Return the latest end of the last step, in Unix seconds; infinity outside of a job.
-
-    Args:
-        minutes_before: how long before the job's end; what saving a checkpoint takes, and more.
-        environment: may have the job's end in ``SLURM_JOB_END_TIME``.
+    """Return when training must stop, in Unix seconds; infinity outside of a Slurm job.
 
     Raises:
-        ConfigError: ``minutes_before`` is negative, or the variable is not a number.
+        ConfigError: ``minutes_before`` is negative, or ``SLURM_JOB_END_TIME`` is not a number.
     """
     if not minutes_before >= 0:
-        raise ConfigError(f"stop_before is {minutes_before}: give 0 or more minutes")
+        raise ConfigError(f"stop_before is {minutes_before}: use 0 or more minutes")
     end = environment.get(JOB_END)
     if not end:
         return math.inf
     try:
         return float(end) - 60 * minutes_before
     except ValueError:
-        raise ConfigError(f"{JOB_END} is {end!r}: give Unix seconds (date +%s)") from None
+        raise ConfigError(f"{JOB_END} is {end!r}: use Unix seconds (date +%s)") from None

@@ -1,4 +1,4 @@
-"""Steps of every training recipe before and after training."""
+"""Steps that every training recipe takes before and after training."""
 
 from __future__ import annotations
 
@@ -27,9 +27,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 IMAGE_COLUMNS = ("img", "picture", "photo", "image_path", "pixel_values")
-"""Names of columns that are likely to be meant for ``image``."""
-
-STATUS_FILE = "POSH_STATUS_FILE"  # the variable that names a file for a failed recipe's exit status
+"""Columns that probably hold the images, under another name than ``image``."""
+STATUS_FILE = "POSH_STATUS_FILE"  # environment variable: file for a failed recipe's exit status
 HEADLINES = {
     "loss": "loss",
     "eval_loss": "held-out loss",
@@ -43,18 +42,18 @@ HEADLINES = {
     "completions/mean_length": "tokens",
     "judging_share": "share of time judging",
 }
-"""Logged figure -> its name on the screen. Higher is better for precision (few mistakes) and recall
-(few omissions)."""
+"""Logged figure -> its name on the screen. Higher precision means fewer mistakes, higher recall
+fewer omissions."""
 
 
 def model_init_kwargs(settings: dict[str, Any] | None, model: ModelConfig) -> dict[str, Any]:
-    """Return the trainer's arguments for loading the model: the flags, and ``settings``, which win.
+    """Return the keyword arguments for loading the model: the flags, overridden by ``settings``.
 
     Raises:
         ConfigError: no model is named.
     """
     if model.model_name_or_path is None:
-        raise ConfigError("model_name_or_path is not set; add it to the config or as a flag")
+        raise ConfigError("model_name_or_path is not set: add it to the config or as a flag")
     flags = {
         "revision": model.model_revision,
         "attn_implementation": model.attn_implementation,
@@ -64,38 +63,38 @@ def model_init_kwargs(settings: dict[str, Any] | None, model: ModelConfig) -> di
 
 
 def train(trainer: Trainer) -> None:
-    """Train, from the checkpoint that ``resume_from_checkpoint`` names, if any.
+    """Train, resuming from the checkpoint that ``resume_from_checkpoint`` names, if any.
 
-    The log has one short line for each step. A run that is at its last step takes no further one.
+    Logs one short line per step. A run that has reached its last step is not trained further.
 
     Raises:
-        JudgeError: nothing could be judged any more; on all ranks, with a checkpoint saved.
+        JudgeError: the judge kept failing; on all ranks, after saving a checkpoint.
         StoppedEarlyError: a signal or the job's end stopped the run; likewise.
-        ConfigError: the checkpoint's weights cannot be loaded, or it cannot be resumed from; or the
-            dataset has images that the trainer would not see, or what no reward can read.
+        ConfigError: the checkpoint cannot be resumed from, or the dataset has images that the
+            trainer would ignore, or columns that no reward can read.
     """
-    check_images(trainer)
-    _check_datasets(trainer)
+    _check_images(trainer)
+    _check_columns(trainer)
     show_headlines(trainer)
     make_tables_plain(trainer)
     checkpoint = from_main_process(last_checkpoint(trainer.args))
     if checkpoint is not None:
         load_weights(trainer, checkpoint)
-        if is_at_the_end(trainer, checkpoint):
-            _say(trainer.args, f"nothing was left to train: {checkpoint} is at the last step")
+        if _is_complete(trainer, checkpoint):
+            _print_once(trainer.args, f"nothing left to train: {checkpoint} is at the last step")
             return
     try:
         trainer.train(resume_from_checkpoint=checkpoint)
-    except (JudgeError, StoppedEarlyError):  # all ranks are here: they have agreed to stop
+    except (JudgeError, StoppedEarlyError):  # on all ranks: they have agreed to stop
         finish(trainer)
         raise
 
 
-def is_at_the_end(trainer: Trainer, checkpoint: str) -> bool:
-    """True if a run has all its steps; the trainer's state is then the checkpoint's.
+def _is_complete(trainer: Trainer, checkpoint: str) -> bool:
+    """Return True, and restore the trainer's state, if a checkpoint is at the run's last step.
 
-    transformers would take one more step (5.17, 5.23). DeepSpeed reads its weights only when the
-    training begins, so a run of its own is left to it.
+    transformers would take one more step (5.17, 5.23). DeepSpeed loads its weights only once
+    training begins, so such a run still has to go through ``trainer.train``.
     """
     if trainer.is_deepspeed_enabled or trainer.is_fsdp_enabled:
         return False
@@ -112,17 +111,11 @@ def is_at_the_end(trainer: Trainer, checkpoint: str) -> bool:
     return True
 
 
-def check_images(trainer: Trainer) -> None:
-    """Refuse a vision-language model whose images are in a column that TRL does not read.
-
-    Raises:
-        ConfigError: the dataset has images, but no column ``image`` or ``images``.
-    """
-    columns = getattr(trainer.train_dataset, "features", None)
-    processor = getattr(trainer, "processing_class", None)
-    if columns is None or not hasattr(processor, "image_processor"):
-        return
-    if {"image", "images"} & set(columns):
+def _check_images(trainer: Trainer) -> None:
+    """Raise ConfigError if a vision-language model's images are in a column TRL does not read."""
+    columns = getattr(trainer.train_dataset, "features", None) or {}
+    sees = hasattr(getattr(trainer, "processing_class", None), "image_processor")
+    if not sees or {"image", "images"} & set(columns):
         return
     for name, feature in columns.items():
         if type(feature).__name__ == "Image" or name in IMAGE_COLUMNS:
@@ -132,11 +125,23 @@ def check_images(trainer: Trainer) -> None:
             )
 
 
-def make_tables_plain(trainer: Trainer) -> None:
-    """Have prompts logged as text where W&B gets a table of completions.
+def _check_columns(trainer: Trainer) -> None:
+    """Check the columns that a reward reads, which would otherwise fail row by row."""
+    from posh_reward.datasets.load_dataset import check_columns
 
-    A prompt with an image is a list of parts with different keys, of which W&B's tables take no
-    two rows: the run would end at step 1 (TRL 1.16 with wandb 0.31).
+    dataset = trainer.train_dataset
+    for reward in getattr(trainer, "reward_funcs", ()):
+        reference = getattr(reward, "reference_column", None)
+        if reference is not None and getattr(dataset, "features", None) is not None:
+            image = getattr(reward, "image_column", None) or "image"
+            check_columns(dataset, "the dataset", reference, image)
+
+
+def make_tables_plain(trainer: Trainer) -> None:
+    """Log prompts as plain text in W&B's table of completions.
+
+    A prompt with an image is a list of parts with different keys. W&B's tables refuse a second row
+    of those, and the run would end at step 1 (TRL 1.16 with wandb 0.31).
     """
     args = trainer.args
     if not getattr(args, "log_completions", False) or "wandb" not in (args.report_to or ()):
@@ -154,7 +159,7 @@ def make_tables_plain(trainer: Trainer) -> None:
 
 
 def plain_prompt(prompt: Any) -> Any:
-    """Return a prompt whose messages have text alone; images are left out."""
+    """Return a prompt whose messages are plain text, without images."""
     if isinstance(prompt, str):
         return prompt
     return [message | {"content": _text_of(message["content"])} for message in prompt]
@@ -166,20 +171,8 @@ def _text_of(content: Any) -> str:
     return " ".join(part["text"] for part in content if part.get("type") == "text")
 
 
-def _check_datasets(trainer: Trainer) -> None:
-    """Refuse columns that would fail row by row, for the rewards that say which they read."""
-    from posh_reward.datasets.load_dataset import check_columns
-
-    for reward in getattr(trainer, "reward_funcs", ()):
-        reference = getattr(reward, "reference_column", None)
-        features = getattr(trainer.train_dataset, "features", None)
-        if reference is not None and features is not None:
-            image = getattr(reward, "image_column", None) or "image"
-            check_columns(trainer.train_dataset, "the dataset", reference, image)
-
-
 def from_main_process(value: T) -> T:
-    """Return the first rank's value on all ranks: nodes may see different files."""
+    """Broadcast the first rank's value to all ranks, whose nodes may see different files."""
     from accelerate.utils import broadcast_object_list
 
     (value,) = broadcast_object_list([value])
@@ -187,13 +180,13 @@ def from_main_process(value: T) -> T:
 
 
 def end_if_finished(args: TrainingArguments) -> None:
-    """End a script whose run has been trained to its end; to be called before it loads.
+    """Exit if the run in ``output_dir`` is finished; call this before loading anything.
 
-    ``trainer.save_state`` writes ``trainer_state.json`` to the run's folder after training: a run
-    that was killed has none, and goes on, and so does one that is to have more steps or epochs.
+    ``trainer.save_state`` writes ``trainer_state.json`` there after training, so a killed run has
+    none and goes on. So does a run whose steps or epochs have been raised since.
 
     Raises:
-        SystemExit: the run is finished; a line says so, and the status is 0.
+        SystemExit: the run is finished; status 0, after printing a line.
     """
     saved = Path(args.output_dir) / "trainer_state.json"
     if not saved.is_file():
@@ -206,7 +199,7 @@ def end_if_finished(args: TrainingArguments) -> None:
         else (state["num_train_epochs"], args.num_train_epochs)
     )
     if trained >= target:
-        _say(
+        _print_once(
             args,
             f"{args.output_dir} is finished, at step {state['global_step']}: to train it again, "
             f"delete it or name another --output_dir; to train it further, raise "
@@ -217,14 +210,14 @@ def end_if_finished(args: TrainingArguments) -> None:
 
 
 def reseed_sampling(args: TrainingArguments) -> None:
-    """Seed each rank's generators, after an engine in the trainer has seeded them by the rank.
+    """Seed each rank by the run's seed again, after a colocated vLLM has started.
 
     vLLM seeds with the rank alone when it starts, so runs of different seeds would sample alike.
     """
     set_seed(args.seed + args.process_index)
 
 
-def _say(args: TrainingArguments, text: str) -> None:
+def _print_once(args: TrainingArguments, text: str) -> None:
     if args.process_index == 0:
         print(text, flush=True)
 
@@ -233,13 +226,9 @@ class Headlines(ProgressCallback):  # type: ignore[misc]
     """Progress bars, with one short line per log instead of a dictionary of thirty figures."""
 
     def on_train_begin(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        **kwargs: Any,
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Make the bar."""
+        """Create the bar."""
         if state.is_world_process_zero:
             self.training_bar = progress_bar(
                 "training", state.max_steps, "step", dynamic_ncols=True
@@ -247,7 +236,7 @@ class Headlines(ProgressCallback):  # type: ignore[misc]
         self.current_step = 0
 
     def on_prediction_step(self, *args: Any, **kwargs: Any) -> None:
-        """Show the evaluation's bar, on a terminal."""
+        """Show the evaluation's bar, on a terminal only."""
         if on_terminal():
             super().on_prediction_step(*args, **kwargs)
 
@@ -259,7 +248,7 @@ class Headlines(ProgressCallback):  # type: ignore[misc]
         logs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Write the figures that people watch; ``trainer_state.json`` has all of them."""
+        """Print the headline figures; ``trainer_state.json`` has all of them."""
         figures = [
             f"{name} {value:.4g}"
             for key, name in HEADLINES.items()
@@ -269,13 +258,13 @@ class Headlines(ProgressCallback):  # type: ignore[misc]
             self.training_bar.write(f"step {state.global_step}: {', '.join(figures)}")
 
     def show_phase(self, phase: str) -> None:
-        """Show on the bar what the trainer is doing."""
+        """Show the trainer's current phase on the bar."""
         if self.training_bar is not None:
             self.training_bar.set_postfix_str(phase, refresh=on_terminal())
 
 
 def show_headlines(trainer: Trainer) -> None:
-    """Replace the trainer's progress callback, if it has one; its bar then tells the phase."""
+    """Replace the trainer's progress callback, if any, by ``Headlines``, once."""
     handlers = trainer.callback_handler.callbacks
     if any(isinstance(each, Headlines) for each in handlers):
         return
@@ -287,24 +276,22 @@ def show_headlines(trainer: Trainer) -> None:
 
 
 def run(main: Callable[[], object]) -> None:
-    """Run a recipe, and end the process with its exit status.
+    """Run a recipe's ``main``, and exit with its status.
 
     The status is 75 (``stopping.TRY_AGAIN``) after a run that saved a checkpoint and stopped early,
-    and 1 after an error that the user can fix, which is printed as one message without a traceback;
-    a launcher then ends the other ranks. Launchers (torchrun, ``accelerate launch``) report any
-    status as 1, so it is also written to the file named by ``POSH_STATUS_FILE``, if that is set.
+    and 1 after an error that the user can fix, which is printed without a traceback; a launcher
+    then ends the other ranks. Launchers (torchrun, ``accelerate launch``) turn any failure into
+    status 1, so the status is also written to the file that ``POSH_STATUS_FILE`` names.
     """
     separate_vllm_caches(os.environ)
-    # Deprecations within TRL and transformers are not the user's to mend.
+    # Users cannot fix deprecations inside TRL and transformers.
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"(trl|transformers)\b")
     set_vllm_defaults(os.environ)
     try:
         main()
     except PoshError as error:
-        rank = os.environ.get("RANK")
-        print(
-            f"{Path(sys.argv[0]).name}{f' (rank {rank})' if rank else ''}: {error}", file=sys.stderr
-        )
+        rank = f" (rank {os.environ['RANK']})" if os.environ.get("RANK") else ""
+        print(f"{Path(sys.argv[0]).name}{rank}: {error}", file=sys.stderr)
         status = TRY_AGAIN if isinstance(error, StoppedEarlyError) else 1
         if STATUS_FILE in os.environ:
             Path(os.environ[STATUS_FILE]).write_text(str(status), encoding="utf-8")
@@ -312,10 +299,10 @@ def run(main: Callable[[], object]) -> None:
 
 
 def separate_vllm_caches(environment: MutableMapping[str, str]) -> None:
-    """Give each rank's engines a folder of their own for compiled code.
+    """Point vLLM's compile cache to one folder per card.
 
-    Engines that start at the same moment would write the same files. Cards keep their folder from
-    run to run, so each compiles once.
+    Engines that start at the same moment would write the same files. A card keeps its folder from
+    run to run, so it compiles once.
     """
     card = environment.get("LOCAL_RANK")
     if card is not None:
@@ -327,14 +314,13 @@ def separate_vllm_caches(environment: MutableMapping[str, str]) -> None:
 def finish(trainer: Trainer) -> None:
     """Close trackers and the process group: the last call of a script, on every rank.
 
-    A group that is left to the interpreter's end may abort the process (SIGABRT), and transformers
-    closes it in ``Trainer.end`` only, which 5.17 lacks; so it is closed here.
-
-    gloo's thread drops the last collective's tensors under Python's lock. If the group is
-    destroyed meanwhile by a thread that holds the lock and waits for gloo's, both wait for ever;
-    this was seen at the end of two-process runs. Asleep, this thread holds no lock.
+    A process group that is still open when the interpreter exits may abort the process (SIGABRT).
+    transformers closes it only in ``Trainer.end``, which 5.17 lacks.
     """
     trainer.accelerator.wait_for_everyone()
     if trainer.accelerator.num_processes > 1:
+        # gloo's thread needs the GIL to drop the last collective's tensors. Destroying the group
+        # holds the GIL and waits for that thread: a deadlock, seen at the end of two-process runs.
+        # Sleeping releases the GIL.
         time.sleep(1.0)
     trainer.accelerator.end_training()

@@ -1,4 +1,4 @@
-"""Processes of a run, and the way they share its model."""
+"""A run's processes, and how they share its model."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from posh_reward.settings import brief, guess, misfit, read_settings
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """The processes of a run. Each has a card of its own, unless it is on the CPU."""
+    """The processes of a run; each has its own card, unless the run is on the CPU."""
 
     processes: int = 1
-    """On all machines."""
+    """On all machines together."""
     machines: int = 1
     zero_stage: int = 0
-    """Of DeepSpeed: from 1 on optimizer states are spread over the processes, from 2 on gradients,
-    with 3 parameters too. 0: no DeepSpeed; each process has everything."""
+    """DeepSpeed's: 1 spreads optimizer states over the processes, 2 gradients too, 3 parameters
+    too. 0: no DeepSpeed; each process has everything."""
     offloads_optimizer: bool = False
     """Optimizer states are in the host's memory."""
     offloads_parameters: bool = False
     gathers_on_save: bool = True
-    """With ``zero_stage`` 3: a model can be saved whole."""
+    """Under ``zero_stage`` 3 the whole model can be saved."""
 
     @property
     def on_one_machine(self) -> int:
@@ -34,7 +34,7 @@ class Processes:
 
     @classmethod
     def of_this_run(cls, args: Any) -> Processes:
-        """Return the processes that the training settings found when they were made."""
+        """Read the running processes from the trainer's arguments and the environment."""
         processes = args.world_size
         machines = max(processes // max(int(os.environ.get("LOCAL_WORLD_SIZE") or 1), 1), 1)
         plugin = getattr(args, "deepspeed_plugin", None)
@@ -42,9 +42,9 @@ class Processes:
 
 
 def read_processes(path: Path) -> Processes:
-    """Read the processes that a file for ``accelerate launch --config_file`` asks for.
+    """Read the processes from a file for ``accelerate launch --config_file``.
 
-    It goes through accelerate's own code, up to the settings that DeepSpeed would be given.
+    accelerate's own code parses it, up to the settings that DeepSpeed would get.
 
     Raises:
         ConfigError: a name is unknown, a value does not fit, or accelerate refuses the file.
@@ -74,15 +74,16 @@ LAUNCHER = ("deepspeed_multinode_launcher", "deepspeed_hostfile")
 
 
 def _check(path: Path, settings: dict[str, Any], kind: type) -> dict[str, Any]:
-    """Return the settings that a dataclass has; ConfigError for others, unless the launcher's.
+    """Return the settings of a dataclass; raise ConfigError for unknown ones.
 
-    ``accelerate launch`` takes unknown names under ``deepspeed_config`` without a word.
+    The launcher's own are dropped. ``accelerate launch`` silently accepts unknown names under
+    ``deepspeed_config``.
     """
     hints = {field.name: field.type for field in fields(kind)}
     for name in settings.keys() - set(LAUNCHER):
         if name not in hints:
             raise ConfigError(
-                f"{path.name}: there is no setting {name!r}{guess(name, [*hints, *LAUNCHER])}"
+                f"{path.name}: unknown setting {name!r}{guess(name, [*hints, *LAUNCHER])}"
             )
     for name, value in settings.items():
         hint = hints.get(name)

@@ -1,11 +1,11 @@
-"""Qwen's processors, with or without torchvision, and the image sizes that they leave alone.
+"""Qwen's processors, with or without torchvision, and image resizing ahead of training.
 
-The stock processor needs torchvision (``posh-reward[gpu]``), but only for video. Without it, the
-image and text parts are loaded alone.
+The stock processor needs torchvision (``posh-reward[gpu]``), but only for video. Without it, only
+the image and text parts are loaded.
 
 A processor rounds an image to whole patches and shrinks it below a cap. The trainer's and vLLM's
-may have different caps, and then disagree on an image's number of tokens. So images are settled
-before training: both leave an image of the right size alone.
+may have different caps, and then disagree on an image's number of tokens. So images are resized
+once, before training, to a size that both leave unchanged.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
 
 MIN_PIXELS = 56 * 56
 PADS = ("<|image_pad|>", "<|video_pad|>")
-"""The tokens of a prompt that an image and a video replace."""
-PATCH = 28 * 28  # pixels behind one image token of Qwen2.5-VL
+"""Placeholder tokens of an image and of a video."""
+PATCH = 28 * 28  # pixels per image token of Qwen2.5-VL
 
 
 def has_torchvision() -> bool:
-    """True if the stock processor can be built."""
+    """Return True if the stock processor can be built."""
     return importlib.util.find_spec("torchvision") is not None
 
 
 def load_processor(
     name: str, revision: str = "main", max_pixels: int | None = None
 ) -> ProcessorMixin:
-    """Load the processor of a model, from the hub or a directory, padding on the left.
+    """Load a model's processor, from the hub or a directory, padding on the left.
 
     Args:
-        name: Model name on the hub, or a directory.
-        revision: Branch, tag or commit on the hub.
-        max_pixels: Larger images are shrunk to this many pixels: 28 x 28 of them cost one
-            token. Uncapped, a museum photograph costs thousands and memory with them.
+        name: on the hub, or a directory.
+        revision: branch, tag or commit on the hub.
+        max_pixels: larger images are shrunk to this many pixels, 28 x 28 per token. Uncapped, a
+            museum photograph costs thousands of tokens, and their memory.
 
     Raises:
         InputError: ``max_pixels`` is less than one token's square.
@@ -64,20 +64,19 @@ def load_processor(
 
 
 def _check_cap(images: Any, max_pixels: int | None) -> None:
-    """Of another maker's processor the size of a token is not known."""
-    if max_pixels is not None and hasattr(images, "merge_size"):
+    if max_pixels is not None and hasattr(images, "merge_size"):  # a processor of Qwen's
         check_max_pixels(max_pixels, images.patch_size * images.merge_size)
 
 
 def image_processor_with(
     tokenizer: PreTrainedTokenizerBase, images: BaseImageProcessor
 ) -> ProcessorMixin:
-    """Make a Qwen2.5-VL processor of images and text, without video."""
+    """Make a Qwen2.5-VL processor for images and text, without video."""
     from transformers import Qwen2_5_VLProcessor
     from transformers.processing_utils import ProcessorMixin
 
     class ImageTextProcessor(Qwen2_5_VLProcessor):  # type: ignore[misc]
-        """A processor's parts are the parameters of its ``__init__``: here there is no video."""
+        """Qwen's, without video: transformers takes a processor's parts from ``__init__``."""
 
         def __init__(
             self,
@@ -90,14 +89,14 @@ def image_processor_with(
             self.video_token_id = tokenizer.convert_tokens_to_ids(self.video_token)
             ProcessorMixin.__init__(self, image_processor, tokenizer, chat_template=chat_template)
 
-    # A saved processor is found again by the name of its class.
+    # A saved processor is looked up by its class name.
     ImageTextProcessor.__name__ = "Qwen2_5_VLProcessor"
     return ImageTextProcessor(images, tokenizer, chat_template=tokenizer.chat_template)
 
 
 @dataclass(frozen=True)
 class ImageSizes:
-    """Sizes that a Qwen2-VL, Qwen2.5-VL or Qwen3-VL processor leaves alone."""
+    """Image sizes that a Qwen2-VL, Qwen2.5-VL or Qwen3-VL processor leaves unchanged."""
 
     factor: int
     """Pixels of a token's side; sides are multiples of it."""
@@ -105,16 +104,16 @@ class ImageSizes:
     max_pixels: int
 
     def settle(self, image: Image) -> Image:
-        """Convert an image to RGB and to such a size."""
+        """Convert an image to RGB and resize it."""
         return resize_for_model(image, self.factor, self.min_pixels, self.max_pixels)
 
     def tokens(self, image: Image) -> int:
-        """Count the tokens of an image of such a size."""
+        """Count the tokens of a resized image."""
         return image.width * image.height // self.factor**2
 
 
 def sizes_of(processor: ProcessorMixin) -> ImageSizes | None:
-    """Return the sizes of a processor's images; None if it is not one of Qwen's."""
+    """Return a processor's image sizes; None if it is not one of Qwen's."""
     images: Any = processor.image_processor
     if not type(images).__name__.startswith("Qwen2VLImageProcessor"):
         return None
@@ -123,26 +122,22 @@ def sizes_of(processor: ProcessorMixin) -> ImageSizes | None:
 
 
 def settle_images(dataset: Dataset, processor: ProcessorMixin) -> Dataset:
-    """Give each image of a dataset, once, the size that the processor would give it.
-
-    Args:
-        dataset: with a column ``image`` of PIL images.
-        processor: a Qwen2-VL, Qwen2.5-VL or Qwen3-VL processor, with the caps that are wanted.
+    """Resize the images of a dataset's column ``image`` as the processor would.
 
     Raises:
-        ConfigError: it is another model's processor.
+        ConfigError: the processor is not Qwen2-VL's, Qwen2.5-VL's or Qwen3-VL's.
     """
     from accelerate import PartialState
 
     sizes = sizes_of(processor)
     if sizes is None:
         raise ConfigError(
-            f"{type(processor).__name__} is not a processor of Qwen2-VL, Qwen2.5-VL or Qwen3-VL: "
-            "only their image sizes can be settled"
+            f"{type(processor).__name__} is not a processor of Qwen2-VL, Qwen2.5-VL or Qwen3-VL, "
+            "whose image sizes alone are known: use one of these, or leave out settle_images"
         )
-    with PartialState().local_main_process_first():  # the node's others find it in its cache
+    with PartialState().local_main_process_first():  # the node's other ranks read its cache
         return dataset.map(
             lambda image: {"image": sizes.settle(image)},
             input_columns=["image"],
-            desc="settling image sizes",
+            desc="resizing images",
         )

@@ -1,4 +1,4 @@
-"""Packages that a run needs: those that are missing here, and those of a wrong version."""
+"""Packages that a run needs: which are missing, and which have an untested version."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from posh_reward.training.processes import Processes
 
 PACKAGE = "posh-reward"
 EXTRAS = ("train", "vllm", "server", "gpu")
-"""Extras whose versions a run is held to; "" are the package's own requirements."""
+"""Extras whose version bounds apply to a run, besides the package's own requirements."""
 ENGINES = {"vllm": ("vllm", "gpu"), "server": ("httpx", "server")}
-"""A judge's name in settings -> its package, and the extra that has it."""
+"""Name of a judge in settings -> its package, and the extra that installs it."""
 
 
 def missing_packages(
-    args: Any, model: Any, metric: Mapping[str, Any], there: Processes
+    args: Any, model: Any, metric: Mapping[str, Any], layout: Processes
 ) -> Iterator[str]:
-    """Name what a run needs and is not installed here, each with the remedy."""
+    """Yield what a run needs and is not installed here, each with the remedy."""
     needs = {"trl": ("training", "train")}
     if getattr(args, "use_vllm", False):
         needs["vllm"] = ("use_vllm", "gpu")
-    if there.zero_stage:
-        needs["deepspeed"] = (f"ZeRO-{there.zero_stage}", "gpu")
+    if layout.zero_stage:
+        needs["deepspeed"] = (f"ZeRO-{layout.zero_stage}", "gpu")
     for tracker in {"wandb", "trackio"} & set(args.report_to or ()):
         needs[tracker] = (f"report_to {tracker}", "gpu")
     for role in ("judge", "witness"):
         engine = engine_settings(metric.get(role), role)
-        # One with an interpreter of its own has its package there.
+        # A judge with its own interpreter has its package there.
         if engine.get("name") in ENGINES and not engine.get("python"):
             package, extra = ENGINES[engine["name"]]
             needs.setdefault(package, (f"the {role}", extra))
@@ -50,7 +50,7 @@ def missing_packages(
 
 
 def wrong_versions() -> Iterator[str]:
-    """Name packages whose installed version is not one that this package was tested with."""
+    """Yield packages whose installed version is outside the tested range, with the remedy."""
     from packaging.requirements import Requirement
 
     for line in metadata.requires(PACKAGE) or ():

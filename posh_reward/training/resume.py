@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from transformers import TrainerCallback
 
 from posh_reward.errors import ConfigError
-from posh_reward.training import shards
-from posh_reward.training.checkpoints import newest_to_resume
+from posh_reward.training.checkpoints import deepspeed_misfit, newest_to_resume
 from posh_reward.training.processes import Processes
 from posh_reward.training.stopping import of_all_ranks
 
@@ -20,13 +19,13 @@ if TYPE_CHECKING:
     import torch
     from transformers import Trainer, TrainerControl, TrainerState, TrainingArguments
 
-ADAPTER = ".default."  # a part of the names of adapters in a PEFT model that its file leaves out
+ADAPTER = ".default."  # in the names of adapters in a PEFT model, but not in its file
 SAMPLE = 16
 """Tensors of a checkpoint that are compared with the model's: enough to see that it was loaded."""
 
 
 def last_checkpoint(args: TrainingArguments) -> str | None:
-    """Return the checkpoint to resume from: a path, for "latest" the newest that can be, or None.
+    """Return the checkpoint to resume from, if any; for "latest" the newest usable one.
 
     Raises:
         ConfigError: there are checkpoints, but none has an optimizer.
@@ -39,64 +38,54 @@ def last_checkpoint(args: TrainingArguments) -> str | None:
 
 
 def load_weights(trainer: Trainer, checkpoint: str) -> None:
-    """Load a checkpoint's weights, or make sure that ``trainer.train`` can. Call it before that.
+    """Load a checkpoint's weights, or check that ``trainer.train`` can. Call it before that.
 
     The trainer saves a Qwen2.5-VL under the hub's names (``visual...``) but looks for the current
-    ones (``model.visual...``): it finds none, warns, and trains the untrained model on
+    ones (``model.visual...``): it finds none, warns, and goes on training the untrained model
     (transformers 5.23; QwenLM/Qwen3-VL#1763). ``from_pretrained`` knows both.
 
-    DeepSpeed reads files of its own, under its own names, once the training begins. So under
-    DeepSpeed nothing is loaded here, but those files must be there. Does nothing with FSDP, or
-    where there are only adapters.
+    DeepSpeed reads its own files once training begins, so with DeepSpeed this only checks them.
+    With FSDP, or for a checkpoint of adapters alone, it does nothing.
 
     Raises:
-        ConfigError: a file is missing that DeepSpeed will read, or that the trainer saves next to
-            DeepSpeed's; on every rank.
+        ConfigError: a file is missing that DeepSpeed will read, or the model's weights next to
+            them; on every rank.
     """
+    folder = Path(checkpoint)
     if trainer.is_deepspeed_enabled:
-        _refuse_together(_incomplete(Path(checkpoint), Processes.of_this_run(trainer.args)))
-    if trainer.is_deepspeed_enabled or trainer.is_fsdp_enabled or not is_whole_model(checkpoint):
+        layout = Processes.of_this_run(trainer.args)
+        problem = deepspeed_misfit(folder, layout) if layout.zero_stage else None
+        if problem is None and layout.gathers_on_save and not files_of_tensors(folder):
+            problem = f"{folder} has no weights: neither model.safetensors nor an adapter's"
+        _refuse_together(problem)
+    adapters_only = not (folder / "config.json").is_file() or not any(folder.glob("*.safetensors"))
+    if trainer.is_deepspeed_enabled or trainer.is_fsdp_enabled or adapters_only:
         return
     model: Any = trainer.model
-    # A second copy in memory for a moment; strict, so that a tensor that is missing is an error
-    # here.
+    # A second copy in memory for a moment. Loading is strict: a missing tensor is an error.
     saved = type(model).from_pretrained(checkpoint, dtype=model.dtype)
     model.load_state_dict(saved.state_dict())
     logging.getLogger("transformers.trainer").addFilter(_is_not_about_names)
 
 
 def _is_not_about_names(record: logging.LogRecord) -> bool:
-    # A function of the module: a logger takes the same filter only once.
+    # A module-level function, since a logger adds the same filter only once.
     return "keys in the checkpoint model loaded" not in record.getMessage()
 
 
-def _incomplete(checkpoint: Path, there: Processes) -> str | None:
-    """Say why a checkpoint of DeepSpeed's cannot be resumed from; None if it can."""
-    misfit = shards.misfit(checkpoint, there) if there.zero_stage else None
-    if misfit is None and there.gathers_on_save and not files_of_tensors(checkpoint):
-        return f"{checkpoint} has no weights: neither model.safetensors nor an adapter's"
-    return misfit
-
-
-def _refuse_together(complaint: str | None) -> None:
-    """Raise ConfigError on every rank if one has a complaint; all of them have to call this."""
-    complaints = [each for each in of_all_ranks(complaint) if each is not None]
-    if complaints:
-        raise ConfigError(complaints[0])
-
-
-def is_whole_model(checkpoint: str) -> bool:
-    """True if a checkpoint has all of a model's weights, not just adapters or a partition."""
-    folder = Path(checkpoint)
-    return (folder / "config.json").is_file() and any(folder.glob("*.safetensors"))
+def _refuse_together(problem: str | None) -> None:
+    """Raise ConfigError on every rank if one has a problem; every rank has to call this."""
+    problems = [each for each in of_all_ranks(problem) if each is not None]
+    if problems:
+        raise ConfigError(problems[0])
 
 
 class RefuseLostWeights(TrainerCallback):  # type: ignore[misc]
-    """A refusal of runs that were resumed from a checkpoint without the checkpoint's weights.
+    """Refuse to train on when a resumed model does not have its checkpoint's weights.
 
     For any script: ``trainer.add_callback(RefuseLostWeights())``. Where the names in a checkpoint
-    are not the model's, transformers only warns; it goes on at the checkpoint's step, with its
-    optimizer, and with whatever weights the model was made with.
+    are not the model's, transformers only warns: it continues at the checkpoint's step, with its
+    optimizer, and with whatever weights the model was created with.
     """
 
     def on_train_begin(
@@ -127,7 +116,7 @@ def _checkpoint_of(args: TrainingArguments, state: TrainerState) -> Path | None:
     if not any(folder.is_dir() for folder in folders):
         logging.getLogger(__name__).warning(
             "resumed at step %d from a folder that the settings do not name, so its weights cannot "
-            "be compared with the model's: set resume_from_checkpoint in them",
+            "be compared with the model's: set resume_from_checkpoint in the settings",
             state.global_step,
         )
     return next((folder for folder in folders if files_of_tensors(folder)), None)
@@ -135,7 +124,7 @@ def _checkpoint_of(args: TrainingArguments, state: TrainerState) -> Path | None:
 
 def _about(lost: list[str], checkpoint: Path, args: TrainingArguments) -> str:
     if Processes.of_this_run(args).zero_stage:
-        remedy = "DeepSpeed's files in it are those of another step or run: resume from another one"
+        remedy = "Its DeepSpeed files are from another step or run: resume from another checkpoint"
     else:
         remedy = (
             "Call posh_reward.training.resume.load_weights(trainer, checkpoint) before "
@@ -148,37 +137,49 @@ def _about(lost: list[str], checkpoint: Path, args: TrainingArguments) -> str:
 
 
 def lost_weights(model: Any, checkpoint: Path) -> list[str]:
-    """Name those of some of a checkpoint's tensors whose values the model lacks.
+    """Compare a sample of a checkpoint's tensors with a model; return the names of the missing.
 
-    A tensor is looked for under every name in the model that ends like its own, so that a new
-    prefix does not hide it. Where DeepSpeed has spread a parameter over ranks, this rank's part is
-    compared; what is empty for other reasons is not.
+    A tensor is compared with every one in the model whose name has the longest common ending, so
+    that a new prefix does not hide it. Of a parameter that DeepSpeed has partitioned, this rank's
+    part is compared; tensors that are empty for other reasons are skipped.
     """
     own = {
         name.replace(ADAPTER, "."): value
         for name, value in model.state_dict(keep_vars=True).items()
-        if value.numel() or shards.is_partitioned(value)
+        if value.numel() or is_partitioned(value)
     }
     return [
         name
-        # Any namesake with these values will do: the question is only whether they were loaded at
-        # all.
         for name, saved in _some_tensors(checkpoint)
-        if own and not any(has_values(value, saved) for value in _namesakes(name, own))
+        # One namesake with these values is enough: the question is only if they were loaded at all.
+        if own and not any(_has_values(value, saved) for value in _namesakes(name, own))
     ]
 
 
-def has_values(parameter: Any, tensor: torch.Tensor) -> bool:
-    """True if a parameter has a tensor's shape and values, as far as they are on this rank."""
+def is_partitioned(parameter: torch.Tensor) -> bool:
+    """Return True if a parameter is empty because ZeRO-3 has spread its values over ranks.
+
+    Small parameters have a part of their own as well, but also stay whole on each rank.
+    """
+    return not parameter.numel() and hasattr(parameter, "ds_tensor")
+
+
+def _has_values(parameter: Any, tensor: torch.Tensor) -> bool:
+    """Compare a parameter with a tensor: its shape, and the values that are on this rank."""
     import torch
 
     # Under ZeRO-3 a parameter is an empty tensor until a layer gathers it; its true shape is in
-    # ``ds_shape``, and this rank's slice of the values in ``ds_tensor``.
+    # ``ds_shape``, and this rank's slice of the values in ``ds_tensor`` (DeepSpeed 0.19).
     if getattr(parameter, "ds_shape", parameter.shape) != tensor.shape:
         return False
     own = parameter.detach()
-    if shards.is_partitioned(parameter):
-        own, tensor = shards.own_part(parameter, tensor)
+    if is_partitioned(parameter):
+        # Ranks hold consecutive slices of the flattened parameter, all of one size; the last one
+        # is padded. No gathering: each rank compares its own, and ``of_all_ranks`` then agrees.
+        part = parameter.ds_tensor
+        start = torch.distributed.get_rank(parameter.ds_process_group) * part.ds_numel
+        tensor = tensor.flatten()[start : start + part.ds_numel]
+        own = part[: len(tensor)]
     return torch.equal(own.cpu().to(torch.float32), tensor.to(torch.float32))
 
 
@@ -197,23 +198,23 @@ def _some_tensors(checkpoint: Path) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield up to ``SAMPLE`` tensors, spread over a checkpoint."""
     from safetensors import safe_open
 
-    where = files_of_tensors(checkpoint)
-    names = sorted(where)
+    files = files_of_tensors(checkpoint)
+    names = sorted(files)
     for name in names[:: max(len(names) // SAMPLE, 1)][:SAMPLE]:
-        with safe_open(where[name], "pt") as file:
+        with safe_open(files[name], "pt") as file:
             yield name, file.get_tensor(name)
 
 
 def files_of_tensors(checkpoint: Path) -> dict[str, Path]:
-    """Map each tensor of a checkpoint's model or adapter to its file; empty with neither."""
+    """Map each tensor of a checkpoint's model or adapter to its file."""
     from safetensors import safe_open
 
     index = checkpoint / "model.safetensors.index.json"
     if index.is_file():
         files = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
         return {name: checkpoint / file for name, file in files.items()}
-    where: dict[str, Path] = {}
+    by_name: dict[str, Path] = {}
     for path in checkpoint.glob("*model.safetensors"):
         with safe_open(path, "pt") as file:
-            where |= dict.fromkeys(file.keys(), path)
-    return where
+            by_name |= dict.fromkeys(file.keys(), path)
+    return by_name

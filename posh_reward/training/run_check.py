@@ -1,4 +1,4 @@
-"""``--check``: what a recipe would run, and whether it fits; loads no weights, needs no card."""
+"""``--check``: show what a recipe would run, and whether it fits, without weights or a card."""
 
 from __future__ import annotations
 
@@ -31,34 +31,34 @@ from posh_reward.training.run_settings import (
     refuse,
 )
 
-HUB = re.compile(r"[\w.-]+(/[\w.-]+)?")  # the form of a name on the hub
+HUB = re.compile(r"[\w.-]+(/[\w.-]+)?")  # form of a name on the hub
 
 
 @dataclass(frozen=True, slots=True)
 class RunCheck:
-    """A run whose settings have been taken through its own code."""
+    """A run's checked settings."""
 
-    launcher: Path | None  # Accelerate's configuration, which the launch line names
-    there: Processes
+    launcher: Path | None  # accelerate's configuration, from the launch line
+    layout: Processes
     script: Any
     args: Any
     model: Any
     run: TrainingRun | None  # None for a model of unknown shape
     missing: tuple[str, ...]  # packages and files that this machine lacks, with the remedy
-    on_cpu: bool  # the run is to use no card. args do not tell: they are made on the CPU.
+    on_cpu: bool  # the run itself; ``args`` are always parsed for the CPU
 
 
 def parse_settings(kinds: Sequence[type], argv: Sequence[str] | None = None) -> tuple[Any, ...]:
-    """Parse the settings of a recipe's run: one object of each dataclass.
+    """Parse a recipe's settings into one object of each dataclass.
 
     Args:
-        kinds: the dataclasses of a recipe: its own, the trainer's, the model's.
+        kinds: the recipe's own dataclass, the trainer's, the model's.
         argv: flags; by default those of the command line.
 
     Raises:
         ConfigError: a name is unknown, a value does not fit, or the trainer would refuse a
-            combination later, after the weights have been loaded.
-        SystemExit: with ``--check``, after saying what would run.
+            combination after loading the weights.
+        SystemExit: with ``--check``, after printing what would run.
     """
     flags = list(sys.argv[1:] if argv is None else argv)
     if CHECK in flags:
@@ -70,9 +70,7 @@ def parse_settings(kinds: Sequence[type], argv: Sequence[str] | None = None) -> 
 
 
 def check(kinds: Sequence[type], flags: Sequence[str]) -> int:
-    """Print what would run; return an exit status.
-
-    It is 1 if the run does not fit, and 3 if it fits but something is not here.
+    """Print what would run; return 1 if it does not fit, 3 if it fits but something is missing.
 
     Raises:
         ConfigError: the run would not start.
@@ -85,41 +83,45 @@ def check(kinds: Sequence[type], flags: Sequence[str]) -> int:
 
 
 def check_run(
-    kinds: Sequence[type], flags: Sequence[str], there: Processes | None = None
+    kinds: Sequence[type], flags: Sequence[str], layout: Processes | None = None
 ) -> RunCheck:
-    """Take a run's settings through its own code, up to where weights would be read.
+    """Check a run's settings with the run's own code, up to where weights would be loaded.
 
     Raises:
         ConfigError: the run would not start.
     """
     from trl import get_peft_config, get_quantization_config
 
-    config = following(flags, "--config")
+    config = _value_of(flags, "--config")
     launcher = accelerate_config(Path(config)) if config else None
-    if there is None:
-        there = read_processes(launcher) if launcher else Processes()
-    script, args, model = parse_for(kinds, flags, there)
-    check_name("dataset_name", script.dataset_name)
-    check_name("model_name_or_path", model.model_name_or_path)
+    if layout is None:
+        layout = read_processes(launcher) if launcher else Processes()
+    script, args, model = parse_for(kinds, flags, layout)
+    _check_name("dataset_name", script.dataset_name)
+    _check_name("model_name_or_path", model.model_name_or_path)
     get_peft_config(model)
     get_quantization_config(model)
     metric = metric_of(script)
-    check_oracle(metric.get("witness"), script.dataset_name)
+    _check_oracle(metric.get("witness"), script.dataset_name)
     if Path(script.dataset_name).exists() and hasattr(script, "reference_column"):
         split = script.dataset_train_split
         check_local_columns(Path(script.dataset_name), split, script.reference_column)
-    missing = (
-        *missing_packages(args, model, metric, there),
-        *_unasked_witness(script, metric),
-        *_missing_questions(script),
-    )
-    run = run_of(script, args, model, there) if _is_here(model) else None
-    return RunCheck(launcher, there, script, args, model, run, missing, _on_cpu(flags, config))
+    missing = [*missing_packages(args, model, metric, layout), *_witness_problem(script, metric)]
+    if hasattr(script, "max_prompt_tokens"):  # a student learns from a question set
+        try:
+            read_question_set(Path(script.dataset_name))
+        except ConfigError as error:
+            missing.append(str(error))
+    name = model.model_name_or_path
+    is_known = name in PUBLISHED or (Path(name) / "config.json").is_file()
+    run = run_of(script, args, model, layout) if is_known else None
+    on_cpu = _on_cpu(flags, config)
+    return RunCheck(launcher, layout, script, args, model, run, tuple(missing), on_cpu)
 
 
 def _on_cpu(flags: Sequence[str], config: str | None) -> bool:
     if "--use_cpu" in flags:
-        return (following(flags, "--use_cpu") or "").lower() != "false"
+        return (_value_of(flags, "--use_cpu") or "").lower() != "false"
     return bool(config and read_config(Path(config)).get("use_cpu"))
 
 
@@ -127,25 +129,25 @@ def accelerate_config(config: Path) -> Path | None:
     """Find the file after ``--config_file`` in a configuration's launch line.
 
     Raises:
-        ConfigError: it is not there, or the configuration cannot be read.
+        ConfigError: the file does not exist, or the configuration cannot be read.
     """
     path, words = launch_line(config)
-    name = following(words, "--config_file")
+    name = _value_of(words, "--config_file")
     if name is None:
         return None
     for folder in (Path(), *path.resolve().parents):
         if (folder / name).is_file():
             return folder / name
-    raise ConfigError(f"{path}: its launch line names {name}, which is not there")
+    raise ConfigError(f"{path}: its launch line names {name}, which does not exist: correct it")
 
 
 def launch_line(config: Path) -> tuple[Path, list[str]]:
     """Split the launch line, a configuration's first comment, into words.
 
-    A configuration without one is launched like that which it inherits from.
+    Without one, the line of the nearest ancestor (``like``) applies.
 
     Returns:
-        The file that has the line, and no words if there is none.
+        The file with the line, and its words; no words without such a line.
 
     Raises:
         ConfigError: the configuration cannot be read.
@@ -159,26 +161,27 @@ def launch_line(config: Path) -> tuple[Path, list[str]]:
     return config, []
 
 
-def following(words: Sequence[str], flag: str) -> str | None:
-    """Return the word after a flag; None without the flag."""
+def _value_of(words: Sequence[str], flag: str) -> str | None:
     return next((value for word, value in pairwise(words) if word == flag), None)
 
 
-def check_name(what: str, name: str | None) -> None:
-    """Raise ConfigError, or InputError, unless a model or dataset could have this name."""
+def _check_name(setting: str, name: str | None) -> None:
+    """Raise ConfigError or InputError unless ``name`` is a file, drawn images, or fits the hub."""
     if name is None:
-        raise ConfigError(f"{what} is not set: add it to the configuration or as a flag")
-    if what == "dataset_name" and is_drawn(name):
+        raise ConfigError(f"{setting} is not set: add it to the configuration or as a flag")
+    if setting == "dataset_name" and is_drawn(name):
         scene_options(name)
     elif not Path(name).exists() and not HUB.fullmatch(name):
-        raise ConfigError(f"{what} is {name!r}: there is no such file, and no such name on a hub")
+        raise ConfigError(
+            f"{setting} is {name!r}, neither a file nor a valid name on the hub: name one of these"
+        )
 
 
 def check_lines(result: RunCheck) -> Iterator[str]:
     """Describe what would run, line by line."""
-    args, there = result.args, result.there
-    sharding = f"ZeRO-{there.zero_stage}" if there.zero_stage else "no DeepSpeed"
-    yield f"processes: {there.processes} on {there.machines} machine(s), {sharding}"
+    args, layout = result.args, result.layout
+    sharding = f"ZeRO-{layout.zero_stage}" if layout.zero_stage else "no DeepSpeed"
+    yield f"processes: {layout.processes} on {layout.machines} machine(s), {sharding}"
     if result.launcher is not None:
         yield f"  from {result.launcher}"
     yield f"model: {result.model.model_name_or_path}, {_parameters(result)}"
@@ -186,27 +189,26 @@ def check_lines(result: RunCheck) -> Iterator[str]:
     if hasattr(args, "num_generations"):
         yield f"reward: {_reward(result.script)}"
         yield f"metric: {', '.join(f'{k} {v}' for k, v in _metric(result.script).items())}"
-    rows = args.per_device_train_batch_size * there.processes * args.gradient_accumulation_steps
+    rows = args.per_device_train_batch_size * layout.processes * args.gradient_accumulation_steps
     unit = "completions" if hasattr(args, "num_generations") else "images"
     unit = "trees of up to 8 prompts" if hasattr(result.script, "max_prompt_tokens") else unit
-    length = (
-        f"{args.max_steps} steps" if args.max_steps > 0 else f"{args.num_train_epochs:g} epochs"
-    )
+    epochs = f"{args.num_train_epochs:g} epochs"
+    length = f"{args.max_steps} steps" if args.max_steps > 0 else epochs
     yield f"each step: {rows} {unit}; learning rate {args.learning_rate:g}; {length}"
     yield f"output: {args.output_dir}"
     yield from (f"not here: {line}" for line in result.missing)
-    yield from (f"note: {line}" for line in remarks(result.script, args, there))
+    yield from (f"note: {line}" for line in remarks(result.script, args, layout))
     if result.on_cpu:
-        yield "memory: of no card, it runs on the CPU"
+        yield "memory: no card, the run is on the CPU"
     elif result.run is None:
-        yield f"memory: unknown, {result.model.model_name_or_path} is not there yet"
+        yield f"memory: unknown, {result.model.model_name_or_path} does not exist yet"
     else:
         yield from report(result.run)
         yield from assumptions()
 
 
 def _reward(script: Any) -> str:
-    """Name the objective, and what else of the shaping differs from its defaults."""
+    """Describe the shaping: its objective, and settings other than the defaults."""
     shaping = shaping_of(script)
     return ", ".join(
         f"{each.name} {value}"
@@ -218,9 +220,9 @@ def _reward(script: Any) -> str:
 def _parameters(result: RunCheck) -> str:
     if result.run is None:
         return "all parameters" if not result.model.use_peft else "adapters"
-    trained = result.run.parameters.trained
-    what = "of adapters" if result.run.parameters.frozen else "of all parameters"
-    return f"{trained / 1e6:,.1f} million {what} in {result.model.dtype}"
+    parameters = result.run.parameters
+    kind = "of adapters" if parameters.frozen else "of all parameters"
+    return f"{parameters.trained / 1e6:,.1f} million {kind} in {result.model.dtype}"
 
 
 def metric_of(script: Any) -> dict[str, Any]:
@@ -232,16 +234,22 @@ def metric_of(script: Any) -> dict[str, Any]:
     return settings
 
 
-def check_oracle(witness: object, dataset: str) -> None:
-    """Check that an oracle knows the images of a run.
+def _check_oracle(witness: object, dataset: str) -> None:
+    """Check that an oracle, if it is the witness, knows the images of a run.
 
     Raises:
         ConfigError: it knows others.
         InputError: an option of the drawn images is unknown.
     """
-    scenes = _scenes_of(witness)
-    if scenes is None:
+    if isinstance(witness, str) and is_drawn(witness):
+        scenes = witness
+    elif not isinstance(witness, str | Mapping) or witness == "judge":
         return
+    else:
+        options = model_settings(witness, (*WITNESSES, *MODELS), "witness")
+        if options["name"] != "oracle":
+            return
+        scenes = str(options.get("dataset", "scenes"))
     remedy = f"witness names {scenes!r}, dataset_name {dataset!r}: name the same images"
     if not is_drawn(dataset):
         raise ConfigError(f"the oracle knows drawn images only ({remedy}, or another witness)")
@@ -249,16 +257,6 @@ def check_oracle(witness: object, dataset: str) -> None:
     alike = replace(theirs, train=ours.train, heldout=ours.heldout, uneven=ours.uneven) == ours
     if not alike or theirs.train < ours.train or theirs.heldout < ours.heldout:
         raise ConfigError(f"the oracle does not know these images ({remedy})")
-
-
-def _scenes_of(witness: object) -> str | None:
-    """Return the name of an oracle's drawn images; None for another witness."""
-    if isinstance(witness, str) and is_drawn(witness):
-        return witness
-    if not isinstance(witness, str | Mapping) or witness == "judge":
-        return None
-    options = model_settings(witness, (*WITNESSES, *MODELS), "witness")
-    return str(options.get("dataset", "scenes")) if options["name"] == "oracle" else None
 
 
 def _metric(script: Any) -> dict[str, object]:
@@ -270,8 +268,8 @@ def _metric(script: Any) -> dict[str, object]:
     return settings
 
 
-def _unasked_witness(script: Any, metric: Mapping[str, Any]) -> Iterator[str]:
-    """Check the metric's settings by making it, if it can be, and that its witness can be asked."""
+def _witness_problem(script: Any, metric: Mapping[str, Any]) -> Iterator[str]:
+    """Check the metric's settings by making it, and yield what keeps its witness from answering."""
     if not hasattr(script, "metric"):
         return
     settings = {name: value for name, value in metric.items() if name != "witness"}
@@ -286,17 +284,3 @@ def _unasked_witness(script: Any, metric: Mapping[str, Any]) -> Iterator[str]:
         load_metric(settings, witness=metric["witness"])
     except (MissingDependencyError, JudgeError) as error:
         yield f"the witness could not be asked whether it takes images: {error}"
-
-
-def _missing_questions(script: Any) -> Iterator[str]:
-    if not hasattr(script, "max_prompt_tokens"):
-        return
-    try:
-        read_question_set(Path(script.dataset_name))
-    except ConfigError as error:
-        yield str(error)
-
-
-def _is_here(model: Any) -> bool:
-    name = model.model_name_or_path
-    return name in PUBLISHED or (Path(name) / "config.json").is_file()

@@ -1,4 +1,4 @@
-"""Pages of a run for people: completions with their marks every few steps, and one at the end."""
+"""HTML pages of a training run: marked completions every few steps, and a summary at the end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Row = Mapping[str, Any]
 
 
 class CompletionPages:
-    """Pages about every so many batches that a trainer reports; a failure to write is a warning."""
+    """Write pages of a trainer's completions; a failure to write is only a warning."""
 
     def __init__(self, folder: Path, every: int) -> None:
         self.folder = folder
@@ -32,7 +32,7 @@ class CompletionPages:
         self._last: tuple[int, Sequence[Row], Sequence[Scores]] | None = None
 
     def note(self, step: int, rows: Sequence[Row], scores: Sequence[Scores]) -> None:
-        """Write a page if it is time; ``DapoTrainer.on_scored`` may be this."""
+        """Write a page every ``every`` steps; for ``DapoTrainer.on_scored``."""
         if not self.every:
             return
         self._last = step, rows, scores
@@ -50,8 +50,8 @@ class CompletionPages:
         steps = max((int(row["step"]) for row in history if "step" in row), default=step + 1)
         title = f"The run of {steps} steps; completions of the last batch, after {step} steps"
         figure = _plot(history)
-        what = "Reward, mistakes and omissions over the steps, and figures to watch"
-        text = page(items(rows, scores), title, in_pairs=True, figure=figure, figure_text=what)
+        caption = "Reward, mistakes and omissions over the steps, and figures to watch"
+        text = page(items(rows, scores), title, in_pairs=True, figure=figure, figure_text=caption)
         self._write("run.html", text)
 
     def _write(self, name: str, text: str) -> None:
@@ -63,17 +63,17 @@ class CompletionPages:
 
 
 def show_completions(trainer: DapoTrainer, every: int) -> CompletionPages:
-    """Have a trainer's first rank write pages into its output folder."""
-    here = every if trainer.accelerator.is_main_process else 0
-    pages = CompletionPages(Path(trainer.args.output_dir) / "pages", here)
+    """Let a trainer's first rank write pages into its output folder."""
+    own = every if trainer.accelerator.is_main_process else 0
+    pages = CompletionPages(Path(trainer.args.output_dir) / "pages", own)
     trainer.on_scored = pages.note
     return pages
 
 
 def items(rows: Sequence[Row], scores: Sequence[Scores]) -> list[PairCard]:
-    """Return the best and the worst scored completion of each of the first few images.
+    """Return the best and the worst completion of each of the first few images.
 
-    Completions of one image stand next to each other.
+    ``rows`` have an image's completions next to each other.
     """
     groups: list[tuple[Row, list[Scores]]] = []
     for row, score in zip(rows, scores, strict=True):
@@ -102,7 +102,7 @@ def _image(row: Row) -> bytes | None:
         return None
     try:
         return as_jpeg(image, SIDE)
-    except Exception:  # whatever a page's image is worth, it is not worth the run
+    except Exception:  # a page's image is not worth stopping the run
         logger.warning("an image cannot be shown", exc_info=True)
         return None
 

@@ -1,4 +1,4 @@
-"""A recipe's settings, from its flags and configuration, checked before anything is loaded."""
+"""Parse a recipe's flags and configuration, and check them before anything is loaded."""
 
 from __future__ import annotations
 
@@ -16,54 +16,54 @@ from posh_reward.settings import brief, guess, misfit, read_settings
 from posh_reward.training.combinations import refusals
 from posh_reward.training.processes import Processes
 
-LIKE = "like"  # the key of a configuration that names another one, of which it changes some lines
+LIKE = "like"  # key of a configuration: another one, from which it inherits
 CHECK = "--check"
-ENV = "env"  # the key under which TRL takes environment variables
+ENV = "env"  # key of a configuration: environment variables, as in TRL
 
 
-def parse_for(kinds: Sequence[type], argv: Sequence[str], there: Processes) -> tuple[Any, ...]:
-    """Parse the settings of a run in these processes, in a single process on a CPU.
+def parse_for(kinds: Sequence[type], argv: Sequence[str], layout: Processes) -> tuple[Any, ...]:
+    """Parse a run's settings as if in these processes, from a single process on a CPU.
 
     Raises:
         ConfigError: as for ``parse``, or the trainer would refuse a combination.
     """
     script, training, *others = kinds
-    # The trainer's settings divide batches by their world size, which only a real run has.
-    crowd = make_dataclass(
-        training.__name__, (), bases=(training,), namespace={"world_size": there.processes}
+    # The trainer's settings divide batches by ``world_size``, which only a real run knows.
+    with_world_size = make_dataclass(
+        training.__name__, (), bases=(training,), namespace={"world_size": layout.processes}
     )
-    settings = parse((script, crowd, *others), [*argv, "--use_cpu"])
-    refuse(settings, there)
+    settings = parse((script, with_world_size, *others), [*argv, "--use_cpu"])
+    refuse(settings, layout)
     return settings
 
 
 def parse(kinds: Sequence[type], argv: Sequence[str]) -> tuple[Any, ...]:
-    """Parse flags and the configuration that ``--config`` names: one object of each dataclass.
+    """Parse flags and the configuration of ``--config`` into one object of each dataclass.
 
     Raises:
         ConfigError: a name is unknown, or a value does not fit.
     """
     flags = list(argv)
     parser = SettingsParser(kinds)
-    parser.add_argument(CHECK, action="store_true", help="say what would run, and whether it fits")
+    parser.add_argument(CHECK, action="store_true", help="show what would run, and whether it fits")
     if "--config" in flags:
         place = flags.index("--config")
         if place + 1 == len(flags):
             raise ConfigError("--config has no value: name a file after it")
-        configure(parser, kinds, read_config(Path(flags[place + 1])), flags[place + 1])
+        _set_defaults(parser, kinds, read_config(Path(flags[place + 1])), flags[place + 1])
         del flags[place : place + 2]
     try:
         *objects, unknown = parser.parse_args_into_dataclasses(flags, return_remaining_strings=True)
-    except (ValueError, TypeError) as error:  # the dataclasses check themselves
+    except (ValueError, TypeError) as error:  # from the dataclasses' own checks
         raise ConfigError(str(error)) from None
     if unknown:
         options = [option for action in parser.actions for option in action.option_strings]
-        raise ConfigError(f"there is no flag {unknown[0]}{guess(unknown[0], options)}")
-    return tuple(objects[: len(kinds)])  # behind them is a namespace with --check alone
+        raise ConfigError(f"unknown flag {unknown[0]}{guess(unknown[0], options)}")
+    return tuple(objects[: len(kinds)])  # without the last, a namespace with --check alone
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Read a configuration, and the lines that it inherits from the one named by ``like``.
+    """Read a configuration, with the settings that it inherits through ``like``.
 
     Raises:
         ConfigError: a file cannot be read, or inherits from itself.
@@ -75,16 +75,16 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def config_chain(path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield a configuration and those that it inherits from, nearest first, each by its own lines.
+    """Yield a configuration and its ancestors, nearest first, each with its own settings.
 
     Raises:
         ConfigError: a file cannot be read, or inherits from itself.
     """
-    heirs: set[Path] = set()
+    seen: set[Path] = set()
     while True:
-        if path.resolve() in heirs:
+        if path.resolve() in seen:
             raise ConfigError(f"{path} inherits from itself (`like`): name another configuration")
-        heirs.add(path.resolve())
+        seen.add(path.resolve())
         lines = read_settings(path)
         base = lines.pop(LIKE, None)
         yield path, lines
@@ -93,20 +93,16 @@ def config_chain(path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
         path = path.parent / str(base)
 
 
-def configure(
+def _set_defaults(
     parser: SettingsParser, kinds: Sequence[type], settings: Mapping[str, Any], name: str
 ) -> None:
-    """Make settings the parser's defaults, and set the variables under ``env``.
-
-    Raises:
-        ConfigError: a name is unknown, or a value does not fit.
-    """
+    """Make settings the parser's defaults, and set the environment variables under ``env``."""
     hints = {key: hint for kind in kinds for key, hint in get_type_hints(kind).items()}
     names = [action.dest for action in parser.actions]
     for key, value in settings.items():
         if key != ENV and key not in names:
-            raise ConfigError(f"{name}: there is no setting {key!r}{guess(key, names)}")
-        # argparse reads text, such as 1e-6, by itself
+            raise ConfigError(f"{name}: unknown setting {key!r}{guess(key, names)}")
+        # argparse converts strings, such as 1e-6, itself
         wrong = None if isinstance(value, str) else misfit(value, hints.get(key, Any))
         if wrong is not None:
             raise ConfigError(f"{name}: {key} is {brief(value)}: {wrong}")
@@ -117,23 +113,23 @@ def configure(
     parser.set_defaults_with_config(**{k: v for k, v in settings.items() if k != ENV})
 
 
-def refuse(settings: Sequence[Any], there: Processes) -> None:
-    """Raise ConfigError with every combination that the trainer would refuse later."""
+def refuse(settings: Sequence[Any], layout: Processes) -> None:
+    """Raise ConfigError with all combinations that the trainer would refuse later."""
     script, training, _ = settings
-    reasons = refusals(script, training, there)
+    reasons = refusals(script, training, layout)
     if reasons:
         raise ConfigError("; ".join(reasons))
 
 
 class SettingsParser(TrlParser):  # type: ignore[misc]
-    """TRL's parser, which prints its three hundred flags in front of every mistake."""
+    """TRL's parser, without the usage of three hundred flags before each error."""
 
     @property
     def actions(self) -> list[Action]:
-        """Every flag."""
+        """All flags."""
         actions: list[Action] = self._actions
         return actions
 
     def error(self, message: str) -> NoReturn:
-        """Raise ConfigError for a value that does not fit; argparse calls this."""
+        """Raise ConfigError; argparse calls this for an invalid value."""
         raise ConfigError(message)

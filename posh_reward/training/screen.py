@@ -1,4 +1,4 @@
-"""A screen that is never silent for long, for runs whose first step takes a while."""
+"""Show how long the output has been silent, for runs whose first step takes a while."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from typing import Any, TextIO
 
 from posh_reward.process.progress import TERMINAL
 
-PATIENCE = 3.0  # seconds without any output after which the wait is shown
-GRACE = 20.0  # seconds that an interrupted command has to end by itself, with all its ranks
+PATIENCE = 3.0  # seconds of silence after which the wait is shown
+GRACE = 20.0  # seconds for an interrupted command to end by itself, with all its ranks
 SAVE, RESTORE, ERASE = "\0337", "\0338", "\033[K"
-"""A terminal's codes: remember the cursor's place, go back to it, clear what is behind it."""
+"""Terminal codes: save the cursor's position, restore it, clear the rest of the line."""
 
 
 class WaitingStream:
-    """A text stream that shows how long nothing has been written to it.
+    """Text stream that shows how long nothing has been written to it.
 
-    On a terminal the wait is behind the last line, and goes when there is more to say; elsewhere
-    it is a line of its own.
+    On a terminal the wait stands after the last line and is erased by the next output; elsewhere it
+    is a line of its own.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -36,7 +36,7 @@ class WaitingStream:
         self._waiting = False
 
     def write(self, text: str) -> int:
-        """Write, after taking the wait off the screen."""
+        """Erase the wait, and write."""
         with self._lock:
             if self._waiting and self._stream.isatty():
                 self._stream.write(ERASE)
@@ -45,7 +45,7 @@ class WaitingStream:
             return self._stream.write(text)
 
     def tick(self) -> None:
-        """Show the wait, if it has been long."""
+        """Show the wait if it has been long."""
         with self._lock:
             now = time.monotonic()
             if now - self._last_tick < PATIENCE:
@@ -84,9 +84,9 @@ def lively() -> Iterator[None]:
 
 
 def show(command: Sequence[str], environment: Mapping[str, str], folder: Path) -> int:
-    """Run a command, with its output in ours; return its exit status.
+    """Run a command, forwarding its output; return its exit status.
 
-    It gets a process group of its own: an interrupt reaches us alone, and we end it once.
+    It runs in its own process group, so that Ctrl-C reaches only us, and we end it once.
     """
     if sys.stdout.isatty():
         environment = {**environment, TERMINAL: "1"}
@@ -109,7 +109,7 @@ def show(command: Sequence[str], environment: Mapping[str, str], folder: Path) -
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """End a command and what it has started; drop its last output."""
+    """End a command and its children; drop its last output."""
     try:
         child.terminate()
         child.communicate(timeout=GRACE)

@@ -1,13 +1,13 @@
-"""Early stops: of all ranks after the same step, with a checkpoint.
+"""Early stops: all ranks stop after the same step, with a checkpoint.
 
-A run stops when a reward gets no more scores, when a signal asks for it (SIGTERM, SIGUSR1), and
-when its Slurm job is about to end. In the last two cases nothing is wrong: the script ends with
-exit status 75, which means that the same command goes on from the checkpoint.
+A run stops when a reward's judge keeps failing, on SIGTERM or SIGUSR1, and when its Slurm job is
+about to end. In the last two cases nothing is wrong: the script exits with status 75, which means
+that the same command continues from the checkpoint.
 
-transformers has ``enable_jit_checkpoint`` for SIGTERM. It is not used, because each rank starts a
-timer of its own and never asks the others (``trainer_jit_checkpoint.py:39`` in 5.17 and 5.23): two
-ranks may save at different steps, and in ZeRO-3, where saving is collective, wait for each other
-for ever. It also knows neither SIGUSR1 nor a deadline, and leaves no trace in the exit status.
+transformers' ``enable_jit_checkpoint`` is not used for SIGTERM: each rank starts its own timer and
+never asks the others (``trainer_jit_checkpoint.py:39`` in 5.17 and 5.23). Two ranks may save at
+different steps, and under ZeRO-3, where saving is collective, deadlock. It also handles neither
+SIGUSR1 nor a deadline, and does not change the exit status.
 """
 
 from __future__ import annotations
@@ -27,51 +27,51 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TRY_AGAIN = os.EX_TEMPFAIL
-"""75: exit status of a run that stopped early with a checkpoint. Launched again, it goes on."""
+"""Exit status (75) of a run that stopped early with a checkpoint; launched again, it continues."""
 STOP_BEFORE = 15.0
-"""Minutes before the end of a Slurm job at which training stops: a ZeRO-3 checkpoint of a 7B model
-is about 130 GB."""
+"""Minutes before the end of a Slurm job at which training stops, to save a checkpoint: under ZeRO-3
+about 130 GB for a 7B model."""
 ELSEWHERE = Failure("engine", "another rank's judge failed; see its log")
 
 
 class StoppedEarlyError(PoshError, RuntimeError):
-    """A run saved a checkpoint and stopped, because it was asked to or its time was up."""
+    """A run saved a checkpoint and stopped, because of a signal or its job's end."""
 
 
 class StoppableReward(Protocol):
     """A reward function that can give up on its judge, such as ``PoshReward``."""
 
     stop_reason: Failure | None
-    """Reason to stop; None as long as there is none."""
+    """Reason to stop, if any."""
 
     last_call_failed: bool
-    """True if the last call had completions and none of them has a score."""
+    """True if the last call had completions but no score."""
 
     @property
     def signature(self) -> str:
-        """All that the scores depend on; the same on all ranks."""
+        """Everything that scores depend on; must be the same on all ranks."""
         ...
 
     def begin(self, *, supervised: bool = False) -> None:
-        """Begin a run; ``supervised`` if something else acts on ``failure``."""
+        """Begin a run; if ``supervised``, the caller acts on ``stop_reason``."""
         ...
 
 
 class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
-    """An end of training after the running step, once one rank has a reason to.
+    """Stop training on all ranks after the current step as soon as one has a reason to.
 
     A rank that stopped alone would leave the others waiting in their next collective, and lose the
     steps since the last checkpoint. So the ranks agree after each step: if one has to stop, all
-    save a checkpoint, with the optimizer whatever ``save_only_model`` says, and stop;
+    save a checkpoint, including the optimizer despite ``save_only_model``, and stop;
     ``trainer.train`` then raises on all of them.
 
     Args:
         rewards: the trainer's reward functions that can give up; none for SFT.
-        stop_before: minutes before the end of the Slurm job at which to stop, so that there is
-            time to save. The end is in ``SLURM_JOB_END_TIME``; without it there is no deadline.
+        stop_before: minutes before the end of the Slurm job at which to stop, to leave time for
+            saving. Without ``SLURM_JOB_END_TIME`` there is no deadline.
 
     Raises:
-        ConfigError: ``stop_before`` or the variable is not usable.
+        ConfigError: ``stop_before`` or the variable is invalid.
     """
 
     def __init__(self, *rewards: StoppableReward, stop_before: float = STOP_BEFORE) -> None:
@@ -79,16 +79,12 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
         self.deadline = Deadline(job_deadline(stop_before))
         self.signals = StopSignals()
         self.stopped: str | None = None
-        """Reason for a stop although nothing is wrong; the same on all ranks."""
+        """Signal or deadline that stopped the run; the same on all ranks."""
 
     def on_train_begin(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        **kwargs: Any,
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Take over stopping from the rewards, and check that all ranks judge alike.
+        """Take over stopping from the rewards, and check that all ranks score alike.
 
         Raises:
             JudgeError: they do not, such as with two revisions of a model; on all ranks.
@@ -100,41 +96,32 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
         own = "; ".join(each.signature for each in self.rewards)
         signatures = sorted(set(of_all_ranks(own)))
         if len(signatures) > 1:
-            raise JudgeError(f"the ranks do not judge alike: {' and '.join(signatures)}")
+            raise JudgeError(f"the ranks score differently: {' and '.join(signatures)}")
         self.deadline.begin()
         if any(of_all_ranks(self.deadline.seconds_left <= 0)):
             raise ConfigError(
                 "the time to stop has come before the first step: give the job more time "
-                "(sbatch --time), or lower stop_before, the minutes that are kept for saving"
+                "(sbatch --time), or lower stop_before, the minutes reserved for saving"
             )
         self.signals.listen()
 
     def on_pre_optimizer_step(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        **kwargs: Any,
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Leave the weights alone if no completion of any rank had a score.
+        """Keep the weights unchanged if no completion on any rank had a score.
 
-        All advantages are 0 then, but an optimizer with momentum, or weight decay, would still
-        move the weights, and the checkpoint to resume from would hold that. Parameters without a
-        gradient are skipped by torch's optimizers. DeepSpeed steps within its backward pass, so
-        there momentum goes on until the run stops.
+        All advantages are then 0, but momentum and weight decay would still move the weights that
+        the checkpoint saves. torch's optimizers skip parameters without a gradient. DeepSpeed steps
+        within its backward pass, so there momentum keeps acting until the run stops.
         """
         failed = [each.last_call_failed for each in self.rewards]
         if self.rewards and all(of_all_ranks(any(failed))):
             kwargs["optimizer"].zero_grad(set_to_none=True)
 
     def on_step_end(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        **kwargs: Any,
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Ask all ranks after each optimizer step."""
+        """Agree with all ranks, after each optimizer step, on stopping."""
         self.deadline.end_step()
         reasons = of_all_ranks((self._gave_up(), self._interruption()))
         if any(gave_up for gave_up, _ in reasons):
@@ -143,23 +130,19 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
         elif state.global_step < state.max_steps:
             self.stopped = next((why for _, why in reasons if why is not None), None)
         if self._gave_up() or self.stopped is not None:
-            args.save_only_model = False  # nothing could be resumed without the optimizer
+            args.save_only_model = False  # resuming needs the optimizer
             control.should_save = True
             control.should_evaluate = False
             control.should_training_stop = True
 
     def on_train_end(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        **kwargs: Any,
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Raise the reason for the stop, now that the checkpoint has been saved.
 
         Raises:
-            JudgeError: training ended because nothing could be judged; on all ranks.
-            StoppedEarlyError: it ended because of a signal or the deadline; on all ranks.
+            JudgeError: the judge kept failing; on all ranks.
+            StoppedEarlyError: a signal or the deadline stopped the run; on all ranks.
         """
         self.signals.unlisten()
         failure = self._gave_up()
@@ -168,14 +151,12 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
         if self.stopped is not None:
             raise StoppedEarlyError(
                 f"stopped after step {state.global_step} of {state.max_steps} with a checkpoint in "
-                f"{args.output_dir}: {self.stopped}. The same command with "
-                "--resume_from_checkpoint latest goes on from there"
+                f"{args.output_dir}: {self.stopped}. Continue with the same command and "
+                "--resume_from_checkpoint latest"
             )
 
     def _gave_up(self) -> Failure | None:
-        return next(
-            (each.stop_reason for each in self.rewards if each.stop_reason is not None), None
-        )
+        return next((each.stop_reason for each in self.rewards if each.stop_reason), None)
 
     def _interruption(self) -> str | None:
         if self.signals.first is not None:
@@ -184,7 +165,7 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
 
 
 def of_all_ranks(value: T) -> list[T]:
-    """Gather every rank's ``value``, in order; all of them have to call this."""
+    """Gather every rank's ``value``, in rank order; every rank has to call this."""
     from accelerate.utils import gather_object
 
     values: list[T] = gather_object([value])

@@ -9,15 +9,7 @@ from collections.abc import Sequence
 from posh_reward import PoSh
 from posh_reward.metrics.posh.judges.judge import Judge
 from posh_reward.models.fake_model import verdict_of
-from posh_reward.types import (
-    HIGHEST_GRADE,
-    LOWEST_GRADE,
-    Phrase,
-    Question,
-    Reply,
-    Usage,
-    Verdict,
-)
+from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, Phrase, Question, Reply, Usage, Verdict
 
 
 class NoisyJudge:

@@ -177,11 +177,7 @@ def line(case: Case, bar: float, sure: Case) -> list[str]:
     ]
 
 
-def by_image(
-    scores: Floats,
-    true: Floats,
-    groups: Sequence[int],
-) -> list[float]:
+def by_image(scores: Floats, true: Floats, groups: Sequence[int]) -> list[float]:
     """Kendall's tau of each image's texts; 0 where all are scored alike: that tells nothing."""
     places = np.array(groups)
     taus = [kendall(scores[places == each], true[places == each]) for each in sorted(set(groups))]

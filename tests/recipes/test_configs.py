@@ -77,18 +77,18 @@ def test_a_run_of_it_would_start_and_fit(path: Path, monkeypatch: pytest.MonkeyP
         args = found.args
         rows = args.per_device_train_batch_size * args.gradient_accumulation_steps
         if path.parent.name != "distill":
-            assert rows * found.there.processes == 64, "the paper's batch"
+            assert rows * found.layout.processes == 64, "the paper's batch"
         assert found.run is not None
         assert fits(found.run)
     else:
-        assert "memory: of no card, it runs on the CPU" in list(check_lines(found))
+        assert "memory: no card, the run is on the CPU" in list(check_lines(found))
 
 
 @pytest.mark.parametrize("path", ACCELERATE, ids=name)
 def test_accelerate_and_deepspeed_take_it(path: Path) -> None:
-    there = read_processes(path)
-    assert there.processes >= there.machines >= 1
-    assert there.gathers_on_save
+    layout = read_processes(path)
+    assert layout.processes >= layout.machines >= 1
+    assert layout.gathers_on_save
 
 
 @pytest.mark.parametrize("path", sorted((CONFIGS.parent / "slurm").glob("*.sh")), ids=name)
@@ -100,9 +100,9 @@ def test_a_slurm_script_is_bash_and_its_files_are_there(path: Path) -> None:
 
 
 def test_the_papers_settings() -> None:
-    there = Processes(processes=8, zero_stage=3)
+    layout = Processes(processes=8, zero_stage=3)
     one, other = (
-        parse_for(kinds, ["--config", str(CONFIGS / stage / "qwen2_5_vl_7b.yaml")], there)[1]
+        parse_for(kinds, ["--config", str(CONFIGS / stage / "qwen2_5_vl_7b.yaml")], layout)[1]
         for stage, kinds in (("sft", sft.SETTINGS), ("dapo", dapo_posh.SETTINGS))
     )
     assert (one.learning_rate, one.num_train_epochs, one.warmup_steps) == (1e-5, 5, 0.1)

@@ -32,7 +32,7 @@ def write(folder: Path, text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("max_pixel: 3", r"mine.yaml: there is no setting 'max_pixel' \(did you mean 'max_pixels'"),
+        ("max_pixel: 3", r"mine.yaml: unknown setting 'max_pixel' \(did you mean 'max_pixels'"),
         ("learning_rat: 0.1", "did you mean 'learning_rate'"),
         ("seed: 1\nseed: 2", "'seed' is set twice"),
         ("num_generations: 8.5", "num_generations is 8.5: give a whole number"),
@@ -66,7 +66,9 @@ def test_at_the_start_of_a_run(line: str, message: str, tmp_path: Path) -> None:
 
 
 def test_a_mistyped_flag() -> None:
-    with pytest.raises(ConfigError, match=r"no flag --max_pixles \(did you mean '--max_pixels'"):
+    with pytest.raises(
+        ConfigError, match=r"unknown flag --max_pixles \(did you mean '--max_pixels'"
+    ):
         parse_settings(dapo_posh.SETTINGS, ["--max_pixles", "3", "--use_cpu", "--bf16", "false"])
     with pytest.raises(ConfigError, match="name a file"):
         parse_settings(dapo_posh.SETTINGS, ["--config"])
@@ -142,16 +144,16 @@ def test_accelerates_file(line: str, message: str, tmp_path: Path) -> None:
 
 
 def test_a_model_that_zero3_could_not_save_is_refused(tmp_path: Path) -> None:
-    there = Processes(processes=8, zero_stage=3, gathers_on_save=False)
+    layout = Processes(processes=8, zero_stage=3, gathers_on_save=False)
     with pytest.raises(ConfigError, match="zero3_save_16bit_model: true"):
-        parse_for(sft.SETTINGS, write(tmp_path, f"{BASE}max_length: null\n"), there)
+        parse_for(sft.SETTINGS, write(tmp_path, f"{BASE}max_length: null\n"), layout)
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
         ("dataset_name: scenes:trian=3", "not an option"),
-        ("dataset_name: ./nowhere/at_all", "no such file"),
+        ("dataset_name: ./nowhere/at_all", "neither a file nor a valid name"),
         ("dataset_name: scenes\njudge: vlm", "no judge 'vlm'"),
         ("dataset_name: scenes\nmetric: publishd", "no settings 'publishd'"),
         ("dataset_name: scenes\npreset: realeased", "realeased"),

@@ -78,5 +78,5 @@ def test_a_run_without_rewards_stops_on_both_ranks_with_a_checkpoint(tmp_path: P
 def test_ranks_that_do_not_judge_alike_do_not_train(tmp_path: Path) -> None:
     done = launch(tmp_path, "unlike")
     assert done.returncode != 0
-    assert "the ranks do not judge alike" in done.stderr
+    assert "the ranks score differently" in done.stderr
     assert "judge:fake-of-rank-0|" in done.stderr

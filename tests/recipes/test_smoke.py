@@ -101,7 +101,7 @@ def test_a_resumed_run_has_the_weights_of_its_checkpoint(
     once = sft.main(flags("sft", tiny, tmp_path, *more))
     (tmp_path / "trainer_state.json").unlink()  # as if killed after its last checkpoint
     again = sft.main(flags("sft", tiny, tmp_path, *more))
-    assert "nothing was left to train" in capsys.readouterr().out
+    assert "nothing left to train" in capsys.readouterr().out
     trained = once.model.state_dict()
     assert all(torch.equal(trained[name], w) for name, w in again.model.state_dict().items())
     untrained = type(once.model).from_pretrained(tiny).state_dict()
@@ -155,7 +155,7 @@ def test_models_are_compared_on_equal_images(
     assert "images of at most 3,136 pixels" in capsys.readouterr().out
     assert not output.exists()
     recipe.main([*models, *flags])
-    assert "all get 3,136 now" in caplog.text
+    assert "all use 3,136 now" in caplog.text
     assert {row["max_pixels"] for row in described(output)} == {3136}
     recipe.main(["--models", f"more={tiny}", *flags, "--max_pixels", "9408"])
     assert "earlier rows describe images of at most 3,136 pixels" in caplog.text

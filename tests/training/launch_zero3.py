@@ -18,7 +18,7 @@ import accelerate.state
 import transformers.training_args
 
 from posh_reward.training.launch import run
-from posh_reward.training.shards import is_partitioned
+from posh_reward.training.resume import is_partitioned
 from recipes import dapo_posh, sft, tiny_qwen
 
 

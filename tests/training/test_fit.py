@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
-from transformers import AutoConfig
+from transformers import AutoConfig, TrainingArguments
 
 from posh_reward.errors import ConfigError
 from posh_reward.training.fit import memory
@@ -22,7 +22,13 @@ from posh_reward.training.fit.model_shapes import (
     pinned_numbers,
     shape_of,
 )
-from posh_reward.training.fit.training_run import JudgeOnCard, TrainingRun, judge_of, parameters_of
+from posh_reward.training.fit.training_run import (
+    JudgeOnCard,
+    TrainingRun,
+    judge_of,
+    parameters_of,
+    saves_of,
+)
 from posh_reward.training.processes import Processes
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed:FutureWarning")
@@ -69,7 +75,7 @@ def tiny_run() -> TrainingRun:
     """A 7B on a node, with a 14B judge: the shipped configuration's arithmetic."""
     shape = shape_of(VISION)
     return TrainingRun(
-        there=NODE,
+        layout=NODE,
         shape=shape,
         parameters=parameters_of(shape, 2, NODE),
         batch=8,
@@ -110,7 +116,7 @@ def test_what_does_not_fit_is_told_with_a_remedy_that_works() -> None:
     assert "witness asleep" in text
     assert "put the witness on a node of its own" in text
     assert memory.machine_memory(seen) > memory.machine_memory(run)
-    alone = replace(run, there=Processes(8))
+    alone = replace(run, layout=Processes(8))
     assert "zero3_8gpu.yaml" in "\n".join(report(alone))
     assert len(assumptions()) > 5
 
@@ -120,6 +126,22 @@ def test_a_checkpoint_of_the_node_is_133_gigabytes_and_of_the_model_alone_17() -
     assert round(memory.checkpoint_size(run)) == 133
     assert round(memory.checkpoint_size(replace(run, saves_only_model=True))) == 17
     assert memory.machine_memory(run) > 8 * 27.5, "eight judges sleep in the machine's memory"
+
+
+@pytest.mark.parametrize(
+    ("flags", "count"),
+    [
+        ({"save_strategy": "no"}, 0),
+        ({"save_total_limit": 2, "save_steps": 1}, 3),
+        ({"save_strategy": "epoch", "num_train_epochs": 2.5}, 3),
+        ({"max_steps": 100, "save_steps": 10}, 10),
+        ({"max_steps": 100, "save_steps": 0.25}, 4),
+        ({"save_steps": 0.25}, 4),
+    ],
+)
+def test_checkpoints_on_the_disk_are_counted(flags: dict[str, Any], count: int) -> None:
+    args = TrainingArguments(use_cpu=True, report_to="none", **flags)
+    assert saves_of(args) == count
 
 
 def tiny_model(dtype: torch.dtype) -> Any:

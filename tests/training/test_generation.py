@@ -25,11 +25,16 @@ def test_shards_one_after_the_other_are_all_rows(rows: int, shards: int) -> None
 
 @pytest.mark.parametrize(
     ("shard", "shards", "message"),
-    [(3, 3, "shard is 3 of 3 shards: give 0 to 2"), (-1, 3, "give 0 to 2"), (0, 0, "1 or more")],
+    [(3, 3, "shard is 3 of 3 shards: use 0 to 2"), (-1, 3, "use 0 to 2"), (0, 0, "1 or more")],
 )
 def test_a_shard_that_is_not_there_is_refused(shard: int, shards: int, message: str) -> None:
     with pytest.raises(InputError, match=message):
         describing(shard, shards)
+
+
+def test_a_batch_without_images_is_refused() -> None:
+    with pytest.raises(InputError, match="batch_size is -4: use 1 or more"):
+        GenerationSettings({"a": "a model"}, Path("said.jsonl"), batch_size=-4)
 
 
 def test_models_are_called_after_their_folders_or_as_they_are_named() -> None:
@@ -89,13 +94,13 @@ def test_a_check_names_every_model_that_is_not_here(
         )
     )
     assert status == 3
-    assert "images as the models take them, as far as they are here" in lines
+    assert "images as the models take them, going by the models that are here" in lines
     assert [line.partition(" ")[2] for line in lines[-3:]] == [
         "here: there is no file or folder 'runs/nothere', though there is a folder 'runs': check "
         "the path, or run first what writes it",
         "here: someone/no-such-model: hf download someone/no-such-model, or run it where the hub "
         "can be reached",
-        "here: runs/empty has no config.json: it is no model",
+        "here: runs/empty is not a model, it has no config.json: name another folder",
     ]
 
 

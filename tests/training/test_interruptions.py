@@ -65,7 +65,7 @@ def test_the_deadline_is_minutes_before_the_jobs_end() -> None:
     [
         (-1, "10000", "stop_before is -1"),
         (math.nan, "", "stop_before is nan"),
-        (15, "tomorrow", "is 'tomorrow': give Unix seconds"),
+        (15, "tomorrow", "is 'tomorrow': use Unix seconds"),
     ],
 )
 def test_what_is_not_a_time_is_refused(minutes: float, end: str, message: str) -> None:

@@ -14,9 +14,9 @@ import torch
 from safetensors.torch import save_file
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
+from posh_reward.training.checkpoints import deepspeed_misfit
 from posh_reward.training.processes import Processes
 from posh_reward.training.resume import lost_weights
-from posh_reward.training.shards import misfit
 
 WHOLE = torch.arange(1.0, 16.0).reshape(3, 5)
 """Fifteen elements: of two ranks, the second has seven and a padding of one."""
@@ -101,25 +101,25 @@ def test_a_checkpoint_fits_the_processes_that_saved_it(
     tmp_path: Path, stage: int, files: list[str]
 ) -> None:
     folder = saved_by_two(tmp_path, files)
-    assert misfit(folder, Processes(2, zero_stage=stage)) is None
-    fewer = misfit(folder, Processes(1, zero_stage=stage))
-    more = misfit(folder, Processes(3, zero_stage=stage))
+    assert deepspeed_misfit(folder, Processes(2, zero_stage=stage)) is None
+    fewer = deepspeed_misfit(folder, Processes(1, zero_stage=stage))
+    more = deepspeed_misfit(folder, Processes(3, zero_stage=stage))
     assert fewer is not None
     assert more is not None
     assert "also has zero_pp_rank_1_" in fewer
     assert "lacks zero_pp_rank_2_" in more
     (folder / "latest_universal").write_text("global_step3_universal")
-    assert misfit(folder, Processes(3, zero_stage=stage)) is None
+    assert deepspeed_misfit(folder, Processes(3, zero_stage=stage)) is None
 
 
 @pytest.mark.parametrize("name", STAGE_3)
 def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
     folder = saved_by_two(tmp_path, [each for each in STAGE_3 if each != name])
-    complaint = misfit(folder, Processes(2, zero_stage=3))
+    complaint = deepspeed_misfit(folder, Processes(2, zero_stage=3))
     assert complaint is not None
     assert f"lacks {name.removeprefix('bf16_')}" in complaint
 
 
 def test_a_missing_pointer_is_named(tmp_path: Path) -> None:
     (saved_by_two(tmp_path, STAGE_3) / "latest").unlink()
-    assert "no file 'latest'" in (misfit(tmp_path, Processes(2, zero_stage=3)) or "")
+    assert "no file 'latest'" in (deepspeed_misfit(tmp_path, Processes(2, zero_stage=3)) or "")

@@ -65,7 +65,7 @@ def test_a_finished_run_takes_no_further_step(
     train(again)
     assert steps.count == 0
     assert again.state.global_step == 1
-    assert "nothing was left to train" in capsys.readouterr().out
+    assert "nothing left to train" in capsys.readouterr().out
     one, other = trainer.model.state_dict(), again.model.state_dict()
     assert all((one[name] == value).all() for name, value in other.items())
 

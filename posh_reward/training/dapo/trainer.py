@@ -1,12 +1,12 @@
 """TRL's GRPOTrainer with dynamic sampling and span credit, each off by default.
 
 TRL makes a training batch in one method, ``_generate_and_score_completions``: it generates,
-computes log-probabilities, calls the rewards, and returns advantages and the normaliser of the
-loss. Dynamic sampling generates and judges a larger batch first, chooses, and then lets that
-method run on the chosen prompts, with their completions and rewards replayed: so all that TRL
-derives from a batch is derived from the chosen groups alone. Span credit replaces the advantages
-that the method returns, shape (B,), by ones for each token, shape (B, T), which TRL's loss takes
-from subclasses ("we conditionally unsqueeze", trl 1.16.0, grpo_trainer.py:3062).
+computes log-probabilities, calls the rewards, and returns advantages and the loss's normaliser.
+Dynamic sampling first generates and judges a larger batch and chooses groups. Then it runs that
+method on the chosen prompts, replaying their completions and rewards, so that TRL derives
+everything from the chosen groups alone. Span credit replaces the advantages that the method
+returns, shape (B,), by one per token, shape (B, T), which TRL's loss accepts from subclasses ("we
+conditionally unsqueeze", trl 1.16.0, grpo_trainer.py:3062).
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ Row = Mapping[str, Any]
 OnScored = Callable[[int, Sequence[Row], Sequence[Scores]], None]
 
 TESTED = ("1.16",)
-"""Major and minor versions of TRL whose underscore methods are overridden. To support another: run
-``tests/training/dapo`` with ``--run-slow``, and add it here and to pyproject.toml."""
+"""Versions of TRL (major and minor) whose underscore methods are overridden. To support another:
+run ``tests/training/dapo`` with ``--run-slow``, and add it here and to pyproject.toml."""
 
 
 @dataclass(frozen=True)
 class Replay:
-    """Completions and rewards of the prompts that are trained on."""
+    """Completions and rewards of the chosen prompts."""
 
     prompts: list[Any]
-    rollouts: tuple[Any, ...]  # as GRPOTrainer._generate returns it, of this rank's rows
-    rewards: Tensor  # of all ranks' rows, shape (ranks x rows, reward functions)
+    rollouts: tuple[Any, ...]  # as GRPOTrainer._generate returns it, for this rank's rows
+    rewards: Tensor  # for all ranks' rows, shape (ranks x rows, reward functions)
 
 
 @dataclass
-class BatchInTheMaking:
-    """State between generating a batch and handing it to TRL."""
+class BatchState:
+    """State while one batch is generated and scored."""
 
-    scores: list[Scores] = field(default_factory=list)  # of this rank's rows; maybe none
+    scores: list[Scores] = field(default_factory=list)  # for this rank's rows; may be empty
     replay: Replay | None = None  # set while TRL runs on the chosen groups
 
 
@@ -60,17 +60,17 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
     With neither, it is bit for bit TRL's trainer. Evaluation is always TRL's.
 
     Args:
-        dynamic_sampling: the choice among groups; None to train on all of them.
-        span_credit: the most that a token's advantage may differ from its completion's, in units
-            of the advantage (within a group their standard deviation is 1); 0 is off.
-        scored_by: the object that tells the scores behind the rewards, by its attribute
-            ``observer``; by default the reward functions that have one, as ``PoshReward`` does.
+        dynamic_sampling: how groups are chosen; None to train on all of them.
+        span_credit: upper bound on how far a token's advantage differs from its completion's, in
+            units of the advantage (standard deviation 1 within a group); 0 is off.
+        scored_by: the object that passes the scores behind the rewards to its attribute
+            ``observer``; by default the reward functions with that attribute, like ``PoshReward``.
         args: as TRL's.
         kwargs: as TRL's.
 
     Raises:
-        ConfigError: TRL has another version than the tested ones, or a setting does not go with
-            dynamic sampling or span credit.
+        ConfigError: this version of TRL is untested, or a setting does not work with dynamic
+            sampling or span credit.
     """
 
     def __init__(
@@ -82,18 +82,23 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         **kwargs: Any,
     ) -> None:
         if span_credit < 0:
-            raise ConfigError(f"span_credit is {span_credit:g}: give 0 (off) or more")
+            raise ConfigError(f"span_credit is {span_credit:g}: use 0 (off) or more")
         self.dynamic_sampling = dynamic_sampling
         self.span_credit = span_credit
         self.on_phase: Callable[[str], None] = _ignore
-        """Called with the phase that begins: generating, judging, updating."""
+        """Called at the start of each phase: generating, judging, updating."""
         self.on_scored: OnScored = _ignore
         """Called with the number of steps so far, and each training batch's rows and scores."""
-        self._making = BatchInTheMaking()
+        self._batch = BatchState()
         super().__init__(*args, **kwargs)
         if dynamic_sampling is not None or span_credit:
             check_version(trl.__version__)
-            check_rollouts_are_the_models(self)
+            for name in ("tools", "environment_factories", "rollout_func"):
+                if getattr(self, name):
+                    raise ConfigError(
+                        "dynamic sampling and span credit support single-turn descriptions only, "
+                        f"and the trainer has {name}: leave both off"
+                    )
         if dynamic_sampling is not None:
             sampling.check_sampling(self, dynamic_sampling)
         self._sources = (
@@ -102,7 +107,12 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
             else [scored_by]
         )
         if span_credit:
-            credit.check_credit(self, self._sources)
+            credit.check_settings(span_credit, self)
+            if not self._sources:
+                raise ConfigError(
+                    "span credit needs the scores behind a reward, and no reward function passes "
+                    "them on: use PoshReward, or name an object with an observer as scored_by"
+                )
 
     # Larger batches for dynamic sampling.
 
@@ -112,7 +122,7 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
 
     def _get_train_sampler(self, dataset: Any = None) -> Any:
         sampler = super()._get_train_sampler(dataset)
-        sampler.batch_size *= self._oversample  # prompts of one generation
+        sampler.batch_size *= self._oversample  # prompts per generation
         return sampler
 
     def _get_dataloader(
@@ -124,9 +134,9 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         is_training: bool = False,
         dataloader_key: str | None = None,
     ) -> Any:
-        larger = batch_size * self._oversample if is_training else batch_size
+        batch_size *= self._oversample if is_training else 1
         return super()._get_dataloader(
-            dataset, description, larger, sampler_fn, is_training, dataloader_key
+            dataset, description, batch_size, sampler_fn, is_training, dataloader_key
         )
 
     # The batch.
@@ -134,7 +144,7 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
     def _generate_and_score_completions(self, inputs: list[Row]) -> dict[str, Any]:
         if not self.model.training:
             return super()._generate_and_score_completions(inputs)  # type: ignore[no-any-return]
-        self._making = BatchInTheMaking()
+        self._batch = BatchState()
         try:
             if self.dynamic_sampling is not None:
                 inputs = self._choose(inputs, self.dynamic_sampling)
@@ -143,18 +153,18 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
                 output["advantages"] = self._with_credit(output)
             return output
         finally:
-            self._making = BatchInTheMaking()
+            self._batch = BatchState()
 
     def _generate(self, prompts: list[Any]) -> tuple[Any, ...]:
-        replay = self._making.replay
+        replay = self._batch.replay
         if replay is None:
             self.on_phase("generating")
             return super()._generate(prompts)  # type: ignore[no-any-return]
-        # TRL makes the prompts anew from the chosen rows. If they differ, the replayed completions
-        # would be trained on as answers to other prompts.
+        # TRL makes the prompts again from the chosen rows. If they differed, the replayed
+        # completions would be trained on as answers to the wrong prompts.
         if prompts != replay.prompts:
             raise PoshError(
-                "TRL made other prompts of the chosen rows than dynamic sampling generated from: "
+                "TRL made other prompts from the chosen rows than dynamic sampling generated from: "
                 "leave dynamic sampling off, and report this with your dataset's columns"
             )
         return replay.rollouts
@@ -162,11 +172,11 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
     def _calculate_rewards(
         self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any
     ) -> Tensor:
-        if self._making.replay is not None:
-            return self._making.replay.rewards
+        if self._batch.replay is not None:
+            return self._batch.replay.rewards
         self.on_phase("judging")
         began = time.perf_counter()
-        with observing(self._sources) as calls:
+        with _observe(self._sources) as calls:
             rewards: Tensor = super()._calculate_rewards(
                 inputs, prompts, completions, completion_ids_list
             )
@@ -174,13 +184,13 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         if self.model.training:
             self._metrics["train"]["judging_time"].append(time.perf_counter() - began)
         if calls and len(calls[0]) == len(prompts):
-            self._making.scores = list(calls[0])
+            self._batch.scores = list(calls[0])
             if self.model.training:
-                self.on_scored(self.state.global_step, inputs, self._making.scores)
+                self.on_scored(self.state.global_step, inputs, self._batch.scores)
         return rewards
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """TRL's, with the share of the steps' time in which this rank was judging."""
+        """Log TRL's figures, and this rank's share of the step time spent judging."""
         logged = self._metrics["train"]
         if self.model.training and logged.get("step_time"):
             share = sum(logged.get("judging_time", ())) / sum(logged["step_time"])
@@ -189,78 +199,74 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
 
     # Dynamic sampling.
 
-    def _choose(self, inputs: list[Row], how: sampling.DynamicSampling) -> list[Row]:
-        """Generate and judge rows, all or as many as needed; return those that are trained on."""
+    def _choose(self, inputs: list[Row], settings: sampling.DynamicSampling) -> list[Row]:
+        """Generate and judge rows, all or as many as needed; return those to train on."""
         ranks, group = self.accelerator.num_processes, self.num_generations
         prompts = conversations(inputs)
-        need = len(inputs) // group // how.oversample  # groups of each rank
+        need = len(inputs) // group // settings.oversample  # groups per rank
         rounds: list[tuple[Any, ...]] = []
-        by_round: list[Tensor] = []  # of each round, (ranks, rows, reward functions)
+        by_round: list[Tensor] = []  # one per round, (ranks, rows, reward functions)
         scores: list[Scores] = []
-        last, count = 0, (need if how.refill else need * how.oversample) * group
+        last, count = 0, (need if settings.refill else need * settings.oversample) * group
         while count:
             first, last = last, last + count
-            # Only from the second round on: before the first, TRL pushes them itself.
+            # A sleeping vLLM drops its weights. TRL pushes them once, before the first round.
             if first and self.use_vllm and self.args.vllm_enable_sleep_mode:
-                self._last_loaded_step = -1  # asleep, vLLM has dropped its weights: push them again
+                self._last_loaded_step = -1  # makes TRL push them again
             rollouts = self._generate(prompts[first:last])
             rewards = self._calculate_rewards(
                 inputs[first:last], prompts[first:last], rollouts[3], rollouts[1]
             )
             rounds.append(rollouts)
             by_round.append(rewards.view(ranks, count, -1))
-            scores += self._making.scores
+            scores += self._batch.scores
             all_rewards = torch.cat(by_round, dim=1)
-            spread = self._spreads(all_rewards)  # (ranks, groups)
-            # All ranks see all rewards, so they agree: as many more as the poorest of them lacks.
-            lack = need - int((spread >= how.min_spread).sum(1).min())
+            spread = sampling.spreads(
+                all_rewards.reshape(-1, group, all_rewards.shape[-1]),
+                self.reward_weights.to(all_rewards.device),
+                each_normalised=self.multi_objective_aggregation == "normalize_then_sum",
+            ).view(ranks, -1)  # (ranks, groups)
+            # All ranks see all rewards, so they agree on the next round: as many groups as the
+            # rank with the fewest wide ones lacks.
+            lack = need - int((spread >= settings.min_spread).sum(1).min())
             count = min(max(lack, 0) * group, len(inputs) - last)
-        groups = sampling.choose_groups(spread, need, how.min_spread)
-        for name, value in sampling.figures(spread, groups, how.min_spread).items():
+        groups = sampling.choose_groups(spread, need, settings.min_spread)
+        for name, value in sampling.figures(spread, groups, settings.min_spread).items():
             self._metrics["train"][name].append(value)
-        rows = rows_of(groups, group)
+        within = torch.arange(group, device=groups.device)
+        rows = (groups.unsqueeze(-1) * group + within).flatten(1)  # (ranks, groups x group)
         own = rows[self.accelerator.process_index].tolist()
         for column, values in self._pending_extra_logs.items():
-            if len(values) == last:  # what rewards log for each completion, cut to TRL's own rows
-                self._pending_extra_logs[column] = select(values, own)
-        self._making.scores = select(scores, own)
-        self._making.replay = Replay(
-            prompts=select(prompts, own),
-            rollouts=tuple(select(join(parts), own) for parts in zip(*rounds, strict=True)),
+            if len(values) == last:  # logged per completion: keep the chosen rows, as TRL does
+                self._pending_extra_logs[column] = _select(values, own)
+        self._batch.scores = _select(scores, own)
+        self._batch.replay = Replay(
+            prompts=_select(prompts, own),
+            rollouts=tuple(_select(_join(parts), own) for parts in zip(*rounds, strict=True)),
             # All ranks' rewards, as TRL gathers them: each rank normalises by the same groups.
             rewards=torch.cat([of[each] for of, each in zip(all_rewards, rows, strict=True)]),
         )
         return [inputs[row] for row in own]
-
-    def _spreads(self, rewards: Tensor) -> Tensor:
-        """Return each group's spread, shape (ranks, rows, functions) -> (ranks, groups)."""
-        spread = sampling.spreads(
-            rewards.reshape(-1, self.num_generations, rewards.shape[-1]),
-            self.reward_weights.to(rewards.device),
-            each_normalised=self.multi_objective_aggregation == "normalize_then_sum",
-        )
-        return spread.view(rewards.shape[0], -1)
 
     # Span credit.
 
     def _with_credit(self, output: Mapping[str, Any]) -> Tensor:
         """Return each token's advantage, shape (B, T); 0 at padding and where TRL masks."""
         mask = output["completion_mask"]
-        credit_by_token = torch.zeros(mask.shape, dtype=torch.float32)  # (B, T)
+        by_token = torch.zeros(mask.shape, dtype=torch.float32)  # (B, T)
         without = 0
-        all_scores: Sequence[Scores | None] = self._making.scores or [None] * len(mask)
+        all_scores: Sequence[Scores | None] = self._batch.scores or [None] * len(mask)
         for row, (ids, length, scores) in enumerate(
             zip(output["completion_ids"].tolist(), mask.sum(1).tolist(), all_scores, strict=True)
         ):
-            # Without scores, or if the text is not in the tokens, the completion keeps its
-            # advantage alone.
+            # Without scores, or if the text is not in the tokens, each token keeps the completion's
+            # advantage.
             values = scores and credit.credits(ids[:length], scores, self._decode)
             without += values is None
-            credit_by_token[row, :length] = torch.tensor(values or [0.0] * length)
-        self._log_credit(credit_by_token, mask, without)
-        advantages = output["advantages"].unsqueeze(1) + self.span_credit * credit_by_token.to(
-            mask.device
-        )
+            by_token[row, :length] = torch.tensor(values or [0.0] * length)
+        by_token = by_token.to(mask.device)
+        self._log_credit(by_token, mask, without)
+        advantages = output["advantages"].unsqueeze(1) + self.span_credit * by_token
         advantages_by_token: Tensor = advantages * mask  # (B, T)
         return advantages_by_token
 
@@ -268,13 +274,10 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         text: str = self._tokenizer.decode(ids, skip_special_tokens=True)
         return text
 
-    def _log_credit(self, credit_by_token: Tensor, mask: Tensor, without: int) -> None:
-        sums = torch.stack([(credit_by_token != 0).sum(), credit_by_token.abs().sum()]).to(
-            mask.device
-        )
+    def _log_credit(self, by_token: Tensor, mask: Tensor, without: int) -> None:
         counts = torch.tensor([without, len(mask)], device=mask.device)
-        here = torch.cat([sums.to(mask.device), mask.sum().unsqueeze(0), counts]).float()
-        totals = self.accelerator.gather(here).view(-1, 5).sum(0)
+        sums = torch.stack([(by_token != 0).sum(), by_token.abs().sum(), mask.sum(), *counts])
+        totals = self.accelerator.gather(sums.float()).view(-1, 5).sum(0)
         tokens, size, length, bare, rows = totals.tolist()
         self._metrics["train"]["span_credit/token_share"].append(tokens / max(length, 1.0))
         self._metrics["train"]["span_credit/size"].append(size / max(tokens, 1.0))
@@ -282,7 +285,7 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
 
 
 def _ignore(*_: object) -> None:
-    """Do nothing, until another function takes its place."""
+    """Do nothing: the default of ``on_phase`` and ``on_scored``."""
 
 
 def check_version(version: str) -> None:
@@ -294,22 +297,8 @@ def check_version(version: str) -> None:
         )
 
 
-def check_rollouts_are_the_models(trainer: GRPOTrainer) -> None:
-    """Refuse completions that are not one answer of the model.
-
-    Raises:
-        ConfigError: they come from tools, environments or a rollout function.
-    """
-    for name in ("tools", "environment_factories", "rollout_func"):
-        if getattr(trainer, name):
-            raise ConfigError(
-                f"dynamic sampling and span credit are for descriptions in one turn, and the "
-                f"trainer has {name}: leave both off"
-            )
-
-
 def conversations(inputs: Sequence[Row]) -> list[Any]:
-    """Return rows' prompts with their images as TRL makes them, which ``_generate`` checks."""
+    """Return rows' prompts with their images, exactly as TRL builds them."""
     prompts = [row["prompt"] for row in inputs]
     if "images" in inputs[0]:
         images = [row.get("images") for row in inputs]
@@ -325,26 +314,20 @@ def conversations(inputs: Sequence[Row]) -> list[Any]:
     ]
 
 
-def rows_of(groups: Tensor, size: int) -> Tensor:
-    """Return the rows of some groups, shape (ranks, groups) -> (ranks, groups x size)."""
-    within = torch.arange(size, device=groups.device)
-    return (groups.unsqueeze(-1) * size + within).flatten(1)
-
-
-def join(parts: Sequence[Any]) -> Any:
-    """Join a part of TRL's rollouts over rounds: lists of rows; what is empty, or None, stays."""
+def _join(parts: Sequence[Any]) -> Any:
+    """Concatenate one field of TRL's rollouts over rounds; it may be empty or None in all."""
     lists = [part for part in parts if part]
     return [row for part in lists for row in part] if lists else parts[0]
 
 
-def select(values: Any, rows: Sequence[int]) -> Any:
-    """Return some rows of a list; an empty one, or None, stays as it is."""
+def _select(values: Any, rows: Sequence[int]) -> Any:
+    """Return some rows of a list; an empty one, or None, is returned as it is."""
     return [values[row] for row in rows] if values else values
 
 
 @contextmanager
-def observing(rewards: Sequence[Any]) -> Iterator[list[Sequence[Scores]]]:
-    """Collect the scores that are told in this context, one list for each scoring."""
+def _observe(rewards: Sequence[Any]) -> Iterator[list[Sequence[Scores]]]:
+    """Collect the scores that rewards compute inside this context, one list per call."""
     calls: list[Sequence[Scores]] = []
     before = [reward.observer for reward in rewards]
     for reward in rewards:

@@ -1,8 +1,8 @@
 """Prompts and answers of a question set -> token ids, exactly as the judge will read them.
 
-Questions about one pair begin alike, mostly with both descriptions. So a few of them are one row, a
-*tree*: what they share once, and after it a slot for each, whose tokens see the beginning and their
-own slot alone. That is a fourth of the tokens of one row each.
+Questions about one pair share a prefix, mostly both descriptions. So a few of them form one row, a
+*tree*: the prefix once, followed by a slot for each question, whose tokens attend to the prefix and
+to their own slot only. That takes a fourth of the tokens of one row per question.
 """
 
 from __future__ import annotations
@@ -23,27 +23,26 @@ from posh_reward.models.chat import Chat
 from posh_reward.models.model import Prompt
 from posh_reward.types import LABELS
 
-IGNORED = -100  # transformers' label for a place without loss
+IGNORED = -100  # transformers' label for a position without loss
 NO_ANSWER = (float("nan"),) * len(LABELS)
-TOGETHER = 8  # most prompts in a tree: more would share more, and make a batch of fewer pairs
+TOGETHER = 8  # most prompts per tree: more would share more, but a batch would have fewer pairs
 
 
 class AnswerTokens(NamedTuple):
     """A prompt with its answer."""
 
     ids: list[int]
-    """Of the prompt, and of the rewrite but for its last token: the model's input."""
+    """The model's input: the prompt, and the rewrite without its last token."""
     reply: list[int]
-    """Of the rewrite and the end of the turn, which the last inputs predict; empty for a
-    question."""
+    """Targets of the last inputs: the rewrite and the end of the turn; empty for a question."""
     probabilities: tuple[float, ...]
-    """Of the labels, which the last input predicts; NaN for a rewrite."""
+    """Targets of the last input: the labels' probabilities; NaN for a rewrite."""
 
 
 class AnswerTree(NamedTuple):
-    """Prompts with a common beginning."""
+    """Prompts with a common prefix."""
 
-    shared: int  # tokens that all begin with
+    shared: int  # tokens of the prefix
     answers: tuple[AnswerTokens, ...]
 
     @property
@@ -54,12 +53,12 @@ class AnswerTree(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """Counts of a split's prompts and of their tokens."""
+    """Counts of a split's prompts and tokens."""
 
     prompts: int
-    longest: int  # tokens of the longest prompt, also if it is left out
-    left_out: int  # prompts that are longer than the bound
-    tokens: int  # of all prompts, each by itself
+    longest: int  # tokens of the longest prompt, even if it is left out
+    left_out: int  # prompts above the limit
+    tokens: int  # of all prompts, one by one
     computed: int  # of all trees
 
     def __str__(self) -> str:
@@ -74,9 +73,9 @@ class AnswerTrees(Dataset[dict[str, Any]]):
 
     Args:
         rows: of a question set.
-        chat: the student's template and tokenizer, by which its judge will ask it.
-        max_tokens: bound of a prompt with its answer.
-        seed: draws which questions about a pair stand together.
+        chat: the student's template and tokenizer, as its judge will use them.
+        max_tokens: limit for a prompt with its answer.
+        seed: of the draw that puts questions about one pair into trees.
 
     Raises:
         ConfigError: every prompt is too long.
@@ -113,11 +112,11 @@ class AnswerTrees(Dataset[dict[str, Any]]):
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         tree = self.trees[index]
-        return {"tree": tree, "input_ids": range(tree.tokens)}  # whose length samplers sort by
+        return {"tree": tree, "input_ids": range(tree.tokens)}  # samplers sort by its length
 
 
 def answer_tokens(row: dict[str, Any], prompt: Sequence[int], chat: Chat) -> AnswerTokens:
-    """A row of the file in tokens; ``prompt`` are its prompt's."""
+    """Tokenize a row's answer, given its prompt's tokens."""
     if row["probabilities"] is not None:
         return AnswerTokens(list(prompt), [], tuple(row["probabilities"]))
     reply: list[int] = chat.tokenizer(row["reply"], add_special_tokens=False)["input_ids"]
@@ -126,11 +125,11 @@ def answer_tokens(row: dict[str, Any], prompt: Sequence[int], chat: Chat) -> Ans
 
 
 def trees(answers: Sequence[AnswerTokens]) -> Iterator[AnswerTree]:
-    """Trees of ``TOGETHER`` prompts; each keeps its last tokens, which predict, for itself."""
+    """Group prompts into trees of ``TOGETHER``."""
     for start in range(0, len(answers), TOGETHER):
         some = answers[start : start + TOGETHER]
-        # Logits are kept for the last ``own`` places of each slot: shared tokens must not be among
-        # them.
+        # Logits are computed at the last ``own`` positions of each slot, which therefore must not
+        # be shared.
         own = max(max(len(answer.reply), 1) for answer in some)
         columns = zip(*(answer.ids for answer in some), strict=False)
         alike = sum(1 for _ in takewhile(lambda column: len(set(column)) == 1, columns))
@@ -139,7 +138,7 @@ def trees(answers: Sequence[AnswerTokens]) -> Iterator[AnswerTree]:
 
 
 def read_rows(folder: Path, split: str, most: int | None = None) -> list[dict[str, Any]]:
-    """The rows of one split of a question set's folder, or an even selection of ``most``.
+    """Read one split of a question set's folder, or an evenly spaced selection of ``most`` rows.
 
     Raises:
         ConfigError: there is no such file.
@@ -148,7 +147,7 @@ def read_rows(folder: Path, split: str, most: int | None = None) -> list[dict[st
 
     path = folder / f"{split}.parquet"
     if not path.is_file():
-        raise ConfigError(f"there is no {path}: make it with posh-reward judges collect")
+        raise ConfigError(f"no file {str(path)!r}: make it with posh-reward judges collect")
     rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
     if most is None or most >= len(rows):
         return rows
@@ -156,15 +155,15 @@ def read_rows(folder: Path, split: str, most: int | None = None) -> list[dict[st
 
 
 def collate(rows: Sequence[dict[str, Any]], pad: int) -> dict[str, torch.Tensor]:
-    """Trees as tensors, in which the answers of all rows stand at the same places.
+    """Pad trees to tensors in which the answers of all rows are at the same positions.
 
     A row is ``[padding, shared][padding, slot][padding, slot]...``: slots are equally long and end
-    with what predicts the answer.
+    with the tokens that predict the answer.
 
     Returns:
         ``input_ids`` and ``position_ids`` (rows, tokens); ``attention_mask`` (rows, 1, tokens,
-        tokens), true where one token sees another; ``logits_to_keep`` (slots x replies) the places
-        that predict; ``labels`` (rows, slots, longest rewrite), the rewrites' tokens, else
+        tokens), true where one token attends to another; ``logits_to_keep`` (slots x replies), the
+        predicting positions; ``labels`` (rows, slots, longest rewrite), the rewrites' tokens, else
         ``IGNORED``; ``probabilities`` (rows, slots, labels), NaN for rewrites and empty slots, and
         ``weights`` (rows, slots), 0 for empty slots.
     """
@@ -178,29 +177,30 @@ def collate(rows: Sequence[dict[str, Any]], pad: int) -> dict[str, torch.Tensor]
     # ``logits_to_keep`` serves all rows: the head is the largest layer of a small model.
     ids = np.full((len(batch), length), pad, np.int64)
     positions = np.zeros((len(batch), length), np.int64)
-    part = np.full((len(batch), length), -1, np.int64)  # 0 what is shared, then by slot; -1 padding
+    part = np.full((len(batch), length), -1, np.int64)  # -1 padding, 0 shared, then 1, 2 ... slots
     labels = np.full((len(batch), slots, room), IGNORED, np.int64)
     targets = np.full((len(batch), slots, len(LABELS)), np.nan, np.float32)
     weights = np.zeros((len(batch), slots), np.float32)
     for row, tree in enumerate(batch):
         if tree.shared:
-            ids[row, shared - tree.shared : shared] = tree.answers[0].ids[: tree.shared]
-            positions[row, shared - tree.shared : shared] = range(tree.shared)
-            part[row, shared - tree.shared : shared] = 0
+            prefix = slice(shared - tree.shared, shared)
+            ids[row, prefix] = tree.answers[0].ids[: tree.shared]
+            positions[row, prefix] = range(tree.shared)
+            part[row, prefix] = 0
         for slot, answer in enumerate(tree.answers):
             end = shared + (slot + 1) * size
             start = end - (len(answer.ids) - tree.shared)
             ids[row, start:end] = answer.ids[tree.shared :]
-            # Each slot counts on from the shared tokens, as if it were alone with them.
+            # Positions continue from the shared tokens, as if the slot were alone with them.
             positions[row, start:end] = range(tree.shared, len(answer.ids))
             part[row, start:end] = slot + 1
             if answer.reply:
                 labels[row, slot, room - len(answer.reply) :] = answer.reply
             targets[row, slot], weights[row, slot] = answer.probabilities, 1.0
-    # (rows, query, key): a token sees its own part and what is shared, and nothing after itself.
+    # (rows, query, key): a token attends to the shared tokens and its own slot, up to itself.
     alike = (part[:, :, None] == part[:, None, :]) | (part[:, None, :] == 0)
     sees = alike & (part[:, None, :] >= 0) & np.tri(length, dtype=bool)
-    sees |= np.eye(length, dtype=bool)  # padding sees itself: a softmax over nothing is NaN
+    sees |= np.eye(length, dtype=bool)  # padding attends to itself: a softmax over nothing is NaN
     ends = shared + size * np.arange(1, slots + 1)
     places = (ends[:, None] - np.arange(room, 0, -1)).ravel()
     arrays = {

@@ -1,8 +1,8 @@
-"""transformers' Trainer with the loss where a label or a rewrite stands.
+"""transformers' Trainer with a loss on labels and rewrites.
 
-Of a question only the distribution after the prompt counts: the Kullback-Leibler divergence from
-the teacher's labels to the student's, whose labels are read among all tokens, so that it also
-learns to answer with a label at all. Of a rewrite each token counts, as in language modelling.
+For a question the loss is the Kullback-Leibler divergence between the teacher's and the student's
+distributions over the labels after the prompt. The student's is over the whole vocabulary, so that
+it also learns to answer with a label at all. For a rewrite it is the language-modelling loss.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from posh_reward.types import LABELS
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, TrainingArguments
 
-LEAST = 1e-9  # smallest probability of a label: a teacher may say 0, whose logarithm there is not
+LEAST = 1e-9  # lower bound on a label's probability: the teacher's may be 0, which has no logarithm
 
 
 class AnswerTrainer(Trainer):  # type: ignore[misc]
-    """Trainer of a student on a question set.
+    """Train a student on a question set.
 
     Args:
         model: the student.
         args: transformers' settings.
-        rows: to learn from.
-        held_out: to be evaluated on.
-        label_ids: ids of the tokens that say each label.
-        rewrite_weight: of a rewrite's mean loss against a question's.
-        **others: the Trainer's.
+        rows: training set.
+        held_out: evaluation set.
+        label_ids: for each label, the ids of the tokens that spell it.
+        rewrite_weight: weight of a rewrite's mean loss relative to a question's.
+        **others: as the Trainer's.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class AnswerTrainer(Trainer):  # type: ignore[misc]
         return_outputs: bool = False,
         num_items_in_batch: Any = None,
     ) -> Any:
-        """Mean loss of the rows; with it, on request, each row's answer."""
+        """Return the mean loss of the rows, and on request each row's answer."""
         inputs = dict(inputs)
         targets, labels, weights = (
             inputs.pop(name) for name in ("probabilities", "labels", "weights")
@@ -83,8 +83,8 @@ class AnswerTrainer(Trainer):  # type: ignore[misc]
         answers = log_answers(log_probabilities, labels, self._label_ids)
         divergence = kl(targets.nan_to_num(1 / len(LABELS)), answers[..., :-1])
         rewrite = self._rewrite_weight * answers[..., -1]
-        # ``where`` keeps no gradient of the branch that is not taken, but NaN times 0 is NaN: so
-        # the targets of rewrites were made numbers above.
+        # ``where`` passes a zero gradient to the branch that is not taken, but 0 times NaN is NaN:
+        # hence the ``nan_to_num`` above.
         losses = torch.where(targets[..., 0].isnan(), rewrite, divergence)
         loss = (losses * weights).sum() / weights.sum()
         return (loss, answers) if return_outputs else loss
@@ -96,7 +96,7 @@ class AnswerTrainer(Trainer):  # type: ignore[misc]
         prediction_loss_only: bool,
         ignore_keys: Any = None,
     ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
-        """Loss, answers and the teacher's probabilities of one batch."""
+        """Return the loss, the answers and the teacher's probabilities of one batch."""
         inputs = self._prepare_inputs(inputs)
         with torch.no_grad(), self.compute_loss_context_manager():
             loss, answers = self.compute_loss(model, inputs, return_outputs=True)
@@ -107,16 +107,15 @@ class AnswerTrainer(Trainer):  # type: ignore[misc]
 def log_answers(
     log_probabilities: torch.Tensor, labels: torch.Tensor, label_ids: Sequence[torch.Tensor]
 ) -> torch.Tensor:
-    """(..., labels + 1) log-probability of each label, and the mean loss of the rewrite's tokens.
+    """Return each label's log-probability, and the rewrite's mean loss: (..., labels + 1).
 
     Args:
         log_probabilities: (..., positions, vocabulary) at the last positions of each slot.
         labels: (..., positions) the rewrites' tokens, else ``IGNORED``.
-        label_ids: ids of the tokens that say each label.
+        label_ids: for each label, the ids of the tokens that spell it.
     """
     last = log_probabilities[..., -1, :]
-    # Among the whole vocabulary: mass that goes to no label is lost mass, which the divergence from
-    # the teacher then punishes.
+    # Not renormalised over the labels: the divergence then penalises mass on other tokens.
     by_label = [last[..., ids.to(last.device)].logsumexp(-1) for ids in label_ids]
     counts = labels != IGNORED
     tokens = log_probabilities.gather(-1, labels.clamp(min=0)[..., None])[..., 0]
@@ -125,15 +124,15 @@ def log_answers(
 
 
 def kl(targets: torch.Tensor, log_outputs: torch.Tensor) -> torch.Tensor:
-    """(...) divergence in nats of the student's distributions from the teacher's, (..., labels)."""
+    """Return the divergence in nats of (..., labels) student from teacher distributions: (...)."""
     log_targets = targets.clamp(min=LEAST).log()
     return (targets * (log_targets - log_outputs)).sum(-1)
 
 
 def fidelity(answers: Floats, targets: Floats) -> dict[str, float]:
-    """Agreement of a student with its teacher, under the names in the log.
+    """Return the agreement of a student with its teacher, under the names in the log.
 
-    ``answers`` are of ``log_answers``; ``targets`` (rows, labels) have NaN for rewrites.
+    ``answers`` are from ``log_answers``; ``targets`` (rows, labels) are NaN for rewrites.
     """
     is_question = ~np.isnan(targets[:, 0])
     figures: dict[str, float] = {}
@@ -141,21 +140,17 @@ def fidelity(answers: Floats, targets: Floats) -> dict[str, float]:
         figures["rewrite_loss"] = float(answers[~is_question, -1].mean())
     if not is_question.any():
         return figures
-    targets, log_outputs = targets[is_question], answers[is_question, :-1].astype(np.float64)
-    mass = np.exp(log_outputs).sum(axis=1, keepdims=True)
-    outputs = np.exp(log_outputs) / mass
-    scale = np.arange(1, len(LABELS) + 1)
-    first, other = targets @ scale, outputs @ scale
-    return figures | {
-        "kl": divergence(targets, outputs),
-        "label_mass": float(mass.mean()),
-        "grades_apart": float(np.abs(first - other).mean()),
-        "present_alike": float(((first >= PRESENT) == (other >= PRESENT)).mean()),
-        "kappa": quadratic_kappa(first, other),
-    }
-
-
-def divergence(targets: Floats, outputs: Floats) -> float:
-    """Mean Kullback-Leibler divergence, in nats, of (rows, labels) distributions."""
+    targets, outputs = targets[is_question], np.exp(answers[is_question, :-1].astype(np.float64))
+    mass = outputs.sum(axis=1, keepdims=True)
+    outputs /= mass
     logs = np.log(np.maximum(targets, LEAST)) - np.log(np.maximum(outputs, LEAST))
-    return float((targets * logs).sum(axis=1).mean())
+    scale = np.arange(1, len(LABELS) + 1)
+    teacher: Floats = targets @ scale
+    student: Floats = outputs @ scale
+    return figures | {
+        "kl": float((targets * logs).sum(axis=1).mean()),
+        "label_mass": float(mass.mean()),
+        "grades_apart": float(np.abs(teacher - student).mean()),
+        "present_alike": float(((teacher >= PRESENT) == (student >= PRESENT)).mean()),
+        "kappa": quadratic_kappa(teacher, student),
+    }

@@ -1,14 +1,14 @@
-"""The trained model -> a folder that loads as a judge, with a card that says how faithful it is.
+"""Save a trained model as a folder that loads as a judge, with a card about its fidelity.
 
 ::
 
     NAME/  model.safetensors, tokenizer, judge.yaml   PoSh("NAME/judge.yaml")
-           cascade.yaml                               unsure answers handed on to the teacher
-           README.md, fidelity.json                   the card, and its figures for programs
+           cascade.yaml                               passes unsure answers on to the teacher
+           README.md, fidelity.json                   the card, and its figures as JSON
            learning.png                               held-out divergence over the steps
 
-All figures are of test questions, asked through the judge's own door; only the cascade's threshold
-is chosen, on validation questions.
+All figures are on test questions, asked as the judge would be; the cascade's threshold is chosen on
+validation questions.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 Rows = Sequence[dict[str, Any]]
 AGREED = 0.99
-"""Least share of the questions that the student settles about whose outcome the teacher agrees."""
-STEPS = 20  # between the quantiles on the cascade's curve
+"""Least agreement with the teacher on the questions that the student settles."""
+STEPS = 20  # intervals between the quantiles on the cascade's curve
 ORIGINS = ("honest", "perturbed", "policy")
 PART_HEADS = """\
 | questions | count | grades apart | bias | present or absent alike | kappa |
@@ -71,13 +71,13 @@ doubt: {doubt:.3g}
 
 @dataclass(frozen=True, slots=True)
 class CascadePoint:
-    """The cascade with one threshold: the student first, then the teacher."""
+    """The cascade at one threshold: the student first, then the teacher."""
 
     doubt: float
-    handed_on: float  # share of the questions that the teacher is asked
+    handed_on: float  # share of the questions that go to the teacher
     agreed: float  # share of the settled questions with the same outcome, present or absent
-    present_alike: float  # the same of all questions: those handed on agree
-    grades_apart: float  # mean distance of the grades, of all questions
+    present_alike: float  # the same over all questions: those handed on agree
+    grades_apart: float  # mean distance of the grades, over all questions
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +85,13 @@ class JudgeFidelity:
     """Agreement of a student with its teacher on test questions, by part and by origin."""
 
     parts: dict[str, QuestionAgreement]
-    majority: float  # share that is right if one always gave the teacher's commoner outcome
-    same_grade: float  # mean distance of the grades if one always gave the teacher's median grade
+    majority: float  # accuracy of always giving the teacher's more frequent outcome
+    same_grade: float  # mean distance of the grades when always giving the teacher's median grade
     failures: int
-    rewrites: float  # share of the rewrites that are the teacher's to the letter; NaN without any
+    rewrites: float  # share of the rewrites identical to the teacher's; NaN without any
     curve: Sequence[CascadePoint]
-    doubt: float  # the chosen threshold; 0 where none is good enough, and all is handed on
-    handed_on: float  # share of the validation questions that are handed on at it
+    doubt: float  # the chosen threshold; 0 if none is good enough, and all is handed on
+    handed_on: float  # share of the validation questions handed on at that threshold
 
 
 def save_judge(
@@ -101,45 +101,43 @@ def save_judge(
     questions: QuestionSet,
     dtype: str = "auto",
 ) -> Path:
-    """Write the weights, adapters merged, and the settings; returns the settings' path."""
-    whole = model.merge_and_unload() if hasattr(model, "merge_and_unload") else model
+    """Write the weights, with adapters merged, and the settings; return the settings' path."""
+    merged = model.merge_and_unload() if hasattr(model, "merge_and_unload") else model
     if dtype != "auto":
-        whole = whole.to(getattr(torch, dtype))
-    whole.save_pretrained(folder)
+        merged = merged.to(getattr(torch, dtype))
+    merged.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     path = folder / "judge.yaml"
-    path.write_text(
-        SETTINGS.format(
-            folder=folder, teacher=questions.judge, dtype=dtype, preset=questions.preset,
-            preset_flag=preset_flag(questions),
-        ),
-        "utf-8",
-    )  # fmt: skip
+    path.write_text(_fill(SETTINGS, folder, questions, dtype=dtype), "utf-8")
     return path
 
 
-def preset_flag(questions: QuestionSet) -> str:
-    """The flag without which the judge is refused; empty for the default preset."""
-    return "" if questions.preset == "released" else f" --preset {questions.preset}"
+def _fill(template: str, folder: Path, questions: QuestionSet, **others: object) -> str:
+    """Fill in a settings file, whose first line needs ``--preset`` unless it is the default."""
+    preset = questions.preset
+    flag = "" if preset == "released" else f" --preset {preset}"
+    return template.format(
+        folder=folder, teacher=questions.judge, preset=preset, preset_flag=flag, **others
+    )
 
 
 def measure_judge(settings: Path, test: Rows, validation: Rows) -> JudgeFidelity:
     """Ask a saved judge held-out questions, and compare its answers with the teacher's.
 
-    The cascade's threshold is chosen on the rows of ``validation``, the figures are of ``test``.
+    The cascade's threshold is chosen on ``validation``, the figures are on ``test``.
     """
     model = load_model(str(settings))
     with awake(model):
-        verdicts, grades, rows = answers(model, test)
-        held_out, held_grades, _ = answers(model, validation)
-        rewrites = same_rewrites(model, test)
+        verdicts, grades, rows = _answers(model, test)
+        held_out, held_grades, _ = _answers(model, validation)
+        rewrites = _same_rewrites(model, test)
     model.close()
     grade_pairs = np.stack([grades, [verdict.grade or 0.0 for verdict in verdicts]], axis=1)
     curve = cascade_curve(held_out, held_grades)
     point = cheapest_point(curve)
     present = (grades >= PRESENT).mean()
     return JudgeFidelity(
-        by_part(grade_pairs, rows),
+        _by_part(grade_pairs, rows),
         float(max(present, 1 - present)),
         float(np.abs(grades - np.median(grades)).mean()),
         sum(row["task"] == "grade" for row in test) - len(rows),
@@ -150,8 +148,8 @@ def measure_judge(settings: Path, test: Rows, validation: Rows) -> JudgeFidelity
     )
 
 
-def answers(model: Model, rows: Rows) -> tuple[list[Verdict], Floats, list[dict[str, Any]]]:
-    """Verdicts of a model on questions, the teacher's grades, and the rows; failures left out."""
+def _answers(model: Model, rows: Rows) -> tuple[list[Verdict], Floats, list[dict[str, Any]]]:
+    """Return a model's verdicts, the teacher's grades, and the rows, without failed questions."""
     graded = sorted(
         (row for row in rows if row["task"] == "grade"),
         key=lambda row: (row["prefix"], row["suffix"]),
@@ -164,8 +162,8 @@ def answers(model: Model, rows: Rows) -> tuple[list[Verdict], Floats, list[dict[
     return [verdicts[i] for i in sound], grades, [graded[i] for i in sound]
 
 
-def same_rewrites(model: Model, rows: Rows, max_tokens: int = 20) -> float:
-    """Share of the rewrites that are the teacher's to the letter; NaN without any."""
+def _same_rewrites(model: Model, rows: Rows, max_tokens: int = 20) -> float:
+    """Return the share of rewrites identical to the teacher's; NaN without any."""
     teacher = {
         Prompt(row["prefix"], row["suffix"]): row["reply"] for row in rows if row["task"] != "grade"
     }
@@ -175,8 +173,8 @@ def same_rewrites(model: Model, rows: Rows, max_tokens: int = 20) -> float:
     return float(np.mean(hits)) if hits else float("nan")
 
 
-def by_part(grade_pairs: Floats, rows: Rows) -> dict[str, QuestionAgreement]:
-    """Agreement by kind, direction and origin; parts without a question are left out."""
+def _by_part(grade_pairs: Floats, rows: Rows) -> dict[str, QuestionAgreement]:
+    """Return the agreement by kind, direction and origin, where there are questions."""
     agreement = {}
     for part in (*PARTS, *ORIGINS):
         some = [
@@ -193,9 +191,9 @@ def by_part(grade_pairs: Floats, rows: Rows) -> dict[str, QuestionAgreement]:
 def cascade_curve(
     verdicts: Sequence[Verdict], grades: Floats, doubts: Sequence[float] | None = None
 ) -> list[CascadePoint]:
-    """Agreement and cost of the cascade, from settling nothing to settling everything.
+    """Return agreement and cost of the cascade, from settling nothing to settling everything.
 
-    ``grades`` are the teacher's; ``doubts`` are thresholds, by default quantiles of the student's.
+    ``grades`` are the teacher's; ``doubts`` the thresholds, by default quantiles of the student's.
     """
     own = np.array([doubt_of(verdict) for verdict in verdicts])
     student = np.array([verdict.grade for verdict in verdicts], dtype=np.float64)
@@ -218,7 +216,7 @@ def cascade_curve(
 
 
 def cheapest_point(curve: Sequence[CascadePoint]) -> CascadePoint | None:
-    """The point that hands on least while the settled questions agree; None if none does."""
+    """Return the point that hands on least among those with enough agreement, if any."""
     good = [point for point in curve if point.agreed >= AGREED]
     return min(good, key=lambda point: point.handed_on) if good else None
 
@@ -231,23 +229,16 @@ def write_card(
     history: Sequence[dict[str, Any]],
 ) -> None:
     """Write the card, the cascade's settings, the figures, and the learning curve."""
-    (folder / "cascade.yaml").write_text(
-        CASCADE.format(
-            folder=folder, teacher=questions.judge, doubt=fidelity.doubt, handed=fidelity.handed_on,
-            preset=questions.preset, preset_flag=preset_flag(questions),
-        ),
-        "utf-8",
-    )  # fmt: skip
-    figures = asdict(fidelity)
-    (folder / "fidelity.json").write_text(json.dumps(figures, indent=2) + "\n", "utf-8")
-    (folder / "README.md").write_text(card(folder, fidelity, questions, base), "utf-8")
-    learning_plot(history, fidelity, folder / "learning.png")
+    cascade = _fill(CASCADE, folder, questions, doubt=fidelity.doubt, handed=fidelity.handed_on)
+    (folder / "cascade.yaml").write_text(cascade, "utf-8")
+    figures = json.dumps(asdict(fidelity), indent=2)
+    (folder / "fidelity.json").write_text(figures + "\n", "utf-8")
+    (folder / "README.md").write_text(_card(folder, fidelity, questions, base), "utf-8")
+    _plot_learning(history, fidelity, folder / "learning.png")
 
 
-def card(folder: Path, fidelity: JudgeFidelity, questions: QuestionSet, base: str) -> str:
-    """The card in Markdown."""
-    whole = fidelity.parts["all"]
-    beyond = whole.present.low > fidelity.majority
+def _card(folder: Path, fidelity: JudgeFidelity, questions: QuestionSet, base: str) -> str:
+    beyond = fidelity.parts["all"].present.low > fidelity.majority
     verdict = (
         "It agrees with its teacher beyond the majority answer."
         if beyond
@@ -263,17 +254,17 @@ def card(folder: Path, fidelity: JudgeFidelity, questions: QuestionSet, base: st
         f"# {folder.name}",
         f"A judge for POSH, distilled from `{questions.teacher}` into `{base}`.",
         f"    PoSh({str(folder / 'judge.yaml')!r}, preset={questions.preset!r})",
-        f"Learned from question set `{questions.digest}`: {learned}; no reference in two.",
+        f"Learned from question set `{questions.digest}`: {learned}; no reference in two splits.",
         "## Fidelity",
         f"On test questions, against the teacher, with 95 % intervals over references. {verdict} "
-        f"Always the commoner outcome would be right in {fidelity.majority:.1%}, and always the "
-        f"median grade {fidelity.same_grade:.2f} off. {fidelity.failures:,} questions failed; "
-        f"{fidelity.rewrites:.0%} of the rewrites are the teacher's to the letter.",
+        f"Always giving the more frequent outcome would be right in {fidelity.majority:.1%}, and "
+        f"always the median grade {fidelity.same_grade:.2f} off. {fidelity.failures:,} questions "
+        f"failed; {fidelity.rewrites:.0%} of the rewrites are identical to the teacher's.",
         f"{PART_HEADS}\n{parts}",
         "## As the first stage of a cascade",
         f"At doubt {fidelity.doubt:.3g}, chosen on validation questions so that {AGREED:.0%} of "
-        "what it settles agrees with the teacher, it hands on the rest (`cascade.yaml`). On test "
-        "questions:",
+        "the answers it keeps agree with the teacher, it hands on the rest (`cascade.yaml`). On "
+        "test questions:",
         f"{POINT_HEADS}\n{points}",
         "![Held-out divergence over the steps, and the cascade](learning.png)",
     ]
@@ -299,7 +290,7 @@ def _point_row(point: CascadePoint) -> str:
     )
 
 
-def learning_plot(history: Sequence[dict[str, Any]], fidelity: JudgeFidelity, path: Path) -> None:
+def _plot_learning(history: Sequence[dict[str, Any]], fidelity: JudgeFidelity, path: Path) -> None:
     """Draw held-out divergence and agreement over the steps, and the cascade's curve."""
     from matplotlib.figure import Figure
 
@@ -307,15 +298,13 @@ def learning_plot(history: Sequence[dict[str, Any]], fidelity: JudgeFidelity, pa
     left, middle, right = figure.subplots(1, 3)
     lines = [line for line in history if "eval_kl" in line]
     steps = [line["step"] for line in lines]
-    left.plot(steps, [line["eval_kl"] for line in lines], "o-", color="#0969da", ms=3)
-    left.set(title="divergence from the teacher (nats)", xlabel="step", ylim=(0, None))
-    middle.plot(
-        steps, [line["eval_present_alike"] for line in lines], "o-", color="#0969da", ms=3,
-        label="present or absent alike",
-    )  # fmt: skip
-    middle.plot(
-        steps, [line["eval_kappa"] for line in lines], "s-", color="#bc4c00", ms=3, label="kappa"
+    divergence, alike, kappa = (
+        [line[f"eval_{name}"] for line in lines] for name in ("kl", "present_alike", "kappa")
     )
+    left.plot(steps, divergence, "o-", color="#0969da", ms=3)
+    left.set(title="divergence from the teacher (nats)", xlabel="step", ylim=(0, None))
+    middle.plot(steps, alike, "o-", color="#0969da", ms=3, label="present or absent alike")
+    middle.plot(steps, kappa, "s-", color="#bc4c00", ms=3, label="kappa")
     middle.axhline(fidelity.majority, color="#57606a", ls=":", label="majority answer")
     middle.set(title="agreement on held-out references", xlabel="step", ylim=(None, 1))
     middle.legend(frameon=False, fontsize=8)

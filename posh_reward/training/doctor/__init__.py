@@ -1,8 +1,8 @@
-"""A dry run of a node: all that a training run will need there, tried in two minutes.
+"""A dry run of a node: try in two minutes everything that a training run needs there.
 
 ::
 
-    diagnosis     a configuration -> NodeCheck, one for each thing, in the order of a run
-    node_checks   cards, memory, files, ports, by reading and by writing
-    trial         child processes: ranks that talk, a judge that scores, a step of ZeRO-3
+    diagnosis     a configuration -> NodeChecks, in the order of a run
+    node_checks   cards, memory, files, ports
+    trial         child processes: ranks that communicate, a judge that scores, a ZeRO-3 step
 """

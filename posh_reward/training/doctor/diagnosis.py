@@ -1,4 +1,4 @@
-"""A configuration's dry run on this node: one line for each thing, with its remedy."""
+"""Dry run of a configuration on this node: one line per check, with the remedy if it fails."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ from posh_reward.training.run_check import (
 from posh_reward.training.stopping import STOP_BEFORE
 
 SECONDS = 120.0  # of a whole dry run
-PORT = 29500  # the launcher's, by default
+PORT = 29500  # the launcher's default
 ON_CPU = 2.0  # GiB of a rank with a small model on the CPU
-TAIL = 300  # characters of a child's last words that a line repeats
+TAIL = 300  # characters of a child's last output that a line repeats
 
 
 @dataclass(frozen=True, slots=True)
 class NodePlace:
-    """This node among those of its job."""
+    """This node's place in its job."""
 
     machines: int = 1
     rank: int = 0
     address: str = "127.0.0.1"  # of the first node
     port: int = PORT
-    processes: int | None = None  # on this node; None: as the launch line says
+    processes: int | None = None  # on this node; None: from the launch line
 
 
 def diagnose(
@@ -65,27 +65,27 @@ def diagnose(
     place: NodePlace | None = None,
     seconds: float = SECONDS,
 ) -> Iterator[NodeCheck]:
-    """Try all that a run of a configuration needs of this node, in the order of a run.
+    """Try everything that a run of a configuration needs on this node, in the order of a run.
 
-    ``config``, or one that it inherits from, has the launch line; ``seconds`` are for all of it.
+    ``config``, or one that it inherits from, has the launch line; ``seconds`` is a total.
     """
     place, deadline = place or NodePlace(), time.monotonic() + seconds
     try:
         launcher = accelerate_config(config)
-        there = read_processes(launcher) if launcher else Processes()
-        own = place.processes or max(there.processes // max(there.machines, place.machines), 1)
-        machines = max(there.machines, place.machines)
-        there = replace(there, processes=own * machines, machines=machines)
-        result = check_run(recipe_settings(config), ["--config", str(config), *flags], there)
+        layout = read_processes(launcher) if launcher else Processes()
+        own = place.processes or max(layout.processes // max(layout.machines, place.machines), 1)
+        machines = max(layout.machines, place.machines)
+        layout = replace(layout, processes=own * machines, machines=machines)
+        result = check_run(recipe_settings(config), ["--config", str(config), *flags], layout)
     except PoshError as error:
         yield NodeCheck("settings", "FAILED", str(error))
         return
-    yield NodeCheck("settings", "ok", f"{there.processes} processes, ZeRO-{there.zero_stage}")
-    yield from check_packages(result, config)
-    yield from check_machine(result, place, own)
-    yield from try_ranks(result, place, own, deadline)
+    yield NodeCheck("settings", "ok", f"{layout.processes} processes, ZeRO-{layout.zero_stage}")
+    yield from _check_packages(result, config)
+    yield from _check_machine(result, place, own)
+    yield from _try_ranks(result, place, own, deadline)
     if not place.rank:  # one judge is enough, and its weights are read once
-        yield from try_judge(result, deadline)
+        yield from _try_judge(result, deadline)
 
 
 def recipe_settings(config: Path) -> tuple[type, ...]:
@@ -95,7 +95,7 @@ def recipe_settings(config: Path) -> tuple[type, ...]:
         ConfigError: it names none, or one without ``SETTINGS``.
     """
     if not config.is_file():
-        raise ConfigError(f"there is no file {config}")
+        raise ConfigError(f"no file {str(config)!r}: name a recipe's configuration")
     file, words = launch_line(config)
     recipe = next((word for word in words if word.endswith(".py")), None)
     for folder in (Path(), *file.resolve().parents) if recipe else ():
@@ -104,7 +104,7 @@ def recipe_settings(config: Path) -> tuple[type, ...]:
         if spec is None or spec.loader is None:
             continue
         module = module_from_spec(spec)
-        sys.modules[path.stem] = module  # dataclasses look their annotations up there
+        sys.modules[path.stem] = module  # where dataclasses resolve their annotations
         spec.loader.exec_module(module)
         if hasattr(module, "SETTINGS"):
             settings: tuple[type, ...] = module.SETTINGS
@@ -112,7 +112,7 @@ def recipe_settings(config: Path) -> tuple[type, ...]:
     raise ConfigError(f"the launch line of {config} names no recipe, such as recipes/dapo_posh.py")
 
 
-def check_packages(result: RunCheck, config: Path) -> Iterator[NodeCheck]:
+def _check_packages(result: RunCheck, config: Path) -> Iterator[NodeCheck]:
     """Check installed packages, and downloads of weights and data."""
     wrong = list(wrong_versions())
     yield from (NodeCheck("package", "FAILED", f"not here: {line}") for line in result.missing)
@@ -121,14 +121,14 @@ def check_packages(result: RunCheck, config: Path) -> Iterator[NodeCheck]:
         yield NodeCheck("packages", "ok", "all that this run needs, in tested versions")
     names = {"policy": result.model.model_name_or_path, "dataset": result.script.dataset_name}
     try:
-        loads = assets_of(str(config))
+        downloads = assets_of(str(config))
     except ConfigError as error:  # such as a policy that an earlier recipe has yet to write
         yield NodeCheck("downloads", "FAILED", str(error))
         return
-    # Flags may name another policy or dataset than the configuration; packages are named above.
+    # Flags may name another policy or dataset than the configuration; packages are checked above.
     assets = [
         asset
-        for asset in loads
+        for asset in downloads
         if asset.kind in ("model", "dataset") and names.get(asset.role, asset.name) == asset.name
     ]
     missing = [asset.name for asset in assets if not is_here(asset)]
@@ -139,8 +139,8 @@ def check_packages(result: RunCheck, config: Path) -> Iterator[NodeCheck]:
         yield NodeCheck("downloads", "ok", f"{len(assets)} models and datasets are here")
 
 
-def check_machine(result: RunCheck, place: NodePlace, own: int) -> Iterator[NodeCheck]:
-    """Check cards, memory, files and ports against the arithmetic of the run."""
+def _check_machine(result: RunCheck, place: NodePlace, own: int) -> Iterator[NodeCheck]:
+    """Check cards, memory, files and ports against the estimate for the run."""
     run, args = result.run, result.args
     gib = max((phase.gib for phase in phases(run)), default=0.0) if run else 0.0
     shared = bool(run and (run.graders or run.coref == "maverick"))
@@ -148,7 +148,7 @@ def check_machine(result: RunCheck, place: NodePlace, own: int) -> Iterator[Node
         None if result.on_cpu else read_cards(), 0 if result.on_cpu else own, gib, shared=shared
     )
     yield from check_locks()
-    yield from check_toolkit(not result.on_cpu, result.there.offloads_optimizer)
+    yield from check_toolkit(not result.on_cpu, result.layout.offloads_optimizer)
     host = machine_memory(run) if run else 0.0
     yield from check_memory(ON_CPU * own if result.on_cpu else host)
     yield check_files(
@@ -160,34 +160,34 @@ def check_machine(result: RunCheck, place: NodePlace, own: int) -> Iterator[Node
     yield from check_ports(place.port, place.machines)
 
 
-def try_ranks(result: RunCheck, place: NodePlace, own: int, deadline: float) -> Iterator[NodeCheck]:
-    """Have ranks talk to each other, and train, save and resume a step under ZeRO-3."""
+def _try_ranks(
+    result: RunCheck, place: NodePlace, own: int, deadline: float
+) -> Iterator[NodeCheck]:
+    """Let ranks communicate, and train, save and resume a step under ZeRO-3."""
     if place.machines == 1:
-        own = max(own, 2) if result.there.processes > 1 else own
-        place = replace(place, port=free_port())  # the run's own was tried by itself
+        own = max(own, 2) if result.layout.processes > 1 else own
+        place = replace(place, port=free_port())  # the run's own port has been checked already
     world = own * place.machines
     if world == 1:
         yield NodeCheck("ranks", "skipped", "the run has one process")
         return
     failure, answer = run_ranks(["ranks"], place, own, min(45.0, deadline - time.monotonic()))
     if failure is not None:
-        remedy = "set NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME; NCCL_DEBUG=INFO says more"
-        yield NodeCheck(
-            "ranks", "FAILED", f"{world} ranks do not reach each other: {failure}", remedy
-        )
+        remedy = "set NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME; NCCL_DEBUG=INFO shows more"
+        detail = f"{world} ranks do not reach each other: {failure}"
+        yield NodeCheck("ranks", "FAILED", detail, remedy)
         return
     rate = 64 / max(answer["seconds"], 1e-9)
-    yield NodeCheck(
-        "ranks", "ok", f"{world} talk to each other, 64 MiB summed at {rate:,.0f} MiB/s"
-    )
-    if result.there.zero_stage != 3 or find_spec("deepspeed") is None:
-        yield NodeCheck("ZeRO-3 step", "skipped", "not this run's, or DeepSpeed is not here")
+    detail = f"{world} communicate, 64 MiB summed at {rate:,.0f} MiB/s"
+    yield NodeCheck("ranks", "ok", detail)
+    if result.layout.zero_stage != 3 or find_spec("deepspeed") is None:
+        yield NodeCheck("ZeRO-3 step", "skipped", "not in this run, or DeepSpeed is not here")
         return
     output = Path(result.args.output_dir).absolute()
     parent = next(each for each in (output, *output.parents) if each.exists())
     try:
         with tempfile.TemporaryDirectory(prefix=".posh-doctor-", dir=parent) as scratch:
-            # All nodes save to one folder, as a run does: one that each of them can name.
+            # All nodes save to one folder, as in a run: its name has to be the same on each.
             folder = scratch if place.machines == 1 else str(parent / f".posh-doctor-{place.port}")
             limit = min(75.0, deadline - time.monotonic())
             failure, _ = run_ranks(["zero3", folder], place, own, limit)
@@ -196,53 +196,43 @@ def try_ranks(result: RunCheck, place: NodePlace, own: int, deadline: float) -> 
     if failure is None:
         yield NodeCheck("ZeRO-3 step", "ok", f"trained, saved and resumed by {world} ranks")
     else:
-        remedy = "the run would fail at its first step or its first checkpoint; see the line"
+        remedy = "correct it: the run would fail at its first step or its first checkpoint"
         yield NodeCheck("ZeRO-3 step", "FAILED", failure, remedy)
 
 
-def try_judge(result: RunCheck, deadline: float) -> Iterator[NodeCheck]:
-    """Score two pairs in a process of its own, which ends with all that it has loaded."""
+def _try_judge(result: RunCheck, deadline: float) -> Iterator[NodeCheck]:
+    """Score two pairs in a separate process, which frees all memory when it ends."""
     if not hasattr(result.script, "metric"):
         return
     settings = {k: v for k, v in metric_of(result.script).items() if k != "witness"}
-    began = time.monotonic()
     with trial(["judge", json.dumps(settings)], {}) as child:
-        failure, answer = answer_of(child, max(deadline - began, 20.0))
-    if failure is not None:
-        yield NodeCheck(
-            "judge",
-            "FAILED",
-            failure,
-            "mend it, or see docs/judges.md; the run would train on nothing",
+        failure, answer = answer_of(child, max(deadline - time.monotonic(), 20.0))
+    if failure is None:
+        detail = (
+            f"scored a pair ({answer['first']:.1f} s with loading), slept, and scored another "
+            f"({answer['second']:.1f} s)"
         )
-        return
-    yield NodeCheck(
-        "judge", "ok",
-        f"scored a pair ({answer['first']:.1f} s with loading), slept, and scored another "
-        f"({answer['second']:.1f} s)",
-    )  # fmt: skip
+        yield NodeCheck("judge", "ok", detail)
+    else:
+        remedy = "correct it (docs/judges.md): without a judge the run has no rewards"
+        yield NodeCheck("judge", "FAILED", failure, remedy)
 
 
 def run_ranks(
     arguments: Sequence[str], place: NodePlace, own: int, seconds: float
 ) -> tuple[str | None, Mapping[str, float]]:
-    """Run a trial in this node's ranks; the first failure, or the first rank's answer."""
-    meeting = {
+    """Run a trial in this node's ranks; return the first failure, and the first rank's answer."""
+    variables = {
         "MASTER_ADDR": place.address,
         "MASTER_PORT": str(place.port),
         "WORLD_SIZE": str(own * place.machines),
         "LOCAL_WORLD_SIZE": str(own),
     }
     with ExitStack() as stack:
-        children = [
-            stack.enter_context(
-                trial(
-                    arguments,
-                    {**meeting, "RANK": str(place.rank * own + rank), "LOCAL_RANK": str(rank)},
-                )
-            )
-            for rank in range(own)
-        ]
+        children = []
+        for rank in range(own):
+            own_variables = {"RANK": str(place.rank * own + rank), "LOCAL_RANK": str(rank)}
+            children.append(stack.enter_context(trial(arguments, variables | own_variables)))
         deadline = time.monotonic() + seconds
         answers = [answer_of(child, max(deadline - time.monotonic(), 1.0)) for child in children]
     failures = [failure for failure, _ in answers if failure is not None]
@@ -253,7 +243,7 @@ def run_ranks(
 def trial(
     arguments: Sequence[str], variables: Mapping[str, str]
 ) -> Iterator[subprocess.Popen[str]]:
-    """Start a trial, in a session of its own so that all of it can be ended, be it by Ctrl-C."""
+    """Start a trial in its own session; end it, with all its children, on leaving the context."""
     command = [sys.executable, "-m", "posh_reward.training.doctor.trial", *arguments]
     environment = {**os.environ, "PYTHONWARNINGS": "ignore", **variables}
     child = subprocess.Popen(  # noqa: S603
@@ -263,28 +253,25 @@ def trial(
     try:
         yield child
     finally:
-        if child.poll() is None:
-            end_gently(child)
-
-
-def end_gently(child: subprocess.Popen[str]) -> None:
-    """End a trial with all that it started; interrupted, torch's compiler removes its lock."""
-    for number in (signal.SIGINT, signal.SIGKILL):
-        with suppress(ProcessLookupError):
-            os.killpg(child.pid, number)
-        with suppress(subprocess.TimeoutExpired):
-            child.communicate(timeout=5)
-            return
+        for number in (
+            signal.SIGINT,
+            signal.SIGKILL,
+        ):  # on SIGINT torch's compiler removes its lock
+            if child.poll() is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(child.pid, number)
+                with suppress(subprocess.TimeoutExpired):
+                    child.communicate(timeout=5)
 
 
 def answer_of(
     child: subprocess.Popen[str], seconds: float
 ) -> tuple[str | None, Mapping[str, float]]:
-    """Wait for a trial: the reason of its failure or None, and its answer."""
+    """Wait for a trial; return the reason of its failure, if any, and its answer."""
     try:
         texts = child.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
-        return f"no answer in {seconds:.0f} s (--seconds gives it longer)", {}
+        return f"no answer in {seconds:.0f} s (--seconds allows more)", {}
     output, errors = (redact(secrets_of(os.environ), text) for text in texts)
     try:
         answer: dict[str, Any] = json.loads(output.splitlines()[-1])

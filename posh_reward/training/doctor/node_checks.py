@@ -15,16 +15,16 @@ from typing import Literal
 State = Literal["ok", "warning", "FAILED", "skipped"]
 
 GIB, GB = 2**30, 1e9
-SHARED = 1.0  # GiB of shared memory: NCCL's buffers, and images on their way from their decoders
-STALE = 10.0  # minutes after which a lock of torch's compiler has no owner
-PROBE = 64 * 2**20  # bytes that are written to the run's disk
+SHARED = 1.0  # GiB of shared memory: NCCL's buffers, and images from the workers that decode them
+STALE = 10.0  # minutes after which a lock of torch's compiler counts as abandoned
+PROBE = 64 * 2**20  # bytes written to the run's disk
 QUERY = "name,driver_version,memory.total,memory.used,compute_mode"
 CGROUPS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 @dataclass(frozen=True, slots=True)
 class NodeCheck:
-    """One thing that a run needs of a node."""
+    """Result of checking one requirement of a run."""
 
     name: str
     state: State
@@ -32,14 +32,17 @@ class NodeCheck:
     remedy: str = ""
 
     def __str__(self) -> str:
-        return f"{self.state:<8} {self.name:<14} {self.detail}" + (
-            self.remedy and f": {self.remedy}"
-        )
+        remedy = self.remedy and f": {self.remedy}"
+        return f"{self.state:<8} {self.name:<14} {self.detail}{remedy}"
+
+
+def _result(name: str, enough: bool, detail: str, remedy: str) -> NodeCheck:
+    return NodeCheck(name, "ok", detail) if enough else NodeCheck(name, "FAILED", detail, remedy)
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A card as nvidia-smi describes it."""
+    """A card as reported by nvidia-smi."""
 
     name: str
     driver: str
@@ -49,7 +52,7 @@ class Card:
 
 
 def read_cards() -> list[Card] | None:
-    """Ask nvidia-smi for this node's cards; None without a driver that answers."""
+    """List this node's cards from nvidia-smi; None without a working driver."""
     command = ["nvidia-smi", f"--query-gpu={QUERY}", "--format=csv,noheader,nounits"]
     try:
         process = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)  # noqa: S603
@@ -67,40 +70,35 @@ def check_cards(
 ) -> Iterator[NodeCheck]:
     """Check the driver, compute mode and memory of this node's cards.
 
-    The run needs ``need`` of them, 0 on the CPU, and ``gib`` of each, which are ``shared`` where a
+    The run needs ``need`` cards, 0 on the CPU, with ``gib`` free on each; they are ``shared`` if a
     judge's process runs next to the trainer.
     """
     if not need:
         yield NodeCheck("driver", "skipped", "the run is on the CPU")
         return
     if cards is None:
-        yield NodeCheck(
-            "driver", "FAILED", "nvidia-smi does not answer",
-            "install NVIDIA's driver, or ask for a node with cards (--gpus-per-node)",
-        )  # fmt: skip
+        remedy = "install NVIDIA's driver, or ask for a node with cards (--gpus-per-node)"
+        yield NodeCheck("driver", "FAILED", "nvidia-smi does not answer", remedy)
         return
     names = f"{len(cards)} x {cards[0].name}, driver {cards[0].driver}" if cards else "no card"
     if len(cards) < need:
         remedy = f"ask for {need} (--gpus-per-node), or lower num_processes"
-        yield NodeCheck("driver", "FAILED", f"{names}, and the run wants {need}", remedy)
+        yield NodeCheck("driver", "FAILED", f"{names}, and the run needs {need}", remedy)
         return
     yield NodeCheck("driver", "ok", names)
     exclusive = sum("exclusive" in card.mode.lower() for card in cards)
     if exclusive and shared:
-        yield NodeCheck(
-            "compute mode", "FAILED",
-            f"{exclusive} cards are in EXCLUSIVE_PROCESS, which admits the trainer but not a judge",
-            "nvidia-smi --compute-mode=DEFAULT (as root), or slurm/dapo_judge_server.sh",
-        )  # fmt: skip
+        detail = (
+            f"{exclusive} cards are in EXCLUSIVE_PROCESS, which allows the trainer but no judge"
+        )
+        remedy = "nvidia-smi --compute-mode=DEFAULT (as root), or slurm/dapo_judge_server.sh"
+        yield NodeCheck("compute mode", "FAILED", detail, remedy)
     else:
         yield NodeCheck("compute mode", "ok", cards[0].mode)
     free = min(card.total - card.used for card in cards)
-    enough = free >= gib
-    yield NodeCheck(
-        "card memory", "ok" if enough else "FAILED",
-        f"{free:.0f} GiB free on each, of {gib:.0f} that the run needs",
-        "" if enough else "end what else runs there (nvidia-smi), or see --check for what to lower",
-    )  # fmt: skip
+    detail = f"{free:.0f} GiB free on each, of {gib:.0f} that the run needs"
+    remedy = "end other processes on them (nvidia-smi), or see --check for what to lower"
+    yield _result("card memory", free >= gib, detail, remedy)
 
 
 def check_toolkit(wants_cards: bool, compiles: bool) -> Iterator[NodeCheck]:
@@ -108,42 +106,39 @@ def check_toolkit(wants_cards: bool, compiles: bool) -> Iterator[NodeCheck]:
     import torch
 
     if wants_cards and not torch.cuda.is_available():
-        what = f"torch {torch.__version__} sees no card"
         remedy = "pip install 'posh-reward[gpu]', which has CUDA, or a newer driver"
-        yield NodeCheck("torch", "FAILED", what, remedy)
+        yield NodeCheck("torch", "FAILED", f"torch {torch.__version__} sees no card", remedy)
     else:
         yield NodeCheck("torch", "ok", f"{torch.__version__}, CUDA {torch.version.cuda or 'none'}")
     compiler = shutil.which(os.environ.get("CXX", "c++"))
     if compiler is None:
         state: State = "FAILED" if wants_cards else "warning"
         remedy = "apt-get install g++, or load a module that has it"
-        yield NodeCheck(
-            "compiler", state, "no C++ compiler, which Triton and DeepSpeed use", remedy
-        )
+        detail = "no C++ compiler, which Triton and DeepSpeed use"
+        yield NodeCheck("compiler", state, detail, remedy)
     else:
         yield NodeCheck("compiler", "ok", compiler)
     nvcc = shutil.which("nvcc")
-    if nvcc is not None or not wants_cards:
-        yield NodeCheck("toolkit", "ok", nvcc or "not needed on the CPU")
+    if nvcc is None and wants_cards and compiles:
+        remedy = "load CUDA's toolkit, or set offload_optimizer_device: none"
+        yield NodeCheck("toolkit", "FAILED", "no nvcc, which offloading needs", remedy)
     else:
-        remedy = "load CUDA's toolkit, or set offload_optimizer_device: none" if compiles else ""
-        state = "FAILED" if compiles else "ok"
-        why = "no nvcc, which offloading needs" if compiles else "no nvcc; this run needs none"
-        yield NodeCheck("toolkit", state, why, remedy)
+        absent = "no nvcc; this run needs none" if wants_cards else "not needed on the CPU"
+        yield NodeCheck("toolkit", "ok", nvcc or absent)
 
 
 def check_locks() -> Iterator[NodeCheck]:
-    """Name locks that a killed process left where torch compiles: all others wait for them."""
+    """Yield stale locks in torch's compile cache: every later process would wait for them."""
     home = os.environ.get("TORCH_EXTENSIONS_DIR") or Path.home() / ".cache" / "torch_extensions"
     for lock in Path(home).rglob("lock"):
         minutes = (time.time() - lock.stat().st_mtime) / 60
         if minutes > STALE:
-            detail = f"torch would wait for ever for {lock}, which is {minutes:.0f} minutes old"
+            detail = f"torch would wait forever for {lock}, which is {minutes:.0f} minutes old"
             yield NodeCheck("lock", "FAILED", detail, "remove it, unless something compiles there")
 
 
 def host_memory() -> float:
-    """Return GiB of memory that this process may still take: the machine's, or its job's."""
+    """Return the GiB of memory still available to this process, on the machine or in its job."""
     lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
     kib = {line.split(":")[0]: int(line.split()[1]) for line in lines}
     limits = [kib["MemAvailable"] / 2**20]
@@ -156,30 +151,27 @@ def host_memory() -> float:
 def check_memory(needed: float, shared_memory: Path = Path("/dev/shm")) -> Iterator[NodeCheck]:  # noqa: S108
     """Check the host's memory, in GiB, and its shared memory."""
     available = host_memory()
-    enough = available >= needed
-    yield NodeCheck(
-        "host memory", "ok" if enough else "FAILED",
-        f"{available:.0f} GiB available, of {needed:.0f} that the run needs",
-        "" if enough else "ask for more (sbatch --mem), or put the judge on a node of its own",
-    )  # fmt: skip
+    detail = f"{available:.0f} GiB available, of {needed:.0f} that the run needs"
+    remedy = "ask for more (sbatch --mem), or put the judge on a node of its own"
+    yield _result("host memory", available >= needed, detail, remedy)
     try:
         free = shutil.disk_usage(shared_memory).free / GIB
     except OSError as error:
         yield NodeCheck("shared memory", "FAILED", str(error), "mount a tmpfs at /dev/shm")
         return
-    enough = free >= SHARED
-    yield NodeCheck(
-        "shared memory", "ok" if enough else "FAILED",
-        f"{shared_memory} has {free:.1f} GiB, of {SHARED:g} that NCCL and decoders need",
-        "" if enough else "start the container with --shm-size=16g (or --ipc=host)",
-    )  # fmt: skip
+    detail = f"{shared_memory} has {free:.1f} GiB, of {SHARED:g} that NCCL and decoders need"
+    remedy = "start the container with --shm-size=16g (or --ipc=host)"
+    yield _result("shared memory", free >= SHARED, detail, remedy)
 
 
 def check_files(output: Path, needed: float, checkpoint: float, minutes: float) -> NodeCheck:
     """Write, sync and rename a file where the run will save its checkpoints.
 
-    All checkpoints take ``needed`` GB, one ``checkpoint`` GB, for whose saving at the end of a job
-    the run reserves ``minutes``. The folder need not be there yet.
+    Args:
+        output: need not exist yet.
+        needed: GB of all checkpoints.
+        checkpoint: GB of one checkpoint.
+        minutes: reserved for saving one at the end of a job.
     """
     folder = next(each for each in (output, *output.absolute().parents) if each.exists())
     probe = folder / f".posh-doctor-{os.getpid()}"
@@ -211,7 +203,7 @@ def check_files(output: Path, needed: float, checkpoint: float, minutes: float) 
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
+    """Return a port on which no one listens now."""
     with socket.socket() as probe:
         probe.bind(("", 0))
         port: int = probe.getsockname()[1]
@@ -219,7 +211,7 @@ def free_port() -> int:
 
 
 def check_ports(port: int, machines: int) -> Iterator[NodeCheck]:
-    """Check that a port is free, and that this host's name leads other nodes to it."""
+    """Check that a port is free, and that other nodes can reach this host by name."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -235,11 +227,10 @@ def check_ports(port: int, machines: int) -> Iterator[NodeCheck]:
     except OSError as error:
         address = f"nothing ({error})"
     local = address.startswith(("127.", "nothing"))
-    interfaces = "GLOO_SOCKET_IFNAME" in os.environ and "NCCL_SOCKET_IFNAME" in os.environ
+    interfaces = {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"} <= os.environ.keys()
     if machines > 1 and local and not interfaces:
-        yield NodeCheck(
-            "host name", "warning", f"{name} resolves to {address}: other nodes cannot reach it",
-            "set GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME to the network's interface (ip addr)",
-        )  # fmt: skip
+        detail = f"{name} resolves to {address}: other nodes cannot reach it"
+        remedy = "set GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME to the network interface (ip addr)"
+        yield NodeCheck("host name", "warning", detail, remedy)
     else:
         yield NodeCheck("host name", "ok", f"{name} is {address}")

@@ -1,10 +1,10 @@
-"""Child processes of the doctor: each tries one thing and prints a line of JSON.
+"""Child processes of the doctor: each runs one trial and prints a line of JSON.
 
     python -m posh_reward.training.doctor.trial judge SETTINGS
     python -m posh_reward.training.doctor.trial ranks
     python -m posh_reward.training.doctor.trial zero3 FOLDER
 
-``ranks`` and ``zero3`` are run once for each rank, with torch's variables (RANK, WORLD_SIZE, ...).
+``ranks`` and ``zero3`` run once per rank, with torch's variables (RANK, WORLD_SIZE, ...).
 """
 
 from __future__ import annotations
@@ -18,21 +18,17 @@ from typing import Any
 
 from posh_reward.errors import PoshError
 
-WIDTH = 512  # of a layer with more parameters than DeepSpeed leaves whole on each rank (100,000)
+WIDTH = 512  # of a layer: more parameters than DeepSpeed keeps whole on each rank (100,000)
 PAIRS = (
     ("A man in a red coat with a dog.", "A tall man in a red coat."),
     ("A woman holds a green umbrella.", "A woman in a hat holds an umbrella."),
 )
 """Generations and references. The second is scored after the engine has slept."""
-SECONDS = 30  # patience of a collective
+SECONDS = 30  # timeout of a collective
 
 
 def judge(settings: str) -> dict[str, float]:
-    """Score two pairs in two calls, so that the judge's engine wakes, sleeps and wakes again.
-
-    Raises:
-        PoshError: one of them has no score.
-    """
+    """Score two pairs in two calls, so that the judge's engine wakes, sleeps and wakes again."""
     from posh_reward.metrics.load_metric import load_metric
 
     metric = load_metric(json.loads(settings))
@@ -48,11 +44,7 @@ def judge(settings: str) -> dict[str, float]:
 
 
 def ranks() -> dict[str, float]:
-    """Sum all ranks' numbers, over NCCL on cards and gloo without.
-
-    Raises:
-        PoshError: the sum is wrong.
-    """
+    """Sum a tensor over all ranks, by NCCL on cards and gloo without."""
     import torch
     import torch.distributed as dist
 
@@ -73,11 +65,7 @@ def ranks() -> dict[str, float]:
 
 
 def zero3(folder: str) -> dict[str, float]:
-    """Train a tiny model one step under ZeRO-3, save it, and load it into another.
-
-    Raises:
-        PoshError: the other model does not compute the same afterwards.
-    """
+    """Train a tiny model one step under ZeRO-3, save it, load it into another, and compare."""
     import deepspeed
     import torch
 
@@ -105,7 +93,7 @@ def zero3(folder: str) -> dict[str, float]:
         same = path is not None and torch.equal(ours(batch), other(batch))
     torch.distributed.destroy_process_group()
     if not same:
-        raise PoshError("a resumed model does not compute what the saved one does")
+        raise PoshError("the resumed model computes something else than the saved one")
     return {"ranks": float(os.environ["WORLD_SIZE"])}
 
 
@@ -119,10 +107,10 @@ def _device() -> Any:
 
 
 def main(what: str, *arguments: str) -> int:
-    """Run one trial; the last line of standard output is its result, or its failure."""
+    """Run one trial, and print its result or failure as the last line of standard output."""
     try:
         result: dict[str, Any] = {"judge": judge, "ranks": ranks, "zero3": zero3}[what](*arguments)  # type: ignore[operator]
-    except Exception as error:  # libraries raise anything, and all of it is the answer
+    except Exception as error:  # libraries raise anything, and all of it is a result
         lines = (str(error).strip() or type(error).__name__).splitlines()
         result = {"failure": f"{type(error).__name__}: {lines[0]}"}
     print(json.dumps(result), flush=True)

@@ -1,4 +1,4 @@
-"""Memory of cards and machines, and the disk, that a training run needs, by arithmetic.
+"""Estimate the memory of cards and machines, and the disk, that a training run needs.
 
 ::
 

@@ -1,4 +1,4 @@
-"""The arithmetic of memory as text, with remedies where a phase does not fit."""
+"""Print the memory estimate, with remedies where a phase does not fit."""
 
 from __future__ import annotations
 
@@ -10,38 +10,34 @@ from posh_reward.training.fit.training_run import REFERENCE_TOKENS, UNCAPPED, Tr
 
 
 def report(run: TrainingRun, card: float = CARD) -> list[str]:
-    """Return lines with each phase's memory, the machine's, the disk's, and remedies."""
+    """Return lines with each phase's memory, the machine's, the disk space, and remedies."""
     lines = [f"memory of each card, in GiB of {card:g}:"]
     for phase in phases(run, card):
         parts = ", ".join(f"{part.name} {part.gib:.1f}" for part in phase.parts)
-        fits = "fits" if phase.gib <= card else "DOES NOT FIT"
-        lines.append(f"  {phase.name:<9}{phase.gib:5.1f}  {fits}  ({parts})")
+        verdict = "fits" if phase.gib <= card else "DOES NOT FIT"
+        lines.append(f"  {phase.name:<9}{phase.gib:5.1f}  {verdict}  ({parts})")
     lines.append(f"memory of each machine: {memory.machine_memory(run):.0f} GiB")
     lines.append(
         f"disk: {memory.disk_size(run):.0f} GB ({run.saves} checkpoints of "
         f"{memory.checkpoint_size(run):.1f} GB and the model)"
     )
-    advice = list(remedies(run, card))
-    if advice:
-        lines.append("to change:")
-        lines += [f"  - {line}" for line in advice]
-    return lines
+    advice = [f"  - {line}" for line in _remedies(run, card)]
+    return [*lines, *(["to change:"] if advice else []), *advice]
 
 
 def fits(run: TrainingRun, card: float = CARD) -> bool:
-    """True if every phase fits on the card, and vLLM into its share."""
-    return not list(remedies(run, card))
+    """Return True if every phase fits on the card, and vLLM into its share."""
+    return not list(_remedies(run, card))
 
 
-def remedies(run: TrainingRun, card: float) -> Iterator[str]:
-    """Remedies, one for each phase that does not fit."""
+def _remedies(run: TrainingRun, card: float) -> Iterator[str]:
     for phase in phases(run, card):
         if phase.gib > card:
             excess = phase.gib - card
             options = {"generate": _generate, "judge": _judge, "train": _train}[phase.name]
             ways = "; or ".join(options(run, phase, card))
             yield f"{phase.name} is {excess:.1f} GiB over: {ways}"
-    needed = least_share(run, card)
+    needed = _least_share(run, card)
     if run.share is not None and run.share < needed:
         yield (
             f"the policy's vLLM has {run.share * card:.1f} GiB, too few for its weights and one "
@@ -49,8 +45,8 @@ def remedies(run: TrainingRun, card: float) -> Iterator[str]:
         )
 
 
-def least_share(run: TrainingRun, card: float) -> float:
-    """The part of the card that vLLM needs: weights, all replies at once, and the engine."""
+def _least_share(run: TrainingRun, card: float) -> float:
+    """Return the share of the card that vLLM needs: weights, up to 4 GiB of cache, the engine."""
     size = 2
     cache = run.generated * run.length * run.shape.cached * size
     return (run.shape.parameters * size / GIB + min(cache / GIB, 4.0) + ENGINE) / card
@@ -59,9 +55,9 @@ def least_share(run: TrainingRun, card: float) -> float:
 def _generate(run: TrainingRun, phase: Phase, card: float) -> Iterator[str]:
     if run.share is not None:
         left = run.share - (phase.gib - card) / card
-        if left >= least_share(run, card):
+        if left >= _least_share(run, card):
             yield f"set vllm_gpu_memory_utilization to {left:.2f} or less"
-    elif run.generated:
+    else:
         yield "generate fewer at a time (per_device_train_batch_size, or steps_per_generation)"
     yield from _sleep(run)
     yield from _spread(run)
@@ -69,14 +65,14 @@ def _generate(run: TrainingRun, phase: Phase, card: float) -> Iterator[str]:
 
 def _judge(run: TrainingRun, phase: Phase, card: float) -> Iterator[str]:
     if run.share is not None and not run.policy_sleeps:
-        yield "let the policy's vLLM sleep meanwhile (vllm_enable_sleep_mode: true)"
+        yield "let the policy's vLLM sleep while judging (vllm_enable_sleep_mode: true)"
     for name, grader in run.graders:
         left = grader.cache / GIB - (phase.gib - card)
         if left >= 2:
             yield f"set the {name}'s memory_gb to {left:.0f} or less"
         yield f"put the {name} on a node of its own (configs/judge/node.yaml)"
     if run.judge is not None and run.witness is not None:
-        yield "let one model that sees be both (witness: judge)"
+        yield "use one vision-language model as both (witness: judge)"
     yield from _spread(run)
 
 
@@ -98,25 +94,26 @@ def _train(run: TrainingRun, phase: Phase, card: float) -> Iterator[str]:
 
 
 def _spread(run: TrainingRun) -> Iterator[str]:
-    if run.there.zero_stage < 3 and run.there.processes > 1:
-        yield "spread the state over the cards (configs/accelerate/zero3_8gpu.yaml)"
+    if run.layout.zero_stage < 3 and run.layout.processes > 1:
+        yield "shard the model over the cards (configs/accelerate/zero3_8gpu.yaml)"
     if run.parameters.frozen == 0:
         yield "train adapters only (use_peft: true)"
 
 
 def assumptions(card: float = CARD) -> list[str]:
-    """Return the constants of the arithmetic."""
+    """Return the constants behind the estimate."""
     return [
         "assumed, not measured on a card:",
         f"  a card of 80 GB has {card:g} GiB; the trainer's context and NCCL take {memory.CONTEXT}",
-        f"  vLLM needs {ENGINE:g} GiB beyond weights and cache, and keeps {memory.ASLEEP:g} asleep",
+        f"  vLLM needs {ENGINE:g} GiB beyond weights and cache, and {memory.ASLEEP:g} while asleep",
         f"  on the card the parser takes {memory.PARSER} GiB and Maverick {memory.COREF}",
-        f"  activations: each layer's input, one layer again, {memory.SPARE - 1:.0%} fragments",
+        f"  activations: each layer's input, one recomputed layer, {memory.SPARE - 1:.0%} "
+        "fragmentation",
         f"  the head's backward pass is computed in tiles, in at most {memory.HEAD} GiB",
         f"  an image has max_pixels / 784 tokens ({UNCAPPED:,} without a cap); a reference has "
         f"{REFERENCE_TOKENS} at most",
         "  ZeRO: DeepSpeed's default bucket sizes; Adam and a copy of the parameters in float32",
-        f"  a machine's memory: {memory.TRAINER:g} GiB a trainer, {memory.READER:g} for Maverick, "
-        f"{memory.SLEEPER:g} a judge and its sleeping weights, each tensor rounded up to a power "
-        "of two",
+        f"  a machine's memory: {memory.TRAINER:g} GiB per trainer, {memory.READER:g} for "
+        f"Maverick, {memory.SLEEPER:g} per judge plus its sleeping weights, each tensor rounded up "
+        "to a power of two",
     ]

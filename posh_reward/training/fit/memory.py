@@ -1,4 +1,4 @@
-"""Memory of a card in each phase of a step, of a machine, and of the disk."""
+"""Memory of a card in each phase of a step and of a machine, and disk space."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ CONTEXT = 1.5  # GiB of the trainer's CUDA context and NCCL's buffers
 COUNTERS = 0.6
 """GiB of vLLM's penalty counters: one int32 for each of 1,024 requests and 152,064 tokens."""
 ASLEEP = 1.6 + COUNTERS
-"""GiB that vLLM keeps on the card asleep: its context, part of its CUDA graphs, counters."""
+"""GiB that a sleeping vLLM keeps on the card: context, part of its CUDA graphs, counters."""
 ENGINE = 3.0 + COUNTERS
 """GiB that vLLM needs beyond weights and cache: context, graphs, activations, counters."""
 PARSER, COREF = 1.5, 3.0  # GiB of en_core_web_trf and of Maverick, with their activations
 HEAD = 4.2  # GiB of the head's backward pass, which TRL computes in tiles (add_fused_lm_head)
-SPARE = 1.1  # activations are this much more than their sum: memory comes in fragments
+SPARE = 1.1  # factor on activations for memory fragmentation
 LIVE, BUCKET, SUBGROUP = 1e9, 5e8, 1e9
-"""Parameters, by DeepSpeed's defaults for ZeRO-3: whole at a time (stage3_max_live_parameters), in
-one reduction (reduce_bucket_size), in one part of the optimizer's step (sub_group_size)."""
-PATCHES = 4  # of the vision tower, behind one token of an image
+"""Parameters, by DeepSpeed's defaults for ZeRO-3: gathered at a time (stage3_max_live_parameters),
+in one reduction (reduce_bucket_size), in one part of the optimizer's step (sub_group_size)."""
+PATCHES = 4  # of the vision tower, per image token
 TRAINER, SLEEPER, READER = 12.0, 4.0, 3.0
-"""GiB of the host's memory: a trainer with two workers that decode images; the process of an
-engine, besides its sleeping weights; Maverick's process."""
+"""GiB of the host's memory: a trainer with two workers that decode images; an engine's process,
+without its sleeping weights; Maverick's process."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryPart:
-    """Something that takes memory."""
+    """A named share of a card's memory."""
 
     name: str
     gib: float
@@ -39,57 +39,52 @@ class MemoryPart:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A phase of a step, with what is on the card during it."""
+    """A phase of a step, with the contents of the card's memory."""
 
     name: str
     parts: Sequence[MemoryPart]
 
     @property
     def gib(self) -> float:
-        """All of it."""
+        """Sum of all parts."""
         return sum(part.gib for part in self.parts)
 
 
 def phases(run: TrainingRun, card: float = CARD) -> list[Phase]:
     """Return the phases of a step on a card of ``card`` GiB; for SFT only training."""
-    # On the card in all phases: model state, context, parser. An engine is there awake or asleep.
-    always = [MemoryPart("model state", model_state(run.parameters, run.there).on_card / GIB)]
+    always = [MemoryPart("model state", model_state(run.parameters, run.layout).on_card / GIB)]
     always.append(MemoryPart("CUDA and NCCL", CONTEXT))
     if not run.generated:
-        return [Phase("train", [*always, *training(run)])]
-    always += readers(run)
-    judge, policy = judging(run), policies(run, card)
-    asleep = [MemoryPart("policy's vLLM asleep", ASLEEP)] if run.policy_sleeps else policy
+        return [Phase("train", [*always, *_training(run)])]
+    if run.parser.endswith("_trf"):
+        always.append(MemoryPart(run.parser, PARSER))
+    if run.coref == "maverick":
+        always.append(MemoryPart("maverick", COREF))
+    # An engine is on the card in every phase, awake or asleep. Judge and witness are both awake
+    # while either is asked.
+    awake = {name: _awake(name, grader) for name, grader in run.graders}
+    judge = [part for parts in awake.values() for part in parts]
     resting = [
         part
-        for name, each in run.graders
-        for part in ([MemoryPart(f"{name} asleep", ASLEEP)] if each.sleeps else at_work(name, each))
+        for name, grader in run.graders
+        for part in ([MemoryPart(f"{name} asleep", ASLEEP)] if grader.sleeps else awake[name])
     ]
+    if run.share is None:  # the trainer's own model generates, with a cache in its own type
+        policy: list[MemoryPart] = []
+        cache = run.generated * run.length * run.shape.cached * _number_size(run)
+        generating = [MemoryPart("cache of keys and values", cache / GIB)]
+    else:
+        policy = generating = [MemoryPart("policy's vLLM", run.share * card)]
+    if run.policy_sleeps:
+        policy = [MemoryPart("policy's vLLM asleep", ASLEEP)]
     return [
-        Phase("generate", [*always, *(policy or generating(run)), *resting]),
-        Phase("judge", [*always, *asleep, *judge]),
-        Phase("train", [*always, *asleep, *resting, *training(run)]),
+        Phase("generate", [*always, *generating, *resting]),
+        Phase("judge", [*always, *policy, *judge]),
+        Phase("train", [*always, *policy, *resting, *_training(run)]),
     ]
 
 
-def policies(run: TrainingRun, card: float) -> list[MemoryPart]:
-    """The share of the card that the policy's vLLM takes."""
-    return [] if run.share is None else [MemoryPart("policy's vLLM", run.share * card)]
-
-
-def generating(run: TrainingRun) -> list[MemoryPart]:
-    """Generation by the trainer's own model: its cache of keys and values, in its own type."""
-    cache = run.generated * run.length * run.shape.cached * size_of(run)
-    return [MemoryPart("cache of keys and values", cache / GIB)]
-
-
-def judging(run: TrainingRun) -> list[MemoryPart]:
-    """A judge and a witness on the card; both are awake while either is asked."""
-    return [part for name, each in run.graders for part in at_work(name, each)]
-
-
-def at_work(name: str, grader: JudgeOnCard) -> list[MemoryPart]:
-    """Memory of a judge or a witness that is awake."""
+def _awake(name: str, grader: JudgeOnCard) -> list[MemoryPart]:
     return [
         MemoryPart(f"{name}'s weights", grader.weights / GIB),
         MemoryPart(f"{name}'s cache (memory_gb)", grader.cache / GIB),
@@ -97,23 +92,20 @@ def at_work(name: str, grader: JudgeOnCard) -> list[MemoryPart]:
     ]
 
 
-def readers(run: TrainingRun) -> list[MemoryPart]:
-    """The published parser and coreference, which stay on the card."""
-    parts = [MemoryPart(run.parser, PARSER)] if run.parser.endswith("_trf") else []
-    return [*parts, MemoryPart("maverick", COREF)] if run.coref == "maverick" else parts
-
-
-def training(run: TrainingRun) -> list[MemoryPart]:
-    """Activations of a forward and backward pass, or the step after it, whichever is more."""
-    passes = [*buffers(run), MemoryPart("activations", activations(run) * SPARE / GIB)]
+def _training(run: TrainingRun) -> list[MemoryPart]:
+    """Return a forward and backward pass, or the optimizer's step, whichever takes more."""
+    passes = [*_buffers(run), MemoryPart("activations", activations(run) * SPARE / GIB)]
     passes.append(MemoryPart("logits", HEAD))
-    step = list(stepping(run))
+    step: list[MemoryPart] = []
+    if run.layout.zero_stage:  # DeepSpeed converts a group's gradients to single precision
+        group = min(SUBGROUP, run.parameters.trained / run.layout.processes)
+        step = [MemoryPart("gradients in single precision", 4 * group / GIB)]
     return max(passes, step, key=lambda parts: sum(part.gib for part in parts))
 
 
 def activations(run: TrainingRun) -> float:
-    """Bytes that a backward pass needs; with checkpointing one layer is recomputed at a time."""
-    shape, size = run.shape, min(size_of(run), 2)
+    """Return the bytes of a backward pass; checkpointing recomputes one layer at a time."""
+    shape, size = run.shape, min(_number_size(run), 2)
     tokens = run.batch * run.length
     patches = run.batch * run.image * PATCHES
     text_layer = tokens * (10 * shape.width + 4 * shape.inner) * size
@@ -126,55 +118,48 @@ def activations(run: TrainingRun) -> float:
     return states * size + max(text_layer, vision_layer)
 
 
-def buffers(run: TrainingRun) -> Iterator[MemoryPart]:
-    """Memory that DeepSpeed, or DDP, holds besides the state."""
-    size = size_of(run)
-    if run.there.zero_stage == 3:
+def _buffers(run: TrainingRun) -> Iterator[MemoryPart]:
+    """Yield what DeepSpeed, or DDP, needs besides the model's state."""
+    size = _number_size(run)
+    if run.layout.zero_stage == 3:
         whole = min(LIVE, run.shape.parameters)
         yield MemoryPart("parameters gathered by ZeRO-3", whole * size / GIB)
     bucket = min(BUCKET, run.parameters.trained)
-    if run.there.zero_stage:
+    if run.layout.zero_stage:
         yield MemoryPart("gradients in reduction", 2 * bucket * size / GIB)
-    elif run.there.processes > 1:
+    elif run.layout.processes > 1:
         yield MemoryPart("gradients in reduction", run.parameters.trained * size / GIB)
 
 
-def stepping(run: TrainingRun) -> Iterator[MemoryPart]:
-    """The optimizer's step: DeepSpeed turns a group's gradients to single precision."""
-    if run.there.zero_stage:
-        group = min(SUBGROUP, run.parameters.trained / run.there.processes)
-        yield MemoryPart("gradients in single precision", 4 * group / GIB)
-
-
-def size_of(run: TrainingRun) -> int:
-    """Bytes of one of the model's numbers."""
+def _number_size(run: TrainingRun) -> int:
+    """Return the bytes of one of the model's numbers."""
     model = run.parameters
     return model.frozen_bytes if model.frozen else model.trained_bytes
 
 
 def machine_memory(run: TrainingRun) -> float:
-    """GiB that a machine needs at most: sleeping judges, offloaded states, a model being saved."""
-    each = TRAINER + model_state(run.parameters, run.there).on_host / GIB
+    """Return a machine's peak GiB: sleeping judges, offloaded states, a model being saved."""
+    each = TRAINER + model_state(run.parameters, run.layout).on_host / GIB
     for _, grader in run.graders:
         each += SLEEPER + (grader.asleep / GIB if grader.sleeps else 0.0)
     if run.coref == "maverick":
         each += READER
-    return each * run.there.on_one_machine + run.shape.parameters * 2 / GIB
+    return each * run.layout.on_one_machine + run.shape.parameters * 2 / GIB
 
 
 def checkpoint_size(run: TrainingRun) -> float:
-    """GB of one checkpoint."""
+    """Return the GB of one checkpoint."""
     model = run.parameters
     weights = model.trained * model.trained_bytes
     if run.saves_only_model:
         return weights / GB
-    if not run.there.zero_stage:
+    if not run.layout.zero_stage:
         return (weights + 2 * model.trained * model.trained_bytes) / GB
-    # DeepSpeed's own files, and the model for others to load
+    # DeepSpeed's own files, and the model in the usual format
     return (model.trained * (MASTER + MOMENTS + model.trained_bytes) + weights) / GB
 
 
 def disk_size(run: TrainingRun) -> float:
-    """GB of all checkpoints, and of the model at the end."""
+    """Return the GB of all checkpoints and of the final model."""
     model = run.parameters
     return run.saves * checkpoint_size(run) + model.trained * model.trained_bytes / GB

@@ -1,7 +1,8 @@
-"""Shapes of models, from their configurations, and the bytes of a training state."""
+"""Sizes of models, from their configurations, and the bytes of their training state."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,22 @@ from posh_reward.training.processes import Processes
 
 if TYPE_CHECKING:
     from peft import PeftConfig
+
+
+def _qwen3(width: int, inner: int, *, layers: int, heads: int, tied: bool) -> dict[str, Any]:
+    """Return a configuration as in huggingface.co/Qwen/Qwen3-*, config.json."""
+    return {
+        "model_type": "qwen3",
+        "vocab_size": 151936,
+        "hidden_size": width,
+        "intermediate_size": inner,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "tie_word_embeddings": tied,
+    }
+
 
 PUBLISHED: dict[str, dict[str, Any]] = {
     # huggingface.co/Qwen/Qwen2.5-VL-7B-Instruct, config.json
@@ -36,82 +53,41 @@ PUBLISHED: dict[str, dict[str, Any]] = {
             "spatial_merge_size": 2,
         },
     },
-    # huggingface.co/Qwen/Qwen3-0.6B, -1.7B, -4B and -14B, config.json
-    "Qwen/Qwen3-0.6B": {
-        "model_type": "qwen3",
-        "vocab_size": 151936,
-        "hidden_size": 1024,
-        "intermediate_size": 3072,
-        "num_hidden_layers": 28,
-        "num_attention_heads": 16,
-        "num_key_value_heads": 8,
-        "head_dim": 128,
-        "tie_word_embeddings": True,
-    },
-    "Qwen/Qwen3-1.7B": {
-        "model_type": "qwen3",
-        "vocab_size": 151936,
-        "hidden_size": 2048,
-        "intermediate_size": 6144,
-        "num_hidden_layers": 28,
-        "num_attention_heads": 16,
-        "num_key_value_heads": 8,
-        "head_dim": 128,
-        "tie_word_embeddings": True,
-    },
-    "Qwen/Qwen3-4B": {
-        "model_type": "qwen3",
-        "vocab_size": 151936,
-        "hidden_size": 2560,
-        "intermediate_size": 9728,
-        "num_hidden_layers": 36,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 8,
-        "head_dim": 128,
-        "tie_word_embeddings": True,
-    },
-    "Qwen/Qwen3-14B": {
-        "model_type": "qwen3",
-        "vocab_size": 151936,
-        "hidden_size": 5120,
-        "intermediate_size": 17408,
-        "num_hidden_layers": 40,
-        "num_attention_heads": 40,
-        "num_key_value_heads": 8,
-        "head_dim": 128,
-        "tie_word_embeddings": False,
-    },
+    "Qwen/Qwen3-0.6B": _qwen3(1024, 3072, layers=28, heads=16, tied=True),
+    "Qwen/Qwen3-1.7B": _qwen3(2048, 6144, layers=28, heads=16, tied=True),
+    "Qwen/Qwen3-4B": _qwen3(2560, 9728, layers=36, heads=32, tied=True),
+    "Qwen/Qwen3-14B": _qwen3(5120, 17408, layers=40, heads=40, tied=False),
 }
 """Sizes of the models of the shipped configurations."""
 
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "auto": 2, None: 4}
-"""Bytes of a number, by the name of its type. Published checkpoints are in bfloat16."""
+"""Bytes of a number, by dtype. Published checkpoints are in bfloat16."""
 
 
 FUSED = {"q_proj": "qkv", "k_proj": "qkv", "v_proj": "qkv", "gate_proj": "mlp", "up_proj": "mlp"}
-"""Matrices that vLLM holds as one."""
+"""Matrices that vLLM fuses into one."""
 MASTER, MOMENTS = 4, 8
-"""Bytes that DeepSpeed keeps of a trained parameter in float32: a copy, and Adam's two moments."""
+"""Bytes per trained parameter that DeepSpeed keeps in float32: a copy, and Adam's two moments."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
-    """Sizes of a model that memory depends on."""
+    """Sizes of a model that its memory depends on."""
 
     parameters: int
     adapters: int  # parameters of its LoRA adapters; 0 without
     layers: int
     width: int
-    inner: int  # width inside the feed-forward part of a layer
-    cached: int  # numbers in the cache of keys and values for one token
+    inner: int  # width of the feed-forward network inside a layer
+    cached: int  # numbers per token in the cache of keys and values
     vision_layers: int
     vision_width: int
-    pinned: int  # numbers of all tensors, each rounded up to a power of two: asleep in the host
+    pinned: int  # numbers in the host's memory while asleep: see ``pinned_numbers``
 
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """A model's parameters, with the bytes of each."""
+    """Counts of a model's parameters, and the bytes of each."""
 
     trained: int
     trained_bytes: int
@@ -121,7 +97,7 @@ class Parameters:
 
 @dataclass(frozen=True, slots=True)
 class ModelState:
-    """Bytes on the card of one process, and in its host's memory."""
+    """Bytes of one process's training state, on its card and in the host's memory."""
 
     parameters: float
     gradients: float
@@ -130,51 +106,50 @@ class ModelState:
 
     @property
     def on_card(self) -> float:
-        """All that is on the card."""
+        """Bytes on the card."""
         return self.parameters + self.gradients + self.optimizer
 
 
-def model_state(model: Parameters, there: Processes) -> ModelState:
-    """Bytes of a model trained by Adam, in one process.
+def model_state(model: Parameters, layout: Processes) -> ModelState:
+    """Estimate the training state of a model under Adam, in one process.
 
     Without DeepSpeed Adam's moments have the type of their parameters (``torch.optim.AdamW``).
-    Left out: Adam's step counters, 4 bytes a tensor, and padding of partitions, below 1 kB.
+    Neglected: Adam's step counters, 4 bytes a tensor, and padding of partitions, below 1 kB.
     """
     own = model.trained * model.trained_bytes + model.frozen * model.frozen_bytes
     gradients = model.trained * model.trained_bytes
-    if not there.zero_stage:
+    if not layout.zero_stage:
         return ModelState(own, gradients, 2 * gradients)
-    share = there.processes
-    parameters = own / share if there.zero_stage == 3 else own
+    share = layout.processes
+    parameters = own / share if layout.zero_stage == 3 else own
     optimizer = model.trained * (MASTER + MOMENTS) / share
     on_host = 0.0
-    if there.offloads_optimizer:
+    if layout.offloads_optimizer:
         optimizer, on_host = 0.0, optimizer
-    if there.offloads_parameters:
+    if layout.offloads_parameters:
         parameters, on_host = 0.0, on_host + parameters
     return ModelState(
         parameters=parameters,
-        gradients=gradients / share if there.zero_stage >= 2 else gradients,
+        gradients=gradients / share if layout.zero_stage >= 2 else gradients,
         optimizer=optimizer,
         on_host=on_host,
     )
 
 
 def shape_of(name: str, peft: PeftConfig | None = None) -> ModelShape:
-    """Return the shape of a model: one of ``PUBLISHED``, a local folder, or a name on the hub.
+    """Return the sizes of a model: one of ``PUBLISHED``, a local folder, or a name on the hub.
 
     Raises:
         ConfigError: its configuration cannot be read.
     """
-    config = config_of(name)
+    config = _config_of(name)
     model = on_meta(config)
     text, vision = config.get_text_config(), getattr(config, "vision_config", None)
-    heads = text.num_attention_heads
-    head = getattr(text, "head_dim", None) or text.hidden_size // heads
+    head = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
     return ModelShape(
         parameters=sum(each.numel() for each in model.parameters()),  # shared ones once
         pinned=pinned_numbers(model),  # before peft changes the model
-        adapters=count_adapters(model, peft) if peft is not None else 0,
+        adapters=_count_adapters(model, peft) if peft is not None else 0,
         layers=text.num_hidden_layers,
         width=text.hidden_size,
         inner=text.intermediate_size,
@@ -185,26 +160,19 @@ def shape_of(name: str, peft: PeftConfig | None = None) -> ModelShape:
 
 
 def pinned_numbers(model: Any) -> int:
-    """Numbers of a model's tensors, fused as in vLLM, each rounded up to a power of two.
+    """Sum the sizes of a model's tensors, fused as in vLLM, each rounded up to a power of two.
 
     A sleeping engine's weights are in one pinned buffer per allocation, and torch's allocator of
     pinned memory rounds each up (vllm#53042, #56410): Qwen3-14B takes 41.5 GiB, not 27.5.
     """
-    tensors: dict[str, int] = {}
+    tensors: Counter[str] = Counter()
     for name, parameter in model.named_parameters():
-        parts = name.split(".")
-        key = ".".join(FUSED.get(part, part) for part in parts)
-        tensors[key] = tensors.get(key, 0) + parameter.numel()
+        tensors[".".join(FUSED.get(part, part) for part in name.split("."))] += parameter.numel()
     return sum(1 << (size - 1).bit_length() for size in tensors.values())
 
 
 @lru_cache(maxsize=8)
-def config_of(name: str) -> Any:
-    """Return the configuration of a model.
-
-    Raises:
-        ConfigError: there is none of that name.
-    """
+def _config_of(name: str) -> Any:
     from transformers import AutoConfig
 
     if name in PUBLISHED:
@@ -213,7 +181,7 @@ def config_of(name: str) -> Any:
         return AutoConfig.from_pretrained(name)
     except (OSError, ValueError) as error:
         raise ConfigError(
-            f"the shape of {name!r} is unknown: give a folder with its config.json, or "
+            f"the shape of {name!r} is unknown: name a folder with its config.json, or "
             f"a model of {', '.join(PUBLISHED)} ({str(error).splitlines()[0]})"
         ) from None
 
@@ -229,7 +197,7 @@ def on_meta(config: Any) -> Any:
         return kind.from_config(config)
 
 
-def count_adapters(model: Any, peft: PeftConfig) -> int:
+def _count_adapters(model: Any, peft: PeftConfig) -> int:
     """Put adapters into a model, and count their parameters."""
     from peft import get_peft_model
 

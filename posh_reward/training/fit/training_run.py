@@ -1,8 +1,9 @@
-"""A training run as the arithmetic of memory sees it, read from its checked settings."""
+"""The parameters of a training run that its memory depends on, read from checked settings."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 from posh_reward.metrics.load_metric import metric_flags, read_metric
@@ -15,13 +16,13 @@ from posh_reward.training.processors import PATCH
 UNCAPPED = 16384  # tokens of an image without max_pixels: Qwen2.5-VL's own cap
 REFERENCE_TOKENS = 512  # of the longest references, for SFT
 TOGETHER, QUESTION_TOKENS = 8, 120
-"""A student's prompts that share a beginning, and what each has of its own: the question with the
-release's guide has 85 tokens in the mean."""
+"""A student's prompts that share a prefix, and the tokens of each after it: the question with the
+release's guide has 85 on average."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeOnCard:
-    """A language model on the trainer's card: the judge, or a witness that is another model."""
+    """A language model on the trainer's card: the judge, or a witness of its own."""
 
     weights: float  # bytes
     cache: float  # bytes
@@ -31,22 +32,22 @@ class JudgeOnCard:
 
 @dataclass(frozen=True, slots=True)
 class TrainingRun:
-    """A training run."""
+    """Settings of a run that determine its memory and disk space."""
 
-    there: Processes
+    layout: Processes
     shape: ModelShape
     parameters: Parameters
-    batch: int  # rows of one forward pass
+    batch: int  # rows per forward pass
     generated: int  # completions that a process generates at a time; 0 in SFT
     image: int  # tokens of the largest image
     text: int  # tokens of prompt and completion, or of prompt and reference
     checkpointing: bool
-    share: float | None  # part of the card that the policy's vLLM takes; None without one there
+    share: float | None  # of the card, for the policy's vLLM; None if it is elsewhere
     policy_sleeps: bool
     judge: JudgeOnCard | None
     parser: str
     coref: str
-    saves: int  # checkpoints on the disk at the same time
+    saves: int  # most checkpoints on the disk at the same time
     saves_only_model: bool
     witness: JudgeOnCard | None = None
 
@@ -58,12 +59,12 @@ class TrainingRun:
 
     @property
     def length(self) -> int:
-        """Tokens of a row."""
+        """Tokens per row."""
         return self.image + self.text
 
 
-def run_of(script: Any, args: Any, model: Any, there: Processes) -> TrainingRun:
-    """Return the run that a recipe's settings describe.
+def run_of(script: Any, args: Any, model: Any, layout: Processes) -> TrainingRun:
+    """Build a ``TrainingRun`` from a recipe's settings.
 
     Raises:
         ConfigError: a model's shape is unknown.
@@ -75,9 +76,9 @@ def run_of(script: Any, args: Any, model: Any, there: Processes) -> TrainingRun:
     metric = read_metric(script.metric, **metric_flags(script)) if generates else {}
     colocated = generates and args.use_vllm and args.vllm_mode == "colocate"
     return TrainingRun(
-        there=there,
+        layout=layout,
         shape=shape,
-        parameters=parameters_of(shape, BYTES[model.dtype], there),
+        parameters=parameters_of(shape, BYTES[model.dtype], layout),
         batch=args.per_device_train_batch_size,
         generated=args.per_device_train_batch_size * args.steps_per_generation if generates else 0,
         image=_image_tokens(script),
@@ -101,27 +102,27 @@ def _image_tokens(script: Any) -> int:
 
 
 def _text_tokens(script: Any, args: Any) -> int:
-    """Tokens of a row besides an image's; of a student's tree of prompts at worst."""
+    """Return the tokens of a row besides an image's; for a student, of its longest prompt tree."""
     if hasattr(script, "max_prompt_tokens"):
         return int(script.max_prompt_tokens) + (TOGETHER - 1) * QUESTION_TOKENS
     completion = getattr(args, "max_completion_length", REFERENCE_TOKENS)
     return PROMPT_TOKENS + int(completion)
 
 
-def parameters_of(shape: ModelShape, size: int, there: Processes) -> Parameters:
-    """Return a model's parameters: all are trained, or only its adapters.
+def parameters_of(shape: ModelShape, size: int, layout: Processes) -> Parameters:
+    """Count trained and frozen parameters: all are trained, or only the adapters.
 
-    peft makes adapters in float32; under ZeRO-3 TRL has them in the model's
+    peft makes adapters in float32; under ZeRO-3 TRL makes them in the model's dtype
     (grpo_trainer.py, ``autocast_adapter_dtype``).
     """
     if not shape.adapters:
         return Parameters(shape.parameters, size)
-    adapter = size if there.zero_stage == 3 else 4
+    adapter = size if layout.zero_stage == 3 else 4
     return Parameters(shape.adapters, adapter, shape.parameters, size)
 
 
 def judge_of(which: object, role: str = "judge") -> JudgeOnCard | None:
-    """Return the judge, or the witness of its own, on the card; None if it is elsewhere.
+    """Return the judge, or a witness of its own, on the card; None if it is elsewhere.
 
     Raises:
         ConfigError: its shape is unknown.
@@ -141,12 +142,14 @@ def judge_of(which: object, role: str = "judge") -> JudgeOnCard | None:
 
 
 def saves_of(args: Any) -> int:
-    """Count the checkpoints on the disk at worst: old ones, and one being written."""
+    """Count the checkpoints on the disk at most: old ones, and one being written."""
     strategy = str(getattr(args.save_strategy, "value", args.save_strategy))
     if strategy == "no":
         return 0
     if args.save_total_limit:
         return int(args.save_total_limit) + 1
     if strategy == "epoch":
-        return int(max(args.num_train_epochs, 1))
+        return max(ceil(float(args.num_train_epochs)), 1)  # the last epoch may be a partial one
+    if args.save_steps < 1:  # a share of all steps
+        return ceil(1 / float(args.save_steps))
     return int(max(args.max_steps / args.save_steps, 1)) if args.max_steps > 0 else 1

@@ -170,7 +170,7 @@ def test_scores_are_told_once_and_not_kept(tiny: Path) -> None:
     batch(trainer, [*SAID])
     assert told == []
     assert reward.observer == told.append
-    assert trainer._making.scores == []
+    assert trainer._batch.scores == []
     reward(completions=[SAID[0]], reference=["a hat"])
     assert [len(scores) for scores in told] == [1]
 

@@ -68,7 +68,7 @@ def nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
 @pytest.mark.parametrize(
     ("used", "mode", "wanted", "name", "words"),
     [
-        (0, "Default", 8, "driver", "2 x H100, driver 570.1, and the run wants 8"),
+        (0, "Default", 8, "driver", "2 x H100, driver 570.1, and the run needs 8"),
         (0, "Exclusive_Process", 2, "compute mode", "EXCLUSIVE_PROCESS"),
         (60_000, "Default", 2, "card memory", "21 GiB free on each, of 63"),
     ],
