@@ -1,16 +1,15 @@
-"""The whole path on a laptop: scenes, SFT, DAPO with POSH, held-out scores, a plot and a page.
+"""The whole pipeline on a laptop: scenes, SFT, DAPO with POSH, held-out scores, a plot and a page.
 
     make demo
 
-What it shows, and what it does not: SFT is given *uneven* captions, which leave details out at
-random; DAPO is then given detailed references and POSH. So the question is whether the reward
-teaches a model to say what it can see and was never taught to mention, and to say it truthfully.
-It is trained twice from the same model: rewarded by f1, as in the paper, and by precision and
-recall as two objectives (``objective: separate``), which does not buy coverage with mistakes. As a
-control, the same model describes each image's neighbour: it is scored without having seen
-what it is scored on.
+SFT gets *uneven* captions, which leave details out at random; DAPO then gets detailed references
+and POSH. So the question is whether the reward teaches a model to mention, truthfully, details that
+it sees but was not taught to mention. DAPO runs twice from the same model: rewarded by f1, as in
+the paper, and by precision and recall as two objectives (``objective: separate``), which does not
+trade mistakes for coverage. As a control, the same model describes each image's neighbour: it is
+scored on an image that it has not seen.
 
-Every stage keeps its result in ``demo/`` and is not run again; ``--fresh`` starts over.
+Each stage keeps its result in ``demo/`` and is not run again; ``--fresh`` starts over.
 """
 
 from __future__ import annotations
@@ -54,20 +53,20 @@ MODELS = {
     DAPO: "dapo",
     "SFT, then DAPO (other images)": "dapo",
 }
-"""Describer of the held-out images -> the folder of its weights."""
+"""Model in the table -> the folder of its weights."""
 TWO_CORES = "configs/accelerate/cpu_2.yaml"
 LOADED = time.time()
 BEGUN = float(os.environ.get("DEMO_BEGUN", LOADED))
-"""Start of ``make demo``, in seconds; the installation is part of the demo's time."""
+"""Start of ``make demo``, in seconds: the demo's time includes the installation."""
 
 
 def main() -> None:
-    """Run what has not been run yet, and print where to look."""
+    """Run the stages that have not run yet, and print where the results are."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--output", type=Path, default=ROOT / "demo")
-    parser.add_argument("--fresh", action="store_true", help="throw earlier results away")
+    parser.add_argument("--fresh", action="store_true", help="delete earlier results first")
     flags = parser.parse_args()
     if flags.fresh:
         shutil.rmtree(flags.output, ignore_errors=True)
@@ -78,17 +77,17 @@ def main() -> None:
             rows = held_out(flags.output)
             report(flags.output, rows)
     except KeyboardInterrupt:
-        sys.exit("\nstopped; finished stages are kept in demo/, and `make demo` goes on from there")
+        sys.exit("\nstopped; finished stages are kept in demo/: `make demo` continues from there")
 
 
 def train(output: Path) -> None:
-    """The tiny model, its SFT on uneven captions, and DAPO against detailed references."""
+    """Build the tiny model, and train it by SFT and by DAPO."""
     untrained, tiny, sft, f1, dapo = (output / name for name in dict.fromkeys(MODELS.values()))
     with stage("A tiny Qwen2.5-VL, with random weights", untrained) as todo:
         if todo:
-            nothing = ("--warm_up_steps", "0", "--pretrain_steps", "0")
-            run("recipes/tiny_qwen.py", "--output_dir", untrained, *nothing)
-    with stage("The same, taught to name and caption single figures", tiny) as todo:
+            run("recipes/tiny_qwen.py", "--output_dir", untrained,
+                "--warm_up_steps", "0", "--pretrain_steps", "0")  # fmt: skip
+    with stage("The same, pretrained to name and caption single figures", tiny) as todo:
         if todo:
             run("recipes/tiny_qwen.py", "--output_dir", tiny)
     with stage("SFT on captions that leave details out", sft) as todo:
@@ -104,7 +103,7 @@ def train(output: Path) -> None:
 
 
 def held_out(output: Path) -> dict[str, list[Row]]:
-    """Describe and score images of the test split with every model: rows by model."""
+    """Describe and score the test split with every model; return the rows by model."""
     texts, scores = output / "said.jsonl", output / "scored.jsonl"
     for name, folder in MODELS.items():
         with stage(f"Descriptions of held-out images: {name}", None):
@@ -123,7 +122,7 @@ def held_out(output: Path) -> dict[str, list[Row]]:
 
 
 def report(output: Path, rows: dict[str, list[Row]]) -> None:
-    """Write the table and the gains, the plot and the page; print the first two."""
+    """Write the table with the gains, the plot and the page; print the first."""
     untrained, before, sft, f1, dapo, control = (rows[name] for name in MODELS)
     with stage("A table, a plot and a page", None):
         ranked = standings(row for group in rows.values() for row in group)
@@ -151,34 +150,31 @@ def report(output: Path, rows: dict[str, list[Row]]) -> None:
             (output / name).write_text(content + "\n", encoding="utf-8")
     print(f"\n{text}\n\nplot: {output / 'reward.png'}\npage: {output / 'page.html'}")
     print(
-        f"done in {(time.time() - BEGUN) / 60:.1f} minutes, of which setting up took "
-        f"{(LOADED - BEGUN) / 60:.1f} (this machine's time)"
+        f"done in {(time.time() - BEGUN) / 60:.1f} minutes on this machine, "
+        f"{(LOADED - BEGUN) / 60:.1f} of them for installation"
     )
 
 
 def figures_of(standing: Standing) -> dict[str, Any]:
-    """A model's figures as JSON, under the names of the printed table's columns."""
+    """Return a model's figures for JSON, named like the table's columns."""
     figures = asdict(standing)
     return {"scored": figures.pop("count"), "failed": figures.pop("failures"), **figures}
 
 
 def summary(ranked: list[Standing], gains: dict[str, Interval]) -> str:
-    """The table of models, and the differences between them."""
-    lines = [
+    """Return the table of models, and the differences between them."""
+    return "\n".join([
         leaderboard(ranked),
         "",
         "differences between models on the same images; above 0 is better, in mistakes and",
         "omissions too (there it means fewer); 95 % bootstrap intervals",
-    ]
-    lines += [
-        f"{name:<26} {gain}{'' if gain.excludes_zero else '  (not settled)'}"
-        for name, gain in gains.items()
-    ]
-    return "\n".join(lines)
+        *(f"{name:<26} {gain}{'' if gain.excludes_zero else '  (not settled)'}"
+          for name, gain in gains.items()),
+    ])  # fmt: skip
 
 
 def items(sft: list[Row], dapo: list[Row], count: int = 4) -> list[PairCard]:
-    """Show the first few images whose description DAPO changed, with both descriptions."""
+    """Return cards of the first few images whose description DAPO changed, before and after."""
     dataset = load_images(SCENES, "test")
     place = {uuid: index for index, uuid in enumerate(dataset["uuid"])}
     before = {row["id"]: row for row in sft}
@@ -203,9 +199,9 @@ def history(folder: Path) -> list[dict[str, Any]]:
 
 @contextmanager
 def stage(title: str, folder: Path | None) -> Iterator[bool]:
-    """Print a stage's title and its duration; yield whether the stage still has to be run.
+    """Print a stage's title and duration; yield True if it still has to run.
 
-    A stage that was cut short leaves no ``done`` file in its folder, so it starts over.
+    An interrupted stage leaves no ``done`` file in its folder, so it starts over.
     """
     mark = folder / "done" if folder is not None else None
     todo = mark is None or not mark.exists()
@@ -222,13 +218,13 @@ def stage(title: str, folder: Path | None) -> Iterator[bool]:
 
 
 def launch(recipe: str, config: str, model: Path, output: Path, *more: str) -> None:
-    """Train with two processes, as a user would from the command line."""
+    """Train in two processes, through ``accelerate launch``."""
     run("-m", "accelerate.commands.launch", "--config_file", TWO_CORES, recipe, "--config", config,
         "--model_name_or_path", model, "--output_dir", output, *more)  # fmt: skip
 
 
 def run(*arguments: str | Path) -> None:
-    """Run Python on arguments from the checkout's root; stop the demo if it fails."""
+    """Run Python with these arguments in the checkout's root; end the demo if it fails."""
     quiet = {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore", "PYTHONUNBUFFERED": "1"}
     environment = {"COLUMNS": "80", "LINES": "24", **os.environ, **quiet}
     words = [str(word) for word in arguments]

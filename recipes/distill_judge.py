@@ -6,14 +6,14 @@
     posh-reward judges compare vllm runs/distill_qwen3_0_6b/judge/judge.yaml --texts others.jsonl \
         -o page.html
 
-transformers' Trainer with one change: the loss is the divergence of the label distributions at the
-answer's place, and the language-modelling loss of rewrites (``training/distill``). The checkpoint
-with the lowest held-out divergence becomes a folder that ``PoSh(".../judge.yaml")`` loads.
+transformers' Trainer with one change, the loss: for questions the divergence of the label
+distributions, for rewrites the language-modelling loss (``training/distill``). The checkpoint with
+the lowest held-out divergence becomes a folder that ``PoSh(".../judge.yaml")`` loads.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from transformers import TrainingArguments
@@ -29,6 +29,7 @@ from posh_reward.training.distill.ship_judge import measure_judge, save_judge, w
 from posh_reward.training.launch import end_if_finished, finish, model_init_kwargs, run, train
 from posh_reward.training.resume import RefuseLostWeights
 from posh_reward.training.run_check import parse_settings
+from posh_reward.training.run_settings import flag
 from posh_reward.training.stopping import STOP_BEFORE, StopWithCheckpoint
 from posh_reward.types import LABELS
 
@@ -37,40 +38,27 @@ from posh_reward.types import LABELS
 class DistillScriptArguments(ScriptArguments):  # type: ignore[misc]
     """Settings besides TrainingArguments' and ModelConfig's."""
 
-    dataset_name: str = field(
-        default="runs/questions", metadata={"help": "What posh-reward judges collect wrote."}
+    dataset_name: str = flag("runs/questions", "Folder written by posh-reward judges collect.")
+    max_prompt_tokens: int = flag(
+        2048, "Longer prompts, with their rewrites, are left out and counted."
     )
-    max_prompt_tokens: int = field(
-        default=2048,
-        metadata={"help": "Longer prompts, with their rewrite, are left out and counted."},
-    )
-    rewrite_weight: float = field(
-        default=1.0, metadata={"help": "Of a rewrite's loss a token against a question's."}
-    )
-    held_out_rows: int = field(
-        default=4000, metadata={"help": "Most validation prompts that each evaluation asks."}
-    )
-    judge_name: str = field(
-        default="judge", metadata={"help": "Folder of the judge in output_dir; part of its name."}
-    )
-    judge_dtype: str = field(
-        default="auto",
-        metadata={"help": "Of the judge's weights: auto, that of training, or bfloat16."},
-    )
-    stop_before: float = field(
-        default=STOP_BEFORE,
-        metadata={"help": "Minutes before the end of the Slurm job to save a checkpoint and stop."},
+    rewrite_weight: float = flag(1.0, "Weight of a rewrite's loss per token, a question's being 1.")
+    held_out_rows: int = flag(4000, "Validation prompts per evaluation, at most.")
+    judge_name: str = flag("judge", "Folder of the judge in output_dir; part of its name.")
+    judge_dtype: str = flag("auto", "Of the judge's weights: auto (as in training) or bfloat16.")
+    stop_before: float = flag(
+        STOP_BEFORE, "Minutes before the end of the Slurm job to save a checkpoint and stop."
     )
 
 
 SETTINGS = (DistillScriptArguments, TrainingArguments, ModelConfig)
-"""Dataclasses of what flags and configuration set."""
+"""Dataclasses of the flags and the configuration."""
 
 
 def make_trainer(
     script: DistillScriptArguments, args: TrainingArguments, model: ModelConfig
 ) -> AnswerTrainer:
-    """The trainer, ready to train.
+    """Make the trainer, ready to train.
 
     Raises:
         ConfigError: the model has no single token for a label, or no prompt is short enough.
@@ -115,19 +103,19 @@ def ship(trainer: AnswerTrainer, script: DistillScriptArguments, model: ModelCon
     fidelity = measure_judge(settings, *rows)
     base = str(model.model_name_or_path)
     write_card(folder, fidelity, questions, base, trainer.state.log_history)
-    print(f"{settings}: present or absent as its teacher in "
-          f"{fidelity.parts['all'].present.value:.1%} of the test questions, where the majority "
-          f"answer is right in {fidelity.majority:.1%}")  # fmt: skip
+    print(f"{settings}: agrees with its teacher on present or absent in "
+          f"{fidelity.parts['all'].present.value:.1%} of the test questions (majority answer: "
+          f"{fidelity.majority:.1%})")  # fmt: skip
 
 
 def main(argv: list[str] | None = None) -> AnswerTrainer:
     """Parse flags and configuration, train, and write the judge to ``output_dir``.
 
-    With ``--check`` it only says what would run, and whether it fits.
+    With ``--check`` only print what would run, and whether it fits.
 
     Raises:
-        ConfigError: a setting cannot be used.
-        SystemExit: the run is finished already, or only checked.
+        ConfigError: a setting is invalid.
+        SystemExit: the run is already finished, or was only checked.
     """
     script, args, model = parse_settings(SETTINGS, argv)
     read_question_set(Path(script.dataset_name))

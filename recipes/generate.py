@@ -4,12 +4,12 @@
     posh-reward score runs/said.jsonl -o runs/scores.jsonl --id id --elements
     posh-reward report runs/scores.jsonl -o runs/report.html --dataset scenes --plots runs/plots
 
-Models are loaded one after the other; ``NAME=MODEL`` says what the rows call one. ``--engine vllm``
-is faster on a card. Rows have id, model, image (the row whose image was shown), generation and
-reference. With ``--shuffle_images`` that is the next row, so that a model is scored on an image
-that it has not seen. After Ctrl-C or a kill, the same command continues after the last whole row.
-Only one process at a time may write to a file: with ``--shard`` and ``--shards`` each writes its
-own, and the files one after the other are the whole (slurm/generate_score.sh).
+Models are loaded one after the other; ``NAME=MODEL`` sets a model's name in the rows. ``--engine
+vllm`` is faster on a card. Rows have id, model, image (the row whose image was shown), generation
+and reference. With ``--shuffle_images`` the image is the next row's, so that a model is scored on
+an image that it has not seen. After Ctrl-C or a kill, the same command continues after the last
+complete row. Only one process at a time may write to a file: with ``--shard`` and ``--shards`` each
+writes its own, to be concatenated (slurm/generate_score.sh).
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Greedy descriptions of a split's images.")
     add = parser.add_argument
     add("--models", required=True, nargs="+", metavar="[NAME=]MODEL",
-        help="directories, or names on the hub; named after their last folder, a checkpoint "
-        "after its run, too")  # fmt: skip
+        help="directories, or names on the hub; by default named after their last folder, "
+        "checkpoints also after their run")  # fmt: skip
     add("--output", type=Path, required=True, help="JSON lines; appended to")
     add("--engine", choices=tuple(BATCH), default="transformers")
     add("--dataset_name", default="scenes", help="see data/README.md")
     add("--split", default="test")
-    add("--reference_column", default="reference", help="of the dataset")
+    add("--reference_column", default="reference", help="the dataset's column of references")
     add("--shuffle_images", action="store_true", help="show the next row's image")
-    add("--limit", type=int, help="describe only so many")
+    add("--limit", type=int, help="describe only the first LIMIT rows")
     add("--shard", type=int, default=0, help="describe only this part, from 0, ...")
-    add("--shards", type=int, default=1, help="... of so many parts of the rows")
-    add("--batch_size", type=int, help="texts written at a time; default: "
+    add("--shards", type=int, default=1, help="... of this many parts of the rows")
+    add("--batch_size", type=int, help="images per call; default: "
         + ", ".join(f"{size} with {engine}" for engine, size in BATCH.items()))  # fmt: skip
     add("--max_new_tokens", type=int, default=512)
-    add("--max_pixels", type=int, help="shrink larger images; default: the smallest cap of the "
+    add("--max_pixels", type=int, help="shrink larger images; default: the smallest cap among the "
         "models, so that all see the same")  # fmt: skip
-    add("--check", action="store_true", help="only say what would be described, by which models")
-    add("--repetition_penalty", type=float, default=1.0, help="default: none, whatever the "
-        "model's generation_config.json says")  # fmt: skip
+    add("--check", action="store_true", help="only print what would be described, by which models")
+    add("--repetition_penalty", type=float, default=1.0, help="default: 1 (off), overriding the "
+        "model's generation_config.json")  # fmt: skip
     flags = vars(parser.parse_args(argv))
     only_check = flags.pop("check")
     how = GenerationSettings(**{**flags, "models": models_by_name(flags["models"])})
@@ -67,7 +67,7 @@ def main(argv: list[str] | None = None) -> None:
             print(f"{count} new descriptions by {label!r} in {how.output}")
     except KeyboardInterrupt:
         print(
-            f"\ninterrupted: {how.output} keeps what was written, and the same command goes on",
+            f"\ninterrupted: {how.output} keeps the rows so far; run the same command to continue",
             file=sys.stderr,
         )
         sys.exit(INTERRUPTED)

@@ -4,15 +4,15 @@
         --config configs/sft/qwen2_5_vl_7b.yaml
     python recipes/sft.py --config configs/smoke/sft.yaml
 
-TRL's SFTTrainer as it is, on the answer's tokens only. Besides the loss on held-out images it
-can watch the *grounding gap*: the loss on the same texts with another row's image, less the
-loss with the right one. A model that does not look at the image has a gap of 0, however
-fluent it is, and is no start for reinforcement learning.
+TRL's SFTTrainer, unchanged, with the loss on the answer's tokens only. Besides the loss on held-out
+images it can track the *grounding gap*: the loss on the same texts with another row's image, minus
+the loss with the right one. A model that ignores the image has a gap of 0, however fluent it is,
+and is no starting point for reinforcement learning.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from transformers import TrainerCallback
@@ -23,6 +23,7 @@ from posh_reward.training.launch import end_if_finished, finish, model_init_kwar
 from posh_reward.training.processors import load_processor
 from posh_reward.training.resume import RefuseLostWeights
 from posh_reward.training.run_check import parse_settings
+from posh_reward.training.run_settings import flag
 from posh_reward.training.stopping import STOP_BEFORE, StopWithCheckpoint
 
 if TYPE_CHECKING:
@@ -37,37 +38,27 @@ RIGHT, SHUFFLED = "eval_right_loss", "eval_shuffled_loss"
 class SFTScriptArguments(ScriptArguments):  # type: ignore[misc]
     """Settings besides SFTConfig's and ModelConfig's."""
 
-    dataset_name: str = field(
-        default="scenes", metadata={"help": "See data/README.md: scenes, amitha/docent, a path."}
+    dataset_name: str = flag("scenes", "See data/README.md: scenes, amitha/docent, a path.")
+    dataset_test_split: str = flag("validation", "Split whose loss selects the checkpoint.")
+    reference_column: str = flag("reference", "The dataset's column of references.")
+    max_pixels: int | None = flag(None, "Shrink larger images; 784 pixels are one token.")
+    watch_grounding: bool = flag(
+        False, f"Also evaluate with wrong images: {RIGHT}, {SHUFFLED} and the gap."
     )
-    dataset_test_split: str = field(
-        default="validation", metadata={"help": "Split whose loss picks the checkpoint."}
+    stop_at_gap: float | None = flag(
+        None, "Stop once the grounding gap is this large (nats per token)."
     )
-    reference_column: str = field(
-        default="reference", metadata={"help": "The dataset's column of references."}
-    )
-    max_pixels: int | None = field(
-        default=None, metadata={"help": "Shrink larger images; 784 pixels are one token."}
-    )
-    watch_grounding: bool = field(
-        default=False,
-        metadata={"help": f"Also evaluate with wrong images: {RIGHT}, {SHUFFLED} and the gap."},
-    )
-    stop_at_gap: float | None = field(
-        default=None, metadata={"help": "Stop once the grounding gap is this large (nats a token)."}
-    )
-    stop_before: float = field(
-        default=STOP_BEFORE,
-        metadata={"help": "Minutes before the end of the Slurm job to save a checkpoint and stop."},
+    stop_before: float = flag(
+        STOP_BEFORE, "Minutes before the end of the Slurm job to save a checkpoint and stop."
     )
 
 
 SETTINGS = (SFTScriptArguments, SFTConfig, ModelConfig)
-"""Dataclasses of what flags and configuration set."""
+"""Dataclasses of the flags and the configuration."""
 
 
 class GroundingGap(TrainerCallback):  # type: ignore[misc]
-    """A log of ``eval_grounding_gap`` after each evaluation, which may stop the training."""
+    """Log ``eval_grounding_gap`` after each evaluation, and stop training once it is large."""
 
     def __init__(self, stop_at: float | None = None) -> None:
         self.stop_at = stop_at
@@ -81,7 +72,7 @@ class GroundingGap(TrainerCallback):  # type: ignore[misc]
         metrics: dict[str, float] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Wait for both losses: evaluation calls this once for each of the two datasets."""
+        """Wait for both losses: evaluation calls this once per dataset."""
         self.losses |= {k: v for k, v in (metrics or {}).items() if k in (RIGHT, SHUFFLED)}
         if len(self.losses) < 2:
             return
@@ -96,7 +87,7 @@ class GroundingGap(TrainerCallback):  # type: ignore[misc]
 
 
 def prepare(name: str, split: str, reference_column: str = "reference") -> Dataset:
-    """Columns image, prompt and completion, the latter two as conversations."""
+    """Load the columns image, prompt and completion, the latter two as conversations."""
     dataset = load_images(name, split, reference_column)
     return dataset.map(
         lambda text: {"prompt": prompt(), "completion": answer(text)},
@@ -106,15 +97,16 @@ def prepare(name: str, split: str, reference_column: str = "reference") -> Datas
 
 
 def make_trainer(script: SFTScriptArguments, args: SFTConfig, model: ModelConfig) -> SFTTrainer:
-    """The trainer, ready to train."""
+    """Make the trainer, ready to train."""
     from trl import SFTTrainer, get_peft_config, get_quantization_config
 
     args.model_init_kwargs = model_init_kwargs(args.model_init_kwargs, model)
+    name, column = script.dataset_name, script.reference_column
     held_out: Any = None
     if args.eval_strategy != "no":
-        held_out = prepare(script.dataset_name, script.dataset_test_split, script.reference_column)
+        held_out = prepare(name, script.dataset_test_split, column)
         if script.watch_grounding:
-            # The names make TRL's: eval_right_loss, eval_shuffled_loss.
+            # Logged by TRL as eval_right_loss and eval_shuffled_loss.
             held_out = {"right": held_out, "shuffled": with_other_images(held_out)}
     callbacks: list[Any] = [StopWithCheckpoint(stop_before=script.stop_before), RefuseLostWeights()]
     if script.watch_grounding:
@@ -122,9 +114,7 @@ def make_trainer(script: SFTScriptArguments, args: SFTConfig, model: ModelConfig
     return SFTTrainer(
         model=model.model_name_or_path,
         args=args,
-        train_dataset=prepare(
-            script.dataset_name, script.dataset_train_split, script.reference_column
-        ),
+        train_dataset=prepare(name, script.dataset_train_split, column),
         eval_dataset=held_out,
         processing_class=load_processor(
             model.model_name_or_path, model.model_revision, script.max_pixels
@@ -138,11 +128,11 @@ def make_trainer(script: SFTScriptArguments, args: SFTConfig, model: ModelConfig
 def main(argv: list[str] | None = None) -> SFTTrainer:
     """Parse flags and configuration, train, and save the model to ``output_dir``.
 
-    With ``--check`` it only says what would run, and whether it fits.
+    With ``--check`` only print what would run, and whether it fits.
 
     Raises:
-        ConfigError: a setting cannot be used.
-        SystemExit: the run is finished already, or only checked.
+        ConfigError: a setting is invalid.
+        SystemExit: the run is already finished, or was only checked.
     """
     script, args, model = parse_settings(SETTINGS, argv)
     end_if_finished(args)

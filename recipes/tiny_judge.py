@@ -2,11 +2,11 @@
 
     python recipes/tiny_judge.py --questions runs/questions --output_dir runs/tiny_judge
 
-A Qwen3 but for its size, and a byte-level BPE, trained on the spot on the prompts of a question
-set, in which each of their common words is one token. It differs from the real one in its
-pretraining, which takes minutes: it reads the prompts of the training split, token by token. Their
-two descriptions resemble each other, so it learns to look a word up in an earlier text. Without
-that, one of 0.4 million parameters had a kappa of 0.33 after 60,000 questions about drawn scenes.
+It differs from Qwen3 in size, in its byte-level BPE, trained on the fly so that each common word of
+a question set's prompts is one token, and in its pretraining, which takes minutes: next-token
+prediction on the prompts of the training split. Their two descriptions resemble each other, so it
+learns to look up a word in an earlier text. Without that, a model of 0.4 million parameters had a
+kappa of 0.33 after 60,000 questions about drawn scenes.
 """
 
 from __future__ import annotations
@@ -27,12 +27,11 @@ TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}"
     "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-TEXTS = 5000
-"""Prompts that the tokenizer is trained on."""
+TEXTS = 5000  # prompts that tokenizer and model are trained on
 
 
 def make_tokenizer(texts: Sequence[str], size: int = 2048) -> PreTrainedTokenizerBase:
-    """A byte-level BPE of the prompts, with the five digits and Qwen's turns."""
+    """Train a byte-level BPE on the prompts, with Qwen's special tokens for turns."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -59,7 +58,7 @@ def make_tokenizer(texts: Sequence[str], size: int = 2048) -> PreTrainedTokenize
 def make_model(
     tokenizer: PreTrainedTokenizerBase, width: int, layers: int, heads: int, seed: int
 ) -> Qwen3ForCausalLM:
-    """Random weights."""
+    """Make the model with random weights."""
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
@@ -72,9 +71,9 @@ def make_model(
             num_hidden_layers=layers,
             num_attention_heads=heads,
             num_key_value_heads=heads,
-            head_dim=width // heads,  # wide heads: normalised queries find one word among hundreds
+            head_dim=width // heads,  # wide, so that normalised queries find a word among hundreds
             max_position_embeddings=4096,
-            rope_parameters={"rope_type": "default", "rope_theta": 1e6},  # far words count, too
+            rope_parameters={"rope_type": "default", "rope_theta": 1e6},  # for distant words
             initializer_range=0.08,
             tie_word_embeddings=True,
             bos_token_id=None,
@@ -92,7 +91,7 @@ def pretrain(
     seed: int = 0,
     batch_size: int = 16,
 ) -> float:
-    """Train on the next token of each text; returns the last loss, in nats, NaN without a step."""
+    """Train on the next token of each text; return the last loss, in nats, NaN without a step."""
     import torch
 
     from posh_reward.process.progress import progress_bar
@@ -119,12 +118,12 @@ def pretrain(
 def main(argv: Sequence[str] | None = None) -> None:
     """Write tokenizer and weights to ``--output_dir``."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--questions", type=Path, required=True, help="what judges collect wrote")
+    parser.add_argument("--questions", type=Path, required=True, help="from judges collect")
     parser.add_argument("--output_dir", type=Path, required=True)
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--heads", type=int, default=1)
-    parser.add_argument("--steps", type=int, default=300, help="of pretraining")
+    parser.add_argument("--steps", type=int, default=300, help="pretraining steps")
     parser.add_argument("--seed", type=int, default=0)
     flags = parser.parse_args(argv)
     rows = read_rows(flags.questions, "train", TEXTS)

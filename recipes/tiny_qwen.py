@@ -1,14 +1,14 @@
-"""A tiny Qwen2.5-VL that can be trained on two cores, for smoke runs.
+"""Build a tiny Qwen2.5-VL that can be trained on two cores, for smoke runs.
 
     python recipes/tiny_qwen.py --output_dir runs/tiny
 
 It differs from the real one in size (1.1 M parameters; patches of 28 pixels, so that a slot of a
-synthetic painting is one image token), in its byte-level BPE, trained on the spot, and in its
-pretraining, which takes a minute. First the vision tower learns to name what a slot holds, through
-linear probes that are then thrown away; then the whole model captions images of one subject,
-without any prompt. Without these two stages, or with the usual initialisation of 0.02, a model of
-this size writes fluent captions for hundreds of steps before it looks at the image; without the
-second it still cannot tell colours after 700 steps of SFT.
+drawn scene is one image token), in its byte-level BPE, trained on the fly, and in its pretraining,
+which takes a minute. First the vision tower learns to name the content of each slot, through linear
+probes that are then discarded; then the whole model learns to caption images of one subject,
+without a prompt. Without these two stages, or with the usual initialisation of 0.02, a model of
+this size writes fluent captions for hundreds of steps before it uses the image; without the second
+it still cannot tell colours apart after 700 steps of SFT.
 """
 
 from __future__ import annotations
@@ -39,8 +39,7 @@ HEADS = 4
 PATCH = 28
 MERGE = 2
 INITIALIZER_RANGE = 0.08
-CORPUS = 1000
-"""References that the tokenizer is trained on."""
+CORPUS = 1000  # references that the tokenizer is trained on
 SPECIAL = (
     "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>",
     "<|vision_pad|>", "<|image_pad|>", "<|video_pad|>",
@@ -54,18 +53,17 @@ PROBES: dict[str, tuple[object, ...]] = {
     "size": (None, *subjects.SIZES),
     "count": (None, *range(1, subjects.MAX_BIRDS + 1)),
 }
-"""Property of a slot that a probe reads -> its classes; None for an empty slot or no such thing."""
+"""Property of a slot that a probe predicts -> its classes; None if the slot does not have it."""
 
 
 def make_tokenizer() -> PreTrainedTokenizerBase:
-    """A byte-level BPE in which every word of the captions and of the prompt is one token."""
+    """Train a byte-level BPE in which every word of the captions and of the prompt is one token."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
     from trl.chat_template_utils import qwen2_5_vl_chat_template
 
     texts = [scene_wording.reference(scene) for scene in scenes.generate("train", CORPUS)]
     chat = "system\nYou are a helpful assistant.\nuser\nassistant\n" + PROMPT
-    # Trained on the captions' few words, each of which becomes one token; bytes cover the rest.
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bpe.decoder = decoders.ByteLevel()
@@ -87,7 +85,7 @@ def make_tokenizer() -> PreTrainedTokenizerBase:
 
 
 def make_processor(tokenizer: PreTrainedTokenizerBase) -> ProcessorMixin:
-    """The stock processor where torchvision is installed, else the one without video."""
+    """Make the stock processor if torchvision is installed, else one without video."""
     from transformers import Qwen2VLImageProcessorPil
 
     side = PATCH * MERGE
@@ -105,7 +103,7 @@ def make_processor(tokenizer: PreTrainedTokenizerBase) -> ProcessorMixin:
 def make_model(
     tokenizer: PreTrainedTokenizerBase, seed: int = 0
 ) -> Qwen2_5_VLForConditionalGeneration:
-    """Random weights; see the module's first words for the sizes."""
+    """Make the model with random weights."""
     import torch
     from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
 
@@ -143,7 +141,7 @@ def make_model(
 
 
 def labels(batch: list[subjects.Scene]) -> dict[str, torch.Tensor]:
-    """Classes of every slot of every scene, (scenes x slots,), by probe."""
+    """Return each probe's target classes for every slot of every scene, (scenes x slots,)."""
     import torch
 
     slots = [slot for scene in batch for slot in scene.slots]
@@ -160,10 +158,10 @@ def warm_up(
     seed: int = 0,
     batch_size: int = 64,
 ) -> dict[str, float]:
-    """Teach the vision tower to name what each slot holds; the probes are thrown away.
+    """Teach the vision tower to name the content of each slot, through temporary probes.
 
     Returns:
-        The accuracy of each probe on the last batch, whose images are new to it.
+        The accuracy of each probe on the last batch, whose images are new.
     """
     import torch
 
@@ -182,7 +180,7 @@ def warm_up(
             [drawing.draw(scene) for scene in batch], return_tensors="pt"
         )
         features = visual(images["pixel_values"], grid_thw=images["image_grid_thw"]).pooler_output
-        # The text model normalises what it is given, so the probes read it normalised too.
+        # The text model normalises its input, so the probes get it normalised too.
         features = torch.nn.functional.rms_norm(features, (WIDTH,))
         targets = labels(batch)
         logits = {probe: probes[probe](features) for probe in PROBES}
@@ -202,10 +200,10 @@ def pretrain(
     seed: int = 0,
     batch_size: int = 32,
 ) -> float:
-    """Teach the model to caption images of one subject, after the bare image.
+    """Teach the model to caption images of one subject, without a prompt.
 
     Returns:
-        The loss of the last batch, in nats a token; NaN without a step.
+        The loss of the last batch, in nats per token; NaN without a step.
     """
     import torch
 
@@ -230,7 +228,7 @@ def pretrain(
 
 
 def _captioned(processor: ProcessorMixin, batch: list[subjects.Scene]) -> BatchFeature:
-    """Image, caption, end of turn; the loss is on the caption and the end."""
+    """Encode image, caption and end of turn, with the loss on the caption and the end."""
     texts = [
         f"<|vision_start|><|image_pad|><|vision_end|>{scene_wording.reference(scene)}<|im_end|>"
         for scene in batch
@@ -240,7 +238,7 @@ def _captioned(processor: ProcessorMixin, batch: list[subjects.Scene]) -> BatchF
         images=images, text=texts, padding=True, padding_side="right", return_tensors="pt"
     )
     labels = inputs["input_ids"].clone()
-    labels[inputs["attention_mask"] == 0] = -100  # which the loss leaves out
+    labels[inputs["attention_mask"] == 0] = -100  # ignored by the loss
     labels[:, : subjects.SLOTS + 2] = -100  # the image: one token a slot, between two marks
     return inputs | {"labels": labels}
 
@@ -251,8 +249,8 @@ def build(
     """Build, pretrain and save a model with its processor.
 
     Args:
-        output_dir: of the model; then a ``model_name_or_path`` like any other.
-        seed: of the weights and of the images.
+        output_dir: for the model; afterwards a ``model_name_or_path`` like any other.
+        seed: of the weights and the images.
         warm_up_steps: batches of 64 images for the vision tower.
         pretrain_steps: batches of 32 captioned images of one subject for the whole model.
 
@@ -281,7 +279,7 @@ def main(argv: list[str] | None = None) -> None:
     print(f"tiny Qwen2.5-VL in {args.output_dir}")
     if accuracy:
         shares = ", ".join(f"{probe} {share:.3f}" for probe, share in accuracy.items())
-        print(f"share of slots named right, higher is better: {shares}")
+        print(f"share of slots named correctly, higher is better: {shares}")
     if args.pretrain_steps:
         print(f"captions of one subject: loss {loss:.3f}, lower is better")
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # sbatch slurm/dapo_judge_server.sh configs/dapo/qwen2_5_vl_7b.yaml [flags of recipes/dapo_posh.py]
 #
-# The trainer on the first nodes, and a judge's server on each node of the second part. Training
-# begins once all servers answer. If one dies, training stops with a checkpoint; if training ends,
-# so do the servers. Otherwise as slurm/dapo_posh.sh.
+# The trainer on the first nodes, and a judge server on each node of the second part. Training
+# starts once all servers answer. If one dies, training stops with a checkpoint; when training ends,
+# so do the servers. Otherwise like slurm/dapo_posh.sh.
 #SBATCH --job-name=posh-dapo
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=1
@@ -23,7 +23,7 @@
 set -euo pipefail
 source slurm/common.sh
 prepare
-port=$((10000 + SLURM_JOB_ID % 10000)) # below 32768, where Linux begins to hand out ports
+port=$((10000 + SLURM_JOB_ID % 10000)) # below 32768, where Linux's ephemeral ports begin
 read -ra hosts < <(scontrol show hostnames "$SLURM_JOB_NODELIST_HET_GROUP_1" | xargs)
 
 srun --het-group=1 --ntasks-per-node=1 --kill-on-bad-exit=1 \
@@ -44,7 +44,7 @@ end_both() { # STATUS
 for host in "${hosts[@]}"; do
   until curl --silent --fail --output /dev/null "http://$host:$port/health"; do
     if ! kill -0 "$judge" 2>/dev/null || ((SECONDS > ${JUDGE_SECONDS:-1800})); then
-      echo "the judge's server on $host does not answer; its own words are above" >&2
+      echo "the judge server on $host does not answer; its output is above" >&2
       end_both 1
     fi
     sleep 5
@@ -58,10 +58,10 @@ training=$!
 status=0
 wait -n "$judge" "$training" || status=$?
 if kill -0 "$training" 2>/dev/null; then
-  echo "the judge's server has ended: training stops with a checkpoint" >&2
+  echo "the judge server has ended: training stops with a checkpoint" >&2
   scancel --signal=USR1 "$SLURM_JOB_ID"
   wait "$training" || true
-  rm -f "$POSH_STATUS_FILE" # not queued again: the server may not have died by chance
+  rm -f "$POSH_STATUS_FILE" # do not requeue: the server may die again
   status=1
 fi
 end_both "$status"

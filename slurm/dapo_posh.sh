@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # sbatch slurm/dapo_posh.sh configs/dapo/qwen2_5_vl_7b.yaml [flags of recipes/dapo_posh.py]
 #
-# Nodes with eight 80 GB cards; --nodes=2 takes two. Stops 15 minutes before its time is up
-# (--stop_before), saves a checkpoint, queues itself again and goes on; docs/slurm.md has the rest.
+# Nodes with eight 80 GB cards; --nodes=2 uses two. Stops 15 minutes before its time is up
+# (--stop_before), saves a checkpoint, and requeues itself to continue; see docs/slurm.md.
 #SBATCH --job-name=posh-dapo
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=1

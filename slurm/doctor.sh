@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # srun --ntasks-per-node=1 bash slurm/doctor.sh CONFIG [flags of the recipe]
 #
-# Tries on one node all that training needs of it, with the ranks of the job's other nodes.
+# Checks that training can run on one node, together with the ranks of the job's other nodes.
 set -euo pipefail
 source slurm/common.sh
 if [[ -n ${JUDGE_NEXT_TO_TRAINER:-} ]]; then

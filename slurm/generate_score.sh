@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # sbatch --array=0-7 slurm/generate_score.sh runs/said [flags of recipes/generate.py] -- [flags of posh-reward score]
 #
-# Describes a split's images with one model or several (--models A B) and scores the descriptions,
-# one part of the images in each job of the array, on a card of its own. The last part to be
-# finished makes runs/said/scores.jsonl of all.
-# To run some parts again: SHARDS=8 sbatch --array=3,5 and so on; what is done stays.
+# Describes a split's images with one or more models (--models A B) and scores the descriptions. Each
+# job of the array does one part of the images, on its own card; the last to finish merges all parts
+# into runs/said/scores.jsonl.
+# To run some parts again: SHARDS=8 sbatch --array=3,5 and so on; finished rows are kept.
 #SBATCH --job-name=posh-generate
 #SBATCH --nodes=1
 #SBATCH --ntasks=1
@@ -31,7 +31,7 @@ python recipes/generate.py --output "$part.said.jsonl" \
   --shard "$SLURM_ARRAY_TASK_ID" --shards "$shards" "${generating[@]}"
 status=0
 posh-reward score "$part.said.jsonl" --output "$part.scores.jsonl" --id id --elements "${@:2}" || status=$?
-((status == 0 || status == 3)) || exit "$status" # 3: some pairs have no score, and their rows say why
+((status == 0 || status == 3)) || exit "$status" # 3: some pairs have no score; their rows say why
 touch "$part.done"
 
 parts=()
@@ -39,8 +39,8 @@ for ((shard = 0; shard < shards; shard++)); do
   [[ -e $folder/$shard-of-$shards.done ]] || exit 0
   parts+=("$folder/$shard-of-$shards.scores.jsonl")
 done
-# Two parts that end together both write the whole.
+# Two parts that finish together both write the same file.
 cat "${parts[@]}" >"$part.merged"
 mv "$part.merged" "$folder/scores.jsonl"
-echo "all $shards parts are in $folder/scores.jsonl; to look at them:" \
+echo "all $shards parts are in $folder/scores.jsonl; to view them:" \
   "posh-reward report $folder/scores.jsonl -o $folder/report.html --plots $folder/plots"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # sbatch slurm/sft.sh configs/sft/qwen2_5_vl_7b.yaml [flags of recipes/sft.py]
 #
-# As slurm/dapo_posh.sh.
+# Like slurm/dapo_posh.sh.
 #SBATCH --job-name=posh-sft
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=1

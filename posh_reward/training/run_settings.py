@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from argparse import Action
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import make_dataclass
+from dataclasses import field, make_dataclass
 from pathlib import Path
 from typing import Any, NoReturn, get_type_hints
 
@@ -19,6 +19,11 @@ from posh_reward.training.processes import Processes
 LIKE = "like"  # key of a configuration: another one, from which it inherits
 CHECK = "--check"
 ENV = "env"  # key of a configuration: environment variables, as in TRL
+
+
+def flag(default: Any, help: str) -> Any:
+    """Return a field of a recipe's settings, with its default and its line in ``--help``."""
+    return field(default=default, metadata={"help": help})
 
 
 def parse_for(kinds: Sequence[type], argv: Sequence[str], layout: Processes) -> tuple[Any, ...]:

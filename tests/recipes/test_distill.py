@@ -68,7 +68,7 @@ def test_adapters_are_trained_merged_and_shipped(
     assert not (folder / "adapter_config.json").exists(), "they are merged"
     shown = capsys.readouterr().out
     assert "0 too long and left out" in shown
-    assert "the majority answer is right in" in shown
+    assert "(majority answer: " in shown
     figures = json.loads((folder / "fidelity.json").read_text("utf-8"))
     assert figures["parts"]["all"]["count"] > 10
     posh = PoSh(str(folder / "judge.yaml"), preset="prefix-first")

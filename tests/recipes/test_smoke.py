@@ -212,7 +212,7 @@ def test_an_interrupted_recipe_keeps_what_was_written(
     with pytest.raises(SystemExit) as ended:
         recipe.main([*asked, "--dataset_name", "scenes:heldout=128", "--max_new_tokens", "32"])
     assert ended.value.code == 130
-    assert "keeps what was written" in capsys.readouterr().err
+    assert "keeps the rows so far" in capsys.readouterr().err
     count = len(described(output))
     assert 0 < count < 128
     recipe.main([*asked, "--dataset_name", f"scenes:heldout={count + 1}"])

@@ -68,7 +68,7 @@ def test_a_card_on_any_node_that_admits_one_process_ends_the_job(cluster: Cluste
         PATH=f"{cluster.work / 'bin'}:{os.environ['PATH']}",
     )  # fmt: skip
     assert cluster.end(job) == "FAILED", cluster.logs()
-    assert "EXCLUSIVE_PROCESS, which admits the trainer" in cluster.logs()
+    assert "EXCLUSIVE_PROCESS, which allows the trainer" in cluster.logs()
     assert not list((cluster.work / "refused").glob("completions*"))
 
 
@@ -154,7 +154,7 @@ def test_a_trainer_ends_saved_with_its_server(cluster: Cluster) -> None:
     [server] = servers()
     os.kill(server, signal.SIGKILL)
     assert cluster.end(job) == "FAILED", cluster.logs()
-    assert "the judge's server has ended" in log.read_text()
+    assert "the judge server has ended" in log.read_text()
     assert list((cluster.work / "orphaned").glob("checkpoint-*")), log.read_text()
     assert cluster.restarts(job) == 0
 
