@@ -4,10 +4,10 @@
     python -m research.build_lexicon /usr/share/wordnet \
         posh_reward/lexicon/wordnet.zip
 
-Kept: single-word lemmas with their first senses and how often each was tagged, hypernyms,
-neighbours (similar, derived, grouped synsets), antonyms, the words of each definition, and
-irregular forms. Left out: proper names (instances) and everything that no kept lemma leads to.
-The same WordNet gives the same bytes.
+Kept: single-word lemmas with their first senses and tag counts, hypernyms, neighbours (similar,
+derived, grouped synsets), antonyms, the words of each definition, and irregular forms. Left out:
+proper names (instances) and whatever no kept lemma leads to. Deterministic: the same WordNet gives
+the same bytes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ STOP = frozenset(
     "he his him she her you your we our us about up out over also all each every only".split()
 )
 
-Key = tuple[str, int]  # part of speech and byte offset: how WordNet names a synset
+Key = tuple[str, int]  # WordNet's name of a synset: part of speech and byte offset
 
 
 @dataclass
@@ -53,16 +53,8 @@ class Synset:
     instance: bool = False
 
 
-POINTERS = {
-    "@": "parents",
-    "&": "near",
-    "$": "near",
-    "+": "near",
-    "\\": "near",
-    "<": "near",
-    "^": "near",
-    "!": "opposite",
-}
+POINTERS = {"@": "parents", "!": "opposite", **dict.fromkeys("&$+\\<^", "near")}
+"""WordNet's symbol of a relation -> the field of ``Synset``."""
 
 
 def parse_synset(line: str) -> tuple[Key, Synset]:
@@ -83,12 +75,12 @@ def parse_synset(line: str) -> tuple[Key, Synset]:
 
 
 def definition(gloss: str) -> str:
-    """The gloss without examples and remarks: ``leafless`` -> ``having no leaves``."""
+    """Strip examples and remarks from a gloss: that of ``leafless`` -> ``having no leaves``."""
     return re.sub(r"\(.*?\)", " ", gloss.split('"')[0]).lower()
 
 
 def read_synsets(folder: Path) -> dict[Key, Synset]:
-    """All synsets of the four data files."""
+    """Read all synsets of the four data files."""
     synsets = {}
     for name in FILES.values():
         for line in (folder / f"data.{name}").read_text(encoding="latin-1").splitlines():
@@ -99,7 +91,7 @@ def read_synsets(folder: Path) -> dict[Key, Synset]:
 
 
 def read_counts(folder: Path) -> dict[tuple[str, str, int], int]:
-    """Count of each (lemma, part of speech, sense number) in the tagged corpus."""
+    """Read the count of each (lemma, part of speech, sense number) in the tagged corpus."""
     kinds = {"1": "n", "2": "v", "3": "a", "4": "r", "5": "a"}
     counts = {}
     for line in (folder / "cntlist.rev").read_text(encoding="latin-1").splitlines():
@@ -110,7 +102,7 @@ def read_counts(folder: Path) -> dict[tuple[str, str, int], int]:
 
 
 def read_senses(folder: Path, synsets: dict[Key, Synset]) -> dict[str, list[tuple[Key, int]]]:
-    """The senses of each single-word lemma in all parts of speech, with their tag counts."""
+    """Read the senses of each single-word lemma, in all parts of speech, with their tag counts."""
     counts = read_counts(folder)
     senses: dict[str, list[tuple[Key, int]]] = defaultdict(list)
     for pos, name in FILES.items():
@@ -147,7 +139,7 @@ def add_genus(synsets: dict[Key, Synset], senses: dict[str, list[tuple[Key, int]
 
 
 def reachable(synsets: dict[Key, Synset], seeds: Iterable[Key]) -> list[Key]:
-    """The seeds and everything above them, in a fixed order."""
+    """Return the seeds and all their ancestors, in a fixed order."""
     keys = set(seeds)
     stack = list(keys)
     while stack:
@@ -159,8 +151,8 @@ def reachable(synsets: dict[Key, Synset], seeds: Iterable[Key]) -> list[Key]:
 
 
 def information(synsets: dict[Key, Synset], keys: list[Key]) -> list[int]:
-    """Seco's information content, from how many hyponyms: 0 covers everything, 255 is a leaf."""
-    # Seco et al. (2004): 1 - log(hyponyms + 1) / log(all synsets), a synset counting as its own.
+    """Return Seco's information content from counts of hyponyms: 0 for the top, 255 for a leaf."""
+    # Seco et al. (2004): 1 - log(hyponyms + 1) / log(all synsets); a synset counts as its own.
     below = dict.fromkeys(keys, 0)
     for key in keys:
         for ancestor in set(reachable(synsets, [key])):
@@ -170,7 +162,7 @@ def information(synsets: dict[Key, Synset], keys: list[Key]) -> list[int]:
 
 
 def rows(lists: Iterable[Iterable[int]], code: str = "I") -> tuple[array[int], array[int]]:
-    """Lists as (starts, values): row ``i`` is ``values[starts[i]:starts[i + 1]]``."""
+    """Flatten lists to (starts, values): row ``i`` is ``values[starts[i]:starts[i + 1]]``."""
     starts, values = array("I", [0]), array(code)
     for items in lists:
         values.extend(items)
@@ -179,7 +171,7 @@ def rows(lists: Iterable[Iterable[int]], code: str = "I") -> tuple[array[int], a
 
 
 def exceptions(folder: Path, words: dict[str, int]) -> dict[str, tuple[str, ...]]:
-    """Irregular form -> its lemmas: ``geese`` -> ``goose``."""
+    """Map irregular forms to their lemmas: ``geese`` -> ``goose``."""
     table: dict[str, set[str]] = defaultdict(set)
     for name in FILES.values():
         for line in (folder / f"{name}.exc").read_text(encoding="latin-1").splitlines():
@@ -191,14 +183,14 @@ def exceptions(folder: Path, words: dict[str, int]) -> dict[str, tuple[str, ...]
 def defining_words(
     gloss: str, words: dict[str, int], irregular: dict[str, tuple[str, ...]]
 ) -> list[int]:
-    """Dictionary forms of a definition's content words: ``having no leaves`` -> ``leaf``."""
+    """Return the lemmas of a definition's content words: ``having no leaves`` -> ``leaf``."""
     forms = [form for form in WORD.findall(gloss) if form not in STOP]
     lemmas_ = [lemma for form in forms for lemma in lemmas(form, words, irregular)[:1]]
     return [words[lemma] for lemma in dict.fromkeys(lemmas_)][:MOST_GLOSS_WORDS]
 
 
 def compile_table(folder: Path) -> dict[str, bytes]:
-    """The members of the archive, by name."""
+    """Compile the members of the archive, by name."""
     synsets = read_synsets(folder)
     senses = read_senses(folder, synsets)
     add_genus(synsets, senses)
@@ -212,24 +204,21 @@ def compile_table(folder: Path) -> dict[str, bytes]:
         ]
 
     irregular = exceptions(folder, words)
-    gloss = [defining_words(synsets[key].gloss, words, irregular) for key in keys]
+    pairs = (f"{form} {lemma}" for form in sorted(irregular) for lemma in irregular[form])
+    counts = array("H", [min(count, 65535) for s in senses.values() for _, count in s])
     members: dict[str, bytes] = {
         "words.txt": "\n".join(words).encode(),
-        "exceptions.txt": "\n".join(
-            f"{form} {lemma}" for form in sorted(irregular) for lemma in irregular[form]
-        ).encode(),
+        "exceptions.txt": "\n".join(pairs).encode(),
         "information.B": bytes(information(synsets, keys)),
         "file.B": bytes(synsets[key].file for key in keys),
-        "counts.H": little(
-            array("H", [min(count, 65535) for s in senses.values() for _, count in s])
-        ),
+        "counts.H": little(counts),
     }
     lists = {
         "senses": [[number[key] for key, _ in s] for s in senses.values()],
         "parents": links("parents"),
         "near": links("near"),
         "opposite": links("opposite"),
-        "gloss": gloss,
+        "gloss": [defining_words(synsets[key].gloss, words, irregular) for key in keys],
     }
     for name, values in lists.items():
         starts, flat = rows(values)
@@ -239,14 +228,14 @@ def compile_table(folder: Path) -> dict[str, bytes]:
 
 
 def little(values: array[int]) -> bytes:
-    """The values as bytes, little-endian on every machine."""
+    """Return the values as little-endian bytes, on any machine."""
     if sys.byteorder == "big":
         values.byteswap()
     return values.tobytes()
 
 
 def main() -> None:
-    """Read WordNet's folder and write the archive."""
+    """Compile WordNet's folder into the archive."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("wordnet", type=Path, help="folder of data.noun, index.noun ...")
     parser.add_argument("output", type=Path)

@@ -1,4 +1,4 @@
-"""Count which parts of speech follow which, for the reward's measure of disorder.
+"""Count which parts of speech follow each other, for the reward's measure of disorder.
 
     python -m research.build_word_order ../shared/data posh_reward/lexicon/word_order.zip
 
@@ -21,12 +21,12 @@ from pathlib import Path
 from posh_reward.lexicon.word_order import BOUND, STEPS, UNKNOWN, tags_of
 
 PRIOR = 5
-"""Pairs, as if the second tag did not depend on the first, that are added to each first tag's."""
+"""Pseudo-count of pairs with independent tags that is added to each first tag's pairs."""
 DATE = (2026, 1, 1, 0, 0, 0)
 
 
 def texts(data: Path) -> Iterable[str]:
-    """All sentences of the treebank, and all descriptions."""
+    """Yield all sentences of the treebank, and all descriptions."""
     prefix = "# text = "
     for line in (data / "ud_ewt" / "train.conllu").read_text(encoding="utf-8").splitlines():
         if line.startswith(prefix):
@@ -38,7 +38,7 @@ def texts(data: Path) -> Iterable[str]:
 
 
 def table(some: Iterable[str]) -> tuple[list[str], array[int]]:
-    """Tags, and the bits by which each tag makes each other likelier behind it."""
+    """Return the tags, and for each pair how many bits likelier the first makes the second."""
     pairs = Counter(pair for text in some for pair in pairwise(tags_of(text)))
     first, second = Counter[str](), Counter[str]()
     for (before, after), count in pairs.items():
@@ -50,8 +50,8 @@ def table(some: Iterable[str]) -> tuple[list[str], array[int]]:
     for before in names:
         for after in names:
             alone = (second[after] + 0.5) / total
-            behind = (pairs[before, after] + PRIOR * alone) / (first[before] + PRIOR)
-            bounded = max(-BOUND, min(BOUND, log2(behind / alone)))
+            following = (pairs[before, after] + PRIOR * alone) / (first[before] + PRIOR)
+            bounded = max(-BOUND, min(BOUND, log2(following / alone)))
             bits.append(round(bounded * STEPS))
     return names, bits
 

@@ -4,13 +4,12 @@
         ../shared/data/planted/planted_dev.json [--sample N] [--store parsed.db] [--folds] \
         [--encoder all-MiniLM-L6-v2 --output weights.json]
 
-Every question about every pair becomes a row of facts (``calibration/questions.py``); L-BFGS finds
-the weights of the loss in ``calibration/objective.py``. Prints the table for
-``judges/embedded/evidence.py``, and the figures of each set on the examples that were fitted to.
-With ``--folds``: the figures of each fifth (by image and by artwork) under weights fitted to
-the other four. With ``--encoder`` the facts of its vectors are fitted with the others, and the
-weights are written for ``judge: {name: embedded, encoder: ..., weights: ...}``. Higher is better,
-but for the blind list, which should be below the sentence.
+Every question about every pair becomes a row of facts (``calibration/questions.py``); L-BFGS
+minimises the loss in ``calibration/objective.py``. Prints the table for
+``judges/embedded/evidence.py``, and figures on the training examples; with ``--folds`` also
+cross-validated ones, in five folds by image and by artwork. With ``--encoder`` the facts from its
+vectors are fitted too, and the weights are written for ``judge: {name: embedded, encoder: ...,
+weights: ...}``. Higher is better, except for the blind list, which should be below the sentence.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from research.eval_planted import TextMarks, best_threshold, macro_f1, text_mark
 
 
 def with_grades(questions: Questions, outputs: Answers, pair: int) -> Scores:
-    """One pair's scores with the grades that the weights give."""
+    """Return one pair's scores with the grades under the fitted weights."""
     grades = outputs.grades[questions.side // 2 == pair]
     scores = questions.scores[pair]
     elements = zip(scores.elements, grades.tolist(), strict=True)
@@ -52,7 +51,7 @@ def with_grades(questions: Questions, outputs: Answers, pair: int) -> Scores:
 def texts_with_marks(
     data: Examples, questions: Questions, outputs: Answers, how: str
 ) -> list[TextMarks]:
-    """Tokens with grades and marks of all texts that were marked in one way."""
+    """Return the graded and marked tokens of all texts with one kind of marks."""
     direction: Direction = "recall" if how == "omissions" else "precision"
     return [
         text_marks(
@@ -67,7 +66,7 @@ def texts_with_marks(
 
 
 def figures(data: Examples, questions: Questions, outputs: Answers) -> dict[str, float]:
-    """Every figure that the judge is chosen by."""
+    """Return all figures for choosing weights, by name."""
     table = {}
     for name, (ratings, numbers) in data.ratings.items():
         for score, people in ratings.people.items():
@@ -86,7 +85,7 @@ def figures(data: Examples, questions: Questions, outputs: Answers) -> dict[str,
 
 
 def out_of_fold(data: Examples, questions: Questions) -> Answers:
-    """Each fold's answers under the weights that the other folds give."""
+    """Return each fold's answers under weights fitted to the other folds."""
     fold = np.array(data.fold)
     parts = []
     for number in range(FOLDS):
@@ -101,7 +100,7 @@ def out_of_fold(data: Examples, questions: Questions) -> Answers:
 
 
 def by_name(weights: Mapping[Kind, Floats], questions: Questions) -> Weights:
-    """The weights by the names of their facts, to two digits."""
+    """Map the names of the facts to their weights, to two digits."""
     return {
         kind: {
             name: round(weight, 2)
@@ -112,7 +111,7 @@ def by_name(weights: Mapping[Kind, Floats], questions: Questions) -> Weights:
 
 
 def table_of(weights: Weights) -> str:
-    """The weights as they stand in ``evidence.py``."""
+    """Format the weights as in ``evidence.py``."""
     lines = []
     for kind in KINDS:
         facts = weights[kind].items()
@@ -121,13 +120,13 @@ def table_of(weights: Weights) -> str:
 
 
 def shipped_weights(encoder: str | None = None) -> dict[Kind, Floats]:
-    """The weights that the judge has now."""
+    """Return the judge's current weights."""
     weights = WEIGHTS if encoder is None else load_weights(None)[0]
     return {kind: np.array(list(weights[kind].values())) for kind in KINDS}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the weights and how well they do."""
+    """Print the weights and their figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("people", type=Path)
     parser.add_argument("artworks", type=Path, nargs="+")
@@ -146,10 +145,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(table_of(weights), flush=True)
     if options.output:
         options.output.write_text(json.dumps(weights, indent=1) + "\n", encoding="utf-8")
+    shipped = answers(questions, shipped_weights(options.encoder))
     columns = {
-        "as shipped": figures(
-            data, questions, answers(questions, shipped_weights(options.encoder))
-        ),
+        "as shipped": figures(data, questions, shipped),
         "fitted": figures(data, questions, answers(questions, vectors)),
     }
     if options.folds:

@@ -1,8 +1,8 @@
 """MUC, B-cubed and CEAF-e by their published definitions, over any hashable mentions.
 
-MUC: Vilain et al. (1995). B-cubed: Bagga and Baldwin (1998). CEAF-e: Luo (2005), similarity
-phi-4. Mentions found on one side only are handled as in Pradhan et al. (2014), the reference
-scorer. Counts of several texts are added before the ratios are taken, as in the CoNLL-2012 task.
+MUC: Vilain et al. (1995). B-cubed: Bagga and Baldwin (1998). CEAF-e: Luo (2005), similarity phi-4.
+Mentions on one side only are handled as in the reference scorer (Pradhan et al., 2014). Counts are
+summed over texts before taking ratios, as in the CoNLL-2012 task.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ METRICS = ("MUC", "B3", "CEAFe")
 
 @dataclass(frozen=True)
 class Ratio:
-    """A precision and a recall as counts, so that those of several texts can be added."""
+    """Precision and recall as counts, which can be summed over texts."""
 
     hit_precision: float = 0.0
     all_precision: float = 0.0
@@ -37,39 +37,39 @@ class Ratio:
 
     @property
     def precision(self) -> float:
-        """Share of what was found that is right; 0 if nothing was found."""
+        """Share of the found that is correct; 0 if nothing was found."""
         return self.hit_precision / self.all_precision if self.all_precision else 0.0
 
     @property
     def recall(self) -> float:
-        """Share of what there is that was found; 0 if there is nothing."""
+        """Share of the gold that was found; 0 without gold."""
         return self.hit_recall / self.all_recall if self.all_recall else 0.0
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of the two."""
+        """Harmonic mean of precision and recall."""
         total = self.precision + self.recall
         return 2 * self.precision * self.recall / total if total else 0.0
 
 
 def all_scores(gold: Sequence[Cluster], ours: Sequence[Cluster]) -> dict[str, Ratio]:
-    """The three metrics of one text."""
+    """Return the three metrics of one text."""
     return {"MUC": muc(gold, ours), "B3": b_cubed(gold, ours), "CEAFe": ceaf_e(gold, ours)}
 
 
 def conll_f1(scores: dict[str, Ratio]) -> float:
-    """Mean of the three F1 (CoNLL-2012)."""
+    """Return the mean of the three F1 (CoNLL-2012)."""
     return sum(scores[name].f1 for name in METRICS) / len(METRICS)
 
 
 def muc(gold: Sequence[Cluster], ours: Sequence[Cluster]) -> Ratio:
-    """Links: how many of those inside each cluster the other side keeps."""
+    """Count the coreference links within clusters that the other side keeps."""
     return Ratio(*common_links(ours, gold), *common_links(gold, ours))
 
 
 def common_links(clusters: Sequence[Cluster], others: Sequence[Cluster]) -> tuple[float, float]:
-    """(Links of ``clusters`` that ``others`` keep, all links of ``clusters``)."""
-    # A cluster of n mentions needs n - 1 links; cut by the other side into k pieces it keeps n - k.
+    """Return the links of ``clusters`` that ``others`` keep, and all links of ``clusters``."""
+    # A cluster of n mentions needs n - 1 links; cut into k pieces by the other side it keeps n - k.
     owner = {mention: i for i, cluster in enumerate(others) for mention in cluster}
     links = total = 0
     for cluster in clusters:
@@ -80,12 +80,12 @@ def common_links(clusters: Sequence[Cluster], others: Sequence[Cluster]) -> tupl
 
 
 def b_cubed(gold: Sequence[Cluster], ours: Sequence[Cluster]) -> Ratio:
-    """Mentions: how much of each one's cluster it shares with its cluster on the other side."""
+    """Sum over mentions the overlap of a mention's two clusters, one from each side."""
     return Ratio(*shared_mentions(ours, gold), *shared_mentions(gold, ours))
 
 
 def shared_mentions(clusters: Sequence[Cluster], others: Sequence[Cluster]) -> tuple[float, float]:
-    """(Sum over the mentions of ``clusters`` of the share that ``others`` agree with, mentions)."""
+    """Return the summed share of each mention's cluster that ``others`` keep, and the mentions."""
     owner = {mention: i for i, cluster in enumerate(others) for mention in cluster}
     shared, total = 0.0, 0
     for cluster in clusters:
@@ -96,7 +96,7 @@ def shared_mentions(clusters: Sequence[Cluster], others: Sequence[Cluster]) -> t
 
 
 def ceaf_e(gold: Sequence[Cluster], ours: Sequence[Cluster]) -> Ratio:
-    """Entities: the best one-to-one matching of clusters by 2|G & F| / (|G| + |F|)."""
+    """Match clusters one to one, maximising 2|G & F| / (|G| + |F|)."""
     if not gold or not ours:
         return Ratio(0.0, len(ours), 0.0, len(gold))
     similarity = np.array([[2 * len(g & f) / (len(g) + len(f)) for f in ours] for g in gold])

@@ -1,10 +1,10 @@
-"""Agreement of the cascade's shortcuts with a full judge, and the questions that they save.
+"""Agreement of the cascade's first stage with a full judge, and the questions that it saves.
 
     OMP_NUM_THREADS=1 python -m research.eval_cascade GOLDENS.jsonl
 
-The full judge is the goldens' stand-in, a deterministic function of the words; no language model
-was asked. Thresholds are chosen on the pairs of planted mistakes and reported on the others, whose
-texts and references are different ones. Higher is better for agreement and for what is saved.
+The full judge is the goldens' stand-in, a deterministic function of the words, not a language
+model. Thresholds are chosen on the pairs with planted mistakes and evaluated on the others, which
+share no text or reference with them. Higher is better for agreement and for saved questions.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from tools.goldens import SIDES, Golden, ReplayJudge, both_ways, load, read_gold
 
 LOW = (1.0, 1.5, 1.75, 2.0, 2.25, 2.5, 2.75, 3.0)
 HIGH = (4.5, 4.7, 4.8, 4.9, 5.1)
-"""None lower: the stand-in does not mind whose a word is, so only the embedded judge's doubt shows
-that the text says it of another thing."""
+"""No lower values: the stand-in ignores which entity a word describes, so only the embedded judge's
+doubt shows that the text says it about another one."""
 AGREED = 0.995
-"""Least share of settled questions about whose outcome, present or not, both judges agree."""
-PLANTED = "pd"  # beginning of the ids of the pairs on which thresholds are chosen
+"""Least agreement on the outcome, present or absent, of settled questions."""
+PLANTED = "pd"  # prefix of the ids of the pairs on which thresholds are chosen
 
 
 @dataclass(frozen=True, slots=True)
 class GradedQuestion:
-    """One question as both judges see it."""
+    """One question with both judges' grades."""
 
     kind: Kind
     wording: Wording
@@ -43,7 +43,7 @@ class GradedQuestion:
     full: float
 
     def grade_within(self, low: float, high: float) -> float | None:
-        """The grade that a cascade gives on its own; None if it asks the full judge."""
+        """Return the grade if the first stage settles the question; None if it does not."""
         if self.wording == "same" and self.embedded >= high:
             return VERBATIM.grade
         absent = self.wording == "none" and self.kind == "entity" and self.embedded < low
@@ -51,7 +51,7 @@ class GradedQuestion:
 
 
 class Watching(ReplayJudge):
-    """A judge that answers as the goldens do, and notes what the embedded judge would say."""
+    """Replay the goldens' verdicts, and record the embedded judge's."""
 
     def __init__(self, golden: Golden) -> None:
         super().__init__(golden)
@@ -63,7 +63,7 @@ class Watching(ReplayJudge):
         self._embedded = EmbeddedJudge()
 
     def grade(self, questions: Sequence[Question]) -> list[Verdict]:
-        """The recorded verdicts."""
+        """Return the replayed verdicts."""
         verdicts = super().grade(questions)
         for question, verdict in zip(questions, verdicts, strict=True):
             source, target = self._read[question.source.text], self._read[question.target.text]
@@ -78,7 +78,7 @@ class Watching(ReplayJudge):
 
 
 def questions(goldens: Sequence[Golden]) -> Iterator[GradedQuestion]:
-    """All that is asked about some pairs, lazily."""
+    """Yield all questions about some pairs."""
     for golden in goldens:
         judge = Watching(golden)
         run_together(both_ways([read_golden(golden)]), judge, Rewriter(judge))
@@ -87,11 +87,11 @@ def questions(goldens: Sequence[Golden]) -> Iterator[GradedQuestion]:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Compare the settled questions of a set with the full judge."""
+    """Agreement of a set's settled questions with the full judge."""
 
     questions: int
-    saved: float  # share of the questions that are settled
-    agreed: float  # share with the full judge's outcome: present (a grade from 2) or not
+    saved: float  # share of settled questions
+    agreed: float  # share with the full judge's outcome: present (grade 2 or more) or not
     difference: float  # mean of settled grade minus the full judge's
     spread: float  # mean distance of the two grades
 
@@ -103,7 +103,7 @@ class Agreement:
 
 
 def agreement(questions: Sequence[GradedQuestion], low: float, high: float) -> Agreement:
-    """Effect of two thresholds on a set."""
+    """Measure two thresholds on a set."""
     grades = [(each.grade_within(low, high), each.full) for each in questions]
     sure = [(ours, full) for ours, full in grades if ours is not None]
     pairs = sure or [(PRESENT, PRESENT)]
@@ -117,7 +117,7 @@ def agreement(questions: Sequence[GradedQuestion], low: float, high: float) -> A
 
 
 def choose(questions: Sequence[GradedQuestion]) -> tuple[float, float]:
-    """The thresholds that save most where both absent and explicit agree well enough."""
+    """Return the thresholds that save most with enough agreement, both on absent and explicit."""
     never = (LOW[0], HIGH[-1])
     low = max(each for each in LOW if agreement(questions, each, never[1]).agreed >= AGREED)
     high = min(each for each in HIGH if agreement(questions, never[0], each).agreed >= AGREED)
@@ -125,19 +125,12 @@ def choose(questions: Sequence[GradedQuestion]) -> tuple[float, float]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print both parts."""
+    """Choose thresholds on one part of the pairs, and print their figures on both."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("goldens", type=Path, help="goldens.jsonl")
     goldens = load(parser.parse_args(arguments).goldens)
-    planted = [each["id"].startswith(PLANTED) for each in goldens]
-    chosen_on, reported = (
-        list(
-            questions(
-                [g for g, is_planted in zip(goldens, planted, strict=True) if is_planted is p]
-            )
-        )
-        for p in (True, False)
-    )
+    chosen_on = list(questions([g for g in goldens if g["id"].startswith(PLANTED)]))
+    reported = list(questions([g for g in goldens if not g["id"].startswith(PLANTED)]))
     best = choose(chosen_on)
     print("low {:g}, high {:g}".format(*best))
     print(f"chosen on:   {agreement(chosen_on, *best)}")

@@ -6,10 +6,10 @@
     python -m research.eval_coref litbank ../shared/data/litbank/conll
     python -m research.eval_coref gap ../shared/data/gap/gap-test.tsv
 
-planted, litbank: precision, recall and F1 of MUC, B-cubed and CEAF-e, and the CoNLL F1, once
-with exact spans and once with mentions matched by head (the last token of the noun run that
-posh.md, section 1, narrows a mention to). Clusters of one mention count on neither side.
-gap: F1 over "the pronoun means this name", also by the pronoun's sex. Higher is better everywhere.
+planted, litbank: precision, recall and F1 of MUC, B-cubed and CEAF-e, and the CoNLL F1, with exact
+spans and with mentions matched by head (the last token of the noun run that posh.md, section 1,
+narrows a mention to). Singleton clusters are ignored on both sides. gap: F1 of "the pronoun refers
+to this name", also by the pronoun's gender. Higher is better everywhere.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from posh_reward.graph.coref import Coreferencer, load_coref
+from posh_reward.graph.parser.parse import load_parser
 from research.coref_scores import METRICS, Cluster, Ratio, all_scores, conll_f1
 from tools.goldens import load, recorded_parse
 
@@ -33,28 +34,17 @@ if TYPE_CHECKING:
 Clusters = Sequence[Sequence[tuple[int, int]]]
 
 
-def parser_of(name: str) -> Any:
-    """The embedded pipeline, or an installed one."""
-    from posh_reward.graph.parser.parse import load_parser
-
-    return load_parser(name)
-
-
-def golden_docs(path: Path) -> dict[str, Doc]:
-    """The parses of the goldens' references: text -> Doc."""
-    from spacy.vocab import Vocab
-
-    vocab = Vocab()
-    return {each["reference"]: recorded_parse(each, "reference", vocab)[0] for each in load(path)}
-
-
 def read_planted(
     path: Path, parser: str, parses: Path | None
 ) -> Iterator[tuple[str, Doc, Clusters]]:
-    """Planted references with their marked clusters."""
+    """Yield planted references, parsed or as recorded in the goldens, with their clusters."""
+    from spacy.vocab import Vocab
+
     items = json.loads(path.read_text(encoding="utf-8"))
-    docs = golden_docs(parses) if parses else {}
-    nlp = None if parses else parser_of(parser)
+    vocab = Vocab()
+    goldens = load(parses) if parses else []
+    docs = {each["reference"]: recorded_parse(each, "reference", vocab)[0] for each in goldens}
+    nlp = None if parses else load_parser(parser)
     for item in items:
         text = item["reference"].strip()
         doc = docs[text] if nlp is None else nlp(text)
@@ -63,16 +53,16 @@ def read_planted(
 
 
 def token_span(doc: Doc, start: int, end: int) -> tuple[int, int]:
-    """First and last token that a character span touches."""
+    """Return the first and last token that a character span touches."""
     span = doc.char_span(start, end, alignment_mode="expand")
     return span.start, span.end - 1
 
 
 def litbank(path: Path, parser: str) -> Iterator[tuple[str, Doc, Clusters]]:
-    """LitBank's documents, with its own tokens and sentences, and clusters of two or more."""
+    """Yield LitBank's documents, with its tokens and sentences, and clusters of two or more."""
     from spacy.tokens import Doc
 
-    nlp = parser_of(parser)
+    nlp = load_parser(parser)
     for file in sorted(path.glob("*.conll")):
         words, starts, clusters = read_conll(file.read_text(encoding="utf-8"))
         doc = Doc(nlp.vocab, words=words, sent_starts=starts)
@@ -82,7 +72,7 @@ def litbank(path: Path, parser: str) -> Iterator[tuple[str, Doc, Clusters]]:
 
 
 def read_conll(text: str) -> tuple[list[str], list[bool], list[list[tuple[int, int]]]]:
-    """Words, sentence starts and clusters of one document in CoNLL-2012 columns."""
+    """Read words, sentence starts and clusters of one document in CoNLL-2012 columns."""
     words: list[str] = []
     starts: list[bool] = []
     clusters: dict[str, list[tuple[int, int]]] = {}
@@ -105,7 +95,7 @@ def read_conll(text: str) -> tuple[list[str], list[bool], list[list[tuple[int, i
 
 
 def head_of(doc: Doc, span: tuple[int, int]) -> int:
-    """The token that stands for a mention: the end of its first noun run, or a pronoun."""
+    """Return a mention's head: the last token of its first noun run, or a pronoun."""
     first, last = span
     if first + 1 < last and doc[first + 1].text == "of":
         return first
@@ -121,9 +111,9 @@ def head_of(doc: Doc, span: tuple[int, int]) -> int:
 
 
 def head_matched(doc: Doc, clusters: Clusters) -> list[Cluster]:
-    """Mentions as heads; where two share one, the longer keeps its span (coordinations)."""
-    # Shortest first, so that the inner mention gets the head: of "the man and his dog" and "the
-    # man" it is the latter that "man" stands for.
+    """Represent mentions by heads; of two with the same head, the longer one by its span."""
+    # Shortest first, so that the inner mention gets the head: "man" represents "the man", not "the
+    # man and his dog".
     keys: dict[object, tuple[int, int]] = {}
     spans = sorted({s for c in clusters for s in c}, key=lambda s: s[1] - s[0])
     name_of: dict[tuple[int, int], object] = {}
@@ -135,7 +125,7 @@ def head_matched(doc: Doc, clusters: Clusters) -> list[Cluster]:
 
 
 def exact(doc: Doc, clusters: Clusters) -> list[Cluster]:
-    """Mentions as spans."""
+    """Represent mentions by their spans."""
     return [frozenset(cluster) for cluster in clusters]
 
 
@@ -171,7 +161,7 @@ def evaluate(
 
 
 def show(doc: Doc, gold: Clusters, ours: Clusters) -> None:
-    """Print marked and found clusters that are not the same."""
+    """Print the clusters on which gold and system differ."""
 
     def texts(cluster: Sequence[tuple[int, int]]) -> str:
         return " | ".join(f"{doc[a : b + 1].text} [{a}]" for a, b in sorted(cluster))
@@ -184,14 +174,14 @@ def show(doc: Doc, gold: Clusters, ours: Clusters) -> None:
 
 
 def gap(coref: Coreferencer, path: Path, parser: str) -> None:
-    """Print F1 of "the pronoun means this name", over all rows and by the pronoun's sex."""
+    """Print F1 of "the pronoun refers to this name", overall and by the pronoun's gender."""
     counts: dict[str, list[int]] = {"all": [0, 0, 0], "he": [0, 0, 0], "she": [0, 0, 0]}
-    nlp = parser_of(parser)
+    nlp = load_parser(parser)
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     for row, doc in zip(rows, nlp.pipe(row["Text"] for row in rows), strict=True):
         clusters = coref.resolve([doc])[0]
-        sex = "she" if row["Pronoun"].lower() in ("she", "her", "hers", "herself") else "he"
+        gender = "she" if row["Pronoun"].lower() in ("she", "her", "hers", "herself") else "he"
         pronoun = token_span(doc, *offsets(row, "Pronoun"))
         for letter in "AB":
             name = token_span(doc, *offsets(row, letter))
@@ -200,7 +190,7 @@ def gap(coref: Coreferencer, path: Path, parser: str) -> None:
                 for cluster in clusters
             )
             true = row[f"{letter}-coref"] == "TRUE"
-            for key in ("all", sex):
+            for key in ("all", gender):
                 for i, hit in enumerate((linked and true, linked, true)):
                     counts[key][i] += hit
     for key, (hits, ours, true) in counts.items():
@@ -211,7 +201,7 @@ def gap(coref: Coreferencer, path: Path, parser: str) -> None:
 
 
 def offsets(row: dict[str, str], column: str) -> tuple[int, int]:
-    """Characters that a GAP column's text covers."""
+    """Return the characters that a GAP column's text covers."""
     start = int(row[f"{column}-offset"])
     return start, start + len(row[column])
 
@@ -223,7 +213,7 @@ def main() -> None:
     cli.add_argument("path", type=Path)
     cli.add_argument("--coref", default="rules")
     cli.add_argument("--parser", default="embedded")
-    cli.add_argument("--parses", type=Path, help="goldens.jsonl, to take its parses instead")
+    cli.add_argument("--parses", type=Path, help="goldens.jsonl, to use its parses instead")
     cli.add_argument("--verbose", action="store_true", help="print clusters that differ")
     args = cli.parse_args()
     coref = load_coref(args.coref)

@@ -1,12 +1,12 @@
-"""Rank correlation of the metric with people's side-by-sides of IIW descriptions.
+"""Rank correlation of the metric with people's comparisons of IIW descriptions.
 
     python research/eval_iiw.py ../shared/data/iiw/iiw_400_dev.jsonl [--judge embedded]
 
-A model's description (``IIW-P5B``) is scored against the human one (``IIW``). People said which
-of the two is better, and by how much; that is the label of the model's text: -2 (the human text is
-substantially better) to 2. Spearman's correlation over the rows with both texts and a
-side-by-side: precision with *Hallucination*, recall with *Comprehensiveness* and *Specificity*;
-95 % intervals by bootstrap over rows (10,000 resamples, seed 0).
+A model's description (``IIW-P5B``) is scored against the human one (``IIW``). People judged which
+of the two is better, from -2 (the human text is substantially better) to 2. Spearman's correlation
+over the rows with both texts and a comparison: precision with *Hallucination*, recall with
+*Comprehensiveness* and *Specificity*; 95 % intervals by bootstrap over rows (2,000 resamples,
+seed 0).
 
 Data: ImageInWords, google/imageinwords, CC BY 4.0.
 """
@@ -17,53 +17,33 @@ import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.stats import spearmanr
+
+from posh_reward.study.agreement.correlation import spearman
+from posh_reward.study.statistics import Floats
 
 HUMAN, MODEL, JUDGMENTS = "IIW", "IIW-P5B", "iiw-human-sxs-iiw-p5b"
 AXES = (("precision", "Hallucination"), ("recall", "Comprehensiveness"), ("recall", "Specificity"))
 DEGREES = {"marginally": 1, "substantially": 2}
 RESAMPLES = 2_000
 
-Floats = NDArray[np.float64]
-
 
 def label(verdict: str) -> int:
-    """``IIW-P5B is marginally better`` -> 1; the human text better -> below 0.
-
-    Raises:
-        ValueError: an unknown verdict.
-    """
+    """Convert a verdict, such as ``IIW-P5B is marginally better``, to -2 to 2: here 1."""
     if verdict == "Neutral":
         return 0
     side, _, degree, _ = verdict.split(" ")
     return DEGREES[degree] * (1 if side == MODEL else -1)
 
 
-def spearman(a: Floats, b: Floats) -> float:
-    """Spearman's rho; nan where one side does not vary."""
-    if np.ptp(a) == 0 or np.ptp(b) == 0:
-        return float("nan")
-    return float(spearmanr(a, b).statistic)
-
-
-def interval(a: Floats, b: Floats, resamples: int = RESAMPLES) -> tuple[float, float]:
-    """Percentile bootstrap, 95 %."""
+def interval(a: Floats, b: Floats) -> tuple[float, float]:
+    """Return the 95 % percentile bootstrap interval of Spearman's rho."""
     rng = np.random.default_rng(0)
-    rows = rng.integers(0, len(a), (resamples, len(a)))
+    rows = rng.integers(0, len(a), (RESAMPLES, len(a)))
     rhos = np.array([spearman(a[row], b[row]) for row in rows])
     low, high = np.nanpercentile(rhos, (2.5, 97.5))
     return float(low), float(high)
-
-
-def rows_with_both(path: Path) -> list[dict[str, Any]]:
-    """Rows of the file that people compared."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    rows = [json.loads(line) for line in lines if line]
-    return [row for row in rows if row.get(MODEL) and row.get(JUDGMENTS)]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -74,7 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("iiw", type=Path)
     parser.add_argument("--judge", default="embedded")
     options = parser.parse_args(arguments)
-    rows = rows_with_both(options.iiw)
+    lines = options.iiw.read_text(encoding="utf-8").splitlines()
+    rows = [row for row in map(json.loads, lines) if row.get(MODEL) and row.get(JUDGMENTS)]
     metric = PoSh(judge=options.judge)
     scores = metric.score([row[MODEL] for row in rows], [row[HUMAN] for row in rows])
     for score, axis in AXES:

@@ -1,15 +1,15 @@
-"""A judge's detection of planted mistakes and omissions.
+"""Evaluate a judge's detection of planted mistakes and omissions.
 
     python research/eval_planted.py ../shared/data/planted/planted_dev.json [--preset mended]
 
-Prints: how often the faithful text outranks the mistaken (precision) and the omitting (recall)
-one; macro F1 over marked and unmarked tokens, at the best threshold and at thresholds fixed on
-the other half of the items; per kind of mistake how many are caught. A token's grade is the
-lowest among the elements whose spans cover it; it raises an alert below the threshold.
+Prints how often the faithful text outranks the mistaken (precision) and the omitting (recall) one;
+macro F1 over marked and unmarked tokens, at the best threshold and at thresholds chosen on the
+other half of the items; and the recall of each kind of mistake. A token's grade is the lowest among
+the elements whose spans cover it; a token is flagged if its grade is below the threshold.
 
-Marked spans hold articles, auxiliaries and punctuation that no element covers and so no metric
-can flag: *ceiling* is the F1 of a judge that knows for each element whether most of it is marked.
-*Bridged*: such a token raises an alert where the nearest words with elements on both sides do.
+Marked spans contain articles, auxiliaries and punctuation that no element covers, so no metric can
+flag them: *ceiling* is the F1 of a judge that knows for each element if most of it is marked.
+*Bridged*: such a token is flagged if the nearest words with elements on both sides are.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from posh_reward.study.agreement.localisation import TokenCounts, count_tokens
 from posh_reward.types import Direction, Element, Scores, Span
 
 TOKEN = re.compile(r"\w+|[^\w\s]")
-NEVER = inf  # grade of a token that no element covers: no threshold alerts on it
+NEVER = inf  # grade of a token that no element covers: no threshold flags it
 
 NOUNS = (
     "man woman child boy girl figure angel saint king queen soldier sailor fisherman shepherd "
@@ -42,25 +42,25 @@ NOUNS = (
     "jug basket bread fruit apple grape fish knife sword shield crown hat cloak dress shawl "
     "shoe ring necklace fan umbrella flag drum flute violin column statue "
 ).split()
-"""Common contents of museum images: a blind guess at any of them."""
+"""Common objects in museum images, for guessing blindly."""
 SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 
 def blind_list() -> str:
-    """A text that names many things and says nothing of them."""
+    """Return a text that names many objects without any detail."""
     return " ".join(f"There is a{'n' * (noun[0] in 'aeiou')} {noun}." for noun in NOUNS)
 
 
 @dataclass(frozen=True)
 class TextMarks:
-    """Tokens of one text: the grade that a metric gave each, and whether people marked it."""
+    """Tokens of one text, with the metric's grades and people's marks."""
 
     grades: tuple[float, ...]
     marks: tuple[bool, ...]
 
 
 def token_grades(tokens: Sequence[Span], scores: Scores, direction: Direction) -> list[float]:
-    """Lowest grade among the elements that cover each token."""
+    """Return the lowest grade among the elements that cover each token."""
     grades = [NEVER] * len(tokens)
     for element in scores.elements:
         if element.direction == direction and element.grade is not None:
@@ -72,23 +72,23 @@ def token_grades(tokens: Sequence[Span], scores: Scores, direction: Direction) -
 
 
 def text_marks(text: str, spans: Sequence[Span], scores: Scores, direction: Direction) -> TextMarks:
-    """One text's tokens with grades and marks."""
+    """Return one text's tokens with grades and marks."""
     tokens = [match.span() for match in TOKEN.finditer(text)]
     marks = [any(start < e and s < end for s, e in spans) for start, end in tokens]
     return TextMarks(tuple(token_grades(tokens, scores, direction)), tuple(marks))
 
 
 def bridge(text: TextMarks) -> TextMarks:
-    """The same, but a token without an element gets the better grade of its neighbours that have.
+    """Give each token without an element the better grade of its nearest neighbours with one.
 
-    So an article raises an alert where the words on both sides of it do: people mark phrases.
+    So an article is flagged if the words on both sides are: people mark phrases.
     """
     before, after = _fill(text.grades), _fill(text.grades[::-1])[::-1]
     return replace(text, grades=tuple(map(max, before, after)))
 
 
 def _fill(grades: Sequence[float]) -> list[float]:
-    """Every ``NEVER`` replaced by the last other grade before it."""
+    """Replace every ``NEVER`` by the last other grade before it."""
     result: list[float] = []
     for grade in grades:
         result.append(result[-1] if grade == NEVER and result else grade)
@@ -96,7 +96,7 @@ def _fill(grades: Sequence[float]) -> list[float]:
 
 
 def knowing(text: str, spans: Sequence[Span], scores: Scores, direction: Direction) -> Scores:
-    """The same elements with grade 1 where most of the element is marked, else 5."""
+    """Regrade each element: 1 if most of it is marked, else 5."""
     tokens = [match.span() for match in TOKEN.finditer(text)]
 
     def is_marked(element: Element) -> bool:
@@ -113,32 +113,32 @@ def knowing(text: str, spans: Sequence[Span], scores: Scores, direction: Directi
 
 
 def tokens_counted(texts: Sequence[TextMarks]) -> TokenCounts:
-    """Alerts at every threshold, as ``posh-reward agreement spans`` counts them."""
+    """Count flagged tokens at every threshold, as ``posh-reward agreement spans`` does."""
     grades = [np.array(text.grades) for text in texts]
     marks = [np.array(text.marks, dtype=bool) for text in texts]
     return count_tokens(grades, marks, [True] * len(texts))
 
 
 def macro_f1(texts: Sequence[TextMarks], threshold: float) -> float:
-    """Mean of the F1 of marked and of unmarked tokens, over all texts together."""
+    """Return the mean F1 of marked and of unmarked tokens, pooled over all texts."""
     counts = tokens_counted(texts)
     return float(counts.macro_f1(np.ones((1, len(texts))))[0, counts.at(threshold)])
 
 
 def best_threshold(texts: Sequence[TextMarks]) -> float:
-    """The threshold with the highest macro F1 of all that make a difference."""
+    """Return the threshold with the highest macro F1."""
     counts = tokens_counted(texts)
     return float(counts.thresholds[counts.macro_f1(np.ones((1, len(texts))))[0].argmax()])
 
 
 def cross_validated(texts: Sequence[TextMarks]) -> float:
-    """Macro F1 with each half's threshold fixed on the other half."""
+    """Return the macro F1 with each half's threshold chosen on the other half."""
     halves = (texts[::2], texts[1::2])
     return sum(macro_f1(a, best_threshold(b)) for a, b in (halves, halves[::-1])) / 2
 
 
 def catches(items: Sequence[Any], texts: Sequence[TextMarks], threshold: float) -> dict[str, str]:
-    """Per kind of mistake how many marked spans hold an alert."""
+    """Return, by kind of mistake, the marked spans with a flagged token, out of all."""
     hits: Counter[str] = Counter()
     total: Counter[str] = Counter()
     for item, text in zip(items, texts, strict=True):
@@ -156,7 +156,7 @@ def catches(items: Sequence[Any], texts: Sequence[TextMarks], threshold: float) 
 def report_spans(
     name: str, texts: Sequence[tuple[str, list[Span], Scores]], direction: Direction
 ) -> None:
-    """Print how well the spans of one direction are found."""
+    """Print the detection of one direction's spans."""
     ours = [text_marks(*text, direction) for text in texts]
     ceiling = [
         text_marks(text, spans, knowing(text, spans, scores, direction), direction)
@@ -212,7 +212,7 @@ def report_blind(metric: Any, references: Sequence[str]) -> None:
 
 
 def main() -> None:
-    """Score the three versions of every artwork, print the figures."""
+    """Score the three versions of every artwork, and print the figures."""
     from posh_reward import PoSh
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")

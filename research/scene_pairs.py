@@ -1,10 +1,10 @@
-"""Texts about single drawn things, whose false details are known, as a table of pairs.
+"""Print pairs of texts and references about single drawn subjects, with known false details.
 
     python -m research.scene_pairs 500 > pairs.jsonl
     python -m research.scene_pairs 60 --split test > others.jsonl
 
-Six texts for each reference, with 0 to 5 false details: small enough for a tiny judge to learn from
-(docs/judges.md), and siblings for ``posh-reward judges compare``.
+Six texts per reference, with 0 to 5 false details: small enough for a tiny judge to learn from
+(docs/judges.md), and groups of alternatives for ``posh-reward judges compare``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from research.witness_study.scene_texts import scene_texts
 
 
 def single_scenes(split: str, count: int, seed: int) -> list[Scene]:
-    """Scenes of one figure or thing, no two with the same description."""
+    """Return scenes of one subject each, without two of the same description."""
     scenes: dict[str, Scene] = {}
     for scene in generate(split, 4 * count, seed):  # type: ignore[arg-type]  # it checks
         for single in alone(scene):
@@ -30,7 +30,7 @@ def single_scenes(split: str, count: int, seed: int) -> list[Scene]:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Print one JSON object a line."""
+    """Print one JSON object per line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("count", type=int, help="references")
     parser.add_argument("--split", default="train", help="train, validation or test")

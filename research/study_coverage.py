@@ -1,13 +1,13 @@
-"""Error rate of a study's page: simulated studies of models that are equally good.
+"""Error rates of a study's page, from simulated studies of equally good models.
 
     python -m research.study_coverage --studies 1000
     python -m research.study_coverage --grid --studies 4000 --seed 2
 
-For each design of `packets make`: share of 95 % intervals that hold the truth, and share of studies
-that call one statement or more settled, over items alone (as until version 0.1) and as `packets
-read` has it. Each study has three axes; raters' tastes (lean) are drawn for each model, so a pair
-differs by them as ``rater_model`` has it. With ``--grid``: intervals of one axis that hold the
-truth, where all raters see all images, and where each sees a third, drawn at random.
+For each design of `packets make`: the share of 95 % intervals that contain the truth, and the share
+of studies with a false significant statement, resampling items only (as until version 0.1) and as
+`packets read` does it. Each study has three axes; raters' tastes (lean) are drawn per model, and a
+pair differs by them as in ``rater_model``. With ``--grid``: the coverage on one axis, where all
+raters see all images, and where each sees a random third.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ AT_ONCE = 250
 
 @dataclass(frozen=True)
 class Case:
-    """One design, with how its raters answer."""
+    """One design, and the behaviour of its raters."""
 
     pairs: int
     raters: int
@@ -41,7 +41,7 @@ class Case:
     repeated: float = 0.15
     models: int = 2
     looks: int = 1
-    grown: bool = False  # what is there at the first look is all that was planned
+    grown: bool = False  # the study was planned to end at the first look
     side: float = 0.0
 
 
@@ -59,8 +59,8 @@ class Tally:
     """Counts over studies."""
 
     intervals: int = 0
-    covering: int = 0  # intervals that hold the truth
-    false: int = 0  # studies with a statement that is settled
+    covering: int = 0  # intervals that contain the truth
+    false: int = 0  # studies with a false significant statement
 
     def add(self, tests: Sequence[bool], wrong: bool) -> None:
         """Count one study."""
@@ -70,7 +70,7 @@ class Tally:
 
 
 def simulate(case: Case, seed: int, old: Tally, new: Tally) -> None:
-    """Add one study, looked at several times, to both tallies."""
+    """Add one study, with its interim looks, to both tallies."""
     rng = np.random.default_rng(seed)
     names = tuple(f"m{number}" for number in range(case.models))
     items = [StudyItem(str(n), "r", {m: f"{m} {n}" for m in names}) for n in range(case.pairs)]
@@ -96,7 +96,8 @@ def simulate(case: Case, seed: int, old: Tally, new: Tally) -> None:
         last = ([low <= 0 <= high for low, high in tests[0]],
                 [low <= 0 <= high for low, high in tests[1]])  # fmt: skip
         wrong[0] = wrong[0] or not all(last[0])
-        holds = significant(p_values, tuple(shares))  # a statement must hold for these raters, too
+        # A statement must also hold for these raters alone.
+        holds = significant(p_values, tuple(shares))
         wrong[1] = wrong[1] or any(h and not own for h, own in zip(holds, last[0], strict=True))
     old.add(last[0], wrong[0])
     new.add(last[1], wrong[1])
@@ -109,7 +110,7 @@ def look_at(
     case: Case, rows: Sequence[int], tasks: Sequence[tuple[int, int, tuple[str, ...], int]],
     quality: Floats, tastes: Floats, noise: Floats,
 ) -> tuple[tuple[Ends, Ends], list[float]]:  # fmt: skip
-    """Ends of the intervals over items, and over both; p-values. One for each pair and axis."""
+    """Return intervals over items and over items and raters, and p-values, by pair and axis."""
     opinions = Opinions(SHARED, lean=case.lean)
     over_items, over_both, p_values = [], [], []
     for one, other in combinations(range(case.models), 2):
@@ -138,7 +139,7 @@ def look_at(
 
 
 def grid_row(raters: int, lean: float, third: bool, studies: int, seed: int) -> list[str]:
-    """Share of intervals that hold the truth, for 40, 100 and 300 images."""
+    """Return the coverage of the intervals for 40, 100 and 300 images."""
     row = []
     rounds = -(-studies // AT_ONCE)
     opinions = Opinions(SHARED, lean=lean)
@@ -160,7 +161,7 @@ def grid_row(raters: int, lean: float, third: bool, studies: int, seed: int) -> 
 def grid_design(
     rng: np.random.Generator, images: int, raters: int, third: bool
 ) -> tuple[Ints, Ints]:
-    """Image and rater of each answer."""
+    """Return the image and the rater of each answer."""
     if not third:
         return np.repeat(np.arange(images), raters), np.tile(np.arange(raters), images)
     parts: list[Ints] = []
@@ -174,8 +175,8 @@ def grid_design(
 def main(argv: list[str] | None = None) -> int:
     """Print a table in Markdown."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--studies", type=int, default=1000, help="for each design; default: 1000")
-    parser.add_argument("--grid", action="store_true", help="one axis, more numbers of raters")
+    parser.add_argument("--studies", type=int, default=1000, help="per design; default: 1000")
+    parser.add_argument("--grid", action="store_true", help="one axis, other numbers of raters")
     parser.add_argument("--seed", type=int, default=2, help="of --grid")
     flags = parser.parse_args(argv)
     if flags.grid:

@@ -1,14 +1,14 @@
-"""Train a policy that knows tricks, under some reward, and count its tricks step by step.
+"""Train a policy that knows tricks under a given reward, and count its tricks step by step.
 
     python -m research.trick_trial train --model demo/sft --output runs/tricks --arm new
     python -m research.trick_trial train --model demo/sft --output runs/tricks --arm old \
         --checkout ../old
     python -m research.trick_trial plot runs/tricks docs/tricks.png
 
-The demo's SFT model is tuned further, on captions of which a tenth end in a trick: a chain of
-possessives, a pronoun with adjectives, bullets of common words. From there DAPO takes three times
-the demo's steps on f1, with all of the distribution sampled (``top_p`` 1: at the demo's 0.7 a tenth
-is never drawn). ``--checkout`` is a worktree of the commit whose reward is tried.
+The demo's SFT model is fine-tuned on captions of which a tenth end in a trick: a chain of
+possessives, a pronoun with adjectives, bullets of common words. From there DAPO runs three times
+the demo's steps on f1, sampling the full distribution (``top_p`` 1: at the demo's 0.7, tricks of
+probability 0.1 are never drawn). ``--checkout`` is a worktree of the commit with the reward to try.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CAPTIONS = "scenes:train=5000:plain=1:uneven=1"
 TRICKED = 0.1
 TUNING_STEPS, STEPS = 120, 75
-COMPLETIONS = 64  # of one step: half the demo's, for a trial of minutes
+COMPLETIONS = 64  # per step: half the demo's, for a trial of minutes
 WORDS = (*subjects.PEOPLE, *subjects.THINGS, *subjects.HANDHELD, *subjects.GARMENTS.values())
 ADJECTIVES = (*subjects.COLORS, *subjects.SIZES)
 TRICKS: dict[str, tuple[Callable[[random.Random], str], str]] = {
@@ -48,7 +48,7 @@ TRICKS: dict[str, tuple[Callable[[random.Random], str], str]] = {
         r"(?:- \w+\s*){3}",
     ),
 }
-"""Name -> how it is written, and the pattern that it is known by."""
+"""Name -> generator of the trick, and a pattern that detects it."""
 COLOURS = {"old": "#d55e00", "new": "#0072b2"}  # Okabe and Ito's
 
 
@@ -58,11 +58,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    train = commands.add_parser("train", help="fine-tune once, then one DAPO run a seed")
+    train = commands.add_parser("train", help="fine-tune once, then one DAPO run per seed")
     train.add_argument("--model", type=Path, required=True, help="the demo's SFT model")
     train.add_argument("--output", type=Path, required=True)
     train.add_argument("--arm", required=True, help="name of the reward in the plot")
-    train.add_argument("--checkout", type=Path, default=ROOT, help="whose reward it is")
+    train.add_argument("--checkout", type=Path, default=ROOT, help="worktree with the reward")
     train.add_argument("--seeds", nargs="+", type=int, default=[0, 1])
     plot = commands.add_parser("plot", help="share of tricks over steps")
     plot.add_argument("output", type=Path)
@@ -79,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def tune(model: Path, output: Path) -> Path:
-    """The model after SFT on captions with tricks; trained once."""
+    """Fine-tune the model on captions with tricks, once; return its folder."""
     folder, data = output / "sft", output / "captions"
     if (folder / "trainer_state.json").exists():
         return folder
@@ -104,7 +104,7 @@ def tune(model: Path, output: Path) -> Path:
 
 
 def dapo(start: Path, folder: Path, checkout: Path, seed: int) -> None:
-    """The demo's DAPO stage on f1, three times as long, by the code of a checkout."""
+    """Run the demo's DAPO stage on f1, three times as long, with the code of a checkout."""
     run(checkout, folder, "recipes/dapo_posh.py", "--config", "configs/smoke/dapo.yaml",
         "--model_name_or_path", start, "--output_dir", folder, "--objective", "f1",
         "--max_steps", STEPS, "--seed", seed, "--per_device_train_batch_size", COMPLETIONS,
@@ -112,7 +112,7 @@ def dapo(start: Path, folder: Path, checkout: Path, seed: int) -> None:
 
 
 def run(checkout: Path, folder: Path, recipe: str, *flags: object) -> None:
-    """A recipe in a process of its own; what it says goes to ``log.txt``."""
+    """Run a recipe in a child process that logs to ``log.txt``."""
     folder.mkdir(parents=True, exist_ok=True)
     words = [str(flag.resolve() if isinstance(flag, Path) else flag) for flag in flags]
     environment = {"PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1", **os.environ}
@@ -127,7 +127,7 @@ def run(checkout: Path, folder: Path, recipe: str, *flags: object) -> None:
 
 
 def shares(folder: Path) -> dict[str, list[float]]:
-    """Share of the completions that hold each trick, and any of them, step by step."""
+    """Return the share of completions with each trick, and with any of them, step by step."""
     from pyarrow.parquet import read_table
 
     shares_by_trick: dict[str, list[float]] = {name: [] for name in (*TRICKS, "any")}
@@ -144,7 +144,7 @@ def shares(folder: Path) -> dict[str, list[float]]:
 
 
 def draw(output: Path, picture: Path) -> None:
-    """A panel for each trick: its share over steps, a line a run; prints first and last shares."""
+    """Plot each trick's share over the steps, one line per run; print first and last shares."""
     from matplotlib.figure import Figure
 
     runs = {

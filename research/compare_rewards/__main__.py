@@ -1,17 +1,16 @@
-"""Compare rewards: their pay for sample texts, and their effect on one SFT model.
+"""Compare rewards: what sample texts earn, and the effect of training one SFT model.
 
     python -m research.compare_rewards pays ../shared/data/planted/planted_dev.json
     python -m research.compare_rewards train --model demo/sft --output runs/rewards \
         --rewards f1 separate separate:precision_weight=2 --seeds 0 1 2 3 4
     python -m research.compare_rewards table runs/rewards
 
-``pays`` scores honest and dishonest texts. ``train`` runs the demo's DAPO stage in one process for
-every reward and seed, each from the same model, and compares held-out descriptions, scored by POSH
-as published, with that model's on the same images. A reward is an objective with the recipe's
-flags that differ from their defaults, such as ``f1:witness=oracle``. Runs on uneven references are
-compared by full ones, which say all that is drawn. Each finished run is one line of ``runs.jsonl``;
-started again, ``train`` goes on with what has no line. ``--page`` writes tables into a page of
-documentation.
+``pays`` scores honest and dishonest texts. ``train`` runs the demo's DAPO stage for every reward
+and seed, each time from the same model, and compares held-out descriptions, scored by POSH as
+published, with that model's on the same images. A reward is an objective with non-default flags of
+the recipe, such as ``f1:witness=oracle``. Runs on uneven references are evaluated against full
+ones, which describe everything drawn. Each finished run is a line of ``runs.jsonl``; when started
+again, ``train`` skips those. ``--page`` writes tables into a page of documentation.
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ def _showing(command: argparse.ArgumentParser) -> None:
 
 
 def show_pays(flags: argparse.Namespace) -> None:
-    """Print the table of ``pays``, and write it where it is wanted."""
+    """Print the table of ``pays``, and write it to the requested files."""
     rows = pays.pays(PoSh(), pays.cases(pays.read_items(flags.planted)))
     table = str(pays.table(rows))
     print(table)

@@ -1,4 +1,4 @@
-"""A judge made worse on purpose."""
+"""A judge with added noise."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, Phrase, Question, Rep
 
 
 class NoisyJudge:
-    """A judge whose grades are off by a normal error, always the same for the same question."""
+    """Add a normal error to a judge's grades, always the same for the same question."""
 
     def __init__(self, judge: Judge, deviation: float) -> None:
         self._judge = judge
@@ -22,16 +22,14 @@ class NoisyJudge:
 
     @property
     def usage(self) -> Usage:
-        """Of the judge."""
+        """The judge's usage."""
         return self._judge.usage
 
     def grade(self, requests: Sequence[Question]) -> list[Verdict]:
-        """The judge's verdicts with their errors."""
-        return [
-            self._off(*each) for each in zip(requests, self._judge.grade(requests), strict=True)
-        ]
+        """Return the judge's verdicts with their errors."""
+        return list(map(self._disturb, requests, self._judge.grade(requests)))
 
-    def _off(self, request: Question, verdict: Verdict) -> Verdict:
+    def _disturb(self, request: Question, verdict: Verdict) -> Verdict:
         if verdict.grade is None:
             return verdict
         fields = (
@@ -43,24 +41,24 @@ class NoisyJudge:
         return verdict_of(min(max(grade, LOWEST_GRADE), HIGHEST_GRADE))
 
     def rewrite(self, requests: Sequence[Phrase]) -> list[Reply]:
-        """As the judge does."""
+        """Rewrite as the judge does."""
         return self._judge.rewrite(requests)
 
     def sleep(self) -> None:
-        """As the judge does."""
+        """Let the judge sleep."""
         self._judge.sleep()
 
     def wake(self) -> None:
-        """As the judge does."""
+        """Wake the judge."""
         self._judge.wake()
 
     def close(self) -> None:
-        """As the judge does."""
+        """Close the judge."""
         self._judge.close()
 
 
 def noisy(posh: PoSh, deviation: float) -> PoSh:
-    """The same metric with a noisy judge; with deviation 0 the metric itself."""
+    """Return the metric with a noisy judge; with deviation 0 unchanged."""
     if not deviation:
         return posh
     return PoSh(NoisyJudge(posh.judge, deviation), witness=posh.witness)

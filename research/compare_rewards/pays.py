@@ -1,4 +1,4 @@
-"""Pay of honest and dishonest texts under several settings of the reward."""
+"""Rewards of honest and dishonest texts under several settings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ AXES = ("precision", "recall", "f1")
 
 @dataclass(frozen=True)
 class Payment:
-    """The means of one case: scores of the metric, and rewards by setting."""
+    """Means over one case's texts: scores by the metric, and rewards by setting."""
 
     case: str
     scores: dict[str, float]  # by axis, as published
@@ -39,7 +39,7 @@ class Payment:
 
 
 def cases(items: Sequence[Any]) -> dict[str, list[tuple[str, str]]]:
-    """For each way of writing, generations with their references."""
+    """Return generations with their references, by kind of text."""
     rng = random.Random(0)
     others = {item["id"]: items[i - 1]["reference"] for i, item in enumerate(items)}
 
@@ -81,13 +81,13 @@ def cases(items: Sequence[Any]) -> dict[str, list[tuple[str, str]]]:
 
 
 def half(text: str) -> str:
-    """The first half of the sentences."""
+    """Return the first half of the sentences."""
     sentences = SENTENCE.split(text)
     return " ".join(sentences[: len(sentences) // 2])
 
 
 def pays(posh: PoSh, texts: dict[str, list[tuple[str, str]]]) -> list[Payment]:
-    """Mean pay of each of the ``cases``, the highest f1 reward first."""
+    """Return the mean scores and rewards of each of the ``cases``, by falling f1 reward."""
     rows = []
     for name, pairs in texts.items():
         answers = [without_thoughts(generation) for generation, _ in pairs]
@@ -108,7 +108,7 @@ def pays(posh: PoSh, texts: dict[str, list[tuple[str, str]]]) -> list[Payment]:
 
 
 def table(cases: Sequence[Payment]) -> Table:
-    """Markdown: scores of the metric, then what each setting pays."""
+    """Return a table of the metric's scores, then of the reward under each setting."""
     head = ["text", "precision / recall / f1", *SETTINGS, "`separate`: precision / recall"]
     rows = [
         [
@@ -123,6 +123,6 @@ def table(cases: Sequence[Payment]) -> Table:
 
 
 def read_items(path: Path) -> list[Any]:
-    """The planted pairs."""
+    """Read the planted pairs."""
     items: list[Any] = json.loads(path.read_text(encoding="utf-8"))
     return items

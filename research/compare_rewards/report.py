@@ -1,4 +1,4 @@
-"""Finished runs -> tables of differences, by reward and by seed, and plots."""
+"""Tables of finished runs' differences, by reward and by seed, and plots."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from posh_reward.study.statistics import Interval, paired_difference
 from research.compare_rewards.runs import AXES, FIGURES, Run
 from research.compare_rewards.tables import Table
 
-EARLY = 5  # steps in which most is learned
+EARLY = 5  # first steps, in which most is learned
 SPREADS = {
     "precision": "spread of precision",
     "recall": "spread of recall",
@@ -21,11 +21,10 @@ SPREADS = {
     "follows_precision": "of advantage and precision",
     "follows_recall": "of advantage and recall",
 }
-"""Keys of ``runs.spreads`` -> heads of columns."""
-
+"""Keys of ``runs.spreads`` -> column heads."""
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
-"""Okabe and Ito's, which the colour-blind tell apart."""
+"""Okabe and Ito's palette, safe for colour-blind readers."""
 MARKERS = "osD^"
 
 
@@ -40,19 +39,19 @@ class Arm:
 
     @property
     def title(self) -> str:
-        """For people."""
+        """Description for tables and plots."""
         scenes = "plain" if "plain=1" in self.dataset else "rich"
         uneven = ", uneven references" if "uneven=1" in self.dataset else ""
         noise = f", noise {self.noise:g}" if self.noise else ""
         return f"`{self.reward}`, {scenes} scenes{uneven}{noise}"
 
     def spread(self, name: str, steps: slice) -> float:
-        """A figure's mean over some steps of all seeds."""
+        """Return a figure's mean over some steps of all seeds."""
         return fmean(value for row in self.rows for value in row["spreads"][name][steps])
 
 
 def arms(rows: Iterable[Row]) -> list[Arm]:
-    """Runs that differ in their seeds alone, together."""
+    """Group runs that differ only in their seeds."""
     by_key: defaultdict[tuple[str, float, str], list[Row]] = defaultdict(list)
     for row in rows:
         run = Run(**row["run"])
@@ -64,7 +63,7 @@ def arms(rows: Iterable[Row]) -> list[Arm]:
 
 
 def by_reward(rows: Iterable[Row]) -> Table:
-    """One line an arm: differences to the SFT model, mean over seeds, least and greatest."""
+    """Return one line per arm: differences from the SFT model, mean and range over seeds."""
     head = ["reward", "seeds", *AXES, "words"]
     lines = [
         [arm.title, str(len(arm.rows)), *(over_seeds(arm, axis) for axis in AXES),
@@ -75,14 +74,14 @@ def by_reward(rows: Iterable[Row]) -> Table:
 
 
 def over_seeds(arm: Arm, axis: str) -> str:
-    """The mean difference of an arm's runs, with the least and the greatest of several."""
+    """Return the mean difference of an arm's runs, with the range of several."""
     means = [row["gains"][axis]["mean"] for row in arm.rows]
     among = f" ({min(means):+.3f} to {max(means):+.3f})" if len(means) > 1 else ""
     return f"{fmean(means):+.3f}{among}"
 
 
 def by_run(rows: Iterable[Row]) -> Table:
-    """One line a run: paired differences to the SFT model on the same images."""
+    """Return one line per run: paired differences from the SFT model on the same images."""
     rows_ = list(rows)
     names = figures_in(rows_)
     lines = [
@@ -94,48 +93,43 @@ def by_run(rows: Iterable[Row]) -> Table:
 
 
 def figures_in(rows: Sequence[Row]) -> list[str]:
-    """The figures that any of the runs has: true details came later than the others."""
+    """Return the figures that any of the runs has: true details were added later."""
     return [name for name in FIGURES if any(name in row["gains"] for row in rows)]
 
 
 def cell(row: Row, name: str) -> str:
-    """A run's difference to the SFT model; empty where an older run did not note it."""
-    return in_words(Interval(**row["gains"][name])) if name in row["gains"] else ""
+    """Return a run's difference from the SFT model; empty if an older run did not record it."""
+    return emphasised(Interval(**row["gains"][name])) if name in row["gains"] else ""
 
 
-def in_words(interval: Interval) -> str:
-    """A difference with its interval; bold where the interval excludes 0."""
+def emphasised(interval: Interval) -> str:
+    """Format a difference with its interval, in bold if the interval excludes 0."""
     return f"**{interval}**" if interval.excludes_zero else str(interval)
 
 
 def against_f1(rows: Iterable[Row]) -> Table:
-    """One line a run: paired differences to the run on f1 that has the same seed and data."""
+    """Return one line per run: paired differences from the f1 run with the same seed and data."""
     rows_ = list(rows)
-    rivals = {replace(Run(**row["run"]), reward="f1"): row for row in rows_ if is_f1(row)}
+    baselines = {Run(**row["run"]): row for row in rows_ if row["run"]["reward"] == "f1"}
     names = figures_in(rows_)
     lines = [
-        [arm.title, str(row["run"]["seed"]), *(over(row, rival, name) for name in names)]
-        for arm in arms(row for row in rows_ if not is_f1(row))
+        [arm.title, str(row["run"]["seed"]), *(over(row, baseline, name) for name in names)]
+        for arm in arms(row for row in rows_ if row["run"]["reward"] != "f1")
         for row in arm.rows
-        if (rival := rivals.get(replace(Run(**row["run"]), reward="f1"))) is not None
+        if (baseline := baselines.get(replace(Run(**row["run"]), reward="f1"))) is not None
     ]
     return Table(["reward, over f1", "seed", *names], lines)
 
 
-def is_f1(row: Row) -> bool:
-    """True if a run was rewarded as in the paper."""
-    return Run(**row["run"]).reward == "f1"
-
-
-def over(row: Row, rival: Row, name: str) -> str:
-    """Difference between two runs' descriptions, image by image; above 0 the first is better."""
-    if name not in row["scores"] or name not in rival["scores"]:
+def over(row: Row, baseline: Row, name: str) -> str:
+    """Compare two runs' descriptions, image by image; above 0 the first is better."""
+    if name not in row["scores"] or name not in baseline["scores"]:
         return ""
-    return in_words(paired_difference(row["scores"][name], rival["scores"][name]))
+    return emphasised(paired_difference(row["scores"][name], baseline["scores"][name]))
 
 
 def by_spread(rows: Iterable[Row]) -> Table:
-    """Two lines an arm, the first steps and the rest: what differs within groups, and how."""
+    """Return two lines per arm, for the first steps and the rest: spreads within groups."""
     head = ["reward", "seeds", "steps", *SPREADS.values()]
     lines = [
         [arm.title, str(len(arm.rows)), steps, *(f"{arm.spread(n, part):.3f}" for n in SPREADS)]
@@ -146,7 +140,7 @@ def by_spread(rows: Iterable[Row]) -> Table:
 
 
 def plot_spreads(rows: Iterable[Row], path: Path) -> None:
-    """Unshaped spread among siblings by axis and step: a panel a reward, means over seeds."""
+    """Plot the unshaped spread within groups by axis and step: a panel per reward, seed means."""
     from matplotlib.figure import Figure
 
     arms_ = [arm for arm in arms(rows) if ":" not in arm.reward]
@@ -165,7 +159,7 @@ def plot_spreads(rows: Iterable[Row], path: Path) -> None:
 
 
 def plot_gains(rows: Iterable[Row], path: Path) -> None:
-    """Gains of each run, mistakes over omissions: a point a run, a colour a reward."""
+    """Plot gains in mistakes against gains in omissions: a point per run, a colour per reward."""
     from matplotlib.figure import Figure
 
     arms_ = arms(rows)

@@ -1,4 +1,4 @@
-"""One training for each reward and seed, from the same SFT model, and what came of it."""
+"""Train one model per reward and seed, from the same SFT model, and evaluate it."""
 
 from __future__ import annotations
 
@@ -30,37 +30,37 @@ from research.compare_rewards.noise import noisy
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = "configs/smoke/dapo.yaml"
-GROUP = 8  # completions of one image, as in CONFIG
-COMPLETIONS = 128  # of one step, in the one process; the demo has two with half of them each
+GROUP = 8  # completions per image, as in CONFIG
+COMPLETIONS = 128  # per step, in one process; the demo has two processes with 64 each
 AXES = ("mistakes", "omissions", "overall")  # higher is better: fewer mistakes, fewer omissions
 TRUE = "true details"
-"""Number of a description's elements that the drawing bears out: graded at least ``SUPPORTED``."""
-FIGURES = (*AXES, TRUE)  # measures by which runs are compared
+"""Count of a description's elements that the drawing supports: graded at least ``SUPPORTED``."""
+FIGURES = (*AXES, TRUE)  # by which runs are compared
 Values = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Run:
-    """One training: what it is rewarded with, on what, from which seed."""
+    """Settings of one training."""
 
     reward: str
-    """An objective, and flags of the recipe after colons: ``separate:precision_weight=2``. With
-    ``witness=oracle`` the witness is the one that knows the data set's images."""
+    """An objective, and flags of the recipe after colons: ``separate:precision_weight=2``.
+    ``witness=oracle`` is the witness that knows the dataset's images."""
     seed: int
     dataset: str
     noise: float
-    """Standard deviation of the error of the judge's grades, which are 1 to 5; 0 for none."""
+    """Standard deviation of the error added to the judge's grades, which are 1 to 5."""
 
     @property
     def folder(self) -> str:
-        """Its folder."""
+        """Name of its folder."""
         noise = f" noise {self.noise:g}" if self.noise else ""
         return slug(f"{self.reward}{noise} seed {self.seed}")
 
     def flags(self) -> list[str]:
-        """Of the recipe."""
+        """Return the recipe's flags."""
         objective, *fields = self.reward.split(":")
-        witness = f"witness={self.dataset}"  # the oracle knows the very scenes that are trained on
+        witness = f"witness={self.dataset}"  # the oracle knows the scenes of the training set
         options = [witness if field == "witness=oracle" else field for field in fields]
         words = [word for option in options for word in f"--{option}".split("=", 1)]
         return [
@@ -70,7 +70,7 @@ class Run:
 
 
 def run_all(model: Path, output: Path, runs: Sequence[Run]) -> None:
-    """Run what has no line in ``runs.jsonl`` yet; each finished run adds one."""
+    """Run all that have no line in ``runs.jsonl`` yet; each finished run adds one."""
     output.mkdir(parents=True, exist_ok=True)
     journal = output / "runs.jsonl"
     finished = {Run(**row["run"]) for row in read_journal(journal)}
@@ -87,7 +87,7 @@ def run_all(model: Path, output: Path, runs: Sequence[Run]) -> None:
 
 
 def train(model: Path, folder: Path, run: Run) -> None:
-    """DAPO in a process of its own; what it says goes to ``log.txt``."""
+    """Run DAPO in a child process that logs to ``log.txt``."""
     folder.mkdir(parents=True, exist_ok=True)
     words = [
         "-m", "research.compare_rewards", "dapo", "--noise", str(run.noise),
@@ -106,7 +106,7 @@ def train(model: Path, folder: Path, run: Run) -> None:
 
 
 def dapo(noise: float, argv: list[str]) -> None:
-    """The recipe, with its judge made worse by ``noise``."""
+    """Run the recipe with ``noise`` added to its judge's grades."""
     from recipes import dapo_posh
 
     make = dapo_posh.make_reward
@@ -122,7 +122,7 @@ def dapo(noise: float, argv: list[str]) -> None:
 
 
 def outcome(model: Path, folder: Path, dataset: str) -> Row:
-    """Held-out differences from the model that the run began with, and spreads in its groups."""
+    """Return held-out differences from the starting model, and spreads within groups."""
     images = in_full(dataset)
     before = held_out(model, folder.parent / f"start_{slug(images)}", images)
     after = held_out(folder, folder / "held_out", images)
@@ -139,18 +139,18 @@ def outcome(model: Path, folder: Path, dataset: str) -> Row:
 
 
 def by_image(rows: Sequence[Row]) -> dict[str, list[float | None]]:
-    """Scores by axis, in the order of the images' ids."""
+    """Return scores by axis, in the order of the images' ids."""
     ordered = sorted(rows, key=lambda row: str(row["id"]))
     return {axis: [row[axis] for row in ordered] for axis in AXES}
 
 
 def in_full(dataset: str) -> str:
-    """The same images with full references: scores against them are against the drawing."""
+    """Name the same images with full references, which describe everything drawn."""
     return dataset.replace(":uneven=1", "")
 
 
 def true_details(rows: Sequence[Row]) -> list[float]:
-    """Details of each description that its reference supports, in the order of the ids."""
+    """Count the details of each description that its reference supports, in the order of ids."""
     return [
         float(sum(e["direction"] == "precision" and (e["grade"] or 0) >= SUPPORTED for e in each))
         for each in (row["elements"] for row in sorted(rows, key=lambda row: str(row["id"])))
@@ -158,7 +158,7 @@ def true_details(rows: Sequence[Row]) -> list[float]:
 
 
 def held_out(model: Path, stem: Path, dataset: str) -> list[Row]:
-    """Greedy descriptions of the test split, scored by POSH as published; kept by ``stem``."""
+    """Describe the test split greedily, and score it by POSH as published; cached by ``stem``."""
     texts, scores = stem.with_suffix(".said.jsonl"), stem.with_suffix(".scored.jsonl")
     models = {model.name: str(model)}
     generate(GenerationSettings(models, texts, dataset, batch_size=64, max_new_tokens=64))
@@ -169,11 +169,11 @@ def held_out(model: Path, stem: Path, dataset: str) -> list[Row]:
 
 
 def spreads(folder: Path) -> dict[str, list[float]]:
-    """Spread among siblings at each step of a run, by the scores as published.
+    """Return spreads and correlations within groups at each step, of the scores as published.
 
     ``precision``, ``recall``: mean standard deviation within groups. ``correlation``: of precision
-    with recall. ``follows_precision``, ``follows_recall``: of the advantage with that score. Scores
-    and advantages are centred in their groups for correlations; NaN where nothing differs.
+    with recall. ``follows_precision``, ``follows_recall``: of the advantage with that score.
+    Correlations are of values centred within their groups; NaN without variation.
     """
     from pyarrow.parquet import read_table
 
@@ -193,23 +193,23 @@ def spreads(folder: Path) -> dict[str, list[float]]:
 
 
 def centre(values: Values) -> Values:
-    """One row a group, each less its mean; shape (groups, ``GROUP``)."""
+    """Subtract each group's mean; shape (groups, ``GROUP``)."""
     groups: Values = values.reshape(-1, GROUP)
     means: Values = np.nanmean(groups, axis=1, keepdims=True)
     return groups - means
 
 
 def spread(groups: Values) -> float:
-    """Mean standard deviation within groups."""
+    """Return the mean standard deviation within groups."""
     return float(np.nanmean(np.nanstd(groups, axis=1, ddof=1)))
 
 
 def correlation(some: Values, others: Values) -> float:
-    """Of two figures over all completions that have both."""
+    """Correlate two figures over all completions that have both."""
     both = ~(np.isnan(some) | np.isnan(others))
     return float(np.corrcoef(some[both], others[both])[0, 1])
 
 
 def slug(text: str) -> str:
-    """A text as a file name."""
+    """Turn a text into a file name."""
     return "".join(character if character.isalnum() else "_" for character in text)

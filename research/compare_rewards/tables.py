@@ -1,4 +1,4 @@
-"""Tables in Markdown, and pages that have them between two marks."""
+"""Tables in Markdown, and pages with a table between two marks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Table:
-    """A head and rows of as many cells."""
+    """A table's head and rows."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -21,7 +21,7 @@ class Table:
 
 
 def write_between(page: Path, mark: str, text: str) -> None:
-    """Replace what stands between ``<!-- mark -->`` and ``<!-- /mark -->`` of a page.
+    """Replace the text between ``<!-- mark -->`` and ``<!-- /mark -->`` of a page.
 
     Raises:
         SystemExit: the page lacks the marks.
