@@ -4,12 +4,13 @@
         ../shared/data/planted/planted_dev.json [--sample N] [--store parsed.db] [--folds] \
         [--encoder all-MiniLM-L6-v2 --output weights.json]
 
-Every question about every pair becomes a row of facts (``calibration/questions.py``); L-BFGS
-minimises the loss in ``calibration/objective.py``. Prints the table for
-``judges/embedded/evidence.py``, and figures on the training examples; with ``--folds`` also
-cross-validated ones, in five folds by image and by artwork. With ``--encoder`` the facts from its
-vectors are fitted too, and the weights are written for ``judge: {name: embedded, encoder: ...,
-weights: ...}``. Higher is better, except for the blind list, which should be below the sentence.
+Every question about every pair becomes a row of facts (``calibration/questions.py``); L-BFGS finds
+the weights of the loss in ``calibration/objective.py``. Prints the table for
+``judges/embedded/evidence.py``, and the figures of each set on the examples that were fitted to.
+With ``--folds``: the figures of each fifth (by image and by artwork) under weights fitted to
+the other four. With ``--encoder`` the facts of its vectors are fitted with the others, and the
+weights are written for ``judge: {name: embedded, encoder: ..., weights: ...}``. Higher is better,
+but for the blind list, which should be below the sentence.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ def by_name(weights: Mapping[Kind, Floats], questions: Questions) -> Weights:
 
 
 def table_of(weights: Weights) -> str:
-    """Format the weights as in ``evidence.py``."""
+    """The weights as they stand in ``evidence.py``."""
     lines = []
     for kind in KINDS:
         facts = weights[kind].items()
@@ -120,13 +121,13 @@ def table_of(weights: Weights) -> str:
 
 
 def shipped_weights(encoder: str | None = None) -> dict[Kind, Floats]:
-    """Return the judge's current weights."""
+    """The weights that the judge has now."""
     weights = WEIGHTS if encoder is None else load_weights(None)[0]
     return {kind: np.array(list(weights[kind].values())) for kind in KINDS}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the weights and their figures."""
+    """Print the weights and how well they do."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("people", type=Path)
     parser.add_argument("artworks", type=Path, nargs="+")
@@ -145,9 +146,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(table_of(weights), flush=True)
     if options.output:
         options.output.write_text(json.dumps(weights, indent=1) + "\n", encoding="utf-8")
-    shipped = answers(questions, shipped_weights(options.encoder))
     columns = {
-        "as shipped": figures(data, questions, shipped),
+        "as shipped": figures(
+            data, questions, answers(questions, shipped_weights(options.encoder))
+        ),
         "fitted": figures(data, questions, answers(questions, vectors)),
     }
     if options.folds:

@@ -1,4 +1,4 @@
-"""The pairs that the weights are fitted to, and what people say of them."""
+"""The training pairs for the judge's weights, with people's judgments."""
 
 from __future__ import annotations
 
@@ -30,42 +30,42 @@ Ints = NDArray[np.int64]
 
 @dataclass
 class Examples:
-    """All pairs, with where each set's are. Folds are by image and by artwork."""
+    """All pairs, and the numbers of each kind's pairs. Folds are by image and by artwork."""
 
     pairs: list[Pair] = field(default_factory=list)
     fold: list[int] = field(default_factory=list)
     ratings: dict[str, tuple[Ratings, Ints]] = field(default_factory=dict)
-    """Set -> it, and the numbers of its pairs."""
+    """Name of a set -> the set, and the numbers of its pairs."""
     marks: list[tuple[int, str, list[Span]]] = field(default_factory=list)
     """(Pair, "mistakes", "omissions" or "foil", spans that people marked)."""
     faithful: list[int] = field(default_factory=list)
-    """Pairs of which all that the generation says is right."""
+    """Generations without mistakes."""
     same: list[int] = field(default_factory=list)
     """Texts against themselves."""
     blind: list[int] = field(default_factory=list)
-    """Without a look at the image, against a reference: a list of common nouns, a chain of common
-    words after stock sentences, and a list of vague things."""
+    """Texts written without the image, against a reference: a list of common nouns, a chain of
+    common words after stock sentences, and a list of vague objects."""
     disordered: list[int] = field(default_factory=list)
-    """A reference's words without its order, against it."""
+    """A reference's words in another order, against it."""
     halves: list[int] = field(default_factory=list)
-    """First halves of a reference against it."""
+    """First halves of references against the whole."""
     sentences: list[int] = field(default_factory=list)
-    """Single sentences of a reference against it."""
+    """Single sentences of references against the whole."""
 
     def add(self, pair: Pair, group: str) -> int:
-        """Take in a pair; the same groups fall into the same folds. Return its number."""
+        """Add a pair, to the fold of its group; return its number."""
         self.pairs.append(pair)
         self.fold.append(fold_of(group))
         return len(self.pairs) - 1
 
 
 def fold_of(group: str) -> int:
-    """A fold for an image or an artwork, always the same."""
+    """Return the fold of an image or an artwork, always the same."""
     return int(hashlib.sha256(group.encode()).hexdigest(), 16) % FOLDS
 
 
 def examples(people: Path, artworks: Sequence[Path], sample: int | None = None) -> Examples:
-    """Read all sets: three that people judged, and artworks with planted mistakes."""
+    """Read all sets: three judged by people, and artworks with planted mistakes."""
     data = Examples()
     for read in sets.SETS:
         ratings = read(people, sample)
@@ -88,7 +88,7 @@ VAGUE = (
     "furniture, a container, something tall, a garment, a part, a person, an animal, an area, "
     "a figure, something red, people, an object, a body, a place, a plant, a color, a shape."
 )
-"""Words that hold of most images."""
+"""Words that are true of most images."""
 STOCK = (
     "A man and a woman stand in front of us. The man holds a book and the woman wears a dress. "
     "Behind them, a window looks onto trees under a blue sky."
@@ -96,18 +96,18 @@ STOCK = (
 
 
 def content_words(text: str) -> list[str]:
-    """Its words without function words and prepositions."""
+    """Return a text's words without function words and prepositions."""
     return [w for w in words_of(text) if w not in FUNCTION_WORDS and w not in PREPOSITIONS]
 
 
 def common_words(texts: Sequence[str], most: int = 150) -> list[str]:
-    """Content words of the most texts."""
+    """Return the content words that occur in the most texts."""
     counts = Counter(word for text in texts for word in dict.fromkeys(content_words(text)))
     return [word for word, _ in counts.most_common(most)]
 
 
 def disordered(text: str) -> list[str]:
-    """Its words shuffled throughout, as a bag of keywords, and shuffled within each sentence."""
+    """Return a text's words shuffled, as a bag of keywords, and shuffled within sentences."""
 
     def shuffled(part: str) -> str:
         words = [word for word in TOKEN.findall(part) if word.isalnum()]
@@ -118,7 +118,7 @@ def disordered(text: str) -> list[str]:
 
 
 def add_artwork(data: Examples, item: Any, common: Sequence[str] = ()) -> None:
-    """Take in one artwork's texts; ``common`` are words that a blind text may use."""
+    """Add one artwork's texts; ``common`` are the words of a blind chain."""
     group, reference = item["id"], item["reference"]
     data.same.append(data.add((reference, reference), group))
     data.faithful.append(data.add((item["faithful"], reference), group))
@@ -139,7 +139,7 @@ def add_artwork(data: Examples, item: Any, common: Sequence[str] = ()) -> None:
 
 
 def changes(text: str, corrected: str) -> list[Span]:
-    """Tokens of a text that its correction does not have."""
+    """Return the tokens of a text that its correction does not have."""
     tokens, others = ([*TOKEN.finditer(t)] for t in (text, corrected))
     words, theirs = ([token.group().lower() for token in some] for some in (tokens, others))
     matcher = SequenceMatcher(None, words, theirs, autojunk=False)

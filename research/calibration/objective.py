@@ -1,12 +1,12 @@
-"""The objective of calibration: one loss of a set of weights, with its gradient.
+"""The objective of calibration: the loss of a set of weights, with its gradient.
 
-Texts: a pair of Flickr8k captions is ranked as people rank them (logistic loss on the difference
-of f1, and a little on precision's and recall's); THumB's scores correlate with people's;
-a corrected text beats the hallucinated one. Tokens: the lowest grade among the elements that cover
-a token tells marked tokens from unmarked ones at a threshold between grades 2.2 and 3.4.
-Anchors: faithful texts and texts against themselves are right, a concrete thing by a name that
-the other text has not is absent; a blind text scores below one true sentence, and a reference's
-words in disorder below its first half.
+Texts: pairs of Flickr8k captions should be ranked as people rank them (logistic loss on the
+difference of f1, and a little on precision's and recall's); THumB's scores should correlate with
+people's; a corrected text should beat the hallucinated one. Tokens: the lowest grade among the
+elements that cover a token should separate marked tokens from unmarked ones, at a threshold between
+grades 2.2 and 3.4. Anchors: faithful texts and texts against themselves are correct; a concrete
+entity whose name is not in the other text is absent; a blind text scores below one true sentence,
+and a reference's words in disorder below its first half.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from research.calibration.questions import KINDS, Answers, Floats, Ints, Questio
 from research.eval_planted import TOKEN
 
 OF_SCORES = {"flickr": (0.3, 0.3, 3.0), "thumb": (0.3, 0.3, 1.0)}
-"""Importance of precision, recall and f1. Set by hand."""
+"""Weight of precision, recall and f1 in the loss. Set by hand."""
 IMPORTANCE = {
     "foil_pairs": 1.0, "mistakes": 1.0, "omissions": 2.0, "foil": 0.5,
     "faithful": 0.5, "same": 0.3, "absent": 2.0, "blind": 10.0, "disordered": 0.7,
 }  # fmt: skip
-"""Importance of each other part of the loss. Set by hand."""
+"""Weight of each other part of the loss. Set by hand."""
 MARGINS = {"blind": 0.02, "disordered": 0.1}
-"""Least f1 by which blind texts stay below one true sentence, disordered ones below a true half."""
+"""Required f1 margin of one true sentence over blind texts, and of a true half over disorder."""
 RIDGE = 0.002  # penalty on squared weights of standardised facts
 STEEPNESS = {"flickr": 8.0, "foil_pairs": 40.0}
 """Slope of the logistic loss on a difference of scores."""
 THRESHOLDS = (-0.8, 0.4)
-"""Logits between which a grade may start to be an alert: grades 2.2 and 3.4."""
-ABSENT = -1.4  # highest logit of what is absent: grade 1.8
-UNMARKED = 0.6  # share of the unmarked tokens, all together, in the loss on tokens
-RATED_APART = 0.3  # least difference of mean ratings of two captions that are to be ranked
+"""Range of the logit below which a token is flagged: grades 2.2 to 3.4."""
+ABSENT = -1.4  # highest logit of an absent entity: grade 1.8
+UNMARKED = 0.6  # total weight of the unmarked tokens in the loss on tokens
+RATED_APART = 0.3  # smallest difference of mean ratings between two captions to rank
 RANKED = 60_000
 STEPS = 120
 MARKS = ("mistakes", "omissions", "foil")
@@ -47,33 +47,34 @@ AGAINST = frozenset(
     "opposed excluded rivalled turned_round".split()
 )
 FREE = frozenset("bias nameless place elsewhere nowhere verbless part_of".split())
-"""Facts that may speak either way; all others speak for an answer, or as ``AGAINST`` says."""
+"""Facts with weights of either sign; those in ``AGAINST`` are negative, all others positive."""
 CONTRADICTIONS = {
     "denied": -2.0, "opposed": -4.0, "excluded": -4.0, "turned_round": -2.5, "rivalled": -2.5,
     "unsaid_settled": -1.5, "mixed_up": -2.5, "of_another": -1.0,
 }  # fmt: skip
-"""Least weight, unstandardised, of what contradicts an answer: too rare to be learnt from data.
+"""Upper bound, unstandardised, on the weights of contradictions, too rare to be learnt from data.
 
-Stronger ones (-6 for the relations) cost 0.03 of the F1 of mistakes: paraphrases turn things round.
+Stronger ones (-6 for the relations) cost 0.03 of the F1 of mistakes: paraphrases swap subject and
+object.
 """
 MOST = {"unfound_in_scene": 1.5, "unsaid_in_scene": 2.0, "unjoined_in_scene": 1.5}
-"""Most weight, unstandardised: what is absent is absent however much else agrees."""
+"""Upper bound, unstandardised: an absent entity stays absent however much else agrees."""
 
 Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """Tokens of marked texts that some element covers."""
+    """Tokens of marked texts that an element covers."""
 
     pair: Ints
     wrong: Bools
     covering: Ints  # elements, token after token
-    starts: Ints  # per token its first in covering
+    starts: Ints  # index of each token's first element in ``covering``
 
 
 def tokens_of(examples: Examples, questions: Questions, how: str) -> Tokens:
-    """The tokens of all texts that were marked in one way."""
+    """Return the tokens of all texts with one kind of marks."""
     covering: list[int] = []
     pair, wrong, starts = [], [], []
     for number, kind, marks in examples.marks:
@@ -93,7 +94,7 @@ def tokens_of(examples: Examples, questions: Questions, how: str) -> Tokens:
 
 
 class Objective:
-    """The loss over the examples of ``mask``."""
+    """The loss over the pairs selected by ``mask``."""
 
     def __init__(self, examples: Examples, questions: Questions, mask: Bools) -> None:
         self.examples, self.questions, self.mask = examples, questions, mask
@@ -113,7 +114,7 @@ class Objective:
         self.absent = self._absent()
 
     def _rankings(self) -> tuple[Ints, Ints]:
-        """(Better, worse) captions of Flickr8k, at random."""
+        """Draw pairs of (better, worse) captions of Flickr8k."""
         ratings, numbers = self.examples.ratings["Flickr8k-Expert"]
         means = np.bincount(ratings.of, ratings.people["f1"]) / np.bincount(ratings.of)
         usable = np.flatnonzero(self.mask[numbers])
@@ -123,7 +124,7 @@ class Objective:
         return numbers[np.where(better, a, b)], numbers[np.where(better, b, a)]
 
     def _absent(self) -> Ints:
-        """Concrete things whose name the other text does not have."""
+        """Return the concrete entities whose name is not in the other text."""
         rows, facts = self.questions.rows["entity"], self.questions.facts["entity"]
         names = self.names["entity"]
         like = "name word_only abstract depiction nameless place other_person".split()
@@ -135,12 +136,12 @@ class Objective:
         return anchors
 
     def weights(self, point: Floats) -> dict[Kind, Floats]:
-        """Weights of the facts as they are, from those of standardised facts."""
+        """Convert weights of standardised facts to those of the raw facts."""
         parts = np.split(point[: sum(self.sizes)], np.cumsum(self.sizes)[:-1])
         return {kind: part / self.scale[kind] for kind, part in zip(KINDS, parts, strict=True)}
 
     def __call__(self, point: Floats) -> tuple[float, Floats]:
-        """Loss and gradient."""
+        """Return the loss and its gradient."""
         outputs = answers(self.questions, self.weights(point))
         slopes = np.zeros_like(outputs.means)
         by_logit = np.zeros_like(outputs.logits)
@@ -154,11 +155,11 @@ class Objective:
             self.questions.facts[k].T @ by_logit[self.questions.rows[k]] / self.scale[k]
             for k in KINDS
         ]
-        bent = np.concatenate([*gradient, cuts])
-        weighed = point[: sum(self.sizes)].copy()
-        weighed[np.cumsum([0, *self.sizes[:-1]])] = 0.0
-        bent[: len(weighed)] += 2 * RIDGE * weighed
-        return loss + RIDGE * float(weighed @ weighed), bent
+        total = np.concatenate([*gradient, cuts])
+        penalised = point[: sum(self.sizes)].copy()
+        penalised[np.cumsum([0, *self.sizes[:-1]])] = 0.0  # not the biases
+        total[: len(penalised)] += 2 * RIDGE * penalised
+        return loss + RIDGE * float(penalised @ penalised), total
 
     def _texts(self, means: Floats, slopes: Floats) -> float:
         loss = 0.0
@@ -183,7 +184,7 @@ class Objective:
     def _marks(
         self, how: str, cut: float, outputs: Answers, by_logit: Floats
     ) -> tuple[float, float]:
-        """Loss on tokens, and its slope by the threshold; adds to the slopes by logit."""
+        """Return the loss on tokens, and its slope by the threshold; add the slopes by logit."""
         tokens, importance = self.tokens[how], IMPORTANCE[how]
         logits = outputs.logits[outputs.deciding][tokens.covering]
         lowest = np.minimum.reduceat(logits, tokens.starts)
@@ -228,7 +229,7 @@ class Objective:
         return float(loss)
 
     def _through_means(self, outputs: Answers, slopes: Floats) -> Floats:
-        """Slopes by logit of a loss on the pairs' scores."""
+        """Convert slopes by the pairs' scores to slopes by logit."""
         precision, recall = outputs.means[:, 0], outputs.means[:, 1]
         total = precision + recall
         by_side = slopes[:, :2].copy()
@@ -253,7 +254,7 @@ def ranking(
     importance: float,
     steep: float,
 ) -> float:
-    """Logistic loss on how far the better texts score above the worse; adds its slopes."""
+    """Return a logistic loss on the margin of better over worse texts; add its slopes."""
     gap = steep * (means[better, side] - means[worse, side])
     slope = -importance * steep / (1 + np.exp(gap)) / len(gap)
     slopes[:, side] += np.bincount(better, slope, minlength=len(slopes))
@@ -262,7 +263,7 @@ def ranking(
 
 
 def pearson(scores: Floats, people: Floats) -> tuple[float, Floats]:
-    """Correlation and its slopes by score."""
+    """Return the correlation, and its slopes by score."""
     a, b = scores - scores.mean(), people - people.mean()
     scale = np.sqrt((a @ a) * (b @ b))
     value = float(a @ b / scale)
@@ -271,7 +272,7 @@ def pearson(scores: Floats, people: Floats) -> tuple[float, Floats]:
 
 
 def fit(objective: Objective) -> dict[Kind, Floats]:
-    """The weights that make the loss least, by L-BFGS within the bounds of their signs."""
+    """Minimise the loss by L-BFGS, within the bounds on each weight."""
     start, bounds = [], []
     for kind in KINDS:
         for name, scale in zip(objective.names[kind], objective.scale[kind].tolist(), strict=True):

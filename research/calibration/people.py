@@ -1,6 +1,6 @@
-"""Three public sets of people's judgments, as the fit of the embedded judge's weights reads them.
+"""Read three public sets of people's judgments, to fit the embedded judge's weights.
 
-`posh-reward agreement` measures any metric on the same files (docs/agreement.md).
+`posh-reward agreement` evaluates any metric on the same files (docs/agreement.md).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ tau_c = partial(kendall, variant="c")
 
 
 def share_above(scores: Floats, corrected: Floats) -> float:
-    """Share of corrected texts that score above the one they correct, which comes just before."""
+    """Return the share of corrected texts that score above the original, the row before each."""
     return float(np.mean(scores[corrected == 1] > scores[corrected == 0]))
 
 
@@ -41,20 +41,20 @@ class Ratings:
 
     name: str
     pairs: list[Pair]
-    of: NDArray[np.int64]  # per row its pair
-    images: list[str]  # per row its image: rows of one image are resampled together
-    people: dict[str, Floats]  # score -> what people gave, to agree with; one value per row
+    of: NDArray[np.int64]  # pair of each row
+    images: list[str]  # image of each row: rows of one image are resampled together
+    people: dict[str, Floats]  # score -> people's ratings of it, one per row
     measure: Measure
 
 
 def lines(path: Path, sample: int | None) -> list[Any]:
-    """Rows of a JSON lines file: all, or ``sample`` that are spread over it."""
+    """Read the rows of a JSON lines file: all, or an evenly spaced ``sample``."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
     return rows if sample is None else rows[:: max(1, len(rows) // sample)][:sample]
 
 
 def flickr8k(folder: Path, sample: int | None = None) -> Ratings:
-    """Three experts' ratings of each candidate, 1 to 4."""
+    """Read three experts' ratings of each candidate, 1 to 4."""
     pairs: list[Pair] = []
     of, images, ratings = [], [], []
     for row in lines(folder / "flickr8k_expert_dev.jsonl", sample):
@@ -72,7 +72,7 @@ def flickr8k(folder: Path, sample: int | None = None) -> Ratings:
 
 
 def thumb(folder: Path, sample: int | None = None) -> Ratings:
-    """Precision, recall and total of each caption, 1 to 5."""
+    """Read the precision, recall and total of each caption, 1 to 5."""
     rows = lines(folder / "thumb_dev.jsonl", sample)
     people = {
         score: np.array([row[name] for row in rows], dtype=np.float64)
@@ -84,7 +84,7 @@ def thumb(folder: Path, sample: int | None = None) -> Ratings:
 
 
 def discourse_foil(folder: Path, sample: int | None = None) -> Ratings:
-    """Each text with a hallucination (0), and as people corrected it (1)."""
+    """Read each text with a hallucination (0), and as people corrected it (1)."""
     pairs, images, corrected = [], [], []
     for number, row in enumerate(lines(folder / "discourse_foil_dev.jsonl", sample)):
         for name in ("hallucinated", "corrected"):
@@ -96,7 +96,7 @@ def discourse_foil(folder: Path, sample: int | None = None) -> Ratings:
 
 
 def reading_metric(judge: Any, store: Path | None, texts: Sequence[str]) -> Any:
-    """The metric with all texts parsed, from the store where they are there."""
+    """Return a metric with all texts parsed, or read from the store."""
     from posh_reward import PoSh
     from posh_reward.graph.reader import Reader
     from posh_reward.store import Store

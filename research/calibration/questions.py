@@ -1,4 +1,4 @@
-"""Every question about a pair of texts as facts, in arrays to try weights on quickly."""
+"""All questions about pairs of texts as arrays of facts, to try weights quickly."""
 
 from __future__ import annotations
 
@@ -25,18 +25,21 @@ from posh_reward.types import (
 )  # fmt: skip
 
 KINDS: tuple[Kind, ...] = ("entity", "attribute", "relation")
-PRESENT = 0.25  # value of grade 2, from which on what belongs to an entity is asked about
+PRESENT = 0.25  # value of grade 2, from which on an entity's attributes are asked about
+
+BARELY_PRESENT = Verdict((1 - PRESENT - 1e-6, *[0.0] * (len(LABELS) - 2), PRESENT + 1e-6))
+"""Grade 2, slightly above for rounding."""
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
 class Recorder(EmbeddedJudge):
-    """The embedded judge, which finds every entity present, so that all questions are asked."""
+    """The embedded judge, but finding every entity present, so that all questions are asked."""
 
     def __init__(self, encoder: str | EncodeTokens | None = None) -> None:
         super().__init__()
-        if encoder is not None:  # shipped weights may be of other facts
+        if encoder is not None:  # shipped weights may be for other facts
             self._encode = load_token_encoder(encoder)
             self.weights = {
                 kind: {name: WEIGHTS[kind].get(name, 0.0) for name in names}
@@ -45,24 +48,18 @@ class Recorder(EmbeddedJudge):
         self.facts: dict[tuple[object, ...], Facts] = {}
 
     def grade(self, requests: Sequence[Question]) -> list[Verdict]:
-        """As the judge does, but an absent entity gets a grade at which it is present."""
+        """Grade as the judge does, but raise absent entities to the lowest grade of presence."""
         for request in requests:
             matching = self._matching(request.source, request.target)
             self.facts[key_of(request)] = self._facts(matching, request)
         return [
-            verdict if (verdict.grade or 0) > 2 or request.kind != "entity" else barely_present()
+            verdict if (verdict.grade or 0) > 2 or request.kind != "entity" else BARELY_PRESENT
             for request, verdict in zip(requests, super().grade(requests), strict=True)
         ]
 
 
-def barely_present() -> Verdict:
-    """Grade 2, a little above for rounding."""
-    share = PRESENT + 1e-6
-    return Verdict((1 - share, *[0.0] * (len(LABELS) - 2), share))
-
-
 def key_of(question: Question | Element) -> tuple[object, ...]:
-    """The identity that a question and its element share, within one pair."""
+    """Return the identity that a question and its element share, within one pair."""
     text = question.identifier if question.kind == "entity" else question.text
     return (question.direction, question.kind, text, question.identifier, question.other)
 
@@ -71,17 +68,17 @@ def key_of(question: Question | Element) -> tuple[object, ...]:
 class Questions:
     """Elements of all pairs, one after another."""
 
-    side: Ints  # per element: 2 x its pair, 1 more for recall
-    rows: dict[Kind, Ints]  # the elements of each kind
-    facts: dict[Kind, Floats]  # per kind (elements, weights); the first column is 1
-    ends: Ints  # (Elements, 2): the entities it is asked about with; itself where there is none
+    side: Ints  # (elements,): 2 x the pair, plus 1 for recall
+    rows: dict[Kind, Ints]  # indices of each kind's elements
+    facts: dict[Kind, Floats]  # (elements of the kind, weights); the first column is 1
+    ends: Ints  # (elements, 2): the element's entities, or the element itself
     spans: list[tuple[Span, ...]]
     scores: list[Scores]
-    names: dict[Kind, list[str]]  # per kind the names of its facts, bias first
+    names: dict[Kind, list[str]]  # names of the facts, bias first
 
 
 def ask_about(metric: Any, pairs: Iterable[tuple[str, str]]) -> Questions:
-    """All questions about the pairs. ``metric`` is a ``PoSh`` whose judge is a ``Recorder``."""
+    """Collect all questions about the pairs, with ``metric`` a ``PoSh`` judged by ``Recorder``."""
     side: list[int] = []
     ends, spans, scores = [], [], []
     rows: dict[Kind, list[int]] = {kind: [] for kind in KINDS}
@@ -119,16 +116,16 @@ def ask_about(metric: Any, pairs: Iterable[tuple[str, str]]) -> Questions:
 
 @dataclass(frozen=True)
 class Answers:
-    """Grade the questions by some weights."""
+    """Grades and scores under some weights."""
 
     logits: Floats
     grades: Floats
-    means: Floats  # (Pairs, 3): precision, recall, f1
-    deciding: Ints  # per element the one that decides its grade: itself, or an absent entity
+    means: Floats  # (pairs, 3): precision, recall, f1
+    deciding: Ints  # (elements,): the element that decides the grade: itself, or an absent entity
 
 
 def answers(questions: Questions, weights: dict[Kind, Floats]) -> Answers:
-    """Grades and scores under some weights, as the metric makes them."""
+    """Compute grades and scores under some weights, as the metric does."""
     logits = np.empty(len(questions.side))
     for kind in KINDS:
         logits[questions.rows[kind]] = questions.facts[kind] @ weights[kind]

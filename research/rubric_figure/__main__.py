@@ -1,11 +1,11 @@
-"""Figure 9 of "Fine-grained evaluation of VLMs using LLM-as-Judge" from its Tables A1-A5.
+"""Recompute Figure 9 of "Fine-grained evaluation of VLMs using LLM-as-Judge" from Tables A1-A5.
 
     python -m research.rubric_figure docs
 
-The paper's accuracy is 100 - 100 RMSE / 15 in every column. 15 is the range of the total alone: a
-metric has 2 to 5 points, so the same error is a larger part of its own range. Rewrites the tables
-of docs/other_metrics.md between its marks (both accuracies and Pearson's r), prints those of
-errors and ranks, and draws ``rubric_figure.png``. ``scores.csv`` has the tables of the paper,
+The paper's accuracy is 100 - 100 RMSE / 15 in every column. Only the total has a range of 15: a
+metric has 2 to 5 points, so the same error is a larger share of its range. Rewrites the tables in
+docs/other_metrics.md (both accuracies and Pearson's r), prints those of errors and rank
+correlations, and draws ``rubric_figure.png``. ``scores.csv`` has the paper's tables,
 ``published.csv`` its figure.
 """
 
@@ -36,9 +36,9 @@ OWN = {
     **{metric.name: metric.highest - metric.lowest for metric in load_rubric("animals").metrics},
     TOTAL: load_rubric("animals").highest,
 }
-"""Column -> points between the fewest and the most."""
+"""Column -> its range in points."""
 PAPERS = dict.fromkeys(COLUMNS, OWN[TOTAL])
-"""The range that the paper divides by: the total's, in every column."""
+"""Column -> the paper's divisor: always the total's range."""
 PEARSON = "Pearson's r"
 CORRELATIONS: dict[str, Callable[[Floats, Floats], tuple[float, float]]] = {
     PEARSON: pearsonr,
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     folder = parser.parse_args(argv).docs
     page = folder / "other_metrics.md"
     if not page.is_file():
-        parser.error(f"there is no {page}: give the folder of the page, such as docs")
+        parser.error(f"no file {str(page)!r}: name the folder of the page, such as docs")
     scores = read_scores()
     text = fill_in(page.read_text(encoding="utf-8"), "rubric figure", tables(scores))
     page.write_text(text, encoding="utf-8")
@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def read_scores() -> Table:
-    """Tables A1-A5.
+    """Read Tables A1-A5.
 
     Raises:
         ValueError: the points of an item do not add up to its total.
@@ -87,7 +87,7 @@ def read_scores() -> Table:
 
 
 def read_published() -> dict[str, Row]:
-    """Figure 9 as printed: model -> column -> accuracy in percent."""
+    """Read Figure 9 as printed: model -> column -> accuracy in percent."""
     with (HERE / "published.csv").open(encoding="utf-8") as file:
         return {
             row["model"]: {column: float(row[column]) for column in COLUMNS}
@@ -96,23 +96,23 @@ def read_published() -> dict[str, Row]:
 
 
 def models(scores: Table) -> list[str]:
-    """The raters that are held against the human."""
+    """Return the raters that are compared with the human."""
     return [rater for rater in scores if rater != HUMAN]
 
 
 def rmse(scores: Table, model: str) -> Row:
-    """Root mean square error of a model's points, in points; lower is better."""
+    """Return the root mean square error of a model's points; lower is better."""
     apart = {name: scores[model][name] - scores[HUMAN][name] for name in COLUMNS}
     return {name: float(np.sqrt(np.mean(np.square(values)))) for name, values in apart.items()}
 
 
 def accuracy(scores: Table, model: str, ranges: Mapping[str, int]) -> Row:
-    """100 - 100 RMSE / range, in percent; higher is better."""
+    """Return 100 - 100 RMSE / range, in percent; higher is better."""
     return {name: 100 - 100 * each / ranges[name] for name, each in rmse(scores, model).items()}
 
 
 def correlation(scores: Table, model: str, kind: str) -> Row:
-    """Correlations of a model's points with the human's, -1 to 1."""
+    """Return the correlations of a model's points with the human's, -1 to 1."""
     return {
         name: float(CORRELATIONS[kind](scores[model][name], scores[HUMAN][name])[0])
         for name in COLUMNS
@@ -131,7 +131,7 @@ def unlike(scores: Table) -> list[str]:
 
 
 def tables(scores: Table) -> str:
-    """The accuracies by both ranges and Pearson's r, in Markdown, for the page."""
+    """Return the accuracies by both ranges and Pearson's r, in Markdown, for the page."""
     ranges = ", ".join(f"{name} {OWN[name]}" for name in COLUMNS)
     kinds = {
         "accuracy % over the total's range, 15, as in the paper": [
@@ -148,7 +148,7 @@ def tables(scores: Table) -> str:
 
 
 def more_tables(scores: Table) -> str:
-    """The errors in points and the correlations by ranks, in Markdown, for the terminal."""
+    """Return the errors in points and the rank correlations, in Markdown, for the terminal."""
     errors = [(model, rmse(scores, model), 2) for model in models(scores)]
     ranks = {
         kind: [(model, correlation(scores, model, kind), 2) for model in models(scores)]
@@ -168,7 +168,7 @@ def _table(title: str, rows: Sequence[tuple[str, Row, int]]) -> str:
 
 
 def draw(scores: Table, path: Path) -> None:
-    """Draw the accuracies by both ranges, a panel for each model."""
+    """Draw the accuracies by both ranges, one panel per model."""
     from matplotlib.figure import Figure
 
     names = models(scores)

@@ -1,8 +1,8 @@
-"""Treebank tokens -> the tokens of spaCy's English tokenizer, so that it trains on what it meets.
+"""Align treebank trees with the tokens of spaCy's English tokenizer, which the parser will see.
 
-The two agree on most words. Where spaCy keeps one token of what the treebank splits
-(*15-year*), the parts are merged into their head; where it splits further, the parts hang on
-the last of them. Sentences that overlap in any other way are left out.
+The two agree on most words. Where spaCy has one token for several of the treebank's (*15-year*),
+these are merged into their head; where it splits further, the parts depend on the last one.
+Sentences that overlap in any other way are dropped.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from research.train_parser.conllu import ROOT, Word
 
 
 def align_tree(words: Sequence[Word], tokens: Sequence[tuple[str, bool]]) -> list[Word] | None:
-    """The tree over ``tokens`` (text, space after) of the same text; None if they overlap."""
+    """Return the tree over ``tokens`` (text, space after); None if words and tokens overlap."""
     groups = _groups([word.form for word in words], [text for text, _ in tokens])
     if groups is None:
         return None
@@ -32,7 +32,7 @@ def align_tree(words: Sequence[Word], tokens: Sequence[tuple[str, bool]]) -> lis
 
 
 def _above(words: Sequence[Word], index: int) -> set[int]:
-    """The head of a word, the head's head and so on up to the root."""
+    """Return a word's ancestors up to the root."""
     above: set[int] = set()
     while (index := words[index].head) != ROOT:
         above.add(index)
@@ -40,7 +40,7 @@ def _above(words: Sequence[Word], index: int) -> set[int]:
 
 
 def _part(token: tuple[str, bool], whole: Word, head: int) -> Word:
-    """A piece of a word that spaCy splits: punctuation, or a compound of the last piece."""
+    """Make a part of a word that spaCy splits: punctuation, or a compound of the last part."""
     text, space = token
     if any(character.isalnum() for character in text):
         return Word(text, text.lower(), whole.upos, whole.tag, head, "compound", space)
@@ -50,7 +50,7 @@ def _part(token: tuple[str, bool], whole: Word, head: int) -> Word:
 def _groups(
     words: Sequence[str], tokens: Sequence[str]
 ) -> list[tuple[list[int], list[int]]] | None:
-    """Smallest runs of words and tokens that cover the same characters, not counting blanks."""
+    """Pair the smallest runs of words and tokens that cover the same characters, blanks aside."""
     groups, i, j = [], 0, 0
     while i < len(words) and j < len(tokens):
         olds, news = [i], [j]

@@ -11,7 +11,7 @@ class Clauses(Phrases):
     """Clauses around the phrases."""
 
     def postmodifiers(self, depth: int) -> list[Node]:
-        """Continuations of a noun: a place, *in a red coat*, *with ...*, a participle, a clause."""
+        """Draw a noun's modifiers: a place, *in a red coat*, *with ...*, a participle, a clause."""
         kind = self.rng.random()
         if kind < 0.3:
             return []
@@ -75,7 +75,7 @@ class Clauses(Phrases):
         return self.prep_with(self.one(lex.VERB_PREPOSITIONS), noun)
 
     def predicate(self, depth: int, plural: bool) -> Node:
-        """A finite verb with what follows it: transitive, intransitive, passive or copula."""
+        """Draw a finite verb with its complements: transitive, intransitive, passive or copula."""
         kind = self.rng.random()
         tag = "VBP" if plural else "VBZ"
         if kind < 0.4:
@@ -112,7 +112,7 @@ class Clauses(Phrases):
         return verb
 
     def complement(self, depth: int) -> Node:
-        """Predicates after *is*: *pale blue*, *a small boy*, *in the distance*."""
+        """Draw a predicate after *is*: *pale blue*, *a small boy*, *in the distance*."""
         kind = self.rng.random()
         if kind < 0.55:
             main = Node(self.one(lex.ADJECTIVES + lex.COLORS), "ADJ", "JJ", "acomp")

@@ -1,8 +1,8 @@
 """Universal Dependencies trees -> ClearNLP trees, as in spaCy's ``en_core_web_*``.
 
-``convert`` copies a tree and applies the rules below in order. The rules that swap heads
-(copula, prepositions) come first, while the labels are still UD's; the last ones set the labels
-and attach the punctuation. Each rule's docstring has an example.
+``convert`` copies a tree and applies the rules below in order. The rules that swap heads (copula,
+prepositions) come first, while the labels are still UD's; the last ones set the labels and attach
+the punctuation.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SMALL_CLAUSE_VERBS = frozenset(
 
 
 def convert(words: Sequence[Word]) -> Tree:
-    """A new tree with ClearNLP heads and labels for a UD tree (same tokens, same order)."""
+    """Return a new tree with ClearNLP heads and labels for a UD tree, on the same tokens."""
     tree = copy_of(tuple(words))
     for rule in (
         proper_adjectives,
@@ -59,8 +59,8 @@ def flat_names(tree: Tree) -> None:
 
     Numbers stay below: *March 22* has ``nummod`` 22.
     """
-    # UD makes the first word of a name its head, ClearNLP the last: the head's own relation, and
-    # all that hangs on it, moves over.
+    # UD makes the first word of a name its head, ClearNLP the last: the head's relation and its
+    # dependents move over.
     for first in range(len(tree)):
         flats = [i for i in children(tree, first) if base(tree[i]) == "flat" and i > first]
         for i in flats:
@@ -98,7 +98,7 @@ def absolutes(tree: Tree) -> None:
 
 
 def _adjunct_label(dep: str) -> str:
-    """Return a phrase's relation once a preposition has taken over as its head."""
+    """Return the relation of a preposition that has become the head of a phrase with ``dep``."""
     if dep == "obl:agent":
         return "agent"
     if dep.partition(":")[0] in ("nmod", "obl", "advcl", "acl", "xcomp", "ccomp", "amod",
@@ -144,9 +144,9 @@ def prepositions(tree: Tree) -> None:
 
 
 def _take_over(tree: Tree, marker: int, phrase: int, label: str) -> None:
-    """Make a preposition the head of the phrase that it hung on."""
-    # What precedes the marker belongs to it ("*right* over a barrow"), and so does a coordinated
-    # phrase with a preposition of its own ("over a barrow and *under* a tree").
+    """Make a preposition the head of its phrase."""
+    # Words before the marker belong to it ("*right* over a barrow"), and so does a coordinated
+    # phrase with its own preposition ("over a barrow and *under* a tree").
     old = tree[phrase].head
     for i in children(tree, phrase):
         coordinated = base(tree[i]) == "conj" and any(
@@ -173,7 +173,7 @@ def _is_dative(tree: Tree, marker: int, verb: int) -> bool:
 
 
 def _last_of_fixed(tree: Tree, marker: int) -> int:
-    """The word of a complex preposition that governs: *of* in *because of*."""
+    """Return the governing word of a complex preposition: *of* in *because of*."""
     last = marker
     for i in children(tree, marker):
         if tree[i].dep == "fixed" and tree[i].tag in ("IN", "TO"):
@@ -230,7 +230,7 @@ def extraposed_clauses(tree: Tree) -> None:
 
 
 def conjunction_chains(tree: Tree) -> None:
-    """*red, white and blue*: *white* hangs on *red*, *blue* and *and* hang on *white*."""
+    """*red, white and blue*: *white* depends on *red*, *blue* and *and* depend on *white*."""
     for first in range(len(tree)):
         previous = first
         for i in children(tree, first):
@@ -244,7 +244,7 @@ def conjunction_chains(tree: Tree) -> None:
 
 
 def labels(tree: Tree) -> None:
-    """The ClearNLP label of every word; see ``labels.clear_label``."""
+    """Set the ClearNLP label of every word; see ``labels.clear_label``."""
     labels_ = [
         clear_label(word, None if word.head == ROOT else tree[word.head], index, tree)
         for index, word in enumerate(tree)
@@ -254,7 +254,7 @@ def labels(tree: Tree) -> None:
 
 
 def punctuation(tree: Tree) -> None:
-    """*red, white*: a mark hangs on the head of the smallest arc that spans it, else the root."""
+    """Attach each mark to the head of the smallest arc that spans it, or else to the root."""
     root = next(i for i, word in enumerate(tree) if word.head == ROOT)
     marks = [
         i for i, word in enumerate(tree)

@@ -1,4 +1,4 @@
-"""The copula becomes the head of its clause, as in ClearNLP."""
+"""Make the copula the head of its clause, as in ClearNLP."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _predicate_label(tree: Tree, predicate: int) -> str:
 
 
 def _of_clause(tree: Tree, i: int, cop: int, predicate: int) -> bool:
-    """Test whether a dependent of the predicate belongs to the clause, so to the copula."""
+    """Return True if a dependent of the predicate belongs to the clause, so to the copula."""
     word, kind, upos = tree[i], base(tree[i]), tree[predicate].upos
     if any(tree[j].dep.endswith(":outer") for j in children(tree, predicate)):
         return word.dep.endswith(":outer") or i < cop
@@ -79,6 +79,6 @@ def _has_subject(tree: Tree, head: int) -> bool:
 
 
 def _after_adjunct(tree: Tree, i: int, predicate: int) -> bool:
-    """Test whether something of the clause comes between an adjective and its complement."""
+    """Return True if an adjunct stands between an adjective and its complement."""
     kinds = {base(tree[j]) for j in children(tree, predicate) if predicate < j < i}
     return bool(kinds - {"conj", "cc", "punct", "fixed"})

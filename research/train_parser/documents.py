@@ -1,4 +1,4 @@
-"""Trees -> spaCy Docs, and the treebanks and texts that training reads."""
+"""Trees -> spaCy Docs, and the treebanks and texts for training."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from research.train_parser.conllu import ROOT, Tree, read_conllu
 
 
 def treebank(path: Path, nlp: Language | None = None) -> list[tuple[str, Tree]]:
-    """(document, ClearNLP tree) of each sentence; on spaCy's own tokens if ``nlp`` is given."""
+    """Read the (document, ClearNLP tree) of each sentence; on spaCy's tokens if given ``nlp``."""
     trees = []
     for sentence in read_conllu(path):
         tree: Tree | None = convert(sentence.words)
@@ -39,7 +39,7 @@ def treebank(path: Path, nlp: Language | None = None) -> list[tuple[str, Tree]]:
 def group_documents(
     sentences: Sequence[tuple[str, Tree]], sizes: Sequence[int]
 ) -> Iterator[list[Tree]]:
-    """Runs of sentences of one document, of sizes drawn from ``sizes``."""
+    """Split documents into runs of sentences, of sizes drawn from ``sizes``."""
     rng = random.Random(0)
     for _, document in groupby(sentences, key=lambda pair: pair[0]):
         trees = [tree for _, tree in document]
@@ -50,15 +50,14 @@ def group_documents(
 
 
 def as_doc(nlp: Language, trees: Sequence[Tree]) -> Doc:
-    """One gold Doc of several sentences, with a blank between them."""
+    """Return one gold Doc of several sentences, separated by blanks."""
     words = [word for tree in trees for word in tree]
-    offsets = [start for start, tree in zip(_starts(trees), trees, strict=True) for _ in tree]
-    places = [i for tree in trees for i in range(len(tree))]
-    heads = [
-        offset + (place if word.head == ROOT else word.head)
-        for offset, place, word in zip(offsets, places, words, strict=True)
-    ]
-    ends = {start - 1 for start in _starts(trees)}
+    heads: list[int] = []
+    ends = set()
+    for tree in trees:
+        start = len(heads)
+        ends.add(start - 1)
+        heads += [start + (i if w.head == ROOT else w.head) for i, w in enumerate(tree)]
     return Doc(
         nlp.vocab,
         words=[word.form for word in words],
@@ -72,7 +71,7 @@ def as_doc(nlp: Language, trees: Sequence[Tree]) -> Doc:
 
 
 def bare(doc: Doc) -> Doc:
-    """The same tokens without any annotation."""
+    """Copy the tokens, without annotations."""
     return Doc(
         doc.vocab,
         words=[token.text for token in doc],
@@ -80,15 +79,8 @@ def bare(doc: Doc) -> Doc:
     )
 
 
-def _starts(trees: Sequence[Tree]) -> list[int]:
-    starts = [0]
-    for tree in trees[:-1]:
-        starts.append(starts[-1] + len(tree))
-    return starts
-
-
 def museum_texts(data: Path) -> list[str]:
-    """Descriptions of photographs (IIW, CC BY 4.0) and by the National Gallery of Art (CC0)."""
+    """Read descriptions of photographs (IIW, CC BY 4.0) and National Gallery art (CC0)."""
     lines = (data / "iiw" / "iiw_400_dev.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
     gallery = json.loads((data / "nga" / "nga_descriptions.json").read_text(encoding="utf-8"))
@@ -97,6 +89,6 @@ def museum_texts(data: Path) -> list[str]:
 
 
 def prose(data: Path) -> list[str]:
-    """Wikipedia snippets of GAP (Apache-2.0), for the vocabulary of base forms."""
+    """Read the Wikipedia snippets of GAP (Apache-2.0), for the vocabulary of base forms."""
     with (data / "gap" / "gap-development.tsv").open(encoding="utf-8", newline="") as file:
         return [row["Text"] for row in csv.DictReader(file, delimiter="\t")]

@@ -1,11 +1,10 @@
-"""Figures of a pipeline on treebanks and on the hand-annotated museum sentences.
+"""Evaluate a pipeline on treebanks and on the hand-annotated museum sentences.
 
     python -m research.train_parser.evaluate ../shared/data
 
-Tokens are the gold ones. ``single``: each sentence is a Doc of its own.
-``documents``: Docs of up to eight sentences of one document, which the pipeline splits itself.
-As in spaCy's scorer, UAS and LAS leave out punctuation; POS and tag count every token. All are
-percentages; higher is better.
+Gold tokens. ``single``: each sentence is a Doc. ``documents``: Docs of up to eight sentences of one
+document, which the pipeline splits itself. As in spaCy's scorer, UAS and LAS ignore punctuation;
+POS and tag count every token. All are percentages; higher is better.
 """
 
 from __future__ import annotations
@@ -13,11 +12,12 @@ from __future__ import annotations
 import argparse
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 from spacy.language import Language
-from spacy.tokens import Doc, Token
+from spacy.tokens import Doc
 
 from posh_reward.graph.parser.parse import load_parser
 from research.train_parser.conllu import Tree, read_conllu
@@ -33,7 +33,7 @@ FIGURES = ("POS", "tag", "lemma", "UAS", "LAS")
 
 
 def parse_all(nlp: Language, gold: Sequence[Doc], split: bool) -> list[Doc]:
-    """Gold tokens parsed; ``split`` says whether the pipeline finds the sentences."""
+    """Parse gold tokens; with ``split`` the pipeline finds the sentences."""
     docs = [bare(doc) for doc in gold]
     for doc in docs:
         if not split:
@@ -47,10 +47,11 @@ def parse_all(nlp: Language, gold: Sequence[Doc], split: bool) -> list[Doc]:
 
 
 def figures(gold: Sequence[Doc], guess: Sequence[Doc]) -> tuple[dict[str, float], str]:
-    """Percentages of right tokens, and a table of labels: LAS recall by gold label."""
+    """Return percentages of correct tokens, and a table of LAS recall by gold label."""
     right: Counter[str] = Counter()
     total: Counter[str] = Counter()
-    for a, b in _pairs(gold, guess):
+    pairs = (zip(*docs, strict=True) for docs in zip(gold, guess, strict=True))
+    for a, b in chain.from_iterable(pairs):
         same_head = a.head.i == b.head.i
         checks = {"POS": a.pos == b.pos, "tag": a.tag == b.tag}
         if a.pos_ not in KEEP_LEMMA:
@@ -75,17 +76,12 @@ def figures(gold: Sequence[Doc], guess: Sequence[Doc]) -> tuple[dict[str, float]
     return result, table
 
 
-def _pairs(gold: Sequence[Doc], guess: Sequence[Doc]) -> Iterable[tuple[Token, Token]]:
-    for left, right in zip(gold, guess, strict=True):
-        yield from zip(left, right, strict=True)
-
-
 def _sentences(docs: Sequence[Doc]) -> set[tuple[int, int, int]]:
     return {(i, span.start, span.end) for i, doc in enumerate(docs) for span in doc.sents}
 
 
 def words_per_second(nlp: Language, texts: Sequence[str]) -> float:
-    """From raw text to parsed Docs, two texts at a time; the best of three rounds."""
+    """Time the pipeline from raw text to Docs, two texts at a time; the best of three rounds."""
     best = 0.0
     for _ in range(3):
         start, words = time.process_time(), 0
@@ -97,12 +93,12 @@ def words_per_second(nlp: Language, texts: Sequence[str]) -> float:
 
 
 def planted_gold(path: Path = PLANTED_GOLD) -> list[tuple[str, Tree]]:
-    """The hand-annotated sentences, already in ClearNLP labels."""
+    """Read the hand-annotated sentences, which have ClearNLP labels."""
     return [(sentence.document, list(sentence.words)) for sentence in read_conllu(path)]
 
 
 def line(name: str, values: dict[str, float]) -> str:
-    """One row of the report."""
+    """Format one row of the report."""
     return f"{name:28s}" + "  ".join(f"{key} {value:.2f}" for key, value in values.items())
 
 

@@ -22,7 +22,7 @@ Sentence = Sequence[Word]
 
 @dataclass(frozen=True)
 class TrainingRow:
-    """One sentence in numbers; heads count from 1, 0 is the root."""
+    """One sentence as indices; heads count from 1, 0 is the root."""
 
     rows: list[tuple[int, ...]]
     words: list[str]
@@ -32,7 +32,7 @@ class TrainingRow:
 
 
 def outputs(sentences: Sequence[Sentence]) -> tuple[list[tuple[str, str]], list[str]]:
-    """The (part of speech, fine tag) pairs and the labels to choose from, sorted."""
+    """Return the (part of speech, fine tag) pairs and the labels to predict, sorted."""
     pairs = Counter((word.upos, word.tag) for sentence in sentences for word in sentence)
     labels = {word.dep for sentence in sentences for word in sentence}
     return sorted(pair for pair, count in pairs.items() if count > 2), sorted(labels)
@@ -41,7 +41,7 @@ def outputs(sentences: Sequence[Sentence]) -> tuple[list[tuple[str, str]], list[
 def examples(
     sentences: Sequence[Sentence], tags: Sequence[tuple[str, str]], labels: Sequence[str]
 ) -> list[TrainingRow]:
-    """Sentences in numbers. A pair that is too rare to learn counts as a noun."""
+    """Convert sentences to indices. A pair that is too rare to learn counts as a noun."""
     tag_index = {pair: i for i, pair in enumerate(tags)}
     label_index = {label: i for i, label in enumerate(labels)}
     noun = tag_index[("NOUN", "NN")]
@@ -58,8 +58,9 @@ def examples(
 
 
 def batches(data: Sequence[TrainingRow], rng: random.Random) -> Iterator[list[TrainingRow]]:
-    """Batches of sentences of similar length, longest first in each, in random order."""
-    # Noise of four words on the lengths: batches differ between epochs, and still pad little.
+    """Yield batches of sentences of similar length, longest first in each, in random order."""
+    # With noise of four words on the lengths, batches differ between epochs but need little
+    # padding.
     order = sorted(data, key=lambda example: len(example.rows) + rng.random() * 4, reverse=True)
     groups: list[list[TrainingRow]] = []
     current: list[TrainingRow] = []
@@ -75,7 +76,7 @@ def batches(data: Sequence[TrainingRow], rng: random.Random) -> Iterator[list[Tr
 
 
 def padded_rows(features: Sequence[Sequence[tuple[int, ...]]]) -> torch.Tensor:
-    """(time, batch, 7) feature rows of sentences, the longest first; 0 pads."""
+    """Pad the feature rows of sentences, the longest first, with 0 to (time, batch, 7)."""
     rows = torch.zeros(len(features[0]), len(features), len(features[0][0]), dtype=torch.long)
     for i, sentence in enumerate(features):
         rows[: len(sentence), i] = torch.tensor(sentence)
@@ -85,11 +86,11 @@ def padded_rows(features: Sequence[Sequence[tuple[int, ...]]]) -> torch.Tensor:
 def tensors(
     batch: Sequence[TrainingRow], counts: Counter[str], rng: random.Random
 ) -> dict[str, torch.Tensor]:
-    """Arguments of ``Network.loss``, with rare forms dropped at random."""
+    """Return the arguments of ``Network.loss``, with rare forms dropped at random."""
     rows = padded_rows([example.rows for example in batch])
     for i, example in enumerate(batch):
         for j, word in enumerate(example.words):
-            # Without their form, words are told by affixes and shape, as unknown ones will be.
+            # Without its form, a word is known by affixes and shape only, as unknown ones will be.
             if rng.random() < RARE / (RARE + counts[word]) + 0.02:
                 rows[j, i, :2] = 0
     return {
@@ -103,7 +104,7 @@ def tensors(
 
 @dataclass(frozen=True)
 class Schedule:
-    """Length and speed: ``epochs`` or, if given, ``minutes``, whichever ends first."""
+    """Training ends after ``epochs`` or, if given, ``minutes``, whichever comes first."""
 
     epochs: int
     minutes: float | None = None
@@ -126,14 +127,17 @@ def fit(
     for epoch in range(schedule.epochs):
         network.train()
         for batch in batches(data, rng):
-            spent = (
-                (time.monotonic() - start) / (60 * schedule.minutes) if schedule.minutes else 0.0
-            )
-            # 200 steps up, then linearly down by data or by time, whichever is further on.
+            elapsed = time.monotonic() - start
+            spent = elapsed / (60 * schedule.minutes) if schedule.minutes else 0.0
+            # 200 steps of warm-up, then a linear decay by data or by time, whichever is ahead.
             rate = min(1.0, (step + 1) / 200) * max(0.02, 1 - max(progress, spent))
             for group in optimizer.param_groups:
                 group["lr"] = schedule.rate * rate
-            _step(network, optimizer, tensors(batch, counts, rng))
+            loss = network.loss(**tensors(batch, counts, rng))
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            torch.nn.utils.clip_grad_norm_(network.parameters(), 5.0)
+            optimizer.step()
             step += 1
             progress += len(batch) / (len(data) * schedule.epochs)
             if step % 5 == 0:
@@ -144,13 +148,3 @@ def fit(
             break
     network.load(average)
     return average
-
-
-def _step(
-    network: Network, optimizer: torch.optim.Optimizer, batch: dict[str, torch.Tensor]
-) -> None:
-    loss = network.loss(**batch)
-    optimizer.zero_grad()
-    loss.backward()  # type: ignore[no-untyped-call]
-    torch.nn.utils.clip_grad_norm_(network.parameters(), 5.0)
-    optimizer.step()

@@ -1,4 +1,4 @@
-"""The ClearNLP label of a word, once its head is the ClearNLP head."""
+"""The ClearNLP label of a word whose head is already ClearNLP's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SAME = {
     "parataxis": "parataxis", "punct": "punct", "flat": "compound", "amod": "amod",
     "nmod": "nmod", "advmod": "advmod", "list": "appos", "cop": "aux", "expl": "expl",
 }  # fmt: skip
-"""UD relation (or a label that a rule has set already) -> ClearNLP label."""
+"""UD relation (or a label already set by a rule) -> ClearNLP label."""
 
 SUBTYPES = {
     "nsubj:pass": "nsubjpass", "csubj:pass": "csubjpass", "aux:pass": "auxpass",
@@ -23,7 +23,7 @@ SUBTYPES = {
 
 
 def clear_label(word: Word, head: Word | None, index: int, tree: list[Word]) -> str:
-    """The ClearNLP label of ``tree[index]``, of which ``head`` is None at the root."""
+    """Return the ClearNLP label of ``word``, ``tree[index]``; ``head`` is None at the root."""
     kind = word.dep.partition(":")[0]
     if head is None:
         return "ROOT"

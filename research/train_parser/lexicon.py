@@ -1,4 +1,4 @@
-"""Words of the template grammar: what museum descriptions speak of."""
+"""Words of the template grammar, typical of museum descriptions."""
 
 from __future__ import annotations
 

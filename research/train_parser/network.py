@@ -1,4 +1,4 @@
-"""The network of ``posh_reward.graph.parser.biaffine`` in torch, to train it."""
+"""The network of ``posh_reward.graph.parser.biaffine`` in torch, for training."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Network(nn.Module):
         self.tag = nn.Linear(wide, tags)
         self.arc_head, self.arc_dep = nn.Linear(wide, ARC), nn.Linear(wide, ARC)
         self.label_head, self.label_dep = nn.Linear(wide, LABEL), nn.Linear(wide, LABEL)
-        # The constant feature of ``_with_one`` gives a product the terms of each side alone: how
-        # likely a word is a head at all. Labels have it on both sides, arcs on the dependent's.
+        # The constant feature of ``_with_one`` adds linear terms to a product, such as how likely a
+        # word is a head at all. Labels have it on both sides, arcs on the dependent's side.
         self.arc = nn.Parameter(torch.zeros(ARC + 1, ARC))
         self.label = nn.Parameter(torch.zeros(labels, LABEL + 1, LABEL + 1))
         self.drop = nn.Dropout(DROPOUT)
@@ -76,7 +76,7 @@ class Network(nn.Module):
         scores = self.arcs(states)
         beyond = torch.arange(scores.shape[2]) > lengths[:, None]  # (batch, time + 1): padding
         scores = scores.masked_fill(beyond[:, None, :], -1e9)
-        # Labels are learnt for the gold heads; only at work are they scored for the chosen ones.
+        # Labels are trained for the gold heads; at inference they are scored for predicted ones.
         labels = self.labels(states, heads.clamp(min=0), real)
         return (
             cross_entropy(scores[real], heads[real])
@@ -85,12 +85,12 @@ class Network(nn.Module):
         )
 
     def weights(self) -> Parameters:
-        """Arrays by the names that ``posh_reward.graph.parser.biaffine`` uses."""
+        """Return the arrays under the names of ``posh_reward.graph.parser.biaffine``."""
         arrays = {name: value.detach().numpy().copy() for name, value in self.named_parameters()}
         return {_plain(name): value for name, value in arrays.items()}
 
     def load(self, weights: Parameters) -> None:
-        """Take arrays named as by ``weights``."""
+        """Load arrays named as by ``weights``."""
         with torch.no_grad():
             for name, value in self.named_parameters():
                 value.copy_(torch.from_numpy(weights[_plain(name)]))
@@ -107,8 +107,8 @@ def _with_one(x: Tensor) -> Tensor:
 
 
 def average_weights(old: Parameters, new: Parameters, step: int) -> Parameters:
-    """Exponential average of weights, with a short memory at the start."""
-    # A constant 0.998 would keep the random weights of the start for hundreds of steps.
+    """Update an exponential average of weights, which forgets faster at the start."""
+    # A constant 0.998 would keep the random initial weights for hundreds of steps.
     keep = min(0.998, (1 + step) / (10 + step))
     for name, value in new.items():
         old[name] = keep * old[name] + (1 - keep) * value
@@ -116,7 +116,7 @@ def average_weights(old: Parameters, new: Parameters, step: int) -> Parameters:
 
 
 def pad(columns: Sequence[Sequence[int]], fill: int) -> Tensor:
-    """(batch, longest) from rows of different lengths."""
+    """Pad rows of different lengths to (batch, longest)."""
     result = np.full((len(columns), max(map(len, columns))), fill, dtype=np.int64)
     for i, column in enumerate(columns):
         result[i, : len(column)] = column

@@ -23,24 +23,24 @@ class Node:
     right: list[Node] = field(default_factory=list)
 
     def as_(self, dep: str) -> Node:
-        """The same node in the given function."""
+        """Set the node's relation to its head, and return the node."""
         self.dep = dep
         return self
 
     def linear(self) -> list[Node]:
-        """The words of the subtree in text order."""
+        """Return the nodes of the subtree in text order."""
         before = [node for child in self.left for node in child.linear()]
         after = [node for child in self.right for node in child.linear()]
         return [*before, self, *after]
 
 
 def comma(form: str = ",") -> Node:
-    """A punctuation mark."""
+    """Make a punctuation mark."""
     return Node(form, "PUNCT", form if form in ",." else ":" if form != "-" else "HYPH", "punct")
 
 
 def words(root: Node) -> list[Word]:
-    """The tree as words; punctuation is attached as in the converted treebanks."""
+    """Convert a tree to words, with punctuation attached as in the converted treebanks."""
     order = root.linear()
     index = {id(node): i for i, node in enumerate(order)}
     heads = {id(child): index[id(node)] for node in order for child in node.left + node.right}

@@ -57,7 +57,7 @@ class Phrases:
         return [main]
 
     def modifiers(self) -> list[Node]:
-        """None to three adjectives, colours or participles, with or without a comma."""
+        """Draw up to three adjectives, colours or participles, with or without commas."""
         nodes: list[Node] = []
         for _ in range(self.rng.choice([0, 0, 0, 1, 1, 1, 1, 2, 2, 3])):
             kind = self.rng.random()
@@ -105,7 +105,7 @@ class Phrases:
         return Node("one", "NUM", "CD", "nummod")
 
     def person(self, depth: int = 1) -> Node:
-        """Somebody: *the old woman to our left*; *a boy who holds a drum*; *the man 's dog*."""
+        """Draw a person: *the old woman to our left*; *a boy who holds a drum*."""
         plural = self.chance(0.3)
         kind = self.rng.random()
         if kind < 0.12:
@@ -130,7 +130,7 @@ class Phrases:
         return Node(word, "NUM", "CD", "dep", [], [of])
 
     def thing(self, depth: int = 1) -> Node:
-        """Something: *a barrow of cabbages*; *his left hand*; *the dog 's head*."""
+        """Draw an object: *a barrow of cabbages*; *his left hand*; *the dog 's head*."""
         kind = self.rng.random()
         plural = self.chance(0.35)
         if kind < 0.2:
@@ -161,7 +161,7 @@ class Phrases:
         return head
 
     def postmodifiers(self, depth: int) -> list[Node]:
-        """Continuations of a noun, by ``Clauses``."""
+        """Draw a noun's modifiers; implemented by ``Clauses``."""
         raise NotImplementedError
 
     def join(self, make: Callable[[int], Node], depth: int) -> Node:
@@ -180,7 +180,7 @@ class Phrases:
         return first
 
     def prep_with(self, word: str, noun: Node, dep: str = "prep") -> Node:
-        """*of* with its noun."""
+        """Make a prepositional phrase."""
         return Node(word, "ADP", "IN", dep, [], [noun.as_("pobj")])
 
     def place_phrase(self, dep: str = "prep") -> Node:

@@ -1,4 +1,4 @@
-"""Training of the lemmatizer's tables and the sentence splitter, and the choice of silver trees."""
+"""Train the lemmatizer's tables and the sentence splitter, and select silver trees."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ INFLECTED = tuple(ending for rules in RULES.values() for ending, _ in rules)
 
 
 def lemma_tables(sentences: Sequence[Sequence[Word]], texts: Iterable[str]) -> TableLemmatizer:
-    """Base forms from treebank and text, and the forms that the rules get wrong with them."""
+    """Collect lemmas from treebank and text, and the forms that the rules would get wrong."""
     counts: dict[tuple[str, str, str], Counter[str]] = {}
     words: set[str] = set()
     for sentence in sentences:
@@ -67,7 +67,7 @@ MODEL = {
 
 
 def add_senter(nlp: Language, docs: Sequence[Doc], epochs: int = 4, seed: int = 0) -> None:
-    """Add a ``senter`` in front and train it on gold Docs of several sentences."""
+    """Add a ``senter`` at the front and train it on gold Docs of several sentences."""
     fix_random_seed(seed)
     rng = random.Random(seed)
     nlp.add_pipe("senter", first=True, config={"model": MODEL})
@@ -89,7 +89,7 @@ LONGEST = 60
 
 
 def confident(network: Network, sentences: Sequence[Sequence[str]]) -> list[TrainingRow]:
-    """Examples of the sentences of 4 to ``LONGEST`` words, unsure words masked with -1."""
+    """Parse the sentences of 4 to ``LONGEST`` words; mask heads of unsure words with -1."""
     network.eval()
     inputs = sorted((s for s in sentences if 4 <= len(s) <= LONGEST), key=len, reverse=True)
     rows: list[TrainingRow] = []

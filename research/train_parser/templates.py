@@ -1,8 +1,8 @@
-"""Generated museum descriptions with known trees.
+"""Generate museum descriptions with known trees.
 
-Treebanks of news and e-mail hold little of *The woman to our left wears a mustard-yellow
-shawl*. ``phrases``, ``clauses`` and this module make one construction a function; sentences are
-drawn at random from them. They need not make sense: only the trees count.
+Treebanks of news and e-mail have few sentences like *The woman to our left wears a mustard-yellow
+shawl*. ``phrases``, ``clauses`` and this module have one function per construction; sentences are
+drawn at random. They need not make sense: only the trees matter.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Grammar(Clauses):
         return self.subject(verb, self.rng.choice([artist, artist, name]))
 
     def sentence(self) -> list[Word]:
-        """One sentence with its tree."""
+        """Draw a sentence with its tree."""
         make = self.rng.choice(
             [self.clause] * 9
             + [self.fronted] * 5

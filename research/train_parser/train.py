@@ -1,13 +1,13 @@
-"""From the treebanks to the embedded pipeline, in one command.
+"""Train the embedded pipeline from the treebanks, in one command.
 
     OMP_NUM_THREADS=1 python -m research.train_parser.train ../shared/data \
         posh_reward/graph/parser/embedded/pipeline
 
-Reads UD English EWT (train; dev for the printed figures) and PUD, converts them to ClearNLP
-labels on spaCy's tokens, adds generated museum sentences, fits the sentence splitter (spaCy)
-and the network (torch, one core; a second round adds raw text as the first one read it), builds
-the lemma tables, and writes a spaCy pipeline of about 9 MB that needs numpy and spaCy alone.
-The same data and machine give the same network, unless ``--minutes`` is given.
+Reads UD English EWT (train; dev for the printed figures) and PUD, converts them to ClearNLP labels
+on spaCy's tokens, adds generated museum sentences, trains the sentence splitter (spaCy) and the
+network (torch, one core; a second round adds raw text as parsed by the first), builds the lemma
+tables, and writes a spaCy pipeline of about 9 MB that needs only numpy and spaCy. Deterministic on
+one machine, unless ``--minutes`` is given.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from research.train_parser.pipeline_components import add_senter, confident, lem
 from research.train_parser.templates import Grammar
 
 VERSION = "1.0.0"
-TEMPLATES = (1800, 2200)  # generated sentences in each round
+TEMPLATES = (1800, 2200)  # generated sentences per round
 Outputs = tuple[list[tuple[str, str]], list[str]]
 """(part of speech, fine tag) pairs and labels, in the order of the network's outputs."""
 
 
 def generate(count: int, seed: int = 0) -> list[tuple[str, Tree]]:
-    """Template sentences, ten to a document."""
+    """Generate template sentences, ten per document."""
     grammar = Grammar(seed)
     return [(f"template-{i // 10}", grammar.sentence()) for i in range(count)]
 
@@ -79,7 +79,7 @@ def with_lemmatizer(nlp: Language, lemmas: TableLemmatizer) -> Language:
 
 
 def raw_sentences(nlp: Language, texts: Sequence[str]) -> list[list[str]]:
-    """Words of each sentence that the splitter finds."""
+    """Return the words of each sentence that the splitter finds."""
     return [
         [token.text for token in sentence if not token.is_space]
         for doc in nlp.pipe(texts)
@@ -87,8 +87,8 @@ def raw_sentences(nlp: Language, texts: Sequence[str]) -> list[list[str]]:
     ]
 
 
-def swapped_in(nlp: Language, target: Path) -> None:
-    """Write next to ``target``, then rename, so that no reader ever sees half a pipeline."""
+def replace_pipeline(nlp: Language, target: Path) -> None:
+    """Write next to ``target``, then rename, so that no reader sees an incomplete pipeline."""
     fresh, old = target.with_name(target.name + ".new"), target.with_name(target.name + ".old")
     for folder in (fresh, old):
         shutil.rmtree(folder, ignore_errors=True)
@@ -106,7 +106,7 @@ def network_for(
     minutes: float | None,
     report: Callable[[Parameters], str],
 ) -> Parameters:
-    """Two rounds: gold and templates; then the same with raw text as the first round read it."""
+    """Train on gold and templates; then also on raw text as parsed after the first round."""
     torch.manual_seed(0)
     network = Network(len(names[0]), len(names[1]))
     first, second = (
@@ -147,7 +147,7 @@ def main() -> None:
     weights = network_for(gold, raw, names, flags.minutes, report)
     with_lemmatizer(with_parser(nlp, weights, names), lemma_tables(gold, museum + snippets))
     nlp.meta.update(META)
-    swapped_in(nlp, flags.output)
+    replace_pipeline(nlp, flags.output)
 
 
 if __name__ == "__main__":

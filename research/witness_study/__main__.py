@@ -1,14 +1,13 @@
-"""Worth and cost of a second witness where references leave details out.
+"""Benefit and cost of a witness where references leave details out.
 
     python -m research.witness_study --page docs/witness.md --report witness.html
 
-Drawn images with texts of known truth: each is the full description of a copy of the scene, of
-which some details are left out and some are changed to false ones. Precision should rank the texts
-by the share of their details that is true of the drawing. It is compared without a witness and with
-the oracle at several bars, against references by annotators of differing diligence (``uneven``) and
-against full ones. One run asks the oracle about everything, and the scores at each bar follow from
-it exactly: the bar decides only which of its answers are heard. Since nobody's eyes are as good, a
-witness that turns some of the oracle's answers around is tried as well.
+Drawn images with texts of known truth: each describes a copy of the scene in which some details are
+missing and some are false. Precision should rank the texts by the share of their details that are
+true of the drawing. It is compared without a witness and with the oracle at several bars, against
+references by annotators of varying diligence (``uneven``) and against full ones. The oracle is
+asked about everything once; the scores at each bar follow exactly, since the bar only decides which
+answers count. As real witnesses err, one that flips some of the oracle's answers is tried as well.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ from research.witness_study.scene_texts import SceneText, scene_texts, texts_of
 
 NEVER = 1.0
 BARS = (2.0, 3.0, 4.0, 5.0)
-"""Grades of the reference below which the image is asked; below 1 is none."""
-ERRORS = (0.1, 0.2, 0.3)  # shares of the answers that an erring witness turns around
+"""Grades against the reference below which the image is consulted."""
+ERRORS = (0.1, 0.2, 0.3)  # shares of the answers that an erring witness flips
 REFERENCES: dict[str, Callable[[Scene], str]] = {
     "uneven": scene_wording.uneven,
     "full": scene_wording.reference,
@@ -68,10 +67,10 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--report", type=Path, help="write a page with marked texts there")
     flags = parser.parse_args(argv)
     cases = study(flags.images, flags.seed)
-    whole = table(cases)
-    print(whole)
+    full = table(cases)
+    print(full)
     if flags.page:
-        write_between(flags.page, "witness", str(at_default_bar(whole)))
+        write_between(flags.page, "witness", str(at_default_bar(full)))
     if flags.report:
         scenes = images(flags.images, flags.seed)
         text = marks_page(scenes, oracle(flags.images, flags.seed))
@@ -79,17 +78,17 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def images(count: int, seed: int) -> list[Scene]:
-    """The drawn scenes."""
+    """Return the scenes to draw."""
     return list(generate("test", count, seed))
 
 
 def oracle(count: int, seed: int) -> str:
-    """The witness that knows them."""
+    """Name the witness that knows the drawn scenes."""
     return f"scenes:train=0:heldout={count}:seed={seed}"
 
 
 def study(count: int, seed: int) -> list[Case]:
-    """All texts with their scores; the witness was asked about everything."""
+    """Score all texts, with the witness asked about everything."""
     scenes = images(count, seed)
     texts = scene_texts(scenes)
     drawings = [draw(scene) for scene in scenes]
@@ -107,7 +106,7 @@ def study(count: int, seed: int) -> list[Case]:
 
 
 def at_bar(scores: Scores, bar: float) -> list[Element]:
-    """The generation's elements as they are graded with this bar."""
+    """Return the generation's elements as graded with this bar."""
     elements = [element for element in scores.elements if element.direction == "precision"]
     return [
         replace(e, grade=e.image_grade.reference_grade, image_grade=None)
@@ -118,14 +117,14 @@ def at_bar(scores: Scores, bar: float) -> list[Element]:
 
 
 def precision(elements: Sequence[Element]) -> float:
-    """Their mean score."""
+    """Return the mean score of the elements."""
     score = mean_score(elements)
-    assert score is not None, "neither the embedded judge nor the oracle is ever gone"
+    assert score is not None, "neither the embedded judge nor the oracle ever fails"
     return score
 
 
 def table(cases: Sequence[Case]) -> Table:
-    """Markdown, a row for each case and bar."""
+    """Return a table with a row per case and bar."""
     head = [
         "references", "witness errs", "asked below", "of the image, a pair",
         "true details below 3", "tau within an image", "more than without", "rho over all",
@@ -141,14 +140,14 @@ def table(cases: Sequence[Case]) -> Table:
 
 
 def at_default_bar(whole: Table) -> Table:
-    """The rows without a witness and at the default bar, without correlations over all texts."""
+    """Return the rows without a witness and at the default bar, without overall correlations."""
     rows = [row for row in whole.rows if row[2] in ("never", f"{SUPPORTED:g}")]
     head, *lines = [[*row[:2], *row[3:7]] for row in (whole.head, *rows)]
     return Table(head, [[kind, errs or "no witness", *rest] for kind, errs, *rest in lines])
 
 
 def line(case: Case, bar: float, sure: Case) -> list[str]:
-    """One row: correlations of precision with truth, and how much higher the witness makes them."""
+    """Return one row: correlations of precision with truth, and the witness's gains."""
     graded = [at_bar(each, bar) for each in case.scores]
     before = np.array([precision(at_bar(each, NEVER)) for each in case.scores])
     after = np.array([precision(each) for each in graded])
@@ -178,14 +177,14 @@ def line(case: Case, bar: float, sure: Case) -> list[str]:
 
 
 def by_image(scores: Floats, true: Floats, groups: Sequence[int]) -> list[float]:
-    """Kendall's tau of each image's texts; 0 where all are scored alike: that tells nothing."""
+    """Return Kendall's tau of each image's texts; 0 where all have the same score."""
     places = np.array(groups)
     taus = [kendall(scores[places == each], true[places == each]) for each in sorted(set(groups))]
     return [0.0 if np.isnan(tau) else tau for tau in taus]
 
 
 def below(graded: Iterable[Sequence[Element]], sure: Iterable[Scores]) -> Iterator[float]:
-    """For each element that the drawing bears out, 1 if it is graded below 3, else 0."""
+    """Yield for each element that the drawing supports 1 if it is graded below 3, else 0."""
     for elements, scores in zip(graded, sure, strict=True):
         for element, at in zip(elements, at_bar(scores, HIGHEST_GRADE), strict=True):
             if at.image_grade is not None and at.image_grade.grade == HIGHEST_GRADE:
@@ -193,7 +192,7 @@ def below(graded: Iterable[Sequence[Element]], sure: Iterable[Scores]) -> Iterat
 
 
 def marks_page(scenes: Sequence[Scene], witness: str) -> str:
-    """A page: texts with two false details, judged by the reference alone and with the image."""
+    """Write a page with texts of two false details, judged without and with the image."""
     examples = [
         scene for scene in scenes if scene_wording.uneven(scene) != scene_wording.reference(scene)
     ][:3]
@@ -207,7 +206,7 @@ def marks_page(scenes: Sequence[Scene], witness: str) -> str:
 
 
 def png(scene: Scene) -> bytes:
-    """The drawing, large enough to look at."""
+    """Return the drawing as PNG, enlarged."""
     buffer = io.BytesIO()
     draw(scene, 3).save(buffer, "png")
     return buffer.getvalue()

@@ -1,4 +1,4 @@
-"""A witness that is wrong now and then, as one that looks is."""
+"""A witness that is sometimes wrong, as real ones are."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from posh_reward.types import Question, Verdict
 
 
 class ErringWitness(Oracle):
-    """The oracle, with a share ``rate`` of its answers turned around: always the same ones."""
+    """The oracle, with a share ``rate`` of its answers flipped, always the same ones."""
 
     def __init__(self, dataset: str, rate: float) -> None:
         super().__init__(dataset)
@@ -19,11 +19,11 @@ class ErringWitness(Oracle):
 
     @property
     def name(self) -> str:
-        """The oracle's, and how often it errs."""
+        """The oracle's name, and the error rate."""
         return f"{super().name}-erring-{self._rate:g}"
 
     def grade(self, requests: Sequence[Question]) -> list[Verdict]:
-        """The oracle's verdicts, some of them reversed."""
+        """Return the oracle's verdicts, some of them flipped."""
         verdicts = super().grade(requests)
         return [self._report(*each) for each in zip(requests, verdicts, strict=True)]
 

@@ -1,4 +1,4 @@
-"""Texts about drawn scenes, whose false details and details left out are known."""
+"""Texts about drawn scenes, with known false and missing details."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from posh_reward.datasets.scenes.subjects import (
     Subject,
 )
 
-TEXTS = 6  # about each image, with 0 to 5 false details
-LEFT_OUT = (0.0, 0.25, 0.5)  # shares of the details that may be left out that a text leaves out
+TEXTS = 6  # per image, with 0 to 5 false details
+LEFT_OUT = (0.0, 0.25, 0.5)  # probabilities of leaving out an optional detail
 OPTIONAL: tuple[Mapping[str, None], ...] = (
     {"hat": None},
     {"held": None, "held_color": None},
     {"size": None},
     {"behind": None, "behind_color": None},
 )
-"""Parts that a description reads as well without."""
+"""Optional parts of a description."""
 Fact = tuple[int, str, object]  # slot, property and value
 
 
@@ -43,7 +43,7 @@ class SceneText:
 
 
 def scene_texts(scenes: Sequence[Scene]) -> list[SceneText]:
-    """``TEXTS`` about each image."""
+    """Write ``TEXTS`` texts about each image."""
     return [
         SceneText(image, scene_wording.reference(content), truth(content, scene))
         for image, scene in enumerate(scenes)
@@ -52,7 +52,7 @@ def scene_texts(scenes: Sequence[Scene]) -> list[SceneText]:
 
 
 def texts_of(scene: Scene) -> Iterator[Scene]:
-    """Contents of each text."""
+    """Yield the content of each text."""
     for mistakes in range(TEXTS):
         rng = random.Random(f"{scene.uid}/told/{mistakes}")
         share = rng.choice(LEFT_OUT)
@@ -66,7 +66,7 @@ def texts_of(scene: Scene) -> Iterator[Scene]:
 
 
 def shorten(subject: Subject, share: float, rng: random.Random) -> Subject:
-    """The subject with some of its details left out."""
+    """Leave out some of a subject's details."""
     for without in OPTIONAL:
         if rng.random() < share:
             subject = replace(subject, **without)  # type: ignore[arg-type]  # the optional ones
@@ -74,7 +74,7 @@ def shorten(subject: Subject, share: float, rng: random.Random) -> Subject:
 
 
 def falsify(subject: Subject, other: Subject | None, rng: random.Random) -> Subject:
-    """The subject with one more detail that is not as it is ``shown``, if there is any left."""
+    """Make one more of a subject's details false, if any is left as in ``other``."""
     changes = [
         (name, values)
         for name, values in choices(subject).items()
@@ -88,7 +88,7 @@ def falsify(subject: Subject, other: Subject | None, rng: random.Random) -> Subj
 
 
 def choices(subject: Subject) -> dict[str, Sequence[Any]]:
-    """The values that each detail of such a subject can have."""
+    """Return the possible values of each detail of such a subject."""
     if subject.person:
         skirted = subject.noun in ("woman", "girl")
         alike = [each for each in GARMENTS if (each in ("woman", "girl")) == skirted]
@@ -102,7 +102,7 @@ def choices(subject: Subject) -> dict[str, Sequence[Any]]:
 
 
 def facts(scene: Scene) -> set[Fact]:
-    """Details of a scene's full description."""
+    """Return the details of a scene's full description."""
     return {
         (slot, name, value)
         for slot, subject in enumerate(scene.slots)
@@ -113,6 +113,6 @@ def facts(scene: Scene) -> set[Fact]:
 
 
 def truth(content: Scene, drawing: Scene) -> float:
-    """Share of the details that the drawing has."""
+    """Return the share of a content's details that the drawing has."""
     details = facts(content)
     return len(details & facts(drawing)) / len(details)

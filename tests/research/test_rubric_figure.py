@@ -73,4 +73,4 @@ def test_a_folder_without_the_page_is_named(
 ) -> None:
     with pytest.raises(SystemExit):
         main([str(tmp_path)])
-    assert "other_metrics.md: give the folder of the page" in capsys.readouterr().err
+    assert "other_metrics.md': name the folder of the page" in capsys.readouterr().err
