@@ -9,9 +9,9 @@ import time
 import warnings
 from collections.abc import Callable, MutableMapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from accelerate.utils import set_seed
+from accelerate.utils import broadcast_object_list, set_seed
 from transformers import ProgressCallback, TrainerState
 
 from posh_reward.errors import ConfigError, JudgeError, PoshError
@@ -23,8 +23,6 @@ from posh_reward.training.stopping import TRY_AGAIN, StoppedEarlyError
 if TYPE_CHECKING:
     from transformers import Trainer, TrainerControl, TrainingArguments
     from trl import ModelConfig
-
-T = TypeVar("T")
 
 IMAGE_COLUMNS = ("img", "picture", "photo", "image_path", "pixel_values")
 """Columns that probably hold the images, under another name than ``image``."""
@@ -77,7 +75,8 @@ def train(trainer: Trainer) -> None:
     _check_columns(trainer)
     show_headlines(trainer)
     make_tables_plain(trainer)
-    checkpoint = from_main_process(last_checkpoint(trainer.args))
+    # The first rank's, on all ranks: nodes may see different files.
+    (checkpoint,) = broadcast_object_list([last_checkpoint(trainer.args)])
     if checkpoint is not None:
         load_weights(trainer, checkpoint)
         if _is_complete(trainer, checkpoint):
@@ -169,14 +168,6 @@ def _text_of(content: Any) -> str:
     if isinstance(content, str):
         return content
     return " ".join(part["text"] for part in content if part.get("type") == "text")
-
-
-def from_main_process(value: T) -> T:
-    """Broadcast the first rank's value to all ranks, whose nodes may see different files."""
-    from accelerate.utils import broadcast_object_list
-
-    (value,) = broadcast_object_list([value])
-    return value
 
 
 def end_if_finished(args: TrainingArguments) -> None:

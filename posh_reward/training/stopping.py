@@ -12,13 +12,17 @@ SIGUSR1 nor a deadline, and does not change the exit status.
 
 from __future__ import annotations
 
+import math
 import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from transformers import TrainerCallback
 
 from posh_reward.errors import ConfigError, JudgeError, PoshError
-from posh_reward.training.interruptions import Deadline, StopSignals, job_deadline
 from posh_reward.types import Failure
 
 if TYPE_CHECKING:
@@ -31,6 +35,11 @@ TRY_AGAIN = os.EX_TEMPFAIL
 STOP_BEFORE = 15.0
 """Minutes before the end of a Slurm job at which training stops, to save a checkpoint: under ZeRO-3
 about 130 GB for a 7B model."""
+SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
+"""The signals that ask a run to save a checkpoint and stop."""
+JOB_END = "SLURM_JOB_END_TIME"
+"""Environment variable with the job's end in Unix seconds; newer versions of Slurm set it, for
+older ones our scripts do."""
 ELSEWHERE = Failure("engine", "another rank's judge failed; see its log")
 
 
@@ -123,7 +132,10 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
     ) -> None:
         """Agree with all ranks, after each optimizer step, on stopping."""
         self.deadline.end_step()
-        reasons = of_all_ranks((self._gave_up(), self._interruption()))
+        interruption = "the job's time is nearly up" if self.deadline.is_over else None
+        if self.signals.first is not None:
+            interruption = f"{self.signals.first} asked for it"
+        reasons = of_all_ranks((self._gave_up(), interruption))
         if any(gave_up for gave_up, _ in reasons):
             for reward in self.rewards:
                 reward.stop_reason = reward.stop_reason or ELSEWHERE
@@ -158,11 +170,6 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
     def _gave_up(self) -> Failure | None:
         return next((each.stop_reason for each in self.rewards if each.stop_reason), None)
 
-    def _interruption(self) -> str | None:
-        if self.signals.first is not None:
-            return f"{self.signals.first} asked for it"
-        return "the job's time is nearly up" if self.deadline.is_over else None
-
 
 def of_all_ranks(value: T) -> list[T]:
     """Gather every rank's ``value``, in rank order; every rank has to call this."""
@@ -170,3 +177,79 @@ def of_all_ranks(value: T) -> list[T]:
 
     values: list[T] = gather_object([value])
     return values
+
+
+class StopSignals:
+    """Record the first of ``SIGNALS`` between ``listen`` and ``unlisten``; main thread only."""
+
+    def __init__(self) -> None:
+        self.first: str | None = None  # its name
+        self._previous: dict[signal.Signals, Any] = {}
+
+    def listen(self) -> None:
+        """Start recording signals, which then no longer end the process."""
+        self.first = None
+        if self._previous or threading.current_thread() is not threading.main_thread():
+            return
+        self._previous = {each: signal.signal(each, self._note) for each in SIGNALS}
+
+    def unlisten(self) -> None:
+        """Restore the previous handlers."""
+        for each, handler in self._previous.items():
+            # None: a handler installed by C code, which Python cannot restore.
+            signal.signal(each, signal.SIG_DFL if handler is None else handler)
+        self._previous = {}
+
+    def _note(self, number: int, frame: object) -> None:
+        self.first = self.first or signal.Signals(number).name
+
+
+class Deadline:
+    """A time ``at`` (Unix seconds) by which the last step must end.
+
+    The next step is assumed to last as long as the longest so far.
+    """
+
+    def __init__(self, at: float, now: Callable[[], float] = time.time) -> None:
+        self.at = at
+        self._now = now
+        self._last = math.nan
+        self._longest = 0.0
+
+    def begin(self) -> None:
+        """Start timing the first step."""
+        self._last = self._now()
+        self._longest = 0.0
+
+    def end_step(self) -> None:
+        """Record that a step has ended and the next one begins."""
+        now = self._now()
+        self._longest = max(self._longest, now - self._last)
+        self._last = now
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds from the last step's end to the deadline; negative if it has passed."""
+        return self.at - self._last
+
+    @property
+    def is_over(self) -> bool:
+        """True if another step would end after the deadline."""
+        return self.seconds_left < self._longest
+
+
+def job_deadline(minutes_before: float, environment: Mapping[str, str] = os.environ) -> float:
+    """Return when training must stop, in Unix seconds; infinity outside of a Slurm job.
+
+    Raises:
+        ConfigError: ``minutes_before`` is negative, or ``SLURM_JOB_END_TIME`` is not a number.
+    """
+    if not minutes_before >= 0:
+        raise ConfigError(f"stop_before is {minutes_before}: use 0 or more minutes")
+    end = environment.get(JOB_END)
+    if not end:
+        return math.inf
+    try:
+        return float(end) - 60 * minutes_before
+    except ValueError:
+        raise ConfigError(f"{JOB_END} is {end!r}: use Unix seconds (date +%s)") from None

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from posh_reward.errors import ConfigError
-from posh_reward.training.interruptions import SIGNALS, Deadline, StopSignals, job_deadline
+from posh_reward.training.stopping import SIGNALS, Deadline, StopSignals, job_deadline
 
 
 @pytest.fixture

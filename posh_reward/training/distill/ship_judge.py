@@ -249,7 +249,11 @@ def _card(folder: Path, fidelity: JudgeFidelity, questions: QuestionSet, base: s
         for split, tasks in questions.rows.items()
     )
     parts = "\n".join(_part_row(*each) for each in fidelity.parts.items())
-    points = "\n".join(map(_point_row, fidelity.curve))
+    points = "\n".join(
+        f"| {point.doubt:.3f} | {point.handed_on:.1%} | {point.agreed:.2%} "
+        f"| {point.present_alike:.2%} | {point.grades_apart:.3f} |"
+        for point in fidelity.curve
+    )
     paragraphs = [
         f"# {folder.name}",
         f"A judge for POSH, distilled from `{questions.teacher}` into `{base}`.",
@@ -281,13 +285,6 @@ def _part_row(part: str, figures: QuestionAgreement) -> str:
         spread(figures.kappa),
     )
     return f"| {' | '.join(cells)} |"
-
-
-def _point_row(point: CascadePoint) -> str:
-    return (
-        f"| {point.doubt:.3f} | {point.handed_on:.1%} | {point.agreed:.2%} "
-        f"| {point.present_alike:.2%} | {point.grades_apart:.3f} |"
-    )
 
 
 def _plot_learning(history: Sequence[dict[str, Any]], fidelity: JudgeFidelity, path: Path) -> None:

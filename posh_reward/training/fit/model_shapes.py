@@ -145,11 +145,18 @@ def shape_of(name: str, peft: PeftConfig | None = None) -> ModelShape:
     config = _config_of(name)
     model = on_meta(config)
     text, vision = config.get_text_config(), getattr(config, "vision_config", None)
+    parameters = sum(each.numel() for each in model.parameters())  # shared ones once
+    pinned, adapters = pinned_numbers(model), 0  # before peft changes the model
+    if peft is not None:
+        from peft import get_peft_model
+
+        adapted = get_peft_model(model, peft, low_cpu_mem_usage=True)
+        adapters = sum(each.numel() for each in adapted.parameters() if each.requires_grad)
     head = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
     return ModelShape(
-        parameters=sum(each.numel() for each in model.parameters()),  # shared ones once
-        pinned=pinned_numbers(model),  # before peft changes the model
-        adapters=_count_adapters(model, peft) if peft is not None else 0,
+        parameters=parameters,
+        pinned=pinned,
+        adapters=adapters,
         layers=text.num_hidden_layers,
         width=text.hidden_size,
         inner=text.intermediate_size,
@@ -195,11 +202,3 @@ def on_meta(config: Any) -> Any:
     kind = AutoModelForImageTextToText if sees else AutoModelForCausalLM
     with torch.device("meta"):
         return kind.from_config(config)
-
-
-def _count_adapters(model: Any, peft: PeftConfig) -> int:
-    """Put adapters into a model, and count their parameters."""
-    from peft import get_peft_model
-
-    adapted = get_peft_model(model, peft, low_cpu_mem_usage=True)
-    return sum(each.numel() for each in adapted.parameters() if each.requires_grad)
