@@ -86,7 +86,6 @@ def _is_complete(file: Path) -> bool:
 
 
 def _has_optimizer(checkpoint: Path) -> bool:
-    """Return True if the optimizer's state was saved, by the trainer, DeepSpeed or FSDP."""
     saved = ("optimizer.pt", "optimizer.bin", "optimizer_*", "global_step*")
     return any(path for pattern in saved for path in checkpoint.glob(pattern))
 

@@ -30,10 +30,6 @@ NO_VLLM = (
     "--engine vllm needs vLLM: pip install 'posh-reward[vllm]', or leave out --engine to use "
     "transformers"
 )
-ADAPTER = (
-    "{model!r} is a LoRA adapter, which vLLM cannot load alone: merge it into its model (peft's "
-    "merge_and_unload), or leave out --engine"
-)
 
 
 @dataclass(frozen=True)
@@ -123,12 +119,7 @@ class TransformersDescriber:
 
 
 class VllmDescriber:
-    """A model in vLLM, which runs it in a separate process.
-
-    Raises:
-        MissingDependencyError: vLLM is not installed.
-        ConfigError: the model is a LoRA adapter.
-    """
+    """A model in vLLM, which runs it in a separate process."""
 
     def __init__(self, model: str, greedy: Greedy, max_pixels: int | None = None) -> None:
         if importlib.util.find_spec("vllm") is None:
@@ -138,7 +129,10 @@ class VllmDescriber:
         from transformers.utils.peft_utils import find_adapter_config_file
 
         if find_adapter_config_file(model) is not None:
-            raise ConfigError(ADAPTER.format(model=model))
+            raise ConfigError(
+                f"{model!r} is a LoRA adapter, which vLLM cannot load alone: merge it into its "
+                "model (peft's merge_and_unload), or leave out --engine"
+            )
         self._prompt = ImagePrompt(load_processor(model, max_pixels=max_pixels))
         # One placeholder per image: vLLM expands it itself, and would expand expanded ones again.
         self._ids: list[int] = self._prompt.processor.tokenizer(self._prompt.text)["input_ids"]
@@ -156,11 +150,7 @@ class VllmDescriber:
         )
 
     def describe(self, images: Sequence[Image]) -> list[str]:
-        """Describe each image.
-
-        Raises:
-            PromptMismatchError: vLLM's prompt has other tokens than transformers' would.
-        """
+        """Describe each image, checking the tokens of vLLM's prompt."""
         sized = self._prompt.settle(images)
         prompts = [
             {"prompt_token_ids": self._ids, "multi_modal_data": {"image": image}} for image in sized
@@ -206,11 +196,7 @@ class ImagePrompt:
         return [text.strip() for text in texts]
 
     def check(self, image: Image, prompt: Sequence[int], ids: Sequence[int]) -> None:
-        """Check that an engine's ``ids`` have as many tokens for an image as transformers'.
-
-        Raises:
-            PromptMismatchError: they differ.
-        """
+        """Raise PromptMismatchError if an engine's ``ids`` are not those of transformers."""
         if self._sizes is None:  # not a model of Qwen's: the expected number is unknown
             return
         tokens = sum(token in self._pads for token in ids)

@@ -92,9 +92,11 @@ def is_here(asset: Asset) -> bool:
         return python_of(Path(asset.name)).exists()
     if asset.kind == "dataset":
         from datasets import config
+        from datasets.naming import camelcase_to_snakecase
 
-        # Prepared by ``load_dataset``: OWNER___NAME/CONFIG/VERSION/HASH/dataset_info.json
-        folder = Path(config.HF_DATASETS_CACHE) / asset.name.replace("/", "___").lower()
+        # Prepared by ``load_dataset``: Owner___data_name/CONFIG/VERSION/HASH/dataset_info.json
+        *owner, name = asset.name.split("/")
+        folder = Path(config.HF_DATASETS_CACHE, "___".join([*owner, camelcase_to_snakecase(name)]))
         return any(folder.rglob("dataset_info.json"))
     return local_folder(asset) is not None
 

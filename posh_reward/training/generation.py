@@ -187,11 +187,7 @@ def check_generation(settings: GenerationSettings) -> tuple[list[str], int]:
 
 
 def _local_model(model: str) -> Path:
-    """Return a model's folder, its own or in the hub's cache, without asking the network.
-
-    Raises:
-        ConfigError: it is not on this machine; the message has the remedy.
-    """
+    """Return a model's folder, or raise ConfigError if it is not on this machine."""
     path = Path(model)
     if path.exists():
         if not any((path / file).is_file() for file in ("config.json", "adapter_config.json")):
@@ -226,7 +222,6 @@ def _common_cap(models: Mapping[str, str]) -> int | None:
 
 
 def _warn_of_other_caps(rows: Sequence[Mapping[str, Any]], max_pixels: int | None) -> None:
-    """Warn if earlier rows describe images of another size."""
     caps = {row["max_pixels"] for row in rows if row.get("max_pixels") is not None}
     if caps - {max_pixels}:
         logger.warning(

@@ -85,11 +85,7 @@ def check(kinds: Sequence[type], flags: Sequence[str]) -> int:
 def check_run(
     kinds: Sequence[type], flags: Sequence[str], layout: Processes | None = None
 ) -> RunCheck:
-    """Check a run's settings with the run's own code, up to where weights would be loaded.
-
-    Raises:
-        ConfigError: the run would not start.
-    """
+    """Check a run's settings with the run's own code, up to where weights would be loaded."""
     from trl import get_peft_config, get_quantization_config
 
     config = _value_of(flags, "--config")
@@ -126,11 +122,7 @@ def _on_cpu(flags: Sequence[str], config: str | None) -> bool:
 
 
 def accelerate_config(config: Path) -> Path | None:
-    """Find the file after ``--config_file`` in a configuration's launch line.
-
-    Raises:
-        ConfigError: the file does not exist, or the configuration cannot be read.
-    """
+    """Find the file after ``--config_file`` in a configuration's launch line, if it has one."""
     path, words = launch_line(config)
     name = _value_of(words, "--config_file")
     if name is None:
@@ -142,15 +134,9 @@ def accelerate_config(config: Path) -> Path | None:
 
 
 def launch_line(config: Path) -> tuple[Path, list[str]]:
-    """Split the launch line, a configuration's first comment, into words.
+    """Split the launch line, a configuration's first comment, into words, if there is one.
 
-    Without one, the line of the nearest ancestor (``like``) applies.
-
-    Returns:
-        The file with the line, and its words; no words without such a line.
-
-    Raises:
-        ConfigError: the configuration cannot be read.
+    Without one, the line of the nearest ancestor (``like``) applies. Returns its file, too.
     """
     for path, _ in config_chain(config):
         first = path.read_text(encoding="utf-8").partition("\n")[0]
@@ -235,12 +221,7 @@ def metric_of(script: Any) -> dict[str, Any]:
 
 
 def _check_oracle(witness: object, dataset: str) -> None:
-    """Check that an oracle, if it is the witness, knows the images of a run.
-
-    Raises:
-        ConfigError: it knows others.
-        InputError: an option of the drawn images is unknown.
-    """
+    """Raise ConfigError if the witness is an oracle that knows other images than the run's."""
     if isinstance(witness, str) and is_drawn(witness):
         scenes = witness
     elif not isinstance(witness, str | Mapping) or witness == "judge":

@@ -18,6 +18,7 @@ logger = logging.getLogger(__name__)
 
 IMAGES = 4  # images on a page, each with its best and its worst completion
 SIDE = 480  # pixels of an image's longer side
+SAME = ("prompt", "reference")  # columns that are equal for all completions of an image
 
 Row = Mapping[str, Any]
 
@@ -77,7 +78,7 @@ def items(rows: Sequence[Row], scores: Sequence[Scores]) -> list[PairCard]:
     """
     groups: list[tuple[Row, list[Scores]]] = []
     for row, score in zip(rows, scores, strict=True):
-        if not groups or not _same_image(groups[-1][0], row):
+        if not groups or any(groups[-1][0].get(key) != row.get(key) for key in SAME):
             groups.append((row, []))
         groups[-1][1].append(score)
     cards = []
@@ -88,12 +89,6 @@ def items(rows: Sequence[Row], scores: Sequence[Scores]) -> list[PairCard]:
             title = f"Image {number}, {name} of {len(group)}"
             cards.append(PairCard(title, score, image, str(score.reference)))
     return cards
-
-
-def _same_image(one: Row, other: Row) -> bool:
-    return one is other or (
-        one["prompt"] == other["prompt"] and one.get("reference") == other.get("reference")
-    )
 
 
 def _image(row: Row) -> bytes | None:

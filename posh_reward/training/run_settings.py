@@ -27,11 +27,7 @@ def flag(default: Any, help: str) -> Any:
 
 
 def parse_for(kinds: Sequence[type], argv: Sequence[str], layout: Processes) -> tuple[Any, ...]:
-    """Parse a run's settings as if in these processes, from a single process on a CPU.
-
-    Raises:
-        ConfigError: as for ``parse``, or the trainer would refuse a combination.
-    """
+    """Parse and check a run's settings as if in these processes, from one process on a CPU."""
     script, training, *others = kinds
     # The trainer's settings divide batches by ``world_size``, which only a real run knows.
     with_world_size = make_dataclass(
@@ -68,11 +64,7 @@ def parse(kinds: Sequence[type], argv: Sequence[str]) -> tuple[Any, ...]:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Read a configuration, with the settings that it inherits through ``like``.
-
-    Raises:
-        ConfigError: a file cannot be read, or inherits from itself.
-    """
+    """Read a configuration, with the settings that it inherits through ``like``."""
     settings: dict[str, Any] = {}
     for _, lines in config_chain(path):
         settings = lines | settings

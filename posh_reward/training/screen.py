@@ -109,7 +109,6 @@ def show(command: Sequence[str], environment: Mapping[str, str], folder: Path) -
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """End a command and its children; drop its last output."""
     try:
         child.terminate()
         child.communicate(timeout=GRACE)

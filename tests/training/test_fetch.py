@@ -13,7 +13,7 @@ import pytest
 
 from posh_reward.errors import ConfigError
 from posh_reward.shipped import shipped
-from posh_reward.training.fetch import assets_of
+from posh_reward.training.fetch import Asset, assets_of, is_here
 from recipes import tiny_qwen
 from tests.models.tiny import byte_tokenizer, tiny_model
 from tests.training.fake_hub import COMMIT, FakeHub
@@ -117,6 +117,18 @@ def test_what_is_fetched_is_all_that_a_run_without_network_needs(
     row = json.loads((tmp_path / "scores.jsonl").read_text())
     assert row["overall"] is not None
     assert f"someone/judge@{COMMIT}" in row["signature"]
+
+
+def test_a_prepared_dataset_is_found_whatever_its_case(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path)
+    asset = Asset("dataset", "dataset", "SomeOne/MyPaintings")
+    assert not is_here(asset)
+    prepared = tmp_path / "SomeOne___my_paintings" / "default" / "0.0.0" / "0123"
+    prepared.mkdir(parents=True)  # as datasets names it: only the last part in snake case
+    (prepared / "dataset_info.json").touch()
+    assert is_here(asset)
 
 
 def test_a_hub_that_is_not_there_is_named_and_nothing_hangs(tmp_path: Path) -> None:

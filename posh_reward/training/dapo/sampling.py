@@ -123,11 +123,7 @@ def check_groups(args: Any, group: int) -> None:
 
 
 def check_sampling(trainer: GRPOTrainer, sampling: DynamicSampling) -> None:
-    """Check that dynamic sampling works with a trainer's batches and dataset.
-
-    Raises:
-        ConfigError: a group would straddle ranks, or the dataset streams or is too small.
-    """
+    """Raise ConfigError if groups straddle ranks, or the dataset streams or is too small."""
     args, group = trainer.args, trainer.num_generations
     check_groups(args, group)
     if not hasattr(trainer.train_dataset, "__len__"):

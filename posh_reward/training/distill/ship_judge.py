@@ -163,7 +163,6 @@ def _answers(model: Model, rows: Rows) -> tuple[list[Verdict], Floats, list[dict
 
 
 def _same_rewrites(model: Model, rows: Rows, max_tokens: int = 20) -> float:
-    """Return the share of rewrites identical to the teacher's; NaN without any."""
     teacher = {
         Prompt(row["prefix"], row["suffix"]): row["reply"] for row in rows if row["task"] != "grade"
     }
@@ -174,7 +173,6 @@ def _same_rewrites(model: Model, rows: Rows, max_tokens: int = 20) -> float:
 
 
 def _by_part(grade_pairs: Floats, rows: Rows) -> dict[str, QuestionAgreement]:
-    """Return the agreement by kind, direction and origin, where there are questions."""
     agreement = {}
     for part in (*PARTS, *ORIGINS):
         some = [
@@ -288,7 +286,6 @@ def _part_row(part: str, figures: QuestionAgreement) -> str:
 
 
 def _plot_learning(history: Sequence[dict[str, Any]], fidelity: JudgeFidelity, path: Path) -> None:
-    """Draw held-out divergence and agreement over the steps, and the cascade's curve."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 3.4), layout="constrained")

@@ -89,11 +89,7 @@ def diagnose(
 
 
 def recipe_settings(config: Path) -> tuple[type, ...]:
-    """Load the dataclasses of the recipe that a configuration's launch line names.
-
-    Raises:
-        ConfigError: it names none, or one without ``SETTINGS``.
-    """
+    """Load the dataclasses (``SETTINGS``) of the recipe in a configuration's launch line."""
     if not config.is_file():
         raise ConfigError(f"no file {str(config)!r}: name a recipe's configuration")
     file, words = launch_line(config)
@@ -113,7 +109,6 @@ def recipe_settings(config: Path) -> tuple[type, ...]:
 
 
 def _check_packages(result: RunCheck, config: Path) -> Iterator[NodeCheck]:
-    """Check installed packages, and downloads of weights and data."""
     wrong = list(wrong_versions())
     yield from (NodeCheck("package", "FAILED", f"not here: {line}") for line in result.missing)
     yield from (NodeCheck("version", "FAILED", line) for line in wrong)
@@ -140,7 +135,6 @@ def _check_packages(result: RunCheck, config: Path) -> Iterator[NodeCheck]:
 
 
 def _check_machine(result: RunCheck, place: NodePlace, own: int) -> Iterator[NodeCheck]:
-    """Check cards, memory, files and ports against the estimate for the run."""
     run, args = result.run, result.args
     gib = max((phase.gib for phase in phases(run)), default=0.0) if run else 0.0
     shared = bool(run and (run.graders or run.coref == "maverick"))
@@ -163,7 +157,6 @@ def _check_machine(result: RunCheck, place: NodePlace, own: int) -> Iterator[Nod
 def _try_ranks(
     result: RunCheck, place: NodePlace, own: int, deadline: float
 ) -> Iterator[NodeCheck]:
-    """Let ranks communicate, and train, save and resume a step under ZeRO-3."""
     if place.machines == 1:
         own = max(own, 2) if result.layout.processes > 1 else own
         place = replace(place, port=free_port())  # the run's own port has been checked already

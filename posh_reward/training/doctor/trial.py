@@ -49,9 +49,8 @@ def ranks() -> dict[str, float]:
     import torch.distributed as dist
 
     device = _device()
-    dist.init_process_group(
-        "nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=SECONDS)
-    )
+    backend = "nccl" if device.type == "cuda" else "gloo"
+    dist.init_process_group(backend, timeout=timedelta(seconds=SECONDS))
     world = dist.get_world_size()
     numbers = torch.full((1 << 20,), float(dist.get_rank()), device=device)
     dist.all_reduce(numbers)

@@ -132,7 +132,6 @@ def _buffers(run: TrainingRun) -> Iterator[MemoryPart]:
 
 
 def _number_size(run: TrainingRun) -> int:
-    """Return the bytes of one of the model's numbers."""
     model = run.parameters
     return model.frozen_bytes if model.frozen else model.trained_bytes
 

@@ -75,13 +75,15 @@ def run_of(script: Any, args: Any, model: Any, layout: Processes) -> TrainingRun
     generates = hasattr(args, "num_generations")
     metric = read_metric(script.metric, **metric_flags(script)) if generates else {}
     colocated = generates and args.use_vllm and args.vllm_mode == "colocate"
+    max_pixels = getattr(script, "max_pixels", 0)  # a student reads no images
+    image = UNCAPPED if max_pixels is None else max_pixels // PATCH
     return TrainingRun(
         layout=layout,
         shape=shape,
         parameters=parameters_of(shape, BYTES[model.dtype], layout),
         batch=args.per_device_train_batch_size,
         generated=args.per_device_train_batch_size * args.steps_per_generation if generates else 0,
-        image=_image_tokens(script),
+        image=image,
         text=_text_tokens(script, args),
         checkpointing=bool(args.gradient_checkpointing),
         share=args.vllm_gpu_memory_utilization if colocated else None,
@@ -93,12 +95,6 @@ def run_of(script: Any, args: Any, model: Any, layout: Processes) -> TrainingRun
         saves_only_model=bool(args.save_only_model),
         witness=judge_of(metric.get("witness"), "witness"),
     )
-
-
-def _image_tokens(script: Any) -> int:
-    if not hasattr(script, "max_pixels"):  # a student reads no images
-        return 0
-    return script.max_pixels // PATCH if script.max_pixels else UNCAPPED
 
 
 def _text_tokens(script: Any, args: Any) -> int:
