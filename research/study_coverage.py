@@ -4,9 +4,9 @@
     python -m research.study_coverage --grid --studies 4000 --seed 2
 
 For each design of `packets make`: the share of 95 % intervals that contain the truth, and the share
-of studies with a false significant statement, resampling items only (as until version 0.1) and as
-`packets read` does it. Each study has three axes; raters' tastes (lean) are drawn per model, and a
-pair differs by them as in ``rater_model``. With ``--grid``: the coverage on one axis, where all
+of studies with a false significant statement, with only items as random (as until version 0.1) and
+as `packets read` does it. Each study has three axes; raters' tastes (lean) are drawn per model, and
+a pair differs by them as in ``rater_model``. With ``--grid``: the coverage on one axis, where all
 raters see all images, and where each sees a random third.
 """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -83,7 +84,7 @@ def diagnose(
     yield NodeCheck("settings", "ok", f"{layout.processes} processes, ZeRO-{layout.zero_stage}")
     yield from _check_packages(result, config)
     yield from _check_machine(result, place, own)
-    yield from _try_ranks(result, place, own, deadline)
+    yield from try_ranks(result, place, own, deadline)
     if not place.rank:  # one judge is enough, and its weights are read once
         yield from _try_judge(result, deadline)
 
@@ -154,9 +155,8 @@ def _check_machine(result: RunCheck, place: NodePlace, own: int) -> Iterator[Nod
     yield from check_ports(place.port, place.machines)
 
 
-def _try_ranks(
-    result: RunCheck, place: NodePlace, own: int, deadline: float
-) -> Iterator[NodeCheck]:
+def try_ranks(result: RunCheck, place: NodePlace, own: int, deadline: float) -> Iterator[NodeCheck]:
+    """Let ranks communicate, and train, save and resume a step under ZeRO-3."""
     if place.machines == 1:
         own = max(own, 2) if result.layout.processes > 1 else own
         place = replace(place, port=free_port())  # the run's own port has been checked already
@@ -184,6 +184,9 @@ def _try_ranks(
             folder = scratch if place.machines == 1 else str(parent / f".posh-doctor-{place.port}")
             limit = min(75.0, deadline - time.monotonic())
             failure, _ = run_ranks(["zero3", folder], place, own, limit)
+            # The trial ends in a collective after loading, so no node reads the folder any more.
+            if not place.rank and folder != scratch:
+                shutil.rmtree(folder, ignore_errors=True)
     except OSError as error:
         failure = str(error)
     if failure is None:

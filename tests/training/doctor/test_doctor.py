@@ -247,3 +247,31 @@ def test_a_step_of_zero3_is_saved_and_resumed(tmp_path: Path) -> None:
         )  # fmt: skip
         assert words in done.stdout, done.stdout + done.stderr[-2000:]
     assert shutil.which(sys.executable)
+
+
+@pytest.mark.deepspeed
+def test_two_nodes_leave_no_checkpoint_behind(tmp_path: Path) -> None:
+    python = os.environ.get("POSH_DEEPSPEED_PYTHON")
+    if not python:
+        pytest.skip("POSH_DEEPSPEED_PYTHON is not set: see tests/training/test_zero3.py")
+    code = (
+        "import sys, time; from types import SimpleNamespace as Some;"
+        "from posh_reward.training.doctor.diagnosis import NodePlace, try_ranks;"
+        "from posh_reward.training.processes import Processes;"
+        "run = Some(layout=Processes(2, 2, zero_stage=3), args=Some(output_dir=sys.argv[1]));"
+        "place = NodePlace(2, int(sys.argv[3]), port=int(sys.argv[2]));"
+        "print(*try_ranks(run, place, 1, time.monotonic() + 120), sep='\\n')"
+    )
+    environment = {**os.environ, "DS_ACCELERATOR": "cpu", "PYTHONPATH": str(ROOT)}
+    port = str(free_port())
+    nodes = [
+        subprocess.Popen(
+            [python, "-W", "ignore", "-c", code, str(tmp_path), port, rank],
+            env=environment, stdout=subprocess.PIPE, text=True,
+        )
+        for rank in "01"
+    ]  # fmt: skip
+    for node in nodes:
+        output, _ = node.communicate(timeout=200)
+        assert "ok       ZeRO-3 step" in output, output
+    assert list(tmp_path.iterdir()) == []
