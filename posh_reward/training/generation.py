@@ -66,7 +66,7 @@ class GenerationSettings:
 
     def __post_init__(self) -> None:
         """Raise InputError for a number out of range."""
-        for name in ("shards", "batch_size"):
+        for name in ("shards", "batch_size", "limit", "max_new_tokens"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise InputError(f"{name} is {value}: use 1 or more")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,9 +33,11 @@ def test_a_shard_that_is_not_there_is_refused(shard: int, shards: int, message: 
         describing(shard, shards)
 
 
-def test_a_batch_without_images_is_refused() -> None:
-    with pytest.raises(InputError, match="batch_size is -4: use 1 or more"):
-        GenerationSettings({"a": "a model"}, Path("said.jsonl"), batch_size=-4)
+@pytest.mark.parametrize("setting", ["batch_size", "limit", "max_new_tokens"])
+def test_a_number_that_would_describe_nothing_is_refused(setting: str) -> None:
+    settings: dict[str, Any] = {setting: -4}
+    with pytest.raises(InputError, match=f"{setting} is -4: use 1 or more"):
+        GenerationSettings({"a": "a model"}, Path("said.jsonl"), **settings)
 
 
 def test_models_are_called_after_their_folders_or_as_they_are_named() -> None:

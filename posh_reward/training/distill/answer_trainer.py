@@ -35,7 +35,7 @@ class AnswerTrainer(Trainer):  # type: ignore[misc]
         args: transformers' settings.
         rows: training set.
         held_out: evaluation set.
-        label_ids: for each label, the ids of the tokens that spell it.
+        label_ids: for each label, the ids of the single tokens that mean it.
         rewrite_weight: weight of a rewrite's mean loss relative to a question's.
         **others: as the Trainer's.
     """
@@ -112,7 +112,7 @@ def log_answers(
     Args:
         log_probabilities: (..., positions, vocabulary) at the last positions of each slot.
         labels: (..., positions) the rewrites' tokens, else ``IGNORED``.
-        label_ids: for each label, the ids of the tokens that spell it.
+        label_ids: for each label, the ids of the single tokens that mean it.
     """
     last = log_probabilities[..., -1, :]
     # Not renormalised over the labels: the divergence then penalises mass on other tokens.
