@@ -207,8 +207,9 @@ def _parameters(result: RunCheck) -> str:
     if result.run is None:
         return "all parameters" if not result.model.use_peft else "adapters"
     parameters = result.run.parameters
-    kind = "of adapters" if parameters.frozen else "of all parameters"
-    return f"{parameters.trained / 1e6:,.1f} million {kind} in {result.model.dtype}"
+    count = f"{parameters.trained / 1e6:,.1f} million"
+    trained = f"{count} adapter parameters" if parameters.frozen else f"all {count} parameters"
+    return f"{trained} in {result.model.dtype}"
 
 
 def metric_of(script: Any) -> dict[str, Any]:
