@@ -75,7 +75,10 @@ def assets_of(config: str) -> list[Asset]:
         if recipe:
             assets += _hub_assets("policy", "model", settings.get("model_name_or_path"),
                                   settings.get("model_revision"))  # fmt: skip
-            assets += _hub_assets("dataset", "dataset", settings.get("dataset_name"))
+            if (
+                "max_prompt_tokens" not in settings
+            ):  # distillation has a question set, never a hub's
+                assets += _hub_assets("dataset", "dataset", settings.get("dataset_name"))
         # SFT and distillation have no metric, so neither judge nor parser.
         if not recipe or {"metric", "num_generations", *names} & settings.keys():
             assets += _judge_assets(metric.get("judge"), "judge")

@@ -40,6 +40,8 @@ def test_the_papers_run_needs_seven_downloads() -> None:
         ("configs/sft/qwen2_5_vl_7b_lora.yaml", ["policy", "dataset"]),  # by its `like`
         ("configs/dapo/qwen2_5_vl_7b_served.yaml",
          ["policy", "dataset", "parser", *["coreference"] * 3]),
+        ("configs/distill/qwen3_0_6b.yaml", ["policy"]),  # its questions are collected here
+        ("configs/distill/qwen3_4b_lora.yaml", ["policy"]),
         ("configs/judge/cascade.yaml", ["judge"]),
         ("configs/judge/server.yaml", []),
         ("configs/metric/embedded_graphs.yaml", ["judge"]),
