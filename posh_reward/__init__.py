@@ -86,7 +86,7 @@ _HOME = {
     "prompt": "datasets.load_dataset",
     "train": "training.launch",
 }
-"""Name -> the module below this one that defines it."""
+"""Public name -> the module below this package that defines it."""
 
 
 def __getattr__(name: str) -> Any:
@@ -104,11 +104,10 @@ def __dir__() -> list[str]:
 
 
 def _as_html(scores: Scores) -> str:
-    """Return both texts with their marks, for a notebook's cell."""
     from posh_reward.study.pages.pair_page import fragment
 
     return fragment(scores)
 
 
-# Records import no stage, so what a notebook asks of them is added here, above all stages.
+# Notebooks show a pair with its marks. Records import no stage, so the method is added up here.
 Scores._repr_html_ = _as_html  # type: ignore[attr-defined]

@@ -1,6 +1,6 @@
-"""Errors for a caller's mistakes. Each names the value and the remedy.
+"""Errors for a caller's mistakes; each message names the value and the remedy.
 
-A judgment that fails is not an error but a ``Verdict`` without probabilities.
+A failed judgment is not an error but a ``Verdict`` without probabilities.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ class InputError(PoshError, ValueError):
 
 
 class MissingDependencyError(PoshError, ImportError):
-    """An optional package or model is not installed; the message has the command."""
+    """An optional package or model is not installed; the message has the install command."""
 
 
 class JudgeError(PoshError, RuntimeError):
-    """A judge cannot work at all (as opposed to one judgment that failed)."""
+    """A judge cannot work at all (as opposed to a single failed judgment)."""
 
 
 class BusyError(PoshError, RuntimeError):
-    """So much waits already that no more is taken; later it may be."""
+    """The queue is full; a later attempt may succeed."""
 
 
 class ForkError(PoshError, RuntimeError):
-    """A fork, made while another thread was scoring, would wait for ever for its locks."""
+    """This process was forked while another thread was scoring, so its locks never open."""
 
 
 class ConfigError(PoshError, ValueError):
@@ -37,24 +37,23 @@ class ConfigError(PoshError, ValueError):
 
 
 UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""Control characters, and those that change the direction of the text after them."""
+"""Control characters, and those that change the direction of the text that follows."""
 
 
 def safe(text: str) -> str:
-    r"""The text with control characters spelt out (``\x1b``): it cannot steer the terminal."""
+    r"""Return the text with control characters escaped (``\x1b``), safe to print to a terminal."""
     return UNSAFE.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
-LONGEST_LINE = 300
-"""Characters of a name, or of a message about one, that a line shows."""
+LONGEST_LINE = 300  # characters of a name, or of a message about one, that are printed
 
 
 def on_one_line(name: str) -> str:
-    """A name, or a message, that can neither steer the terminal nor forge a line of its own."""
+    """Return a name or message on one line, shortened and without control characters."""
     return shortened(" ".join(safe(name).split()), LONGEST_LINE)
 
 
 def shortened(text: str, most: int) -> str:
-    """A text of at most so many characters: without its middle, since remedies are at the end."""
+    """Cut the middle out of a text longer than ``most`` characters; remedies stand at the end."""
     half = most // 2 - 3
     return text if len(text) <= most else f"{text[:half]} ... {text[-half:]}"

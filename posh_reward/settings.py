@@ -1,7 +1,7 @@
-"""Settings: a mapping in YAML or JSON, checked against the signature of what it configures.
+"""Settings in YAML or JSON, checked against the signature of the class that they configure.
 
-Besides ``name``, a settings file gives the arguments of a class; their annotations say which
-values fit. So each setting is described once, in the code that it sets.
+A settings file gives a ``name`` and the arguments of the class with that name; the annotations say
+which values fit. Each setting is thus described once, in the code that uses it.
 """
 
 from __future__ import annotations
@@ -17,10 +17,7 @@ from typing import Any, get_type_hints
 from posh_reward.errors import ConfigError, InputError, shortened
 
 ENDINGS = (".yaml", ".yml", ".json")
-
-Table = Mapping[str, str]
-"""Names in settings -> ``module:class``, imported on demand."""
-
+Table = Mapping[str, str]  # name in settings -> ``module:class``, imported on demand
 
 REMEDIES = {
     "int_type": "give a whole number",
@@ -30,23 +27,21 @@ REMEDIES = {
     "dict_type": "give a mapping",
     "is_instance_of": "give a list",
 }
-"""pydantic's types of errors -> what to do about them in a settings file."""
+"""pydantic's error type -> the remedy in a settings file."""
 
-LONGEST = 80
-"""Characters of a value that a message repeats."""
-LONGEST_LIST = 200
-"""Characters of the names that a message lists."""
+LONGEST = 80  # characters of a value that a message repeats
+LONGEST_LIST = 200  # characters of the names that a message lists
 
 
 def read_settings(path: Path, what: str = "the configuration") -> dict[str, Any]:
-    """The mapping in a file; its values are not checked yet.
+    """Read the mapping in a file, without checking its values.
 
     Args:
-        path: of the file.
-        what: what it describes, for messages: "the judge's settings".
+        path: YAML or JSON file.
+        what: what the file describes, for messages: "the judge's settings".
 
     Raises:
-        ConfigError: it cannot be read, or does not hold a mapping.
+        ConfigError: the file cannot be read, or does not contain a mapping.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -54,7 +49,7 @@ def read_settings(path: Path, what: str = "the configuration") -> dict[str, Any]
         remedy = ": `posh-reward init DIR` copies those that are shipped"
         hint = remedy if path.parts[0] == "configs" else ""
         raise ConfigError(f"{what} cannot be read: there is no file {str(path)!r}{hint}") from None
-    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a name with a NUL
+    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a NUL in the name
         raise ConfigError(f"{what} cannot be read: {error}") from None
     settings = _parse(text, path)
     if not isinstance(settings, dict) or not all(isinstance(name, str) for name in settings):
@@ -65,45 +60,36 @@ def read_settings(path: Path, what: str = "the configuration") -> dict[str, Any]
 def _parse(text: str, path: Path) -> object:
     is_json = path.suffix.lower() == ".json"
     try:
-        return json.loads(text, object_pairs_hook=_once_each) if is_json else _yaml(text)
+        return json.loads(text, object_pairs_hook=_unique) if is_json else _parse_yaml(text)
     except ConfigError as error:
         raise ConfigError(f"{path.name}: {error}") from None
     except RecursionError:
-        why = "its values are nested too deeply"
-    except Exception as error:  # PyYAML stumbles over broken scalars with errors of all kinds
-        why = str(error)
-    raise ConfigError(f"{path.name} is not valid {'JSON' if is_json else 'YAML'}: {why}")
+        reason = "its values are nested too deeply"
+    except Exception as error:  # broken scalars make PyYAML raise errors of all kinds
+        reason = str(error)
+    raise ConfigError(f"{path.name} is not valid {'JSON' if is_json else 'YAML'}: {reason}")
 
 
-def _yaml(text: str) -> object:
-    """The value of a YAML document.
-
-    Raises:
-        ConfigError: it has aliases, of which a few lines can make gigabytes, or a name twice.
-        yaml.YAMLError: it is not YAML.
-    """
+def _parse_yaml(text: str) -> object:
     import yaml
 
+    # Check the syntax tree before building values: a few lines of aliases can expand to gigabytes.
     nodes = [yaml.compose(text, yaml.SafeLoader)]
-    met = set()
+    seen = set()
     for node in nodes:
-        if node in met:
-            raise ConfigError("aliases (*name) are not taken: write the value out")
-        met.add(node)
+        if node in seen:
+            raise ConfigError("aliases (*name) are not supported: write the value out")
+        seen.add(node)
         if isinstance(node, yaml.MappingNode):
-            _once_each([(str(name.value), None) for name, _ in node.value])
-            nodes += [each for pair in node.value for each in pair]
+            _unique([(str(name.value), None) for name, _ in node.value])
+            nodes += [child for pair in node.value for child in pair]
         elif isinstance(node, yaml.SequenceNode):
             nodes += node.value
     return yaml.safe_load(text)
 
 
-def _once_each(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """The mapping of some pairs.
-
-    Raises:
-        ConfigError: a name comes twice, of which parsers would take the last one in silence.
-    """
+def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse names set twice; parsers would silently use the last one."""
     mapping: dict[str, Any] = {}
     for name, value in pairs:
         if name in mapping:
@@ -113,15 +99,15 @@ def _once_each(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def settings_of(which: object, names: Sequence[str], what: str) -> dict[str, Any]:
-    """Settings with their ``name``, from a name, a settings file or a mapping.
+    """Return settings, ``name`` included, from a name, a settings file or a mapping.
 
     Args:
         which: a name, a path that ends in ``.yaml`` or ``.json``, or ``{"name": ..., ...}``.
-        names: the names there are.
+        names: known names.
         what: what is named, for messages: "judge".
 
     Raises:
-        InputError: the name is not one of them; the message lists them.
+        InputError: the name is missing or unknown; the message lists the known ones.
         ConfigError: a settings file cannot be read.
     """
     where = ""
@@ -144,10 +130,10 @@ def settings_of(which: object, names: Sequence[str], what: str) -> dict[str, Any
 
 
 def make(table: Table, options: Mapping[str, Any], what: str) -> Any:
-    """An object of the class that ``options["name"]`` names, with the other options.
+    """Make an object of the class that ``options["name"]`` names, from the other options.
 
     Raises:
-        ConfigError: an option is unknown, missing, or has a value that does not fit.
+        ConfigError: an option is unknown or missing, or its value does not fit.
     """
     settings = dict(options)
     name = settings.pop("name")
@@ -159,15 +145,15 @@ def make(table: Table, options: Mapping[str, Any], what: str) -> Any:
 def check_settings(
     target: Callable[..., Any], settings: Mapping[str, Any], what: str
 ) -> dict[str, Any]:
-    """The settings, if ``target`` takes them as arguments. Text is never converted to numbers.
+    """Return the settings if ``target`` accepts them. Text is never converted to numbers.
 
     Args:
         target: a class or a function with annotations.
-        settings: by name.
+        settings: arguments by name.
         what: what is being set, for messages: "judge vllm".
 
     Raises:
-        ConfigError: one is unknown, missing, or of the wrong type.
+        ConfigError: a setting is unknown, missing, or of the wrong type.
     """
     parameters = inspect.signature(target).parameters
     for name in settings:
@@ -176,11 +162,8 @@ def check_settings(
                 f"{what}: there is no setting {brief(name)}{guess(name, parameters)}: choose among "
                 f"{', '.join(parameters) or 'none'}"
             )
-    missing = [
-        name
-        for name, each in parameters.items()
-        if each.default is each.empty and name not in settings
-    ]
+    required = [name for name, each in parameters.items() if each.default is each.empty]
+    missing = [name for name in required if name not in settings]
     if missing:
         raise ConfigError(
             f"{what} needs {', '.join(missing)}: give a settings file, such as those in "
@@ -188,19 +171,19 @@ def check_settings(
         )
     hints = get_type_hints(target.__init__ if inspect.isclass(target) else target)
     for name, value in settings.items():
-        wrong = misfit(value, hints.get(name, Any))
-        if wrong is not None:
-            raise ConfigError(f"{what}: {name} is {brief(value)}: {wrong}")
+        remedy = misfit(value, hints.get(name, Any))
+        if remedy is not None:
+            raise ConfigError(f"{what}: {name} is {brief(value)}: {remedy}")
     return dict(settings)
 
 
 def misfit(value: object, hint: Any) -> str | None:
-    """The remedy for a value that does not fit an annotation; None if it fits."""
+    """Return the remedy for a value that does not fit an annotation; None if it fits."""
     from pydantic import PydanticSchemaGenerationError, TypeAdapter, ValidationError
 
     try:
         adapter = TypeAdapter(hint)
-    except PydanticSchemaGenerationError:  # a class of ours: whoever takes it checks it
+    except PydanticSchemaGenerationError:  # one of our classes, which checks its own arguments
         return None
     try:
         adapter.validate_python(value, strict=True)
@@ -211,17 +194,17 @@ def misfit(value: object, hint: Any) -> str | None:
 
 
 def brief(value: object) -> str:
-    """A value in a message: not longer than a line."""
+    """Return a value for a message, cut to at most a line."""
     text = repr(value)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
 def brief_list(names: Iterable[object]) -> str:
-    """Names in a message, such as of a table's columns, without the middle of a long list."""
+    """Return names, such as a table's columns, for a message; a long list loses its middle."""
     return shortened(", ".join(map(brief, names)) or "none", LONGEST_LIST)
 
 
 def guess(name: object, names: Sequence[str] | Mapping[str, Any]) -> str:
-    """The nearest of some names, for the end of a message; empty if none is near."""
+    """Return a hint at the most similar of the known names; empty if none is similar."""
     close = get_close_matches(str(name), names, n=1)
     return f" (did you mean {close[0]!r}?)" if close else ""

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from posh_reward.metrics.posh.aggregate import FIGURES
+from posh_reward.metrics.posh.aggregate import figures
 from posh_reward.reward.trl import CALL
 from recipes import tiny_qwen
 
@@ -44,7 +44,7 @@ def train(folder: Path, case: str) -> list[list[dict[str, Any]]]:
     return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in (0, 1)]
 
 
-NAMES = {f"posh/{name}" for name in (*FIGURES, *CALL)}
+NAMES = {f"posh/{name}" for name in (*figures([]), *CALL)}
 
 
 def posh_names(line: dict[str, Any]) -> set[str]:

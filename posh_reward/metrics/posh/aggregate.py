@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import get_args
 
 from posh_reward.errors import ConfigError
 from posh_reward.lexicon.function_words import LIGHT
@@ -16,17 +17,20 @@ from posh_reward.metrics.metric import mean
 from posh_reward.settings import check_settings
 from posh_reward.types import CACHED, HIGHEST_GRADE, Direction, Element, Kind, Scores
 
+DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Weight of each kind of element in the means; the paper has 1 for all."""
+    """Weight of each kind of element in the means; all 1 in the paper."""
 
     entity: float = 1.0
     attribute: float = 1.0
     relation: float = 1.0
 
     def __post_init__(self) -> None:
-        for kind in ("entity", "attribute", "relation"):
+        for kind in KINDS:
             weight = getattr(self, kind)
             if not 0 <= weight < math.inf:
                 raise ConfigError(f"the weight of {kind} is {weight}: give a number from 0")
@@ -52,7 +56,10 @@ def weights_of(settings: Weights | Mapping[str, float]) -> Weights:
 
 
 def mean_score(elements: Sequence[Element], weights: Weights = EQUAL) -> float | None:
-    """Weighted mean grade / 5, 0.2 to 1; 1 of nothing, as released; None if a judgment failed."""
+    """Weighted mean grade / 5, 0.2 to 1; None if a judgment failed.
+
+    Without elements it is 1, as in the release: no element is wrong.
+    """
     total = 0.0
     weight = 0.0
     for element in elements:
@@ -64,64 +71,44 @@ def mean_score(elements: Sequence[Element], weights: Weights = EQUAL) -> float |
 
 
 def harmonic_mean(precision: float | None, recall: float | None) -> float | None:
-    """The paper's overall quality; None if either side is."""
+    """The paper's overall quality; None if either score is."""
     if precision is None or recall is None:
         return None
     return 2 * precision * recall / (precision + recall)
 
 
-def of_kind(elements: Iterable[Element], kind: str) -> list[Element]:
-    """The elements of one kind, for sub-scores."""
-    return [element for element in elements if element.kind == kind]
-
-
-DIRECTIONS: tuple[Direction, ...] = ("precision", "recall")
-KINDS: tuple[Kind, ...] = ("entity", "attribute", "relation")
-
-FIGURES = (
-    "precision",
-    "recall",
-    "f1",
-    *(f"{direction}_{kind}" for direction in DIRECTIONS for kind in KINDS),
-    "generation_elements",
-    "reference_elements",
-    "elements_per_100_words",
-    "length_ratio",
-    "coverage",
-    "unparsed",
-)
-"""Names, in the order in which they are logged. Each is a mean over the scores that have it and
-NaN if none has, but for ``unparsed``, a sum: replies that were read as the lowest label."""
-
 WITNESS = ("picture_asked", "picture_raised", "picture_unanswered")
-"""Further names with a witness: mean number of elements of a generation that the image was asked
-about; the share of them whose grade it raised; and the number that it did not tell of."""
+"""Figures with a witness: mean number of elements per generation that the image was
+consulted about, share of them whose grade it raised, number that it did not settle."""
 
-COLUMNS = ("precision", "recall", "f1")  # names of what is logged for each completion
+COLUMNS = ("precision", "recall", "f1")  # logged for each completion
 
 
 def figures(scores: Sequence[Scores]) -> dict[str, float]:
-    """The figures of one call, under the names of ``FIGURES`` and in their order."""
+    """Return the figures of one call, in the order in which they are logged.
+
+    ``unparsed`` is the number of replies read as the lowest label. The others are means over the
+    scores that have the figure, and NaN if none has.
+    """
     sound = [score for score in scores if score.f1 is not None]
-    values = {
-        "precision": mean([score.precision for score in scores]),
-        "recall": mean([score.recall for score in scores]),
-        "f1": mean([score.f1 for score in scores]),
+    return {
+        **{name: mean(column) for name, column in columns(scores).items()},
+        **{
+            f"{direction}_{kind}": mean([_sub_score(each, direction, kind) for each in sound])
+            for direction in DIRECTIONS
+            for kind in KINDS
+        },
         "generation_elements": mean([score.count("precision") for score in sound]),
         "reference_elements": mean([score.count("recall") for score in sound]),
-        "elements_per_100_words": mean([density(score) for score in sound]),
+        "elements_per_100_words": mean([_elements_per_100_words(score) for score in sound]),
         "length_ratio": mean([length_ratio(score) for score in sound]),
-        "coverage": mean([coverage(score) for score in sound]),
+        "coverage": mean([loose_words(score).coverage for score in sound]),
         "unparsed": float(sum(score.unparsed for score in scores)),
     }
-    for direction in DIRECTIONS:
-        for kind in KINDS:
-            values[f"{direction}_{kind}"] = mean([_sub(each, direction, kind) for each in sound])
-    return {name: values[name] for name in FIGURES}
 
 
 def witness_figures(scores: Sequence[Scores]) -> dict[str, float]:
-    """The image's part in one call, under the names of ``WITNESS`` and in their order."""
+    """Return what the image contributed to one call, under the names of ``WITNESS``."""
     sound = [score for score in scores if score.f1 is not None]
     by_score = [[e for e in score.elements if e.image_grade is not None] for score in sound]
     elements = [element for some in by_score for element in some]
@@ -143,14 +130,13 @@ def length_ratio(scores: Scores) -> float:
     return len(scores.generation.split()) / max(len(scores.reference.split()), 1)
 
 
-def density(scores: Scores) -> float | None:
-    """Elements of the generation per 100 words of it; None without words."""
+def _elements_per_100_words(scores: Scores) -> float | None:
     words = len(scores.generation.split())
     return 100 * scores.count("precision") / words if words else None
 
 
-def _sub(score: Scores, direction: Direction, kind: Kind) -> float | None:
-    elements = [e for e in of_kind(score.elements, kind) if e.direction == direction]
+def _sub_score(scores: Scores, direction: Direction, kind: Kind) -> float | None:
+    elements = [e for e in scores.elements if (e.direction, e.kind) == (direction, kind)]
     return mean_score(elements) if elements else None
 
 
@@ -163,20 +149,20 @@ class LooseWords:
     """Counts of a generation's content words."""
 
     content: int
-    loose: int  # of these, those outside the spans of its elements
-    supported: int  # of the loose ones, those whose lemma the reference has
-    bare: int  # of the loose ones that the reference lacks, those in sentences without any element
+    loose: int  # of these, words outside the spans of all elements
+    supported: int  # of the loose ones, words whose lemma is in the reference
+    bare: int  # of the loose ones missing from the reference, words in sentences without elements
 
     @property
     def coverage(self) -> float | None:
-        """Share of content words inside spans of elements; None without any."""
+        """Share of content words inside spans of elements; None without content words."""
         return 1 - self.loose / self.content if self.content else None
 
 
 def loose_words(scores: Scores) -> LooseWords:
-    """The content words of a generation that none of its elements covers."""
+    """Count the content words of a generation that none of its elements covers."""
     text = scores.generation
-    # A byte for each character: spans overlap and nest, and marking them is simpler than merging.
+    # One byte per character: spans overlap and nest, and marking is simpler than merging.
     covered = bytearray(len(text))
     for element in scores.elements:
         if element.direction == "precision":
@@ -186,19 +172,14 @@ def loose_words(scores: Scores) -> LooseWords:
     loose = [each for each in words if not any(covered[each.start() : each.end()])]
     lacking = [each for each in loose if lacks(scores.reference, each[0])]
     sentences = list(SENTENCE.finditer(text))
-    claims = [any(covered[each.start() : each.end()]) for each in sentences]
+    has_element = [any(covered[each.start() : each.end()]) for each in sentences]
     ends = [each.end() for each in sentences]
-    bare = sum(not claims[bisect_right(ends, each.start())] for each in lacking)
+    bare = sum(not has_element[bisect_right(ends, each.start())] for each in lacking)
     return LooseWords(len(words), len(loose), len(loose) - len(lacking), bare)
 
 
-def coverage(scores: Scores) -> float | None:
-    """Share of a generation's content words inside spans of its elements; None without any."""
-    return loose_words(scores).coverage
-
-
 def lacks(text: str, word: str) -> bool:
-    """True if a text has no form of a word."""
+    """Return True if a text contains no form of a word."""
     return _lemmas_of_text(text).isdisjoint(_lemmas(word.lower()))
 
 

@@ -1,16 +1,15 @@
 """One direction of one pair: entities in two passes, then attributes and relations.
 
-With an image as second witness two more passes follow. A detail may be true and missing from the
-reference: POSH then calls it a mistake. So the image is asked about elements that the reference
-does not support, and the larger of the two grades counts, as in PROVE's truthfulness.
+With an image as second witness two more passes follow. A true detail that the reference lacks is a
+mistake to POSH. So the image is consulted about elements that the reference does not support, and
+the higher of the two grades counts, as in PROVE's truthfulness.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from posh_reward.errors import InputError
 from posh_reward.metrics.posh.questions import (
     PRESENT,
     Finding,
@@ -25,7 +24,6 @@ from posh_reward.metrics.posh.questions import (
 )
 from posh_reward.metrics.posh.search import Asking, Inquiry, Pace, grade, look_for
 from posh_reward.types import (
-    HIGHEST_GRADE,
     LOWEST_GRADE,
     Description,
     Direction,
@@ -40,8 +38,8 @@ from posh_reward.types import (
 )
 
 SUPPORTED = 3.0
-"""The image is asked about an element when the reference's grade is below this. In POSH's guide 2
-is a weak hint and 3 is partial: below 3 the reference at most hints at it."""
+"""The image is consulted about elements that the reference grades lower. In POSH's scoring guide 2
+is a weak hint and 3 is partial: below 3 the reference at most hints at an element."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +48,7 @@ class Examination:
 
     elements: tuple[Element, ...]  # in the order in which the release averages them
     findings: dict[int, Finding]  # by entity index; those whose judgment failed are missing
-    unparsed: int  # judge replies that held no label and were read as the lowest one
+    unparsed: int  # judge replies that contained no label and were read as the lowest one
 
     @property
     def failure(self) -> Failure | None:
@@ -74,139 +72,134 @@ def examine(
     """Look for every element of ``source`` in ``target`` (paper, section 3, step 2).
 
     Args:
-        source: the description whose elements are asked about.
-        target: the description that they are looked for in.
-        direction: which of the two is the generation.
+        source: the description whose elements are graded.
+        target: the description in which they are sought.
+        direction: "precision" if ``source`` is the generation, "recall" if it is the reference.
         pace: how much is asked at a time; the result does not depend on it.
-        mended: without the release's clear mistakes (docs/released_quirks.md).
-        image: is asked about elements that ``target`` does not support; None for none.
-        supported: grade of ``target`` from which on the image is not asked.
+        mended: correct the release's clear mistakes (docs/released_quirks.md).
+        image: consulted about elements that ``target`` does not support; None: no witness.
+        supported: grade of ``target`` at which the image is no longer consulted.
 
     Yields:
-        Rewrites or questions that can be answered in one call, and is sent their answers.
+        Rewrites or questions for one call; is sent their answers.
 
     Returns:
-        The graded elements and what each entity was found to be.
+        The graded elements, and the finding for each entity.
     """
     roster = Roster(source.graph, mended=mended)
     viewer = viewer_findings(source.graph)
-    # In the release the viewer has no name of its own before the second pass: "boy runs toward us".
+    # In the release the viewer is unnamed before the second pass: "boy runs toward us".
     inquiry = Inquiry(source, target, direction, roster, dict(viewer) if mended else {})
-    # Wholes before parts: a part is asked about as "basket of the woman", by the name under which
+    # Wholes before parts: a part is asked about as "basket of the woman", with the name by which
     # its whole was found.
     yield from look_for(inquiry, wholes(roster), 1, pace)
     inquiry.findings.update(viewer)
     yield from look_for(inquiry, parts(roster), 2, pace)
+    # Attributes and relations last: those of an absent entity need no question.
     elements = list(_open_elements(inquiry))
-    pending = [element for element in elements if element.question is not None]
-    idle = _viewer_elements(inquiry) if pace == "eager" else []
-    questions = [e.question for e in pending + idle if e.question is not None]
-    # Attributes and relations last, since those of an absent entity need no question.
-    verdicts = yield from grade((3, 0), questions)
-    for element, verdict in zip(pending, verdicts, strict=not idle):  # those of idle ones come last
-        element.take(verdict)
+    pending = [element for element in elements if element.is_open]
+    # The release also asks about the viewer's elements, and ignores the answers. They come last.
+    unscored = [e for e in _viewer_elements(inquiry) if e.is_open] if pace == "eager" else []
+    verdicts = yield from grade((3, 0), [element.question for element in pending + unscored])
+    for element, verdict in zip(pending, verdicts[: len(pending)], strict=True):
+        element.grade, element.failure = verdict.grade, verdict.failure
         inquiry.unparsed += verdict.unparsed
     if image is not None:
         yield from _ask_image(image, supported, inquiry, elements)
-    graded = tuple([element.close(direction) for element in elements])
+    graded = tuple([element.close() for element in elements])
     return Examination(graded, inquiry.findings, inquiry.unparsed)
 
 
 @dataclass(slots=True)
 class OpenElement:
-    """An element whose grade may be open, and the question that will settle it then."""
+    """An element whose grade may still be open, and the question that settles it."""
 
-    kind: Kind
-    text: str
+    question: Question
     spans: tuple[Span, ...]
-    ends: tuple[int, ...]
-    """The entities that it is about, by index: one, or the two ends of a relation."""
-    identifier: str
-    other: str | None = None
     grade: float | None = None
     failure: Failure | None = None
-    question: Question | None = None
+    direct: bool = True
+    """False if the question is not asked, since an entity is absent or its judgment failed."""
     image_grade: ImageGrade | None = None
 
-    def take(self, verdict: Verdict) -> None:
-        """Take the answer to the question."""
-        self.grade, self.failure = verdict.grade, verdict.failure
+    @property
+    def is_open(self) -> bool:
+        """True before the question is answered."""
+        return self.grade is None and self.failure is None
+
+    def below(self, grade: float) -> bool:
+        """Return True if the element has a lower grade."""
+        return self.grade is not None and self.grade < grade
 
     def take_image(self, verdict: Verdict) -> None:
-        """Take the image's answer: the larger grade counts.
+        """Take the image's answer: the higher grade counts.
 
-        An image that does not tell (a failure of kind ``reply``) leaves the reference's grade. If
-        it could not be asked or no answer came, the larger of the two is unknown, and so is the
-        grade.
+        If the image does not settle the question (a failure of kind ``reply``), the reference's
+        grade stands. After any other failure the higher grade is unknown, and so is the result.
         """
-        assert self.grade is not None, "the image is asked only about what has a grade"
+        assert self.grade is not None, "the image is consulted only about graded elements"
         self.image_grade = ImageGrade(verdict.grade, self.grade, verdict.failure)
         if verdict.grade is not None:
             self.grade = max(self.grade, verdict.grade)
         elif verdict.failure is not None and verdict.failure.kind != "reply":
             self.grade, self.failure = None, verdict.failure
 
-    def below(self, grade: float) -> bool:
-        """True with a grade that is lower; False without one."""
-        return self.grade is not None and self.grade < grade
-
-    def close(self, direction: Direction) -> Element:
-        """The element with its final grade."""
+    def close(self) -> Element:
+        """Return the element with its final grade."""
+        question = self.question
         return Element(
-            direction,
-            self.kind,
-            self.text,
+            question.direction,
+            question.kind,
+            question.identifier if question.text is None else question.text,
             self.grade,
-            tuple(sorted(set(self.spans))),  # a graph may hold the same evidence twice
-            self.identifier,
-            self.other,
-            self.kind == "entity" or self.question is not None,
+            tuple(sorted(set(self.spans))),  # a graph may contain the same evidence twice
+            question.identifier,
+            question.other,
+            self.direct,
             self.failure,
             self.image_grade,
         )
 
 
 def _open_elements(inquiry: Inquiry) -> Iterator[OpenElement]:
-    """All elements that count: entity by entity, each with its attributes and relations.
+    """All scored elements: entity by entity, each with its attributes and relations.
 
-    Those of the viewer are left out; a relation stands once, with its first end that is not the
-    viewer's.
+    A relation comes once, with its first end that is scored. The viewer's elements are left out.
     """
     graph = inquiry.source.graph
     touching: list[list[int]] = [[] for _ in graph.entities]
     for index, relation in enumerate(graph.relations):
         for end in sorted({relation.subject, relation.object}):
             touching[end].append(index)
-    relations_so_far: set[int] = set()
+    seen: set[int] = set()
     for index, entity in enumerate(graph.entities):
         if entity.flagged:
             continue
         finding = inquiry.findings.get(index)
-        name = _identifier(inquiry, index)
+        question = _question(inquiry, "entity", (index, _identifier(inquiry, index)))
         grade = finding.grade if finding else None
-        failure = inquiry.failures.get(index)
-        yield OpenElement("entity", name, entity.spans, (index,), name, None, grade, failure)
+        yield OpenElement(question, entity.spans, grade, inquiry.failures.get(index))
         yield from _attributes(inquiry, index)
         for relation_index in touching[index]:
-            if relation_index not in relations_so_far:
-                relations_so_far.add(relation_index)
+            if relation_index not in seen:
+                seen.add(relation_index)
                 yield _relation(inquiry, relation_index)
 
 
 def _attributes(inquiry: Inquiry, index: int) -> Iterator[OpenElement]:
-    """Attributes of one entity in alphabetical order; those equal but for case are one."""
+    """Attributes of one entity, in alphabetical order; texts that differ only in case are one."""
     spans_by_text: dict[str, tuple[Span, ...]] = {}
     entity = inquiry.source.graph.entities[index]
     for attribute in sorted(entity.attributes, key=lambda a: a.text.strip()):
         text = normal_form(attribute.text)
         spans_by_text[text] = spans_by_text.get(text, ()) + attribute.spans
-    ends = ((index, _identifier(inquiry, index)),)
     for text, spans in spans_by_text.items():
-        yield _dependent(inquiry, "attribute", text, spans, ends)
+        question = _question(inquiry, "attribute", (index, _identifier(inquiry, index)), text)
+        yield _dependent(inquiry, question, spans)
 
 
 def _relation(inquiry: Inquiry, index: int) -> OpenElement:
-    """A relation, its ends named as they were found (the release cuts some parts' names short)."""
+    """A relation between entities as they were found; the release shortens some parts' names."""
     relation = inquiry.source.graph.relations[index]
     first = _identifier(inquiry, relation.subject)
     second = _identifier(inquiry, relation.object)
@@ -214,35 +207,43 @@ def _relation(inquiry: Inquiry, index: int) -> OpenElement:
         first = short_identifier(first)
     elif not inquiry.roster.mended and is_containing(relation):
         second = short_identifier(second)
-    ends = ((relation.subject, first), (relation.object, second))
-    return _dependent(inquiry, "relation", relation.text, relation.spans, ends)
+    subject, other = (relation.subject, first), (relation.object, second)
+    question = _question(inquiry, "relation", subject, relation.text, other)
+    return _dependent(inquiry, question, relation.spans)
 
 
-def _dependent(
+def _question(
     inquiry: Inquiry,
     kind: Kind,
-    text: str,
-    spans: tuple[Span, ...],
-    ends: tuple[tuple[int, str], ...],
-) -> OpenElement:
-    """An attribute or a relation, with a question only where all its entities are present.
+    subject: tuple[int, str],
+    text: str | None = None,
+    other: tuple[int, str] | None = None,
+) -> Question:
+    """A question about an entity, or what is said of it; entities come with their names."""
+    entity, name = subject
+    other_entity, other_name = other or (None, None)
+    return Question(
+        inquiry.direction, kind, name, inquiry.source, inquiry.target, entity, text, other_name,
+        other_entity,
+    )  # fmt: skip
 
-    What belongs to an absent entity cannot be there, so it has the lowest grade unasked.
-    ``ends`` are the entities, each with its name in the question.
+
+def _dependent(inquiry: Inquiry, question: Question, spans: tuple[Span, ...]) -> OpenElement:
+    """An attribute or a relation, open only if all its entities are present.
+
+    What belongs to an absent entity cannot be there: it has the lowest grade, without a question.
     """
-    failure = next((inquiry.failures[end] for end, _ in ends if end in inquiry.failures), None)
-    (first, name), (other_entity, other) = ends[0], ends[1] if len(ends) > 1 else (None, None)
-    indices = tuple(end for end, _ in ends)
-    element = OpenElement(kind, text, spans, indices, name, other, failure=failure)
-    if failure is None and all(inquiry.findings[end].present for end in indices):
-        element.question = inquiry.question(kind, first, name, text, other, other_entity)
-    elif failure is None:
-        element.grade = LOWEST_GRADE
-    return element
+    ends = [end for end in (question.entity, question.other_entity) if end is not None]
+    failure = next((inquiry.failures[end] for end in ends if end in inquiry.failures), None)
+    if failure is not None:
+        return OpenElement(question, spans, failure=failure, direct=False)
+    if not all(inquiry.findings[end].present for end in ends):
+        return OpenElement(question, spans, LOWEST_GRADE, direct=False)
+    return OpenElement(question, spans)
 
 
 def _viewer_elements(inquiry: Inquiry) -> list[OpenElement]:
-    """Elements of the viewer, which the release asks about and leaves out of the mean."""
+    """Attributes of the viewer and the viewer's sides, and relations between these."""
     graph = inquiry.source.graph
     flags = [entity.flagged for entity in graph.entities]
     return [
@@ -260,35 +261,23 @@ def _identifier(inquiry: Inquiry, entity: int) -> str:
     return finding.identifier if finding else inquiry.roster.names[entity]
 
 
-def check_supported(grade: float) -> float:
-    """Return ``grade`` if it can be the one from which on the image is not asked.
-
-    Raises:
-        InputError: it cannot.
-    """
-    if not LOWEST_GRADE < grade <= HIGHEST_GRADE:
-        raise InputError(f"supported is {grade}: give a grade above 1, up to 5")
-    return grade
-
-
 def _ask_image(
     image: PromptImage, supported: float, inquiry: Inquiry, elements: Sequence[OpenElement]
 ) -> Asking[None]:
     """Ask the image about elements below ``supported``; raises their grades in place.
 
-    Entities first, then attributes and relations of those that either witness shows: also of
-    entities that the reference lacks.
+    Entities first, then attributes and relations of entities that either witness shows.
     """
-    entities = [element for element in elements if element.kind == "entity"]
-    doubtful = [element for element in entities if element.below(supported)]
-    yield from _ask_image_pass(image, inquiry, doubtful, 4)
-    # Grades are those after the image was asked: what it shows is present, and its attributes
-    # count.
-    absent = {each.ends[0] for each in entities if each.grade is None or each.below(PRESENT)}
+    entities = [element for element in elements if element.question.kind == "entity"]
+    yield from _ask_image_pass(image, inquiry, [e for e in entities if e.below(supported)], 4)
+    # By their grades after the image was asked: what it shows is present.
+    absent = {e.question.entity for e in entities if e.grade is None or e.below(PRESENT)}
     dependents = [
         element
         for element in elements
-        if element.kind != "entity" and element.below(supported) and absent.isdisjoint(element.ends)
+        if element.question.kind != "entity"
+        and element.below(supported)
+        and absent.isdisjoint((element.question.entity, element.question.other_entity))
     ]
     yield from _ask_image_pass(image, inquiry, dependents, 5)
 
@@ -296,16 +285,7 @@ def _ask_image(
 def _ask_image_pass(
     image: PromptImage, inquiry: Inquiry, elements: Sequence[OpenElement], number: int
 ) -> Asking[None]:
-    questions = []
-    for element in elements:
-        first, *others = element.ends
-        text = None if element.kind == "entity" else element.text
-        other = others[0] if others else None
-        questions.append(
-            inquiry.question(
-                element.kind, first, element.identifier, text, element.other, other, image=image
-            )
-        )
+    questions = [replace(element.question, image=image) for element in elements]
     verdicts = yield from grade((number, 0), questions)
     for element, verdict in zip(elements, verdicts, strict=True):
         element.take_image(verdict)

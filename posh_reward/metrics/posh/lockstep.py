@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any, TypeVar
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from posh_reward.errors import JudgeError, PoshError
 from posh_reward.metrics.posh.examine import Examination, Steps
 from posh_reward.metrics.posh.judges.judge import Judge, Witness, sound_grade
-from posh_reward.metrics.posh.search import Answers, Ask, is_rewrites
+from posh_reward.metrics.posh.search import Answers, Ask
 from posh_reward.models.model import sound_reply
 from posh_reward.types import Failure, Phrase, Question, Reply, Verdict
 
@@ -22,8 +22,8 @@ PATIENCE = 20_000  # new objects between two collections; Python's own is 700 to
 def patient_collector() -> Iterator[None]:
     """Collect cyclic garbage less often, and restore the threshold afterwards.
 
-    A batch makes hundreds of thousands of records that live until its end, and hardly a cycle;
-    each collection walks them, and now and then all that the libraries have loaded: a quarter of
+    A batch makes hundreds of thousands of records that live until its end, and hardly any cycles.
+    Each collection walks them, and now and then everything that libraries have loaded: a quarter of
     the time (``python -m tools.bench.text speed``). A collector that is off or more patient
     already is left alone.
     """
@@ -38,18 +38,17 @@ def patient_collector() -> Iterator[None]:
         gc.set_threshold(first, *others)
 
 
-Q = TypeVar("Q")
-A = TypeVar("A")
+A = TypeVar("A", Reply, Verdict)
 
 Rewrites = Callable[[Sequence[Phrase]], list[Reply]]
 """Rewrites phrases, in order: a ``Rewriter``, or a judge's own ``rewrite``."""
 
 
 class Rewriter:
-    """A judge's rewrites, cached by text: they do not depend on the descriptions.
+    """A judge's rewrites, cached by text, since they do not depend on the descriptions.
 
-    Beyond ``capacity`` phrases the least recently used one is dropped, so that those of references
-    outlive the generations of many steps.
+    Beyond ``capacity`` phrases the least recently used one is dropped, so that phrases of
+    references outlive those of many steps' generations.
     """
 
     def __init__(self, judge: Judge, capacity: int = 100_000) -> None:
@@ -57,19 +56,19 @@ class Rewriter:
         self._capacity = capacity
         self._cache: dict[Phrase, Reply] = {}
 
-    def __call__(self, questions: Sequence[Phrase]) -> list[Reply]:
+    def __call__(self, phrases: Sequence[Phrase]) -> list[Reply]:
         """One rewrite per phrase, in order; failures are not cached."""
-        distinct = dict.fromkeys(questions)
-        new = [r for r in distinct if r not in self._cache]
+        distinct = dict.fromkeys(phrases)
+        new = [phrase for phrase in distinct if phrase not in self._cache]
         replies = map(sound_reply, self._judge.rewrite(new)) if new else ()
         fresh = dict(zip(new, replies, strict=True))
-        # Taken out and put back at the end: a dict keeps the order of insertion, so its first key
-        # is the least recently used.
-        answers = {r: fresh[r] if r in fresh else self._cache.pop(r) for r in distinct}
-        self._cache.update((r, answer) for r, answer in answers.items() if answer.text is not None)
+        # A dict keeps the order of insertion. Used phrases are taken out and put back at the end,
+        # so the first key is the least recently used.
+        answers = {p: fresh[p] if p in fresh else self._cache.pop(p) for p in distinct}
+        self._cache.update((p, answer) for p, answer in answers.items() if answer.text is not None)
         while len(self._cache) > self._capacity:
             del self._cache[next(iter(self._cache))]
-        return [answers[r] for r in questions]
+        return [answers[phrase] for phrase in phrases]
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_cache": {}}
@@ -81,90 +80,71 @@ def run_together(
     rewriter: Rewrites,
     witness: Witness | None = None,
 ) -> list[Examination]:
-    """Run examinations side by side, one call a turn; results in order. Images need a witness."""
+    """Run examinations side by side, with one call per turn; results in order."""
     results: dict[int, Examination] = {}
     waiting: dict[int, Ask] = {}
-    for index, steps in enumerate(examinations):
-        _advance(index, steps, None, waiting, results)
+
+    def advance(index: int, answers: Answers | None) -> None:
+        steps = examinations[index]
+        try:
+            waiting[index] = next(steps) if answers is None else steps.send(answers)
+        except StopIteration as end:
+            results[index] = end.value
+
+    for index in range(len(examinations)):
+        advance(index, None)
     while waiting:
-        # Only the earliest turn is answered: an examination that is ahead waits, so that each pass
-        # is one call for the whole batch instead of one for each pair.
+        # Answer only the earliest turn. An examination that is ahead waits, so that each pass is
+        # one call for the whole batch instead of one call per pair.
         turn = min(ask.turn for ask in waiting.values())
-        now = {index: waiting.pop(index) for index in list(waiting) if waiting[index].turn == turn}
-        for index, answer in _answer(now, judge, rewriter, witness).items():
-            _advance(index, examinations[index], answer, waiting, results)
+        now = [index for index, ask in waiting.items() if ask.turn == turn]
+        asks = {index: waiting.pop(index).items for index in now}
+        for index, answers in _answer(asks, judge, rewriter, witness).items():
+            advance(index, answers)
     return [results[index] for index in range(len(examinations))]
 
 
-def _advance(
-    index: int,
-    steps: Steps,
-    answers: Answers | None,
-    waiting: dict[int, Ask],
-    results: dict[int, Examination],
-) -> None:
-    """Send one examination its answers; files its next ask, or its result."""
-    try:
-        waiting[index] = next(steps) if answers is None else steps.send(answers)
-    except StopIteration as end:
-        results[index] = end.value
-
-
 def _answer(
-    asks: dict[int, Ask], judge: Judge, rewriter: Rewrites, witness: Witness | None
-) -> dict[int, Answers]:
-    """Answers of one turn, whose questions are all for the judge or all for the witness."""
-    rewrites: dict[int, list[Phrase]] = {}
-    questions: dict[int, list[Question]] = {}
-    answerer: Witness = judge
-    for index, ask in asks.items():
-        if is_rewrites(ask.items):
-            rewrites[index] = ask.items
-        else:
-            questions[index] = ask.items
-            if ask.items[0].image is not None:
-                assert witness is not None, "images are asked about only where there is a witness"
-                answerer = witness
-    return {
-        **_in_one_call(
-            rewrites,
-            lambda phrases: [sound_reply(each) for each in rewriter(phrases)],
-            lambda why: Reply(None, why),
-        ),
-        **_in_one_call(
-            questions,
-            lambda batch: [sound_grade(each) for each in answerer.grade(batch)],
-            lambda why: Verdict(None, why),
-        ),
-    }
+    asks: Mapping[int, list[Phrase] | list[Question]],
+    judge: Judge,
+    rewriter: Rewrites,
+    witness: Witness | None,
+) -> Mapping[int, Answers]:
+    """Answer one turn: all rewrites, all questions about texts, or all questions about images."""
+    first = next(iter(asks.values()))[0]
+    if isinstance(first, Phrase):
+        return _answer_in_one_call(asks, rewriter, sound_reply, Reply)
+    answerer = judge if first.image is None else witness
+    assert answerer is not None, "only a witness is asked about images"
+    return _answer_in_one_call(asks, answerer.grade, sound_grade, Verdict)
 
 
-def _in_one_call(
-    asks: dict[int, list[Q]],
-    answer: Callable[[Sequence[Q]], list[A]],
-    failure_of: Callable[[Failure], A],
+def _answer_in_one_call(
+    asks: Mapping[int, Sequence[Any]],
+    answer: Callable[[list[Any]], Sequence[object]],
+    sound: Callable[[object], A],
+    record: Callable[[None, Failure], A],
 ) -> dict[int, list[A]]:
     """Answer all questions with one call; each examination gets its own answers.
 
-    A judge should not raise, but if one does, each examination is answered alone, so that only
-    the one that it stumbled over fails.
+    A judge should not raise. If one does, each examination is answered alone, so that only the
+    one at fault fails.
     """
-    if not asks:
-        return {}
     try:
-        # One flat list for the whole batch; each examination gets back a slice as long as its ask.
-        answers = answer([item for ask in asks.values() for item in ask])
-    # A wrong setting, or too little memory, would fail for each examination alone, too.
-    except (PoshError, MemoryError):
+        # One flat list for the whole batch; each examination gets a slice as long as its ask.
+        answers = list(map(sound, answer([item for ask in asks.values() for item in ask])))
+    except (PoshError, MemoryError):  # these would recur for each examination
         raise
     except Exception as error:
         if len(asks) > 1:
-            alone = (_in_one_call({i: ask}, answer, failure_of) for i, ask in asks.items())
+            alone = (
+                _answer_in_one_call({i: ask}, answer, sound, record) for i, ask in asks.items()
+            )
             return {i: each for batch in alone for i, each in batch.items()}
-        why = Failure("error", f"the judge raised {type(error).__name__}: {error}")
-        return {i: [failure_of(why) for _ in ask] for i, ask in asks.items()}
+        failure = Failure("error", f"the judge raised {type(error).__name__}: {error}")
+        return {i: [record(None, failure) for _ in ask] for i, ask in asks.items()}
     total = sum(map(len, asks.values()))
     if len(answers) != total:
         raise JudgeError(f"the judge gave {len(answers)} answers to {total} questions")
-    each = iter(answers)
-    return {index: list(islice(each, len(ask))) for index, ask in asks.items()}
+    remaining = iter(answers)
+    return {index: list(islice(remaining, len(ask))) for index, ask in asks.items()}

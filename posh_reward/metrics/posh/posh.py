@@ -22,7 +22,7 @@ from posh_reward.metrics.posh.aggregate import (
     weights_of,
     witness_figures,
 )
-from posh_reward.metrics.posh.examine import SUPPORTED, Examination, check_supported, examine
+from posh_reward.metrics.posh.examine import SUPPORTED, Examination, examine
 from posh_reward.metrics.posh.judges.judge import (
     Judge,
     Witness,
@@ -32,7 +32,7 @@ from posh_reward.metrics.posh.judges.judge import (
     stages,
     who_wakes,
 )
-from posh_reward.metrics.posh.judges.load_judge import check_asks_alike, load_judge, witness_of
+from posh_reward.metrics.posh.judges.load_judge import check_prompts_match, load_judge, witness_of
 from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
 from posh_reward.metrics.posh.lockstep import Rewriter, patient_collector, run_together
 from posh_reward.metrics.posh.presets import PRESET, check_preset
@@ -43,6 +43,8 @@ from posh_reward.models.prompt_images import images_of
 from posh_reward.process.fork_guard import at_work
 from posh_reward.store import Store, store_of
 from posh_reward.types import (
+    HIGHEST_GRADE,
+    LOWEST_GRADE,
     Description,
     Failure,
     PromptImage,
@@ -54,22 +56,21 @@ logger = logging.getLogger(__name__)
 
 
 class PairTask(NamedTuple):
-    """One pair to be scored, as ``score`` received it; equal ones are judged once."""
+    """One pair to score; equal tasks are scored once."""
 
     generation: str | None
     reference: str | None
     image: PromptImage | Failure | None
-    joined: bool = False
-    """Several references stand in ``reference``."""
+    joined: bool = False  # ``reference`` consists of several
 
     @property
     def hashable(self) -> bool:
-        """False where a text is of another type, such as a list or NaN."""
+        """False if a text has another type, such as a list or NaN."""
         return isinstance(self.generation, str) and isinstance(self.reference, str)
 
 
 class DescriptionPair(NamedTuple):
-    """A pair that can be examined."""
+    """A pair ready to be examined."""
 
     generation: Description
     reference: Description
@@ -84,14 +85,14 @@ def pair_tasks(
     references: Sequence[Reference],
     images: Sequence[object] | None,
 ) -> list[PairTask]:
-    """The pairs of a call; several references of one pair become one text."""
+    """Pair the arguments of a call; several references of one pair become one text."""
     prompt_images = [None] * len(generations) if images is None else images_of(images)
     tasks = []
     for generation, reference, image in zip(generations, references, prompt_images, strict=True):
         if isinstance(reference, list | tuple) and {str} == set(map(type, reference)):
             joined = len(reference) > 1
             tasks.append(PairTask(generation, joined_references(reference), image, joined))
-        else:  # what is no text fails in the reader, with its reason
+        else:  # anything but a string fails in the reader, with its reason
             tasks.append(PairTask(generation, reference, image))  # type: ignore[arg-type]
     return tasks
 
@@ -99,21 +100,20 @@ def pair_tasks(
 def description_pair(
     generation: Description | Failure, reference: Description | Failure, task: PairTask
 ) -> DescriptionPair | Failure:
-    """The pair, or the reason why it cannot be examined."""
-    for name, text in (("reference", reference), ("generation", generation)):
-        if isinstance(text, Failure):
-            return text.about(f"the {name}")
+    """Return the pair, or the reason why it cannot be examined."""
+    if isinstance(reference, Failure):
+        return reference.about("the reference")
+    if isinstance(generation, Failure):
+        return generation.about("the generation")
     if isinstance(task.image, Failure):
         return task.image
-    assert isinstance(generation, Description)
-    assert isinstance(reference, Description)
     if not reference.text:
         return Failure("text", "the reference is empty")
     return DescriptionPair(generation, reference, task.image)
 
 
 class PoSh:
-    """The metric. Loads what it needs on first use, and keeps it.
+    """The metric. Its parts are loaded on first use and kept.
 
     Args:
         judge: a name ("embedded"), a settings file or a mapping (``load_judge``), or a
@@ -121,23 +121,23 @@ class PoSh:
             published ones.
         parser: "embedded", or an installed spaCy pipeline (the paper: "en_core_web_trf").
         coref: a name ("rules", "none") or a ``Coreferencer``.
-        preset: wording of the questions to LLM judges, and whether scene graphs are mended;
-            see ``presets.PRESET``.
+        preset: wording of the questions to LLM judges, and whether the release's mistakes in
+            scene graphs are corrected; see ``presets.PRESET``.
         weights: weights of entities, attributes and relations in the means; a mapping such
             as ``{"relation": 0.5}`` leaves the others at 1.
-        witness: who answers about the image where the reference does not support an element
+        witness: looks at the image where the reference does not support an element
             (docs/witness.md): a name, a settings file or a mapping (``load_witness``), a
-            ``Witness``, or "judge" for a judge that sees. None: nobody, as in the paper.
-        supported: the reference's grade from which on the image is not asked.
+            ``Witness``, or "judge" if the judge takes images. None: no witness, as in the paper.
+        supported: grade of the reference at which the image is no longer consulted.
         store: a file (or a ``Store``) that keeps scene graphs and language models' answers
             across runs and processes.
-        max_characters: a longer text fails its pair.
-        pairs_at_once: how many pairs share each call to the judge, and with a witness have their
-            images in memory; bounds it.
+        max_characters: longer texts fail their pair.
+        pairs_at_once: pairs that share each call to the judge. Bounds memory; with a witness
+            their images are held, too.
 
     Raises:
-        InputError: a name is unknown, a size is below 1, the judge that was passed in does
-            not go with the preset or the store, or the witness takes no images.
+        InputError: a name is unknown, a number is out of range, the judge does not match the
+            preset or the store, or the witness takes no images.
         ConfigError: settings of the judge or the weights cannot be used.
     """
 
@@ -156,6 +156,8 @@ class PoSh:
         pairs_at_once: int = 256,
     ) -> None:
         check_sizes(max_characters=max_characters, pairs_at_once=pairs_at_once)
+        if not LOWEST_GRADE < supported <= HIGHEST_GRADE:
+            raise InputError(f"supported is {supported}: use a grade above 1, up to 5")
         self.preset = check_preset(preset)
         mended = PRESET[preset].mended
         self.store = store_of(store)
@@ -169,13 +171,12 @@ class PoSh:
             raise InputError(f"judge is {judge!r}: give a name, a settings file or a Judge")
         base = base_judge(self.judge)
         self.witness = None if witness is None else witness_of(witness, base, preset, self.store)
-        self._supported = check_supported(supported)
-        prompt_judges = [
-            each for each in (*stages(self.judge), self.witness) if isinstance(each, PromptJudge)
-        ]
-        self._asks_models = bool(prompt_judges)
+        self._supported = supported
+        judges = (*stages(self.judge), self.witness)
+        prompt_judges = [each for each in judges if isinstance(each, PromptJudge)]
         for each in prompt_judges:
-            check_asks_alike(each, preset, self.store)
+            check_prompts_match(each, preset, self.store)
+        self._uses_models = bool(prompt_judges)
         self.weights = weights_of(weights)
         self._pairs_at_once = pairs_at_once
         self._rewriter = Rewriter(self.judge)
@@ -186,7 +187,7 @@ class PoSh:
         return f"PoSh(judge={self.judge.name}, {parts}, preset={self.preset})"
 
     name = "posh"
-    """First word of signatures, and what names in logs begin with."""
+    """First word of signatures, and prefix of names in logs."""
 
     @property
     def signature(self) -> str:
@@ -199,7 +200,7 @@ class PoSh:
             "preset": self.preset,
             **({"wording": str(edition)} if edition > 1 else {}),
             "judge": self.judge.name,
-            **({"replies": str(REPLY_VERSION)} if self._asks_models else {}),
+            **({"replies": str(REPLY_VERSION)} if self._uses_models else {}),
             "parser": self.reader.parser_name,
             "coref": self.reader.coref.name,
             "rules": f"{GRAPH_VERSION}.{ASKING_VERSION}",
@@ -222,11 +223,11 @@ class PoSh:
 
     @property
     def wants_images(self) -> bool:
-        """True with a witness: ``score`` then needs ``images``."""
+        """True with a witness, for which ``score`` needs ``images``."""
         return self.witness is not None
 
     def figures(self, scores: Sequence[Scores]) -> dict[str, float]:
-        """Figures of one call for a training log; see ``FIGURES`` and ``WITNESS``."""
+        """Figures of one call for a training log; see ``aggregate.figures``."""
         return figures(scores) | (witness_figures(scores) if self.witness is not None else {})
 
     def columns(self, scores: Sequence[Scores]) -> dict[str, list[float | None]]:
@@ -241,29 +242,27 @@ class PoSh:
     ) -> list[Scores]:
         """Score each generation against its reference, in order.
 
-        A pair that cannot be scored has ``None`` scores and a ``failure``; it never touches
-        its neighbours. Equal pairs are judged once, with a witness once in each
-        ``pairs_at_once``.
+        A pair that cannot be scored has ``None`` scores and a ``failure``, and does not affect
+        the others. Equal pairs are judged once (with a witness, once per ``pairs_at_once``).
 
         Several references of one image (a list in place of a text) are joined into one text, each
-        as a sentence: what any of them says supports the generation, and what any of them says is
-        to be found in it. The pair's signature then has ``references:joined``.
+        as a sentence: any of them may support the generation, and the generation should contain
+        what each of them says. The pair's signature then contains ``references:joined``.
 
-        A text fails that is missing (None, NaN), not a string, too long or not parseable, an empty
-        reference, and with a witness an image that is missing or cannot be read. An empty
-        generation is scored as the release does: precision 1, since it makes no mistake. It has no
-        elements (``count("precision")`` is 0), for which a reward gives it the worst.
+        A pair fails if a text is missing (None, NaN), not a string, too long or unparseable, if
+        the reference is empty, or if a witness cannot read its image. An empty generation is
+        scored as in the release: precision 1, since it makes no mistakes. It has no elements
+        (``count("precision")`` is 0), so rewards pay it the minimum.
 
         Args:
-            generations: descriptions to be scored.
-            references: what each is scored against, a text or a list of texts; as many as
-                ``generations``.
-            images: the image that each describes, in any form that ``models.prompt_images`` reads.
-                Needed with a witness; without one they are not looked at.
+            generations: descriptions to score.
+            references: for each generation, a text or a list of texts.
+            images: the described images, in any form that ``models.prompt_images`` reads.
+                Required with a witness, ignored without.
 
         Raises:
-            InputError: the lists differ in length, one is a bare string, or there is a witness and
-                no ``images``.
+            InputError: the lists differ in length, one is a bare string, or a witness lacks
+                ``images``.
             JudgeError: the judge or the witness cannot work at all.
             ForkError: this process was forked while another thread was scoring.
         """
@@ -274,7 +273,7 @@ class PoSh:
             raise InputError("this metric has a witness, which looks at images: pass images=...")
         check_lists(generations=generations, images=images)
         scores: list[Scores] = []
-        for start in range(0, len(generations), self._pairs_at_once):  # images take memory
+        for start in range(0, len(generations), self._pairs_at_once):  # bounds images in memory
             batch = slice(start, start + self._pairs_at_once)
             scores += self._score_tasks(
                 pair_tasks(generations[batch], references[batch], images[batch])
@@ -282,8 +281,8 @@ class PoSh:
         return scores
 
     def _score_tasks(self, tasks: list[PairTask]) -> list[Scores]:
-        # Policies repeat themselves: equal pairs are one task. What is no string may have no hash
-        # (a list), or not equal itself (NaN).
+        # Policies repeat themselves, so score equal pairs once. Only strings can be compared: other
+        # values may have no hash (a list), or differ from themselves (NaN).
         distinct = list(dict.fromkeys(task for task in tasks if task.hashable))
         scores: dict[PairTask, Scores] = {}
         with patient_collector(), at_work():
@@ -293,7 +292,7 @@ class PoSh:
         return [scores[task] if task.hashable else self._score_batch([task])[0] for task in tasks]
 
     def _score_batch(self, tasks: list[PairTask]) -> list[Scores]:
-        """Scores of a batch; if scoring raises, it is halved until the pair at fault is alone."""
+        """Score a batch; if that raises, halve it until the pair at fault is alone."""
         try:
             return self._score_together(tasks)
         except (PoshError, MemoryError):
@@ -303,12 +302,12 @@ class PoSh:
                 middle = len(tasks) // 2
                 return self._score_batch(tasks[:middle]) + self._score_batch(tasks[middle:])
             logger.exception("a pair could not be scored")
-            why = Failure("error", f"scoring raised {type(error).__name__}: {error}")
-            return [Scores.failed(why, self._signature(joined=tasks[0].joined))]
+            failure = Failure("error", f"scoring raised {type(error).__name__}: {error}")
+            return [Scores.failed(failure, self._signature(joined=tasks[0].joined))]
 
     def _score_together(self, tasks: list[PairTask]) -> list[Scores]:
         generations = self._read([task.generation for task in tasks])
-        # References come back every epoch, generations never: only the former are kept.
+        # Keep the references' graphs: they recur every epoch, generations hardly ever.
         references = self._read([task.reference for task in tasks], keep=True)
         pairs = list(map(description_pair, generations, references, tasks))
         examinations = self._examine([pair for pair in pairs if not isinstance(pair, Failure)])
@@ -331,7 +330,7 @@ class PoSh:
         ]
 
     def _examine(self, pairs: list[DescriptionPair]) -> Iterator[tuple[Examination, Examination]]:
-        """(precision, recall) of each pair; the judge is awake only meanwhile."""
+        """Return (precision, recall) of each pair; the judge is awake only during the call."""
         if not pairs:
             return iter(())
         mended = PRESET[self.preset].mended
@@ -346,8 +345,7 @@ class PoSh:
                     examine(reference, text, "recall", pace=pace, mended=mended),
                 )
             ]  # fmt: skip
-            # Both directions of all pairs run at once: precision and recall share calls, if not
-            # questions.
+            # Both directions of all pairs run side by side, so that they share the judge's calls.
             results = run_together(steps, self.judge, self._rewriter, self.witness)
         return zip(results[::2], results[1::2], strict=True)
 

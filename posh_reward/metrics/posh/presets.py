@@ -14,14 +14,11 @@ from posh_reward.types import Description, Phrase, Question
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """Wording of the questions, and the kind of scene graphs that they are about."""
+    """Wording of the questions, and the treatment of the release's mistakes."""
 
-    prompts: str
-    """File of the wording, ``prompts/<this>.txt``."""
-    mended: bool = False
-    """Scene graphs and names of entities are without the release's clear mistakes."""
-    edition: int = 1
-    """Version of the wording, which signatures carry from 2 on: raise it with any change."""
+    prompts: str  # the wording is in ``prompts/<this>.txt``
+    mended: bool = False  # corrects the release's clear mistakes in scene graphs and entity names
+    edition: int = 1  # of the wording, in signatures from 2 on; raise it with any change
 
 
 PRESET = {
@@ -30,53 +27,52 @@ PRESET = {
     "prefix-first": Preset("prefix-first", edition=2),
     "mended": Preset("released", mended=True),
 }
-"""released: what the published numbers came from. paper: the wording of its appendix A.1.4.
-prefix-first: the instruction before the descriptions, so that all but the short question is shared.
-mended: the wording of released, without the release's clear mistakes in scene graphs and in names
-of entities (docs/released_quirks.md). The last two are ours; no published number is theirs."""
+"""released: wording of the released code, which produced the published numbers. paper: wording of
+the paper's appendix A.1.4. prefix-first: instruction before the descriptions, so that prompts of a
+pair share all but the short question. mended: wording of ``released``, but without its clear
+mistakes in scene graphs and entity names (docs/released_quirks.md). The last two are ours and have
+no published numbers."""
 
 PRESETS = tuple(PRESET)
 
 
 def question(question: Question, preset: str = "released") -> str:
-    """The question block alone, as people read it: ``Q: Is "the tall man" ...``."""
+    """Return the question alone, for people: ``Q: Is "the tall man" ...``."""
     return _question_and_rest(question, preset)[0]
 
 
 def prompt(question: Question, preset: str = "released") -> Prompt:
-    """The whole message: descriptions or the image, question, guide and instruction.
+    """Return the whole message: descriptions or image, question, guide and instruction.
 
-    An image is asked about without the description that the element comes from: its identifier
-    tells it from the others, the shared prefix is the image alone, and nothing suggests an answer.
+    A question about an image omits the element's own description: the identifier is enough to
+    tell entities apart, prompts share the image as their prefix, and nothing suggests an answer.
     """
+    suffix = "".join(_question_and_rest(question, preset))
     if question.image is not None:
-        opening = _opening(preset, "prompt.picture", "", "")
-        return Prompt(opening, "".join(_question_and_rest(question, preset)), (question.image,))
-    source, target = _text_of(question.source, preset), _text_of(question.target, preset)
-    reference, generation = (
-        (target, source) if question.direction == "precision" else (source, target)
-    )
-    opening = _opening(preset, f"prompt.{question.direction}", reference, generation)
-    return Prompt(opening, "".join(_question_and_rest(question, preset)))
+        return Prompt(_opening(preset, "prompt.picture", "", ""), suffix, (question.image,))
+    texts = [_text_of(question.target, preset), _text_of(question.source, preset)]
+    reference, generation = texts if question.direction == "precision" else reversed(texts)
+    return Prompt(_opening(preset, f"prompt.{question.direction}", reference, generation), suffix)
 
 
 def _text_of(description: Description, preset: str) -> str:
-    """A description as prompts have it: as released with the white space around it."""
+    """Return a description's text, in the release with the white space around it."""
     if description.original is None or PRESET[preset].mended:
         return description.text
     return description.original
 
 
 def _question_and_rest(question: Question, preset: str) -> tuple[str, str]:
-    """The question, and the rest of the prompt after it.
+    """Return the question, and the prompt's text after it.
 
-    The release puts a rewritten identifier where the prompt holds the raw one for the last time.
-    That is the question, unless the rest of the prompt happens to hold it: of "a *weak hint*
-    glows" it asks about the "weak hint", with "2: the weak hint" in the scoring guide.
+    The release replaces the last occurrence of the raw identifier in the prompt by the rewritten
+    one. That is the one in the question, unless the text after it contains the identifier, too:
+    for "a *weak hint* glows" it asks about the "weak hint" and changes the scoring guide to
+    "2: the weak hint".
     """
     section = question.direction if question.image is None else "picture"
     template = _sections(preset)[f"{question.kind}.{section}"]
-    _, after = _around(preset, f"prompt.{section}", "{question}")
+    _, after = _split_at(preset, f"prompt.{section}", "{question}")
     raw = None if PRESET[preset].mended else question.raw
     identifier = question.identifier if raw is None else raw
     text = template.format(
@@ -85,37 +81,35 @@ def _question_and_rest(question: Question, preset: str) -> tuple[str, str]:
     if raw is None:
         return text, after
     if raw in after:
-        return text, _with_last(after, raw, question.identifier)
-    return _with_last(text, raw, question.identifier), after
+        return text, _replace_last(after, raw, question.identifier)
+    return _replace_last(text, raw, question.identifier), after
 
 
-def _with_last(text: str, old: str, new: str) -> str:
+def _replace_last(text: str, old: str, new: str) -> str:
     before, _, after = text.rpartition(old)
     return before + new + after
 
 
 def rewrite_prompt(question: Phrase, preset: str = "released") -> Prompt:
-    """The message that asks for a fluent noun phrase.
-
-    All of it is its own: a phrase begins within a token of what stands before it (``"dog``).
-    """
-    before, after = _around(preset, f"rewrite.{question.kind}", "{phrase}")
+    """Return the message that asks for a fluent noun phrase."""
+    before, after = _split_at(preset, f"rewrite.{question.kind}", "{phrase}")
+    # No shared prefix: tokenizers join a phrase's first word to the quotation mark before it.
     return Prompt("", before + question.text + after)
 
 
 def check_preset(preset: str) -> str:
-    """Return ``preset`` if there is one of that name.
+    """Return ``preset`` if it is known.
 
     Raises:
-        InputError: there is none; the message lists those there are.
+        InputError: it is unknown; the message lists the known ones.
     """
     if preset not in PRESETS:
-        raise InputError(f"no preset {preset!r}: choose one of {', '.join(PRESETS)}")
+        raise InputError(f"unknown preset {preset!r}: choose one of {', '.join(PRESETS)}")
     return preset
 
 
 def templates_of(preset: str) -> tuple[str, ...]:
-    """The wording of a preset, section by section."""
+    """Return the wording of a preset, section by section."""
     return tuple(_sections(preset).values())
 
 
@@ -124,13 +118,13 @@ def _sections(preset: str) -> Mapping[str, str]:
 
 
 @cache
-def _around(preset: str, section: str, field: str) -> tuple[str, str]:
-    """A section before and after its one field that differs between questions."""
+def _split_at(preset: str, section: str, field: str) -> tuple[str, str]:
+    """Return a section's text before and after the one field that differs between questions."""
     before, after = _sections(preset)[section].split(field)
     return before, after
 
 
 @lru_cache(maxsize=1024)
 def _opening(preset: str, section: str, reference: str, generation: str) -> str:
-    before, _ = _around(preset, section, "{question}")
+    before, _ = _split_at(preset, section, "{question}")
     return before.format(reference=reference, generation=generation)

@@ -1,7 +1,7 @@
-"""Scene graph -> questions in three passes (paper, section 3, step 2; A.1.3).
+"""Scene graph -> names to ask about, in two passes (paper, section 3, step 2; A.1.3).
 
-An entity is asked for under *candidate names*, each more telling than its bare name where the
-name is shared. Pure functions of a graph and of earlier passes' findings.
+An entity is asked about under *candidate names*; one that shares its name with others gets names
+that tell it apart. All functions are pure functions of a graph and earlier passes' findings.
 """
 
 from __future__ import annotations
@@ -13,6 +13,12 @@ from typing import Literal, NamedTuple
 
 from posh_reward.types import HIGHEST_GRADE, Entity, Relation, SceneGraph
 
+PRESENT = 2.0  # an entity counts as present if its best candidate's grade is at least this
+ASKING_VERSION = 2
+"""Version of the questions and of the means of grades, in signatures. Raise it with any change that
+may alter a question or a score under any preset: ``tests/golden/test_readings.py`` notices only
+what its texts happen to use."""
+
 PART_OF = "part of"
 CONTAINING = frozenset(
     "have has had having hold holds holding contain contains contained containing "
@@ -21,44 +27,44 @@ CONTAINING = frozenset(
 """Relations that make their object a part of their subject."""
 
 MENDED_CONTAINING = frozenset({"held", "worn"})
-"""More of them, with preset ``mended``: as released "a man *held* a cup" makes no part."""
+"""Further ones in preset ``mended``: in the release "a man *held* a cup" makes no part."""
 
 NO_NAMES = frozenset(
     "he him his himself she her hers herself it its itself they them their theirs themselves "
     "who whom this that these those".split()
 )
-"""Mentions that are never offered as another name."""
+"""Mentions that are never used as another name."""
 
 MENDED_NO_NAMES = frozenset(
     "i me my mine myself we us our ours ourselves you your yours yourself yourselves "
     "whose which what one ones".split()
 )
-"""More of them, with preset ``mended``: as released "a boat floats. *One* sinks" is asked for as
-"one", too."""
+"""Further ones in preset ``mended``: in the release the boat of "a boat floats. *One* sinks" is
+asked about as "one", too."""
 
 
 class Namesakes:
-    """Entities that share a name (in one frame), with counts of all that could tell them apart."""
+    """Entities that share a name (in one frame), with counts of what could tell them apart."""
 
     def __init__(self, roster: Roster, members: Sequence[int]) -> None:
         self.size = len(members)
-        # Counted once for all members: comparing each with each would be quadratic in a text that
+        # One count for all members: comparing each with each would be quadratic in a text that
         # repeats one word a thousand times. An entity without rivals, the usual case, needs none.
         self._counts: Counter[tuple[str, object]] = Counter()
         if self.size > 1:
             for member in members:
                 self._counts.update(("attribute", text) for text in roster.attributes[member])
                 self._counts.update(("mention", text) for text in roster.mentions[member])
-                self._counts.update(("active", key) for key in active_relations(roster, member))
-                self._counts.update(("passive", key) for key in passive_relations(roster, member))
+                self._counts.update(("active", key) for key in roster.outgoing[member])
+                self._counts.update(("passive", key) for key in roster.incoming[member])
 
     def only_one(self, kind: str, key: object) -> bool:
-        """True if just one of them has an attribute, a mention, or a relation."""
+        """Return True if exactly one of them has an attribute, a mention, or a relation."""
         return self.size == 1 or self._counts[kind, key] == 1
 
 
 class Roster:
-    """A graph as questions see it: lower-cased names, parents, namesakes."""
+    """A graph prepared for questions: lower-cased names, parents, relations, namesakes."""
 
     def __init__(self, graph: SceneGraph, *, mended: bool = False) -> None:
         self.graph = graph
@@ -67,12 +73,14 @@ class Roster:
         self.attributes = [_attributes(entity, mended) for entity in graph.entities]
         self.mentions = [_other_mentions(entity, mended) for entity in graph.entities]
         self.parents = _parents(graph, mended)
-        self.outgoing: dict[int, list[Relation]] = defaultdict(list)
-        self.incoming: dict[int, list[Relation]] = defaultdict(list)
+        # Per entity the (relation text, other entity) pairs that leave it or reach it: a dict as an
+        # ordered set, by sentence.
+        self.outgoing: dict[int, dict[tuple[str, int], None]] = defaultdict(dict)
+        self.incoming: dict[int, dict[tuple[str, int], None]] = defaultdict(dict)
         for relation in sorted(graph.relations, key=lambda r: min(r.sentences, default=0)):
             if relation.text != PART_OF:
-                self.outgoing[relation.subject].append(relation)
-                self.incoming[relation.object].append(relation)
+                self.outgoing[relation.subject][relation.text, relation.object] = None
+                self.incoming[relation.object][relation.text, relation.subject] = None
         self._members: dict[tuple[str, int | None], list[int]] = defaultdict(list)
         for index, name in enumerate(self.names):
             if not graph.entities[index].flagged:  # "our left" is not another "left"
@@ -81,7 +89,7 @@ class Roster:
         self._namesakes: dict[tuple[str, int | None], Namesakes] = {}
 
     def namesakes(self, name: str, parent: int | None = None) -> Namesakes:
-        """All entities of a name that are asked for, or only those that are parts of a parent."""
+        """Scored entities with a name: all of them, or those that are parts of ``parent``."""
         key = (name, parent)
         if key not in self._namesakes:
             self._namesakes[key] = Namesakes(self, self._members[key])
@@ -89,25 +97,15 @@ class Roster:
 
 
 def normal_form(text: str) -> str:
-    """A text as names and attributes are compared: stripped and lower-cased."""
+    """Return a name or attribute in the form in which they are compared."""
     return text.strip().lower()
 
 
-def active_relations(roster: Roster, entity: int) -> dict[tuple[str, int], None]:
-    """(relation text, object) of each relation that leaves the entity, in order, once."""
-    return dict.fromkeys((r.text, r.object) for r in roster.outgoing[entity])
-
-
-def passive_relations(roster: Roster, entity: int) -> dict[tuple[str, int], None]:
-    """(relation text, subject) of each relation that reaches the entity, in order, once."""
-    return dict.fromkeys((r.text, r.subject) for r in roster.incoming[entity])
-
-
 def _attributes(entity: Entity, mended: bool) -> dict[str, int]:
-    """Plain attribute text -> its first sentence; by first sentence, then alphabetically.
+    """Map each attribute's text to its first sentence; by first sentence, then alphabetically.
 
-    The release sorts before it lower-cases, so "Two" comes before "long", and of "tall trees"
-    and later "Tall trees" only "Tall" says when they are tall. ``mended``: the earliest does.
+    The release sorts before it lower-cases. So "Two" comes before "long", and if "tall trees" are
+    followed by "Tall trees", only "Tall" sets the sentence. ``mended`` uses the earliest.
     """
     first: dict[str, int] = {}
     for attribute in sorted(entity.attributes, key=lambda a: a.text.strip()):
@@ -120,22 +118,18 @@ def _attributes(entity: Entity, mended: bool) -> dict[str, int]:
 
 
 def _other_mentions(entity: Entity, mended: bool) -> list[str]:
-    """Other names of the entity, pronouns apart, each once, in text order."""
-    name = normal_form(entity.head)
-    others = dict.fromkeys(normal_form(head) for head in entity.heads)
-    return [
-        other
-        for other in others
-        if other != name and other not in NO_NAMES and not (mended and other in MENDED_NO_NAMES)
-    ]
+    """Return the entity's other names, without pronouns, each once, in text order."""
+    excluded = {normal_form(entity.head)} | NO_NAMES | (MENDED_NO_NAMES if mended else set())
+    names = dict.fromkeys(normal_form(head) for head in entity.heads)
+    return [name for name in names if name not in excluded]
 
 
 def _parents(graph: SceneGraph, mended: bool) -> list[list[int]]:
-    """For each entity, those that it is part of or that have, hold, contain or wear it.
+    """Return for each entity, in order, those that it is part of, or that hold or wear it.
 
-    In order of entities. As released a thing may be its own parent: "A *woman* smiles. *Her*
-    *mother* raises her hand", all of them one; it then waits for the second pass, and so is not
-    found when its parts are asked for. Not if ``mended``.
+    In the release an entity may be its own parent: "A *woman* smiles. *Her* *mother* raises her
+    hand", if all are one entity. It then waits for the second pass, so its parts are asked about
+    before it is found. Not with ``mended``.
     """
     parents: list[set[int]] = [set() for _ in graph.entities]
     for relation in graph.relations:
@@ -144,38 +138,31 @@ def _parents(graph: SceneGraph, mended: bool) -> list[list[int]]:
         elif is_containing(relation) or (mended and relation.text in MENDED_CONTAINING):
             parents[relation.object].add(relation.subject)
     if mended:
-        for index, them in enumerate(parents):
-            them.discard(index)
-    return [sorted(them) for them in parents]
+        for index, own in enumerate(parents):
+            own.discard(index)
+    return [sorted(own) for own in parents]
 
 
 def is_part_of(relation: Relation) -> bool:
-    """True where the subject is a part of the object."""
+    """Return True if the subject is a part of the object."""
     return relation.text == PART_OF
 
 
 def is_containing(relation: Relation) -> bool:
-    """True where the object is a part of the subject."""
+    """Return True if the object is a part of the subject."""
     return relation.text in CONTAINING
-
-
-PRESENT = 2.0  # an entity is present when the grade of its best candidate is at least this
-ASKING_VERSION = 2
-"""Version of the questions about a graph and of the means of grades, in signatures. Raise it with
-any change that may change a question or a score, in whichever preset:
-``tests/golden/test_readings.py`` sees only what its texts happen to use."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An entity once it has been asked for: its best candidate with its grade."""
+    """Result of asking about an entity: its best candidate and that candidate's grade."""
 
     identifier: str
-    grade: float  # 1-5; flagged entities have 5 without being asked
+    grade: float  # 1-5; 5 for flagged entities, which are not asked about
 
     @property
     def present(self) -> bool:
-        """True if the other description has it at all."""
+        """True if the entity is in the other description."""
         return self.grade >= PRESENT
 
 
@@ -186,44 +173,42 @@ class CandidateName:
     rank: int
     text: str
     rewrite: Literal["attribute", "relation"] | None
-    """Instruction that makes a fluent phrase of it; None if it is asked as it stands."""
+    """Instruction that makes the text a fluent phrase; None if it is used unchanged."""
 
 
 Findings = Mapping[int, Finding]  # by entity index; entities of later passes are missing
 
 
 def viewer_findings(graph: SceneGraph) -> dict[int, Finding]:
-    """The viewer and the viewer's sides: present without being asked for."""
+    """Findings for the viewer and the viewer's sides, which are present without a question."""
     return {
-        index: Finding(_viewer_name(entity), HIGHEST_GRADE)
+        index: Finding(
+            "the viewer" if entity.us else "our left" if entity.left else "our right", HIGHEST_GRADE
+        )
         for index, entity in enumerate(graph.entities)
         if entity.flagged
     }
 
 
 def wholes(roster: Roster) -> list[int]:
-    """Entities of the first pass: those that are no part of another."""
-    return [
-        index
-        for index, entity in enumerate(roster.graph.entities)
-        if not entity.flagged and not roster.parents[index]
-    ]
+    """Entities of the first pass: those that are not part of another."""
+    return [i for i in _scored_entities(roster) if not roster.parents[i]]
 
 
 def parts(roster: Roster) -> list[int]:
-    """Entities of the second pass: those that belong to another."""
-    return [
-        index
-        for index, entity in enumerate(roster.graph.entities)
-        if not entity.flagged and roster.parents[index]
-    ]
+    """Entities of the second pass: those that are part of another."""
+    return [i for i in _scored_entities(roster) if roster.parents[i]]
+
+
+def _scored_entities(roster: Roster) -> list[int]:
+    return [index for index, entity in enumerate(roster.graph.entities) if not entity.flagged]
 
 
 def candidates(roster: Roster, entity: int, findings: Findings) -> list[CandidateName]:
-    """All names of an entity, in rank order; never empty.
+    """Return all names of an entity, in rank order; never empty.
 
-    Names are made in *frames*: a part's is "robe of king" for each parent that was found, in
-    order of entities, and its bare name too if no parent was found or nothing else has that name.
+    Names are made in *frames*. A part has one frame for each parent that was found ("robe of
+    king"), and a bare one if no parent was found or its name is unique in the text.
     """
     name = roster.names[entity]
     parents = [p for p in roster.parents[entity] if p in findings and findings[p].present]
@@ -237,17 +222,17 @@ def candidates(roster: Roster, entity: int, findings: Findings) -> list[Candidat
         if frame.namesakes.size == 1:
             names.append(CandidateName(0, name + frame.of, None))
             texts.add(name + frame.of)
-        # A text that an earlier frame offers is not offered again, and does not keep a later frame
-        # from trying relations. Only if no frame gives anything is the first one asked bare.
-        _offer(_by_description(roster, entity, frame), texts, names)
+        # A text from an earlier frame is not added again, nor does it stop a later frame from
+        # trying relations. Only if no frame yields a name is the first frame's bare name used.
+        _add_new(_by_description(roster, entity, frame), texts, names)
         if len(names) == before:
-            _offer(_by_relations(roster, entity, frame, findings), texts, names)
+            _add_new(_by_relations(roster, entity, frame, findings), texts, names)
     if not names:
         return [CandidateName(0, name + frames[0].of, None)]
     return sorted(names, key=lambda each: each.rank)
 
 
-def _offer(new: Iterable[CandidateName], texts: set[str], names: list[CandidateName]) -> None:
+def _add_new(new: Iterable[CandidateName], texts: set[str], names: list[CandidateName]) -> None:
     for name in new:
         if name.text not in texts:
             texts.add(name.text)
@@ -260,7 +245,7 @@ class _Frame(NamedTuple):
 
 
 def _by_description(roster: Roster, entity: int, frame: _Frame) -> Iterator[CandidateName]:
-    """Ranks 1 and 2: "red robe of king", and "cloak of king" if it is also called a cloak."""
+    """Ranks 1 and 2: "red robe of king", and "cloak of king" if the robe is also called a cloak."""
     for text in roster.attributes[entity]:
         if frame.namesakes.only_one("attribute", text):
             yield CandidateName(1, f"{text} {roster.names[entity]}{frame.of}", "attribute")
@@ -272,14 +257,14 @@ def _by_description(roster: Roster, entity: int, frame: _Frame) -> Iterator[Cand
 def _by_relations(
     roster: Roster, entity: int, frame: _Frame, findings: Findings
 ) -> Iterator[CandidateName]:
-    """Ranks 3 and 4: relations from and to the entity that no rival has."""
+    """Ranks 3 and 4: relations from and to the entity that no namesake has."""
     name = roster.names[entity]
-    for text, index in active_relations(roster, entity):
+    for text, index in roster.outgoing[entity]:
         if frame.namesakes.only_one("active", (text, index)):
             other = _identifier(roster, index, findings)
             if other is not None:
                 yield CandidateName(3, f"{name} {text} {other}", "relation")
-    for text, index in passive_relations(roster, entity):
+    for text, index in roster.incoming[entity]:
         if frame.namesakes.only_one("passive", (text, index)):
             other = _identifier(roster, index, findings)
             if other is not None:
@@ -288,7 +273,7 @@ def _by_relations(
 
 
 def _identifier(roster: Roster, entity: int, findings: Findings) -> str | None:
-    """Name of another entity within a candidate; None if it is absent."""
+    """Name another entity within a candidate; None if it is absent."""
     if entity in findings:
         finding = findings[entity]
         return finding.identifier if finding.present else None
@@ -297,17 +282,11 @@ def _identifier(roster: Roster, entity: int, findings: Findings) -> str | None:
     return f"{next(iter(attributes))} {name}" if attributes else name
 
 
-def _viewer_name(entity: Entity) -> str:
-    if entity.us:
-        return "the viewer"
-    return "our left" if entity.left else "our right"
-
-
 def short_identifier(identifier: str) -> str:
-    """A part's identifier as the release has it in the question about its whole.
+    """Shorten a part's identifier as the release does in questions about its whole.
 
-    If there is an " of " and a "]" in it, all from the first " of " to the first "]" goes: it
-    asks about "hand" for "hand of man]".
+    If it contains " of " and "]", everything from the first " of " to the first "]" is cut:
+    "hand of man]" becomes "hand".
     """
     if " of " not in identifier or "]" not in identifier:
         return identifier

@@ -124,7 +124,7 @@ def test_a_judge_is_named_with_its_preset_or_by_the_metrics_settings(tmp_path: P
     judge = tmp_path / "judge.yaml"
     judge.write_text("name: fake\n")
     assert judge_choice(str(judge)) == JudgeChoice(str(judge), str(judge), "released")
-    with pytest.raises(InputError, match="no preset 'loud'"):
+    with pytest.raises(InputError, match="unknown preset 'loud'"):
         judge_choice("vllm@loud")
     with pytest.raises(ConfigError):
         judge_choice("missing.yaml")

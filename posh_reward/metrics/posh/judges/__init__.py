@@ -1,4 +1,4 @@
-"""Judges of texts and witnesses of images, which answer POSH's questions.
+"""Judges of texts and witnesses of images: they answer POSH's questions.
 
 ::
 
@@ -6,7 +6,7 @@
     load_judge    settings -> judge or witness
     embedded/     matches questions against scene graphs; no model, no download
     prompt_judge  renders questions to prompts and asks a language model
-    cascade       a cheap judge settles what it can, another is asked the rest
-    oracle/       answers about drawn images from their drawing
+    cascade       a cheap judge settles what it can, a second one answers the rest
+    oracle/       answers about drawn images from what was drawn
     fake_judge    for tests
 """

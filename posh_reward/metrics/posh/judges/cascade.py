@@ -1,8 +1,9 @@
-"""A judge in two steps: a cheap one settles what it can, and another is asked the rest.
+"""Two-stage judge: a cheap judge settles what it can, a second one answers the rest.
 
-The embedded judge settles what is plain: what the target says in the same words, and a thing of
-which it has not one word. A small language model, such as one distilled from the other judge,
-settles what it is sure of. Not exact, so off unless it is asked for, and named in the signature.
+The embedded judge settles the plain cases: an element that the target states in the same words, and
+an entity of which it has not a single word. A small language model, such as one distilled from the
+second judge, settles what it is certain of. The result is approximate, so the cascade is off by
+default, and named in the signature.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from posh_reward.metrics.posh.search import Pace
 from posh_reward.types import LABELS, LOWEST_GRADE, Phrase, Question, Reply, Usage, Verdict
 
 Wording = Literal["same", "other", "none"]
-"""same: every word of the question stands in the target. none: not one does, not even within a
-longer word (function words apart)."""
+"""Content words of a question in its target. same: all of them. none: not one, not even within a
+longer word."""
 
 VERBATIM = Verdict(distribution(1.0, len(LABELS)))
 ABSENT = Verdict(distribution(0.0, len(LABELS)))
@@ -30,22 +31,20 @@ ABSENT = Verdict(distribution(0.0, len(LABELS)))
 class Cascade:
     """A judge that asks another one only what a first stage cannot settle.
 
-    By the embedded judge, settled as explicit: what the text says in the same words and that judge
-    grades at least ``high``. Settled as absent: an entity of which the text has no word, and which
-    it grades below ``low``. Attributes and relations are never settled as absent, since other words
-    may say them.
+    The embedded judge settles as explicit what the target states in the same words and it grades
+    at least ``high``; as absent an entity of which the target has no word and which it grades below
+    ``low``. It never settles attributes and relations as absent, since other words may express
+    them. Another judge as ``first`` settles what it answers with at most ``doubt``.
 
-    By another ``first`` judge is settled what it answers with no more doubt than ``doubt``.
-
-    Phrases are rewritten by ``judge``, and its failures stay failures.
+    ``judge`` rewrites the phrases, and its failures stay failures.
 
     Args:
         judge: answers the rest.
         low: grade, 1 to 5; at 1 nothing is settled as absent.
         high: grade, 1 to 5; above 5 nothing is settled as explicit.
-        first: is asked before ``judge``, in place of the embedded judge and its two thresholds.
-        doubt: most doubt of ``first`` with which it settles a question (``doubt_of``), from 0;
-            at 2 it settles all.
+        first: first stage, in place of the embedded judge and its two thresholds.
+        doubt: maximum doubt (``doubt_of``) with which ``first`` settles a question; at 2 it
+            settles all.
 
     Raises:
         InputError: ``low`` is not below ``high``, ``doubt`` is below 0, or ``judge`` or ``first``
@@ -62,18 +61,17 @@ class Cascade:
         doubt: float = 0.5,
     ) -> None:
         if not LOWEST_GRADE <= low < high:
-            raise InputError(f"low is {low} and high {high}: low must be from 1 and below high")
+            raise InputError(f"low is {low} and high {high}: low must be at least 1, below high")
         if not doubt >= 0:
-            raise InputError(f"doubt is {doubt}: give 0 or more")
+            raise InputError(f"doubt is {doubt}: use 0 or more")
         for name, each in (("judge", judge), ("first", first)):
             if not (hasattr(each, "grade") or (name == "first" and each is None)):
                 raise InputError(f"{name} is {each!r}: give a Judge")
         self.judge = judge
         self.first = first
-        self._doubt = doubt
-        self.first_answers = 0  # questions that judge was not asked
+        self.first_answers = 0  # questions that the first stage settled
         self._embedded = EmbeddedJudge()
-        self._low, self._high = low, high
+        self._low, self._high, self._doubt = low, high, doubt
 
     @property
     def name(self) -> str:
@@ -84,27 +82,27 @@ class Cascade:
 
     @property
     def usage(self) -> Usage:
-        """Of ``judge``, with that of ``first``, whose answers are counted as requests, too."""
+        """Usage of ``judge`` plus that of ``first``; a question asked of both counts twice."""
         return self.judge.usage if self.first is None else self.first.usage + self.judge.usage
 
     @property
     def pace(self) -> Pace:
-        """That of ``judge``."""
+        """Pace of ``judge``."""
         return pace_of(self.judge)
 
     def grade(self, questions: Sequence[Question]) -> list[Verdict]:
         """One verdict per question, in order; a failure is a verdict with its reason."""
-        plain = (
+        settled = (
             [self._settle(question) for question in questions]
             if self.first is None
-            else [self._sure(verdict) for verdict in self.first.grade(questions)]
+            else [self._if_certain(verdict) for verdict in self.first.grade(questions)]
         )
-        hard = [r for r, verdict in zip(questions, plain, strict=True) if verdict is None]
-        self.first_answers += len(questions) - len(hard)
-        answers = iter(self.judge.grade(hard) if hard else ())
-        return [verdict or next(answers) for verdict in plain]
+        rest = [q for q, verdict in zip(questions, settled, strict=True) if verdict is None]
+        self.first_answers += len(questions) - len(rest)
+        answers = iter(self.judge.grade(rest) if rest else ())
+        return [verdict or next(answers) for verdict in settled]
 
-    def _sure(self, verdict: Verdict) -> Verdict | None:
+    def _if_certain(self, verdict: Verdict) -> Verdict | None:
         sound = sound_grade(verdict)
         return sound if sound.probabilities and doubt_of(sound) <= self._doubt else None
 
@@ -120,21 +118,21 @@ class Cascade:
         return ABSENT if grade < self._low else None
 
     def rewrite(self, questions: Sequence[Phrase]) -> list[Reply]:
-        """The other judge's phrases."""
+        """Phrases as ``judge`` rewrites them."""
         return self.judge.rewrite(questions)
 
     def sleep(self) -> None:
-        """Put both to sleep."""
+        """Put both judges to sleep."""
         (self.first or self._embedded).sleep()
         self.judge.sleep()
 
     def wake(self) -> None:
-        """Wake both."""
+        """Wake both judges."""
         (self.first or self._embedded).wake()
         self.judge.wake()
 
     def close(self) -> None:
-        """Close both."""
+        """Close both judges."""
         (self.first or self._embedded).close()
         self.judge.close()
 
@@ -153,7 +151,7 @@ def doubt_of(verdict: Verdict) -> float:
 
 
 def wording_of(question: Question) -> Wording:
-    """Overlap of the question's words with those of its target."""
+    """Return how many of a question's content words are in its target."""
     phrase = question.identifier if question.kind == "entity" else question.text or ""
     words = _words(phrase)
     if words and words <= _words(question.target.text):

@@ -1,7 +1,7 @@
-"""A judge that does not think: for tests, ours and our users'.
+"""A judge without a model, for our tests and those of our users.
 
-Its answers depend on the words of the question and of the text alone, so they are the same in
-any order, batch or process. It can be told to fail.
+Its answers depend only on the words of the question and the text, so they are the same in any
+order, batch or process. It can be made to fail.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from posh_reward.models.model import Prompt
 from posh_reward.types import Failure, Phrase, Question, Reply, Verdict
 
 Grader = Callable[[Question], "float | Failure"]
-"""Gives a grade (1-5), or the reason why this judgment fails."""
+"""Returns a grade (1-5), or the reason why the judgment fails."""
 
 
 def shared_words(question: Question) -> float:
-    """1 plus 4 times the share of the question's words that the target has."""
+    """1 plus 4 times the share of the question's words that are in the target."""
     text = " ".join(filter(None, (question.text or question.identifier, question.other)))
     words = set(re.findall(r"\w+", text.lower())) - {"the", "a", "an", "of", "with", "relation"}
     there = set(re.findall(r"\w+", question.target.text.lower()))
@@ -40,10 +40,7 @@ class FakeJudge(Recorder):
         self.usage.requests += len(questions)
         self.usage.images += sum(each.image is not None for each in questions)
         verdicts = [verdict_of(self._grader(question)) for question in questions]
-        for verdict in verdicts:
-            if verdict.failure is not None:
-                reason = str(verdict.failure)
-                self.usage.failures[reason] = self.usage.failures.get(reason, 0) + 1
+        self.usage.count_failures(verdicts)
         return verdicts
 
     def rewrite(self, phrases: Sequence[Phrase]) -> list[Reply]:
@@ -53,7 +50,7 @@ class FakeJudge(Recorder):
 
 
 def quoted_words(prompt: Prompt) -> float:
-    """For a ``FakeModel``: 1 plus 4 times the share of quoted words that the target has."""
+    """For a ``FakeModel``: 1 plus 4 times the share of quoted words that are in the target."""
     question = prompt.suffix.partition("\n\n")[0]
     words = set(re.findall(r"\w+", " ".join(re.findall(r'"(.*?)"', question)).lower()))
     target = prompt.prefix.partition("DESCRIPTION")[2].partition("DESCRIPTION 2:")[0]
@@ -62,7 +59,7 @@ def quoted_words(prompt: Prompt) -> float:
 
 
 def raw_phrase(prompt: Prompt) -> str:
-    """For a ``FakeModel``: "the", and the phrase that a prompt wants rewritten."""
+    """For a ``FakeModel``: "the", and the phrase that a prompt asks to rewrite."""
     match = re.search(r'Phrase: "(.*)"\Z|\ARewrite "(.*)" into a gram', prompt.text, re.DOTALL)
     return f"the {(match[1] or match[2] or '') if match else ''}".replace('"', "")
 

@@ -1,4 +1,4 @@
-"""Names of judges -> judges. Each is imported when asked for."""
+"""Names and settings -> judges and witnesses, each imported on demand."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ JUDGES = {
     "fake": "posh_reward.metrics.posh.judges.fake_judge:FakeJudge",
 }
 """Judges that read scene graphs: name -> ``module:class``. Language models are in
-``models.model.MODELS``; the ``judge`` of a cascade may be any of both."""
+``models.model.MODELS``. The ``judge`` of a cascade may be either."""
 
 WITNESSES = {"oracle": "posh_reward.metrics.posh.judges.oracle:Oracle"}
-"""Witnesses that are no judges of texts; any model that sees is one, too."""
+"""Witnesses that do not judge texts. Every model that takes images is a witness, too."""
+
+STAGES = ("judge", "first")  # settings of a cascade that are judges themselves
 
 
 def load_judge(
     which: str | Mapping[str, Any], preset: str = "released", store: Store | None = None
 ) -> Judge:
-    """The judge of that name, or the one that a settings file or mapping describes.
+    """Load a judge by name, settings file or mapping.
 
     Args:
         which: a name, a path that ends in ``.yaml`` or ``.json``, or ``{"name": ..., ...}`` with
@@ -39,23 +41,23 @@ def load_judge(
         store: keeps language models' answers.
 
     Raises:
-        InputError: there is none of that name; the message lists those there are. Or its settings
-            name another preset, the only one whose wording it has learned.
+        InputError: the name is unknown; the message lists the known ones. Or the settings name
+            another preset, the only one that the judge was trained on.
         ConfigError: the settings have a value that cannot be used.
     """
     options = _settings(which, (*JUDGES, *MODELS), "judge")
-    _check_wording(options, preset, which)
+    _check_preset(options, preset, which)
     if options["name"] == "cascade":
-        stages = {role: options[role] for role in ("judge", "first") if options.get(role)}
-        options |= {role: load_judge(stage, preset, store) for role, stage in stages.items()}
+        stages = [stage for stage in STAGES if options.get(stage)]
+        options |= {stage: load_judge(options[stage], preset, store) for stage in stages}
     if options["name"] in JUDGES:
         judge: Judge = make(JUDGES, options, "judge")
         return judge
     return PromptJudge(make(MODELS, options, "judge"), preset, store)
 
 
-def _check_wording(options: dict[str, Any], preset: str, which: object) -> None:
-    """Take the preset out of a judge's settings; another than the metric's is refused."""
+def _check_preset(options: dict[str, Any], preset: str, which: object) -> None:
+    """Take the preset out of a judge's settings; refuse it unless it is the metric's."""
     learned = options.pop("preset", preset)
     if learned != preset:
         raise InputError(
@@ -65,43 +67,39 @@ def _check_wording(options: dict[str, Any], preset: str, which: object) -> None:
 
 
 def _settings(which: object, names: Sequence[str], role: str) -> dict[str, Any]:
-    """``model_settings``; stages of a cascade's file may stand beside it."""
+    """Return ``model_settings``; find the stages of a cascade's file in its own folder.
+
+    So the folder of a distilled judge can be moved as a whole.
+    """
     options = model_settings(which, names, role)
     if options["name"] == "cascade" and isinstance(which, str):
-        # A distilled judge's folder may be moved as a whole.
-        stages = {stage: options[stage] for stage in ("judge", "first") if options.get(stage)}
-        options |= {stage: _beside(Path(which), each) for stage, each in stages.items()}
+        for stage in STAGES:
+            name = options.get(stage)
+            if isinstance(name, str) and name.lower().endswith(ENDINGS):
+                file = Path(which).parent / name
+                options[stage] = str(file) if file.is_file() else name
     return options
-
-
-def _beside(settings: Path, stage: Any) -> Any:
-    """A stage's settings file, if it stands in the folder of the cascade's; else the stage."""
-    if not isinstance(stage, str) or not stage.lower().endswith(ENDINGS):
-        return stage
-    file = settings.parent / stage
-    return str(file) if file.is_file() else stage
 
 
 def load_witness(
     which: str | Mapping[str, Any], preset: str = "released", store: Store | None = None
 ) -> Witness:
-    """The witness of that name, or the one that a settings file or mapping describes.
+    """Load a witness by name, settings file or mapping.
 
     Args:
-        which: a name, a settings file or a mapping, as for ``load_judge``, of a model that sees or
-            of the oracle; or the name of drawn images, such as "scenes:train=2000:plain=1", for
-            the oracle that knows them.
+        which: as for ``load_judge``, for the oracle or a model that takes images; or the name of
+            drawn images, such as "scenes:train=2000:plain=1", for the oracle that knows them.
         preset: wording of the questions to language models.
         store: keeps language models' answers.
 
     Raises:
-        InputError: there is none of that name, or the model does not take images.
+        InputError: the name is unknown, or the model does not take images.
         ConfigError: the settings have a value that cannot be used.
     """
     if _is_drawn(which):
         which = {"name": "oracle", "dataset": which}
     options = model_settings(which, (*WITNESSES, *MODELS), "witness")
-    _check_wording(options, preset, which)
+    _check_preset(options, preset, which)
     if options["name"] in WITNESSES:
         witness: Witness = make(WITNESSES, options, "witness")
         return witness
@@ -109,14 +107,14 @@ def load_witness(
 
 
 def engine_settings(which: object, role: str) -> dict[str, Any]:
-    """Settings of the language model behind a judge or a witness; empty if there is none.
+    """Return the settings of the language model behind a judge or a witness; empty if none.
 
     Args:
         which: settings, as for ``load_judge`` or ``load_witness``; "judge" has no model of its own.
         role: "judge" or "witness", for messages.
 
     Raises:
-        InputError: there is none of that name.
+        InputError: the name is unknown.
         ConfigError: the settings cannot be read.
     """
     if which in (None, "judge") or _is_drawn(which):
@@ -128,32 +126,23 @@ def engine_settings(which: object, role: str) -> dict[str, Any]:
 
 
 def _is_drawn(which: object) -> bool:
-    """True for the name of drawn images, which stands for the oracle that knows them."""
     return isinstance(which, str) and which.partition(":")[0] == "scenes"
 
 
 def witness_of(
     which: str | Mapping[str, Any] | Witness, judge: Judge, preset: str, store: Store | None
 ) -> Witness:
-    """The witness itself, or the one that is named; "judge" is the judge that is passed.
+    """Return a witness that was passed in, or load one by name; "judge" stands for ``judge``.
 
     Raises:
-        InputError: there is no such witness, or it cannot look at images.
+        InputError: the name is unknown, or the witness does not take images.
         ConfigError: its settings have a value that cannot be used.
     """
-    if isinstance(which, str) and which == "judge":
-        return check_sees(judge)
-    if isinstance(which, str | Mapping):
-        return check_sees(load_witness(which, preset, store))
-    return check_sees(which)
-
-
-def check_sees(witness: Witness) -> Witness:
-    """Return the witness, if it can look at images.
-
-    Raises:
-        InputError: it is not a witness, reads texts only, or asks a model that takes no images.
-    """
+    witness: Witness
+    if which == "judge":
+        witness = judge
+    else:
+        witness = load_witness(which, preset, store) if isinstance(which, str | Mapping) else which
     if not hasattr(witness, "grade"):
         raise InputError(f"witness is {witness!r}: give a name, a settings file or a Witness")
     blind = isinstance(witness, PromptJudge) and not witness.model.sees
@@ -164,8 +153,8 @@ def check_sees(witness: Witness) -> Witness:
     return witness
 
 
-def check_asks_alike(judge: PromptJudge, preset: str, store: Store | None) -> None:
-    """Check that a judge goes with the metric's preset and store.
+def check_prompts_match(judge: PromptJudge, preset: str, store: Store | None) -> None:
+    """Check that a judge uses the metric's preset and store.
 
     Raises:
         InputError: it does not.

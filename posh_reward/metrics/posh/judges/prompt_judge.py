@@ -15,10 +15,10 @@ REWRITE_TOKENS = 20  # longest rewrite, in tokens (paper, A.1.4)
 
 
 class PromptJudge:
-    """A judge that puts POSH's questions to a model, as prompts; one that sees is a witness.
+    """A judge that asks a model, by prompts; a witness, too, if the model takes images.
 
     Raises:
-        InputError: there is no such preset.
+        InputError: the preset is unknown.
     """
 
     def __init__(self, model: Model, preset: str = "released", store: Store | None = None) -> None:
@@ -28,7 +28,7 @@ class PromptJudge:
 
     @property
     def pace(self) -> Pace:
-        """Brisk for a model that wants few calls, lazy for one that wants few tokens."""
+        """Brisk for a model that prefers few calls, lazy for one that prefers few tokens."""
         return "brisk" if self.model.few_calls else "lazy"
 
     @property
@@ -38,12 +38,12 @@ class PromptJudge:
 
     @property
     def usage(self) -> Usage:
-        """Questions, and their cost to the model."""
+        """Questions, and their cost in tokens and seconds."""
         return self.model.usage
 
     @property
     def store(self) -> Store | None:
-        """File that keeps answers."""
+        """File that keeps answers, if any."""
         return self._asker.store
 
     def grade(self, questions: Sequence[Question]) -> list[Verdict]:
