@@ -1,10 +1,10 @@
-"""A witness that knows what drawn images show, for tests and demos: it cannot be mistaken.
+"""A witness that knows what was drawn, for tests and demos: its answers are never wrong.
 
 ::
 
-    oracle      questions -> verdicts, over images found by their digest
-    grounding   which thing of the drawing each entity of a text is
-    depiction   properties and relations of a drawing's things
+    oracle      questions -> verdicts; images are found by their digest
+    grounding   matches a text's entities with the objects of a drawing
+    depiction   properties and relations of a drawing's objects
 """
 
 from posh_reward.metrics.posh.judges.oracle.oracle import Oracle

@@ -1,7 +1,6 @@
-"""Properties and relations of a drawing's things: true, false, or None where it cannot tell.
+"""Properties and relations of a drawing's objects: true, false, or None if unknown.
 
-It knows the words of ``scene_wording`` and their plain relatives. Another word is never
-guessed at.
+The known words are those of ``scene_wording`` and their close relatives. Others are never guessed.
 """
 
 from __future__ import annotations
@@ -26,18 +25,18 @@ LINKS: dict[Role, frozenset[str]] = {
     "held": frozenset(("holds", "holding", "hold", "carries", "carrying", "with", "has")),
     "backdrop": frozenset(("in front of", "before")),
 }
-"""Words that join a figure to its belongings."""
+"""Relations of a figure to its belongings."""
 BACK_LINKS: dict[Role, frozenset[str]] = {
     "worn": frozenset(("part of", "of", "on")),
     "held": frozenset(("part of", "of", "held by")),
     "backdrop": frozenset(("behind",)),
 }
-"""Words that join the belongings to their figure."""
-AT = frozenset("on to at in".split())  # words that join a thing to its place
+"""Relations of belongings to their figure."""
+AT = frozenset("on to at in".split())  # relations of an object to its place
 
 
 def has(thing: Thing, text: str) -> bool | None:
-    """True if a thing has a property, such as "red", "two" or "stands"."""
+    """Return True if an object has a property, such as "red", "two" or "stands"."""
     return every(_is(thing, word) for word in words_of(text) if word not in BEING)
 
 
@@ -52,7 +51,7 @@ def _is(thing: Thing, word: str) -> bool | None:
 
 
 def _takes(thing: Thing, posture: Posture) -> bool | None:
-    """A house that "sits" on a meadow stands there: only of what has limbs is it false."""
+    """A wrong posture is false only of what has limbs: a house may "sit" on a meadow."""
     if thing.posture is None:
         return None
     limbs = thing.role == "figure" or thing.noun in ("dog", "bird")
@@ -60,7 +59,7 @@ def _takes(thing: Thing, posture: Posture) -> bool | None:
 
 
 def joins(things: Sequence[Thing], first: int, text: str, second: int) -> bool | None:
-    """True if a relation holds between two things, such as "holds" or "sits in front of"."""
+    """Return True if a relation holds, such as "holds" or "sits in front of"."""
     stances, link = _stances_and_link(text)
     one, other = things[first], things[second]
     if one.role == "figure" and other.owner is not None:
@@ -75,21 +74,21 @@ def joins(things: Sequence[Thing], first: int, text: str, second: int) -> bool |
 
 
 def stands_at(thing: Thing, text: str, slot: int | None) -> bool | None:
-    """True if a thing is in the slot that a place names, such as "stands on" the left."""
+    """Return True if an object is in the slot that a place names, such as "stands on" the left."""
     stances, link = _stances_and_link(text)
     holds = thing.slot == slot if slot is not None and link in AT else None
     return every((holds, *(_takes(thing, stance) for stance in stances)))
 
 
 def _stances_and_link(text: str) -> tuple[list[Posture], str]:
-    """The postures in a relation's text, and the rest: "sits in front of" -> sits, in front of."""
+    """Split a relation's text: "sits in front of" -> (["sits"], "in front of")."""
     words = words_of(text)
     stances = [STANCES[word] for word in words if word in STANCES]
     return stances, " ".join(w for w in words if w not in STANCES and w not in BEING)
 
 
 def every(truths: Iterable[bool | None]) -> bool | None:
-    """True if all hold: false as soon as one does not; None of nothing, or if one is unknown."""
+    """Three-valued "and": False if one is; else None if one is unknown or there are none."""
     answers = list(truths)
     if False in answers:
         return False
@@ -97,5 +96,5 @@ def every(truths: Iterable[bool | None]) -> bool | None:
 
 
 def words_of(text: str) -> list[str]:
-    """Its words, in lower case."""
+    """Lower-case words of a text."""
     return re.findall(r"[a-z]+", text.lower())

@@ -1,7 +1,8 @@
-"""Correspondence of a text's entities with the things of a drawing.
+"""Assignment of a text's entities to the objects of a drawing.
 
-A noun has to agree; place, properties and relations decide between things of one noun. A thing is
-one entity's only, so that of "a dog ... another dog" one is not in a drawing with a single dog.
+The noun has to match; place, properties and relations decide between objects of the same noun. An
+object is assigned to one entity only: of "a dog ... another dog", one is not in a drawing with a
+single dog.
 """
 
 from __future__ import annotations
@@ -14,23 +15,23 @@ from posh_reward.metrics.posh.judges.oracle.depiction import FRONT, PLACES, has,
 from posh_reward.types import Description, Token
 
 PLACE, RELATION, PROPERTY = 4, 3, 1
-"""Weights of agreement in the choice between things of one noun; disagreement counts against."""
+"""Weights in the choice between objects of one noun: for agreement, or against disagreement."""
 OTHERS = frozenset("her his its their".split())
-"""Possessives of another: "to *her* right" is the slot after hers."""
+"""Possessives that make a side relative: "to *her* right" is the slot after hers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grounding:
-    """A text's entities, with the things of a drawing that they are."""
+    """A text's entities with the objects of a drawing assigned to them."""
 
     things: Sequence[Thing]
-    nouns: Sequence[str]  # of each entity, the lemma of its head
-    slots: Sequence[int | None]  # of each entity, the slot that its sentence is about
-    of: dict[int, int] = field(default_factory=dict)  # entity -> thing; places have none
+    nouns: Sequence[str]  # per entity the lemma of its head
+    slots: Sequence[int | None]  # per entity the slot that its sentence is about
+    of: dict[int, int] = field(default_factory=dict)  # entity -> object; places have none
 
 
 def ground(source: Description, things: Sequence[Thing]) -> Grounding:
-    """Assign things to entities: the figures first, then what agrees best."""
+    """Assign objects to entities greedily: figures first, then the best agreement."""
     sentences = _slots(source.tokens)
     entities = source.graph.entities
     nouns = [_noun(source, entity) for entity in range(len(entities))]
@@ -56,7 +57,7 @@ def _free(grounding: Grounding) -> Iterator[tuple[int, int]]:
 
 
 def _rank(source: Description, grounding: Grounding, entity: int, place: int) -> tuple[float, ...]:
-    """Agreement of an entity and a thing; of equals, the earlier in the text comes first."""
+    """Rank of assigning an object to an entity; among equals, the earlier in the text wins."""
     thing = grounding.things[place]
     slot = grounding.slots[entity]
     score = 0 if slot is None else PLACE * _sign(slot == thing.slot)
@@ -72,8 +73,8 @@ def _rank(source: Description, grounding: Grounding, entity: int, place: int) ->
     return thing.role == "figure", score, -entity, -place
 
 
-def _sign(grounding: bool | None) -> int:
-    return 0 if grounding is None else 1 if grounding else -1
+def _sign(agrees: bool | None) -> int:
+    return 0 if agrees is None else 1 if agrees else -1
 
 
 def _noun(source: Description, entity: int) -> str:
@@ -86,30 +87,25 @@ def _noun(source: Description, entity: int) -> str:
 
 
 def _slots(tokens: Sequence[Token]) -> dict[int, int | None]:
-    """Sentence -> the one slot that it names; one that names none goes on about the last."""
+    """Map each sentence to the slot it names; a sentence that names none continues the previous."""
     places_in: dict[int, list[Token]] = {}
     for token in tokens:
         places_in.setdefault(token.sentence, [])
         if token.lemma.lower() in PLACES and token.pos in ("NOUN", "PROPN"):
             places_in[token.sentence].append(token)
-    others = {token.head for token in tokens if token.text.lower() in OTHERS}
-    relative = {tokens[head].span for head in others}
+    relative = {tokens[token.head].span for token in tokens if token.text.lower() in OTHERS}
     slots: dict[int, int | None] = {}
-    last: int | None = None
+    previous: int | None = None
     for sentence, places in places_in.items():
-        here = {_slot(each, last, each.span in relative) for each in places} or {last}
-        last = here.pop() if len(here) == 1 else None
-        slots[sentence] = last
+        named = {_slot(each, previous, each.span in relative) for each in places} or {previous}
+        previous = named.pop() if len(named) == 1 else None
+        slots[sentence] = previous
     return slots
 
 
-def _slot(place: Token, last: int | None, relative: bool) -> int | None:
-    """The slot that a place names: "our right" is the last, "her right" the next."""
+def _slot(place: Token, previous: int | None, relative: bool) -> int | None:
+    """Slot that a place names: "our right" is the last slot, "her right" the one after hers."""
     slot = PLACES[place.lemma.lower()]
     if not relative:
         return slot
-    return None if last is None else last + _step(slot)
-
-
-def _step(slot: int) -> int:
-    return slot - PLACES["middle"]
+    return None if previous is None else previous + slot - PLACES["middle"]

@@ -19,10 +19,10 @@ from posh_reward.types import Failure, Question, Usage, Verdict
 
 @lru_cache(maxsize=4)
 def album(dataset: str) -> Mapping[str, Scene]:
-    """The scene of each image of a drawn dataset, in all its splits: a millisecond an image.
+    """Draw a dataset, in all splits: image digest -> scene. Takes about 1 ms per image.
 
     Args:
-        dataset: its name with its options, as ``datasets.load_dataset`` takes it.
+        dataset: name with options, as for ``datasets.load_dataset``.
 
     Raises:
         InputError: an option is unknown.
@@ -42,7 +42,7 @@ def album(dataset: str) -> Mapping[str, Scene]:
 
 YES = Verdict((0.0, 0.0, 0.0, 0.0, 1.0))
 NO = Verdict((1.0, 0.0, 0.0, 0.0, 0.0))
-UNTOLD = Verdict(None, Failure("reply", "the drawing does not tell"))
+UNDECIDED = Verdict(None, Failure("reply", "the drawing does not tell"))
 UNKNOWN = Verdict(
     None,
     Failure(
@@ -55,13 +55,13 @@ NO_IMAGE = Verdict(None, Failure("prompt", "the oracle answers about images only
 
 
 class Oracle:
-    """A witness over drawn images. It answers 5 or 1, and what the drawing does not tell fails.
+    """A witness of drawn images. It grades 5 or 1, and fails if the drawing does not settle it.
 
     An image that was not drawn fails its pair, so that wrong options are noticed.
 
     Args:
-        dataset: the name of the drawn images, with the options that they were loaded with
-            (``load_dataset.SceneOptions``): its scenes are drawn again when first asked about.
+        dataset: name of the drawn images, with the options that they were loaded with
+            (``load_dataset.SceneOptions``). They are drawn again at the first question.
 
     Raises:
         InputError: an option of ``dataset`` is unknown.
@@ -84,10 +84,7 @@ class Oracle:
         verdicts = [self._answer(question, grounded) for question in questions]
         self.usage.requests += len(questions)
         self.usage.images += sum(question.image is not None for question in questions)
-        for verdict in verdicts:
-            if verdict.failure is not None:
-                reason = str(verdict.failure)
-                self.usage.failures[reason] = self.usage.failures.get(reason, 0) + 1
+        self.usage.count_failures(verdicts)
         self.usage.seconds += time.perf_counter() - start
         return verdicts
 
@@ -104,21 +101,21 @@ class Oracle:
         if grounding is None:
             return UNKNOWN
         truth = is_true(grounding, question)
-        return UNTOLD if truth is None else YES if truth else NO
+        return UNDECIDED if truth is None else YES if truth else NO
 
     def an_image(self) -> object:
         """One of the drawn images, to try the oracle on.
 
         Raises:
-            InputError: there is none: the drawn images have no rows.
+            InputError: the dataset has no rows.
         """
         options = scene_options(self._dataset)
         for scene in album(self._dataset).values():
             return draw(scene, options.scale)
-        raise InputError(f"{self._dataset!r} has no images: give train or heldout a number")
+        raise InputError(f"{self._dataset!r} has no images: set train or heldout above 0")
 
     def sleep(self) -> None:
-        """Nothing to free: all of the album is small."""
+        """Nothing to free: the scenes are small."""
 
     def wake(self) -> None:
         """Nothing to get ready."""
@@ -128,9 +125,13 @@ class Oracle:
 
 
 def is_true(drawing: Grounding, question: Question) -> bool | None:
-    """True if the drawing shows what the question is about; None if it does not tell."""
+    """Return True if the drawing shows the element, False if not, None if it does not tell."""
     if question.kind == "entity":
-        return _there(drawing, question.entity)
+        noun = drawing.nouns[question.entity]
+        # Every image has a left, a middle and a right.
+        if noun in PLACES or question.entity in drawing.of:
+            return True
+        return False if noun in NOUNS else None
     if question.kind == "attribute":
         if question.entity in drawing.of and drawing.nouns[question.entity] != FRONT:
             return has(drawing.things[drawing.of[question.entity]], question.text or "")
@@ -139,17 +140,8 @@ def is_true(drawing: Grounding, question: Question) -> bool | None:
     return _relation(drawing, question.entity, question.text or "", question.other_entity)
 
 
-def _there(drawing: Grounding, entity: int) -> bool | None:
-    noun = drawing.nouns[entity]
-    if noun in PLACES:  # every image has a left, a middle and a right
-        return True
-    if entity in drawing.of:
-        return True
-    return False if noun in NOUNS else None
-
-
 def _relation(drawing: Grounding, first: int, text: str, second: int) -> bool | None:
-    """A relation of two things, or of a thing and its place."""
+    """A relation of two objects, or of an object and its place."""
     one, other = drawing.of.get(first), drawing.of.get(second)
     if drawing.nouns[first] in (*PLACES, FRONT) and text in ("part of", "of"):
         return True if other is not None else None  # "her right", "the front of the house"
