@@ -5,8 +5,8 @@
         [--encoder all-MiniLM-L6-v2 --output weights.json]
 
 Every question about every pair becomes a row of facts (``calibration/questions.py``); L-BFGS finds
-the weights of the loss in ``calibration/objective.py``. Prints the table for
-``judges/embedded/evidence.py``, and the figures of each set on the examples that were fitted to.
+the weights of the loss in ``calibration/objective.py``. Prints them as in
+``judges/embedded/weights.json``, and the figures of each set on the examples that were fitted to.
 With ``--folds``: the figures of each fifth (by image and by artwork) under weights fitted to
 the other four. With ``--encoder`` the facts of its vectors are fitted with the others, and the
 weights are written for ``judge: {name: embedded, encoder: ..., weights: ...}``. Higher is better,
@@ -111,15 +111,6 @@ def by_name(weights: Mapping[Kind, Floats], questions: Questions) -> Weights:
     }
 
 
-def table_of(weights: Weights) -> str:
-    """The weights as they stand in ``evidence.py``."""
-    lines = []
-    for kind in KINDS:
-        facts = weights[kind].items()
-        lines += [f'    "{kind}": {{', *(f'        "{n}": {w:.2f},' for n, w in facts), "    },"]
-    return "\n".join(["WEIGHTS = {", *lines, "}"])
-
-
 def shipped_weights(encoder: str | None = None) -> dict[Kind, Floats]:
     """The weights that the judge has now."""
     weights = WEIGHTS if encoder is None else load_weights(None)[0]
@@ -143,9 +134,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     questions = ask_about(metric, data.pairs)
     vectors = fit(Objective(data, questions, np.ones(len(data.pairs), dtype=bool)))
     weights = by_name(vectors, questions)
-    print(table_of(weights), flush=True)
+    text = json.dumps(weights, indent=1)
+    print(text, flush=True)
     if options.output:
-        options.output.write_text(json.dumps(weights, indent=1) + "\n", encoding="utf-8")
+        options.output.write_text(text + "\n", encoding="utf-8")
     columns = {
         "as shipped": figures(
             data, questions, answers(questions, shipped_weights(options.encoder))

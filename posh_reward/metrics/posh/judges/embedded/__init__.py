@@ -1,13 +1,13 @@
-"""The default judge: no download; it matches questions against scene graphs.
+"""The default judge, which needs no download: it matches questions against scene graphs.
 
 ::
 
     embedded_judge  the protocol: questions -> distributions over grades
-    affinity        facts of an encoder's vectors, if there is one
-    evidence        facts for and against an answer, and their weights
+    affinity        facts from an encoder's vectors, if there is one
+    evidence        facts for and against an answer, and their weights (weights.json)
     joining         relations and places of two corresponding things
-    matching        which thing of one description is which of the other
-    reading         a description as things and what hangs on them
+    matching        correspondence of the things and words of two descriptions
+    reading         a description's things, and the words attached to them
 """
 
 from posh_reward.metrics.posh.judges.embedded.embedded_judge import EmbeddedJudge

@@ -1,8 +1,8 @@
 """Affinity of a description's elements to another description, by an encoder's vectors.
 
-Words that no dictionary joins can still be near: a toddler in a paddling pool, a small child in
-shallow water. The cosines become facts of single questions (``evidence.py`` has those of words),
-weighed with the others by weights of their own.
+Vectors relate words that no dictionary joins: a toddler in a paddling pool, a small child in
+shallow water. The cosines become further facts about each question, with weights of their own
+(``encoder_weights.json``).
 """
 
 from __future__ import annotations
@@ -10,44 +10,41 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from importlib.resources import files
 from math import isfinite
 from pathlib import Path
 
 import numpy as np
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.posh.judges.embedded.evidence import WEIGHTS, Facts, Weights
+from posh_reward.metrics.posh.judges.embedded.evidence import FOLDER, WEIGHTS, Facts, Weights
 from posh_reward.metrics.posh.judges.embedded.matching import Matching
 from posh_reward.models.token_encoder import DIGITS, EncodeTokens, Floats
 from posh_reward.types import Description, Kind, Question, Span
 
 Key = tuple[int, str | None, int | None]
-"""An element: its entity, the text of an attribute or relation, the other entity."""
+"""Identity of an element: entity, text of an attribute or relation, other entity."""
 
-WEIGHTS_FILE = files("posh_reward") / "metrics/posh/judges/embedded/encoder_weights.json"
 CONTRADICTING = ("denied", "mixed_up", "opposed", "excluded", "turned_round")
-"""Facts of words that leave vectors no say: these confuse antonyms, colours and roles."""
+"""Facts that suppress the affinities: vectors confuse antonyms, colours and roles."""
 AFFINITIES = ("near", "near_its_own", "words_near", "least_word_near", "sentences_near")
-"""Names of the facts; for entities each is two, by whether the name was found."""
+"""Names of the facts. For entities each is split in two, by how far the name was found."""
 
 
 class Phrases:
     """Elements, words and sentences of one description as vectors of length 1.
 
-    Words that no element covers are left out, as everywhere in this judge, but for the mean of
-    a sentence.
+    Words outside all elements are left out, as everywhere in this judge, except in the mean of a
+    sentence.
 
     Raises:
-        ValueError: the encoder gave something other than one finite vector for each span.
+        ValueError: the encoder did not return one finite vector per span.
     """
 
     def __init__(self, description: Description, encode: EncodeTokens) -> None:
         spans, vectors, means = _token_vectors(description, encode)
         self.rows: dict[Key, list[int]] = defaultdict(list)
-        """Element -> rows: an entity has one for each mention that is no pronoun."""
-        self.things: list[set[int]] = []
-        """Per row the entities that it is about."""
+        """Element -> rows; an entity has one for each mention but pronouns."""
+        self.things: list[set[int]] = []  # per row the entities that it is about
         pieces: list[list[int]] = []
         for key, things, places in _elements(description):
             own = [i for i, (a, b) in enumerate(spans) if any(a < t and s < b for s, t in places)]
@@ -59,8 +56,7 @@ class Phrases:
         covered = sorted({i for own in pieces for i in own})
         place = {i: number for number, i in enumerate(covered)}
         self.words = unit(vectors[covered])  # (covered tokens, dimensions)
-        self.words_of = [[place[i] for i in own] for own in pieces]
-        """Per row its tokens in ``words``."""
+        self.words_of = [[place[i] for i in own] for own in pieces]  # per row its rows of ``words``
         self.sentences = unit(means)  # (sentences, dimensions)
 
 
@@ -76,11 +72,8 @@ def _token_vectors(
     parts: list[Floats] = []
     for (start, _), sentence in zip(places, encoded, strict=True):
         vectors = np.asarray(sentence.vectors, dtype=np.float32)
-        if (
-            vectors.ndim != 2
-            or len(vectors) != len(sentence.spans)
-            or not np.isfinite(vectors).all()
-        ):
+        one_each = vectors.ndim == 2 and len(vectors) == len(sentence.spans)
+        if not (one_each and np.isfinite(vectors).all()):
             raise ValueError(f"the encoder gave no finite vector for each of {sentence.spans}")
         if len(vectors):
             spans += [(start + a, start + b) for a, b in sentence.spans]
@@ -90,7 +83,7 @@ def _token_vectors(
 
 
 def _elements(description: Description) -> list[tuple[Key, set[int], tuple[Span, ...]]]:
-    """Every element's identity, the entities that it is about, and its places in the text."""
+    """Identity of each element, the entities that it is about, and its spans."""
     pronouns = {token.span for token in description.tokens if token.pos == "PRON"}
     elements: list[tuple[Key, set[int], tuple[Span, ...]]] = []
     for number, entity in enumerate(description.graph.entities):
@@ -105,7 +98,7 @@ def _elements(description: Description) -> list[tuple[Key, set[int], tuple[Span,
 
 
 def unit(vectors: Floats | list[Floats]) -> Floats:
-    """The same vectors with length 1; zeros stay zeros."""
+    """Scale vectors to length 1; zeros stay zeros."""
     array = np.asarray(vectors, dtype=np.float32)
     if array.ndim != 2:
         return np.zeros((0, 1), np.float32)
@@ -115,7 +108,7 @@ def unit(vectors: Floats | list[Floats]) -> Floats:
 
 
 def cosines(ours: Floats, theirs: Floats) -> Floats:
-    """(ours, theirs); a side without vectors is like nothing."""
+    """Cosines, (ours, theirs), of vectors of length 1; zeros if a side has none."""
     if not (len(ours) and len(theirs)):
         return np.zeros((len(ours), len(theirs)), np.float32)
     product: Floats = ours @ theirs.T
@@ -123,7 +116,7 @@ def cosines(ours: Floats, theirs: Floats) -> Floats:
 
 
 class Affinity:
-    """Cosines of the source's elements with the target; holds no vectors."""
+    """Cosines of the source's elements with the target; does not keep the vectors."""
 
     def __init__(self, source: Phrases, target: Phrases) -> None:
         self._rows, self._things = source.rows, target.things
@@ -134,10 +127,10 @@ class Affinity:
         self._sentences = float(near.mean()) if len(near) else 0.0
 
     def facts(self, matching: Matching, question: Question, facts: Facts) -> Facts:
-        """Affinities of what a question asks, given its other ``facts``.
+        """Affinities of a question's element, given its other ``facts``.
 
-        Where words contradict a claim it has none. For entities each counts twice over: as far
-        as the name was found, and as far as not.
+        Contradictions scale them down. For entities each is split in two: as far as the name was
+        found, and as far as not.
         """
         near = self._affinities(matching, question)
         if question.kind != "entity":
@@ -165,16 +158,17 @@ class Affinity:
 
 
 def load_weights(path: str | None) -> tuple[Weights, str]:
-    """Weights of all facts, and a digest that names them.
+    """Load the weights of all facts, and a digest that identifies them.
 
     Args:
         path: JSON file; None: the shipped one, for all-MiniLM-L6-v2.
 
     Raises:
-        InputError: it cannot be read, or does not weigh every fact by a finite number.
+        InputError: the file cannot be read, or lacks a finite weight for a fact.
     """
     try:
-        text = (WEIGHTS_FILE if path is None else Path(path)).read_text(encoding="utf-8")
+        file = FOLDER / "encoder_weights.json" if path is None else Path(path)
+        text = file.read_text(encoding="utf-8")
         weights: Weights = json.loads(text)
         fits = all(
             list(weights[kind]) == list(names) and all(map(isfinite, weights[kind].values()))
@@ -191,7 +185,7 @@ def load_weights(path: str | None) -> tuple[Weights, str]:
 
 
 def fact_names() -> dict[Kind, tuple[str, ...]]:
-    """Kind of question -> all facts that are weighed with an encoder, ``bias`` first."""
+    """Kind of question -> all facts that have weights with an encoder, ``bias`` first."""
     split = [f"{fact}_{how}" for how in ("found", "unfound") for fact in AFFINITIES]
     return {
         kind: (*WEIGHTS[kind], *(split if kind == "entity" else AFFINITIES)) for kind in WEIGHTS

@@ -1,14 +1,16 @@
 """Facts for and against an answer, and their weights.
 
-A fact is a number, mostly from 0 to 1; one that is left out is 0. A logistic regression for each
-kind of question weighs them. Two rules stand above it: for things that are said not to be there,
-and for things of another stuff. The weights are fitted by ``research/calibrate_judge.py``, which
-prints the table; facts that can only speak for, or only against, have a bound that says so.
+A fact is a number, mostly from 0 to 1; missing facts are 0. One logistic regression per kind of
+question weighs them. Two rules override it: for things that a text says are missing, and for things
+of another material. ``research/calibrate_judge.py`` fits the weights in ``weights.json``; a fact
+that can only support an answer, or only contradict it, has a weight bounded to that sign.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from importlib.resources import files
 from math import exp
 from typing import NamedTuple
 
@@ -30,8 +32,8 @@ from posh_reward.metrics.posh.judges.embedded.joining import (
     opposes,
     place_value,
     say_the_same,
-    says_little,
     verb_support,
+    verbs_in,
 )
 from posh_reward.metrics.posh.judges.embedded.matching import Matching
 from posh_reward.types import Kind, Question
@@ -39,32 +41,33 @@ from posh_reward.types import Kind, Question
 Facts = dict[str, float]
 Weights = Mapping[Kind, Mapping[str, float]]  # kind of question -> fact -> weight; bias first
 
-VERBATIM = 0.999  # a likeness from which on two words are one
-OF_THING = 0.25  # share of a namesake's fitness that rests on what is said of it
-QUALIFIED = 0.5  # share of a namesake's fitness that rests on what the identifier says of it
-MENTION = 0.5  # a likeness of names from which on a thing is mentioned
-SUPPORT = 0.6  # support from which on a term is not denied
-CLEAR = 0.8
-"""A likeness of words from which on an attribute of another thing is the one that is asked for."""
-SURE = 0.8  # sureness of a correspondence from which on a denial counts
-DENIED = 0.03  # value of a thing that the target has of another stuff or colour
-WITHOUT = 0.7
-"""Value of a thing that is said not to be there ("no shoes"), where the target lacks it."""
+FOLDER = files("posh_reward.metrics.posh.judges.embedded")
+WEIGHTS: Weights = json.loads((FOLDER / "weights.json").read_text(encoding="utf-8"))
+
+VERBATIM = 0.999  # similarity above which two words are the same
+OF_THING = 0.25  # share of a namesake's fitness that depends on what is said of it
+QUALIFIED = 0.5  # share of a namesake's fitness that depends on the identifier's other words
+MENTION = 0.5  # minimum similarity of names for a thing to be mentioned
+SUPPORT = 0.6  # minimum support for a term to count as said
+CLEAR = 0.8  # word similarity above which another thing's attribute counts as the one asked about
+SURE = 0.8  # certainty of a correspondence above which a contradiction counts
+DENIED = 0.03  # value of a thing that has another material or colour in the target
+WITHOUT = 0.7  # value of a missing thing ("no shoes") that the target lacks, too
 WORDLESS = 0.5  # support for an attribute without a content word
 PART_OF = "part of"
 PICKING = frozenset("own other another same such certain".split())
-"""Words that pick a thing out among several, and say nothing of it."""
+"""Words that select one thing among several without describing it."""
 
 
 def terms_in(matching: Matching, text: str) -> list[Term]:
-    """Content words of a phrase about the source, with the parts of speech they have there."""
+    """Content words of a phrase about the source, with their parts of speech there."""
     by_word = matching.source.by_word
     words = [word for word in words_of(text) if word not in FUNCTION_WORDS]
     return [by_word.get(word, (word, "a")) for word in words]
 
 
 def facts_of(matching: Matching, question: Question) -> Facts:
-    """The facts about a question of any kind."""
+    """Facts about a question of any kind."""
     text = question.text or ""
     if question.kind == "entity":
         return entity_facts(matching, question.entity, question.identifier)
@@ -75,7 +78,7 @@ def facts_of(matching: Matching, question: Question) -> Facts:
 
 
 def overrule(matching: Matching, question: Question, value: float) -> float:
-    """The value of an answer after the rules for stuffs and for "no shoes"."""
+    """Return an answer's value after the rules for materials and for "no shoes"."""
     thing = question.entity
     if question.kind != "entity":
         return value
@@ -89,7 +92,7 @@ def overrule(matching: Matching, question: Question, value: float) -> float:
 
 
 def is_made_otherwise(matching: Matching, owner: int, stuff: int) -> bool:
-    """True if the target has the owner in another stuff or colour: a tin cup, a cup of glass."""
+    """Return True if the owner has another material or colour in the target: a glass cup."""
     if matching.doubt(owner):
         return False
     return any(
@@ -102,10 +105,10 @@ def is_made_otherwise(matching: Matching, owner: int, stuff: int) -> bool:
 
 
 class Namesake(NamedTuple):
-    """The thing of the target that best goes by a thing's name."""
+    """The thing of the target that best fits a name."""
 
-    name: float  # likeness of the names
-    agreement: float  # share of the one's profile that is said of the other; below 0 if they clash
+    name: float  # similarity of the names
+    agreement: float  # share of the one's profile said of the other; below 0 if they contradict
     qualification: float  # support for the identifier's words beside the name
     thing: int
 
@@ -113,13 +116,13 @@ class Namesake(NamedTuple):
 def best_namesake(
     matching: Matching, entity: int, alike: dict[int, float], rest: list[Term]
 ) -> Namesake | None:
-    """The namesake that fits best; None if there is none."""
+    """Return the best-fitting namesake; None if there is none."""
     agreement = matching.context(entity, alike)
     best, most = None, 0.0
     for thing, name in alike.items():
         support = [matching.support(term, thing) for term in rest]
         share = sum(support) / len(support) if support else 1.0
-        # Half of the profile is as good as all of it: two people seldom say the same of a thing.
+        # Half of the profile is as good as all of it: two people seldom say the same of one thing.
         fits = 1 - OF_THING + OF_THING * min(1.0, max(0.0, 2 * agreement[thing]))
         value = name * fits * (1 - QUALIFIED + QUALIFIED * share)
         if value > most:
@@ -135,12 +138,11 @@ def entity_facts(matching: Matching, entity: int, identifier: str) -> Facts:
         return {"nameless": 1.0, "stand_in": corresponding, "scene": matching.scene}
     terms = terms_in(matching, identifier)
     rest = [term for term in terms if term not in heads]
-    # Coreference may give a thing several names ("the sitter", "she", "the woman"): the one in the
+    # Coreference may give a thing several names ("the sitter", "she", "the woman"). The one in the
     # question counts.
     names = [term for term in heads if term in terms] or heads
     places = [term for term in names if term[0] in PLACES]
-    # Most descriptions name sides: that the target has one, too, says nothing, only what stands
-    # there does.
+    # Most descriptions mention sides, so a side in the target is no evidence; what stands there is.
     if places and matching.by_name(tuple(places)):
         side = max(place_value(matching, entity, term) for term in places)
         return {"place": 1.0, "same_things_there": side, "scene": matching.scene}
@@ -150,15 +152,15 @@ def entity_facts(matching: Matching, entity: int, identifier: str) -> Facts:
     facts["stuff_unsaid"] = float(is_stuff_unsaid(matching, entity))
     name = namesake.name if namesake else 0.0
     is_vague = not any(is_concrete(term) or is_settled(term) for term in names)
-    # What is absent by name may still be in other words; each sort of evidence has a weight of its
-    # own, and each is scaled by how much of the name is missing.
+    # A thing may be there under other words. Each kind of evidence for that has its own weight, and
+    # is scaled by how much of the name is missing.
     facts.update(
         word_only=max(0.0, max(map(matching.anywhere, names)) - name),
         abstract=(1 - name) * is_vague,
         depiction=(1 - name) * any(word in DEPICTION for word, _ in names),
         unfound_in_scene=(1 - name) * matching.scene,
     )
-    # A person under quite another name ("the sitter", "a lady"), if the rest agrees.
+    # A person with a different name ("the sitter", "a lady"), if the rest agrees.
     if corresponding > name / 2 and matching.source.genders[entity]:
         facts["other_person"] = (1 - name) * corresponding
     return facts
@@ -167,7 +169,7 @@ def entity_facts(matching: Matching, entity: int, identifier: str) -> Facts:
 def namesake_facts(
     matching: Matching, entity: int, namesake: Namesake, alike: dict[int, float]
 ) -> Facts:
-    """Facts about the namesake of a thing."""
+    """Facts about a thing's namesake."""
     target = matching.target
     salience = sum(target.salience[thing] for thing, name in alike.items() if name >= MENTION)
     other_number = target.plural[namesake.thing] != matching.source.plural[entity]
@@ -183,7 +185,7 @@ def namesake_facts(
 
 
 def is_stuff_unsaid(matching: Matching, stuff: int) -> bool:
-    """True if the target has what is of this stuff, or colour, and does not say so of it."""
+    """Return True if the target has the thing of this material or colour, but not the material."""
     owners = [owner for owner, other in matching.source.made_of if other == stuff]
     corresponding = [matching.cast(owner)[0][0] for owner in owners if not matching.doubt(owner)]
     return bool(corresponding) and not any(
@@ -194,16 +196,11 @@ def is_stuff_unsaid(matching: Matching, stuff: int) -> bool:
 
 
 def attribute_facts(matching: Matching, entity: int, text: str) -> Facts:
-    """Facts about an attribute of a thing: the means over its words."""
-    owner = matching.best_score(entity)
+    """Facts about an attribute: the means over its words."""
     terms = [term for term in terms_in(matching, text) if term[0] not in PICKING]
-    each = [word_facts(matching, entity, term) for term in terms]
-    each = each or [{"said": WORDLESS}]
-    facts = {
-        name: sum(facts.get(name, 0.0) for facts in each) / len(each)
-        for name in {name: None for facts in each for name in facts}
-    }
-    facts["said_of_it"] = facts["said"] * owner
+    by_word = [word_facts(matching, entity, term) for term in terms] or [{"said": WORDLESS}]
+    facts = {name: sum(word[name] for word in by_word) / len(by_word) for name in by_word[0]}
+    facts["said_of_it"] = facts["said"] * matching.best_score(entity)
     facts["said_in_scene"] = facts["said"] * matching.scene
     facts["unsaid_in_scene"] = (1 - facts["said"]) * matching.scene
     return facts
@@ -211,32 +208,29 @@ def attribute_facts(matching: Matching, entity: int, text: str) -> Facts:
 
 def word_facts(matching: Matching, entity: int, term: Term) -> Facts:
     """Facts about one word of an attribute."""
-    best, whom, is_denied = 0.0, None, False
-    row = matching.supports(term)
-    # A word counts by the thing it is said of, times how surely that is the thing that is asked
-    # about; so the same word of another thing is no support.
+    best, best_thing, is_denied = 0.0, None, False
+    support = matching.supports(term)
     cast = matching.cast(entity)
-    is_one = number(term[0]) == 1
-    for thing, sureness in cast:
-        # "A hand" says that it is one.
-        single = float(is_one and not matching.target.plural[thing])
-        value = sureness * max(single, row.get(thing, 0.0))
-        # Only the likeliest things may deny: of an unsure correspondence the clash says more about
-        # the correspondence than about the word.
-        if value < SUPPORT and sureness > SURE and matching.denies(term, thing):
+    count = number(term[0])
+    for thing, certainty in cast:
+        single = float(count == 1 and not matching.target.plural[thing])  # "a hand" is one hand
+        # Scaled by certainty, so that the same word said of another thing is no support.
+        value = certainty * max(single, support.get(thing, 0.0))
+        # Only near-certain correspondences may contradict. In others a contradiction says more
+        # about the correspondence than about the word.
+        if value < SUPPORT and certainty > SURE and matching.denies(term, thing):
             is_denied = True
         elif value > best:
-            best, whom = value, thing
-    likeliest = [thing for thing, _ in cast[:1]] if whom is None else [whom]
+            best, best_thing = value, thing
+    likeliest = [thing for thing, _ in cast[:1]] if best_thing is None else [best_thing]
     is_mixed_up = any(matching.mixes_up(entity, term, thing) for thing in likeliest)
-    is_count = number(term[0]) is not None and term[0] not in matching.source.before_hyphens
     unsaid = bool(cast) and best < SUPPORT and is_settled(term)
-    unsaid = unsaid and (is_count or number(term[0]) is None)
+    unsaid = unsaid and (count is None or term[0] not in matching.source.before_hyphens)
     best = 0.0 if unsaid or is_mixed_up else best
     elsewhere = matching.anywhere(term)
     return {
         "said": best,
-        "verbatim": float(best > 0 and whom is not None and row.get(whom, 0.0) >= VERBATIM),
+        "verbatim": float(best > 0 and support.get(likeliest[0], 0.0) >= VERBATIM),
         "denied": float(is_denied),
         "mixed_up": float(is_mixed_up),
         "unsaid_settled": float(unsaid),
@@ -247,20 +241,21 @@ def word_facts(matching: Matching, entity: int, term: Term) -> Facts:
 
 
 def is_of_another(matching: Matching, term: Term, likeliest: list[int]) -> bool:
-    """True if the target has the word as an attribute, but of another thing."""
+    """Return True if the target contains the word as an attribute of another thing."""
     target = matching.target
     return any(
-        alike >= CLEAR and any(target.owners.get(i, set()).difference(likeliest) for i in at)
-        for other, alike in matching.words(term).items()
-        for at in (target.places[other],)
+        target.owners.get(token, set()).difference(likeliest)
+        for other, similarity in matching.words(term).items()
+        if similarity >= CLEAR
+        for token in target.places[other]
     )
 
 
 def relation_facts(matching: Matching, subject: int, text: str, other: int) -> Facts:
     """Facts about a relation of two things."""
     words = words_of(text)
-    # A few candidates for each end, since the likeliest subject alone may not be in any relation,
-    # and pronouns may stand for it.
+    # A few candidates for each end: the likeliest thing may not be in any relation, and pronouns
+    # may stand for it.
     firsts, seconds = matching.players(subject), matching.players(other)
     best = joint(matching, firsts, words, seconds)
     entities = matching.source.graph.entities
@@ -269,7 +264,7 @@ def relation_facts(matching: Matching, subject: int, text: str, other: int) -> F
         both_ends *= 1.0 if entities[end].us else matching.best_score(end)
     facts = {
         "as_such": best.match,
-        "verbless": float(all(map(says_little, words))),
+        "verbless": float(not verbs_in(matching.source, words)),
         "both_ends": both_ends,
         "joined": best.link,
         "part_of": float(text == PART_OF),
@@ -278,8 +273,8 @@ def relation_facts(matching: Matching, subject: int, text: str, other: int) -> F
     }
     if firsts and seconds:
         facts["verb_said"] = verb_support(matching, words, firsts[0][0], seconds[0][0])
-    # Facts against a relation need both ends for sure: who holds what is only contradicted by the
-    # same two things.
+    # Facts against a relation need certainty about both ends: only the same two things can
+    # contradict who holds what.
     if firsts and seconds and not (matching.doubt(subject) or matching.doubt(other)):
         a, b = firsts[0][0], seconds[0][0]
         theirs = matching.target.partners[a].get(b, {})
@@ -295,61 +290,7 @@ def relation_facts(matching: Matching, subject: int, text: str, other: int) -> F
     return facts
 
 
-WEIGHTS: dict[Kind, dict[str, float]] = {
-    "entity": {
-        "bias": -2.49,
-        "name": 0.97,
-        "verbatim": 1.53,
-        "agreement": 2.13,
-        "unqualified": -0.71,
-        "other_number": -0.64,
-        "salience": 2.77,
-        "found_in_scene": 1.82,
-        "other_person": 0.32,
-        "word_only": 1.84,
-        "abstract": 0.97,
-        "depiction": 1.94,
-        "unfound_in_scene": 1.50,
-        "nameless": 1.55,
-        "stand_in": 1.25,
-        "stuff_unsaid": -0.50,
-        "place": -2.26,
-        "same_things_there": 6.48,
-        "scene": 2.25,
-    },
-    "attribute": {
-        "bias": -1.25,
-        "said": 0.79,
-        "said_of_it": 3.98,
-        "verbatim": 0.52,
-        "denied": -2.11,
-        "mixed_up": -2.50,
-        "unsaid_settled": -1.50,
-        "of_another": -1.00,
-        "elsewhere": 0.89,
-        "nowhere": -0.63,
-        "said_in_scene": 0.67,
-        "unsaid_in_scene": 2.00,
-    },
-    "relation": {
-        "bias": -1.40,
-        "as_such": 0.92,
-        "verb_said": 0.97,
-        "verbless": 0.62,
-        "both_ends": 2.55,
-        "joined": 0.00,
-        "part_of": -0.39,
-        "opposed": -6.41,
-        "excluded": -4.95,
-        "rivalled": -2.50,
-        "turned_round": -2.50,
-        "joined_in_scene": 2.59,
-        "unjoined_in_scene": 1.50,
-    },
-}
-
-
 def weigh(weights: Mapping[str, float], facts: Facts) -> float:
-    """Probability of yes."""
+    """Probability that the element is there."""
     total = weights["bias"] + sum([weights[name] * value for name, value in facts.items()])
     return 1 / (1 + exp(-total))

@@ -1,4 +1,4 @@
-"""Relations and places: are two corresponding things joined in the target, and in the same way?"""
+"""Relations and places: does the target join two corresponding things, and in the same way?"""
 
 from __future__ import annotations
 
@@ -16,35 +16,36 @@ from posh_reward.lexicon.function_words import (
 from posh_reward.lexicon.likeness import conflict, likeness
 from posh_reward.lexicon.meaning import Term
 from posh_reward.metrics.posh.judges.embedded.matching import Matching
+from posh_reward.metrics.posh.judges.embedded.reading import Reading
 
-ONE_THING = 0.5  # link where both ends correspond to the same thing of the target
-TURNED = 0.7  # link where the target joins the two only the other way round
-JOINED = 0.5  # from here on the target joins the two
-POSSIBLE = 0.35  # least sureness of two players together
-EXCLUDED = 0.1  # value where the target's own prepositions rule the relation out
-BARE = 0.7  # match of a relation that has no word to compare
-UNHEARD = 0.4  # agreement of a preposition with none
-CONVERSE = 0.3  # share of a verb's value where the target has its subject and object changed round
-ATTACHMENT = 0.4  # attachment to both things from which on a preposition may join them
-SAME_VERB = 0.5  # likeness from which on two verbs say the same
-SAME_PREPOSITION = 0.8  # agreement from which on two prepositions say the same
-OPEN = 0.5  # value of a place where nothing that stands there can be found
-SAME_PLACE = 0.7  # likeness of words for the same place
-AT_PLACE = 0.6  # attachment to a place from which on a thing stands there
-HARDLY = 0.27  # value of a place where the target puts its things on the other side
+ONE_THING = 0.5  # link if both ends correspond to the same thing of the target
+TURNED = 0.7  # link if the target joins the two only in the opposite direction
+JOINED = 0.5  # minimum match for the target to join the two
+POSSIBLE = 0.35  # minimum product of the certainties of two players
+EXCLUDED = 0.1  # match if the target's own prepositions rule the relation out
+BARE = 0.7  # match of a relation without a word to compare
+UNHEARD = 0.4  # agreement of a preposition if the target joins the two by none
+CONVERSE = 0.3  # factor on a verb's value if the target swaps its subject and object
+ATTACHMENT = 0.4  # minimum attachment of a preposition to both things that it joins
+SAME_VERB = 0.5  # minimum similarity of verbs that say the same
+SAME_PREPOSITION = 0.8  # minimum agreement of prepositions that say the same
+OPEN = 0.5  # value of a place if none of the things there is found
+SAME_PLACE = 0.7  # minimum similarity of words for the same place
+AT_PLACE = 0.6  # minimum attachment to a place of a thing that stands there
+HARDLY = 0.27  # value of a place if the target puts its things on the other side
 
-Players = Sequence[tuple[int, float]]  # (Thing of the target, sureness), the likeliest first
+Players = Sequence[tuple[int, float]]  # (thing of the target, certainty), the likeliest first
 
 
 class Joint(NamedTuple):
-    """The best that the target says of any two things that may be a relation's ends."""
+    """Connection of two things in the target, compared with a relation."""
 
     link: float  # attachment of the two, whatever joins them, 0 to 1
     match: float  # agreement with the relation's words, 0 to 1
 
 
 def joint(matching: Matching, firsts: Players, words: list[str], seconds: Players) -> Joint:
-    """Link and match of the likeliest things, each the best over all players."""
+    """Link and match of a relation's ends, each the highest over all pairs of players."""
     links, matches = [0.0], [0.0]
     for a, p in firsts:
         for b, q in seconds:
@@ -71,18 +72,20 @@ def link_between(matching: Matching, a: int, words: list[str], b: int) -> Joint:
     ]
     if prepositions and not any(prepositions):
         return Joint(link, EXCLUDED)  # what lies under a box does not lie on it
+    verbs = verbs_in(matching.source, words)
     values = prepositions + [
-        word_value(matching, a, word, b) * (CONVERSE if reverse else 1.0)
-        for word in words
-        if not says_little(word)
+        verb_value(matching, a, verb, b) * (CONVERSE if reverse else 1.0) for verb in verbs
     ]
     match = sum(values) / len(values) if values else BARE
-    # Half for being joined at all, half for the words; words count less between things apart.
+    # Half for being joined at all, half for the words, which count less between unlinked things.
     return Joint(link, 0.5 * link + 0.5 * match * (0.4 + 0.6 * link))
 
 
 def is_turned(matching: Matching, a: int, words: list[str], b: int) -> bool:
-    """True if the target joins the two the other way round; "held by" turns a verb round."""
+    """Return True if the target joins the two only in the opposite direction.
+
+    A passive ("held by") reverses a verb, so it settles no direction.
+    """
     theirs = matching.target.partners[a].get(b)
     if not theirs or (a, b) in matching.target.directions:
         return False
@@ -90,7 +93,7 @@ def is_turned(matching: Matching, a: int, words: list[str], b: int) -> bool:
 
 
 def preposition_value(matching: Matching, a: int, word: str, b: int, reverse: bool) -> float:
-    """Agreement of a preposition with the likeliest of those that join the two things."""
+    """Agreement of a preposition with the closest one that joins the two things."""
     near = matching.target.partners[a].get(b) or between(matching, a, b)
     # "A above B" confirms "B below A", not "B above A".
     agree = converse if reverse else agreement
@@ -98,7 +101,7 @@ def preposition_value(matching: Matching, a: int, word: str, b: int, reverse: bo
 
 
 def between(matching: Matching, a: int, b: int) -> list[str]:
-    """Prepositions of the target that hang on both things."""
+    """Prepositions of the target that are attached to both things."""
     target = matching.target
     here, there = target.attachments(a), target.attachments(b)
     return [
@@ -108,53 +111,50 @@ def between(matching: Matching, a: int, b: int) -> list[str]:
     ]
 
 
-def word_value(matching: Matching, a: int, word: str, b: int) -> float:
-    """Support for a verb or adverb of both things, 0 to 1."""
-    term = matching.source.by_word.get(word, (word, "v"))
+def verb_value(matching: Matching, a: int, verb: Term, b: int) -> float:
+    """Strength, 0 to 1, with which a verb is said of both things."""
     said_of = matching.target.said_of
     return max(
         (
             alike * (said_of[other].get(a, 0.0) + said_of[other].get(b, 0.0)) / 2
-            for other, alike in matching.words(term).items()
+            for other, alike in matching.words(verb).items()
         ),
         default=0.0,
     )
 
 
-def says_little(word: str) -> bool:
-    """True for prepositions and function words."""
-    return word in PREPOSITIONS or word in FUNCTION_WORDS
+def verbs_in(reading: Reading, words: Iterable[str]) -> list[Term]:
+    """Verbs and adverbs of a relation: its words but for prepositions and function words."""
+    return [
+        reading.by_word.get(word, (word, "v"))
+        for word in words
+        if word not in PREPOSITIONS and word not in FUNCTION_WORDS
+    ]
 
 
 def verb_support(matching: Matching, words: list[str], a: int, b: int) -> float:
-    """Mean support for a relation's verbs of either of two things; 0 without a verb."""
-    terms = [
-        matching.source.by_word.get(word, (word, "v")) for word in words if not says_little(word)
-    ]
-    support = [max(matching.support(term, a), matching.support(term, b)) for term in terms]
+    """Mean strength with which a relation's verbs are said of either thing; 0 without a verb."""
+    verbs = verbs_in(matching.source, words)
+    support = [max(matching.support(verb, a), matching.support(verb, b)) for verb in verbs]
     return sum(support) / len(support) if support else 0.0
 
 
 def excludes(matching: Matching, a: int, words: list[str], b: int) -> bool:
-    """True if the target joins the two by prepositions that rule all of the relation's out."""
+    """Return True if all prepositions that join the two contradict all of the relation's."""
     theirs = set(matching.target.partners[a].get(b, ())) & PREPOSITIONS
     ours = set(words) & PREPOSITIONS
     return bool(theirs and ours) and not any(agreement(x, y) for x in ours for y in theirs)
 
 
 def opposes(matching: Matching, a: int, words: list[str], b: int) -> bool:
-    """True if the target says the opposite of the two: opens, closes."""
-    ours = [v for v in words if not says_little(v)]
-    theirs = [v for v in matching.target.partners[a].get(b, ()) if not says_little(v)]
-    return any(
-        conflict(matching.source.by_word.get(x, (x, "v")), matching.target.by_word.get(y, (y, "v")))
-        for x in ours
-        for y in theirs
-    )
+    """Return True if a verb that joins the two contradicts the relation's: opens, closes."""
+    ours = verbs_in(matching.source, words)
+    theirs = verbs_in(matching.target, matching.target.partners[a].get(b, ()))
+    return any(conflict(x, y) for x in ours for y in theirs)
 
 
 def has_rival(matching: Matching, ends: Players, words: list[str], others: Players) -> bool:
-    """True if another of its sort is at this end in the target: the angel's, Mary's shoulders."""
+    """Return True if the target relates ``others`` to a rival: Mary's shoulders, the angel's."""
     possible = {thing for thing, _ in ends}
     end, other = ends[0][0], others[0][0]
     return any(
@@ -167,7 +167,7 @@ def has_rival(matching: Matching, ends: Players, words: list[str], others: Playe
 
 
 def same_sort(matching: Matching, a: int, b: int) -> bool:
-    """True if two things of the target differ only by who or where they are."""
+    """Return True if two things are persons, or have the same or excluding names: left, right."""
     heads = matching.target.heads
     if stands_in(heads[a]) or stands_in(heads[b]):
         return False
@@ -177,7 +177,7 @@ def same_sort(matching: Matching, a: int, b: int) -> bool:
 
 
 def say_the_same(words: Iterable[str], others: Iterable[str]) -> bool:
-    """True if the words of two relations say much the same."""
+    """Return True if two relations have a pair of words that mean much the same."""
     if HAVING.intersection(words) and HAVING.intersection(others):
         return True
     for a in words:
@@ -191,18 +191,18 @@ def say_the_same(words: Iterable[str], others: Iterable[str]) -> bool:
 
 
 def place_value(matching: Matching, entity: int, term: Term) -> float:
-    """Share of the things at a place that the target has there, 0 to 1.
+    """Share of the things at a place that the target puts there, 0 to 1.
 
-    "The left" says nothing by itself. A side is confirmed if the target puts the things that stand
-    there on the same side, and denied if it puts them on the other.
+    "The left" says nothing by itself. It is confirmed if the target puts the things that stand
+    there on the same side, and contradicted if it puts them on the other.
     """
-    against = matching.contraries(term)
+    against = [other for other in matching.target.places if conflict(term, other)]
     same = [o for o, alike in matching.words(term).items() if alike >= SAME_PLACE]
     said_of = matching.target.said_of
     here = there = 0.0
     for thing, weight in standing_at(matching, entity):
-        for other, sureness in matching.cast(thing)[:1]:
-            sure = weight * sureness * (1 - matching.doubt(thing))
+        for other, _ in matching.cast(thing)[:1]:
+            sure = weight * (1 - matching.doubt(thing))
             here += sure * max((said_of[o].get(other, 0.0) for o in same), default=0.0)
             there += sure * max((said_of[o].get(other, 0.0) for o in against), default=0.0)
     if not here and not there:
@@ -211,7 +211,7 @@ def place_value(matching: Matching, entity: int, term: Term) -> float:
 
 
 def standing_at(matching: Matching, place: int) -> list[tuple[int, float]]:
-    """Things of the source that hang on a place, with attachment."""
+    """Things of the source at a place, with their attachment to it."""
     source = matching.source
     weights: dict[int, float] = {}
     for token in source.mentions[place]:

@@ -1,8 +1,8 @@
-"""Two readings side by side: corresponding words and things, with sureness.
+"""Correspondence of the words and things of two descriptions.
 
-Things correspond by name and by what is said of them; a clash between their attributes (the
-larger dog, the smaller one) counts against it. The result depends on the two
-descriptions alone, not on the order of questions.
+Things correspond by name and by what is said of them; contradicting attributes (the larger dog,
+the smaller one) count against it. The result depends only on the two descriptions, not on the
+order of questions.
 """
 
 from __future__ import annotations
@@ -10,31 +10,35 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from posh_reward.lexicon.function_words import PREPOSITIONS, is_anaphor, is_viewer, stands_in
 from posh_reward.lexicon.likeness import conflict
 from posh_reward.lexicon.meaning import Term, rarity
 from posh_reward.metrics.posh.judges.embedded.reading import Reading
 
-STAND_IN = 0.45  # likeness of two persons by different names, or of a pronoun and a person
-ANOTHER = 0.6  # likeness of one, other, second and the like, which take up a name
-OTHER_NUMBER = 0.8  # factor for a correspondence of one with many: the dog, two dogs
-CONTEXT = 0.5  # share of a correspondence that rests on the things' profiles, not on their names
-CLASH_FLOOR = 0.4  # least factor of a name's likeness: a red dress is a blue dress, no red coat
+if TYPE_CHECKING:
+    from posh_reward.metrics.posh.judges.embedded.affinity import Affinity
+
+STAND_IN = 0.45  # similarity of persons with different names, or of a pronoun and a person
+ANOTHER = 0.6  # similarity of one, other, second and the like to any name
+OTHER_NUMBER = 0.8  # factor if one thing corresponds to several: the dog, two dogs
+CONTEXT = 0.5  # share of a correspondence that depends on profiles instead of names
+CLASH_FLOOR = 0.4  # minimum factor on a name's similarity: a red dress may be a blue dress
 UNSAID = 0.5  # agreement of a thing with an empty profile
-STRONG = 0.85  # attachment from which on a word is said of the thing itself
-CLASH = 0.5  # factor for an agreement with each clash between attributes
-CLASHING = 0.5  # support from which on a term does not clash
-SAME_NAME = 0.8  # likeness of names from which on two things can be mixed up
+STRONG = 0.85  # minimum attachment of a word that is said of the thing itself
+CLASH = 0.5  # factor on an agreement for each contradicting attribute
+CLASHING = 0.5  # support above which a term does not contradict
+SAME_NAME = 0.8  # minimum similarity of names for two things to be mixed up
 CLEARLY = 0.1  # share of a profile that decides between two things
-PLAIN = 0.5  # likeness from which on a word of the source counts as in the target's scene
+PLAIN = 0.5  # minimum similarity for a word of the source to count as in the target's scene
 LEAST_SUPPORT = 0.3  # minimum support for an attribute to count
-SHARPNESS = 3.0  # exponent by which the best correspondence beats the next
-PRONOUN = 0.7  # sureness that a pronoun which stands alone is a given person
-KIND = 0.7  # likeness of names (a kind and its genus) from which on they may well mean one thing
+SHARPNESS = 3.0  # exponent that favours the best correspondence over the next
+PRONOUN = 0.7  # certainty that an unresolved pronoun means a given person
+KIND = 0.7  # similarity of a kind and its genus, above which names raise no doubt
 COMMON = 0.3  # weight of the commonest word in a scene; the rarest has 1 more
 MOST_PLAYERS = 4  # things of the target that are tried for each end of a relation
-MOST_CANDIDATES = 40  # most namesakes of a thing: bounds the work on a text that repeats one word
+MOST_CANDIDATES = 40  # namesakes tried per thing, which bounds work on a text of one repeated word
 
 
 class Matching:
@@ -43,18 +47,19 @@ class Matching:
     def __init__(self, source: Reading, target: Reading) -> None:
         self.source = source
         self.target = target
+        self.affinity: Affinity | None = None  # with an encoder, made at the first question
         self._words: dict[Term, dict[Term, float]] = {}
         self._supports: dict[Term, dict[int, float]] = {}
-        self._contraries: dict[Term, list[Term]] = {}
         self._names: dict[tuple[Term, ...], dict[int, float]] = {}
         self._contexts: dict[int, dict[int, float]] = {}
-        # Bounded, as are namesakes: rows times columns must not be quadratic in a text that repeats
-        # itself.
+        # Bounded, as are namesakes: work must not be quadratic in a text that repeats itself.
         nameless = [i for i in range(len(target.graph.entities)) if stands_in(target.heads[i])]
         self._nameless = nameless[:MOST_CANDIDATES]
-        # All rows at once: a correspondence is only fair beside its rivals (``cast``).
         self.scores = [self._row(thing) for thing in range(len(source.heads))]
-        """Per thing of the source: thing of the target -> correspondence, 0 to 1."""
+        """Per thing of the source: thing of the target -> correspondence, 0 to 1.
+
+        All rows are made at once, since ``cast`` compares each with its rivals.
+        """
         self._best: dict[int, float] = {}
         for row in self.scores:
             for thing, score in row.items():
@@ -63,29 +68,29 @@ class Matching:
 
     @cached_property
     def scene(self) -> float:
-        """Share of the words of the source's elements that the target's elements have, 0 to 1.
+        """Share of the source's words in elements that the target's elements contain, 0 to 1.
 
-        Rare words weigh more. The more of the scene agrees, the likelier it is that a thing of the
-        same name is the same.
+        Rare words weigh more. The more the scenes agree, the likelier two things with one name are
+        the same.
         """
         total = agreement = 0.0
         for term in self.source.places:
             if term[0] not in PREPOSITIONS and term[1] != "x":
                 weight = COMMON + rarity(term[0])
-                likeness = self.anywhere(term)
+                similarity = self.anywhere(term)
                 total += weight
-                agreement += weight * likeness if likeness >= PLAIN else 0.0
+                agreement += weight * similarity if similarity >= PLAIN else 0.0
         return agreement / total if total else UNSAID
 
     def words(self, term: Term) -> dict[Term, float]:
-        """Terms of the target that are like a term -> likeness."""
+        """Similar terms of the target -> similarity."""
         alike = self._words.get(term)
         if alike is None:
             alike = self._words[term] = self.target.index.like(term)
         return alike
 
     def by_name(self, heads: tuple[Term, ...]) -> dict[int, float]:
-        """Things of the target with such a name -> likeness of the names."""
+        """Things of the target with a similar name -> similarity of the names."""
         alike = self._names.get(heads)
         if alike is None:
             alike = self._names[heads] = dict(islice(self._namesakes(heads), MOST_CANDIDATES))
@@ -97,8 +102,8 @@ class Matching:
             for other, value in self.words(head).items():
                 alike[other] = max(alike.get(other, 0.0), value)
         things = set()
-        # Best first, since only the first ones are kept; by spelling among equals, so that no hash
-        # decides.
+        # Best first, since only the first ones are kept. Among equals by spelling, so that the
+        # order does not depend on hashes.
         for other in sorted(alike, key=lambda term: (-alike[term], term)):
             for thing in self.target.by_head.get(other, ()):
                 if thing not in things:
@@ -109,7 +114,7 @@ class Matching:
         viewer = self._viewer(thing)
         if viewer is not None:
             return {viewer: 1.0}
-        # Candidates by sort (two persons, a pronoun) are weak; a likeness of names replaces them.
+        # Candidates by sort (two persons, a pronoun) are weak; similar names replace them.
         alike = {**self._by_sort(thing), **self.by_name(tuple(self.source.heads[thing]))}
         agreement = self.context(thing, alike)
         several = self.source.plural
@@ -121,14 +126,14 @@ class Matching:
         }
 
     def _viewer(self, thing: int) -> int | None:
-        """The target's viewer, if the thing is the viewer."""
+        """Return the target's viewer if the thing is the viewer."""
         mine, theirs = self.source.graph.entities, self.target.graph.entities
         if thing < len(mine) and (mine[thing].us or is_viewer(self.source.heads[thing])):
             return next((i for i, entity in enumerate(theirs) if entity.us), None)
         return None
 
     def _by_sort(self, thing: int) -> dict[int, float]:
-        """Things of the target that could be this one under another name."""
+        """Things of the target that may be this one under another name."""
         heads, who = self.source.heads[thing], self.source.genders[thing]
         anaphor = is_anaphor(heads)
         everyone = range(min(len(self.target.graph.entities), MOST_CANDIDATES))
@@ -142,7 +147,7 @@ class Matching:
         return alike
 
     def context(self, thing: int, others: Iterable[int]) -> dict[int, float]:
-        """Other thing -> share of ``thing``'s profile that is said of it, below 0 if they clash."""
+        """Other thing -> share of ``thing``'s profile said of it; below 0 if they contradict."""
         contexts = self._contexts.setdefault(thing, {})
         missing = [other for other in others if other not in contexts]
         profile = self.source.profiles[thing]
@@ -167,8 +172,8 @@ class Matching:
         agreement = sum([weight * row.get(other, 0.0) for weight, row in rows])
         if not self.target.claims[other]:
             return agreement / total
-        # Support is a mean, in which one clash among ten words would drown: each takes a factor,
-        # and what it leaves open counts against the pair.
+        # Support is a mean, in which one contradiction among ten words would drown. So each one
+        # scales the agreement down, and the part that is cut off counts against the pair.
         clashes = 0
         for term, weight in strong:
             best = self.supports(term).get(other, 0.0)
@@ -179,7 +184,7 @@ class Matching:
         return agreement / total * left - (1 - left)
 
     def supports(self, term: Term) -> dict[int, float]:
-        """Thing of the target -> support for ``term`` of it, 0 to 1."""
+        """Thing of the target -> strength, 0 to 1, with which ``term`` is said of it."""
         support = self._supports.get(term)
         if support is None:
             support = {}
@@ -191,32 +196,24 @@ class Matching:
         return support
 
     def anywhere(self, term: Term) -> float:
-        """Likeness of a term to the target's likest, 0 to 1."""
+        """Similarity of a term to the most similar one of the target, 0 to 1."""
         return max(self.words(term).values(), default=0.0)
 
     def support(self, term: Term, thing: int) -> float:
-        """Support for ``term`` of one of the target's things, 0 to 1."""
+        """Strength, 0 to 1, with which ``term`` is said of one of the target's things."""
         return self.supports(term).get(thing, 0.0)
 
-    def contraries(self, term: Term) -> list[Term]:
-        """Terms of the target that rule a term out."""
-        contraries = self._contraries.get(term)
-        if contraries is None:
-            contraries = [other for other in self.target.places if conflict(term, other)]
-            self._contraries[term] = contraries
-        return contraries
-
     def denies(self, term: Term, thing: int) -> bool:
-        """True if an attribute of the target's thing rules the term out."""
+        """Return True if an attribute of the target's thing contradicts the term."""
         return any(conflict(term, claim) for claim in self.target.claims[thing])
 
     def cast(self, thing: int) -> list[tuple[int, float]]:
-        """Things of the target that may be this one, with sureness, the likeliest first with 1."""
+        """Things of the target that may be this one, with certainty, the likeliest first with 1."""
         cast = self._cast.get(thing)
         if cast is None:
             row = self.scores[thing]
-            # A thing of the target that fits another thing of the source better counts less: a
-            # soft assignment, which needs no search over all pairings.
+            # Soft assignment, without a search over all pairings: a thing of the target counts
+            # less if it fits another thing of the source better.
             fair = {t: s * (s / self._best[t]) for t, s in row.items() if s}
             top = max(fair.values(), default=0.0)
             by_score = sorted(fair.items(), key=lambda item: (-item[1], item[0]))
@@ -225,7 +222,7 @@ class Matching:
         return cast
 
     def mixes_up(self, thing: int, term: Term, whom: int) -> bool:
-        """True if but for ``term`` the thing would rather be another, which denies the term.
+        """Return True if, apart from ``term``, the thing fits one better that lacks the term.
 
         "The larger dog has a tan patch", where the target gives the patch to the smaller one.
         """
@@ -255,7 +252,7 @@ class Matching:
         return self.scores[thing][cast[0][0]] if cast else 0.0
 
     def doubt(self, thing: int) -> float:
-        """From 0, the likeliest thing of the target has the name, to 1: it has quite another."""
+        """Doubt, 0 to 1, whether the likeliest thing of the target has the same name."""
         names = self.by_name(tuple(self.source.heads[thing]))
         name = max((sure * names.get(t, 0.0) for t, sure in self.cast(thing)), default=0.0)
         if self._viewer(thing) is not None:
@@ -263,7 +260,7 @@ class Matching:
         return 1.0 - min(1.0, max(0.0, (name - STAND_IN) / (KIND - STAND_IN)))
 
     def players(self, thing: int) -> list[tuple[int, float]]:
-        """The likeliest of ``cast``, and the pronouns that may be the thing, too."""
+        """The likeliest of ``cast``, and unresolved pronouns that may be the thing."""
         cast = self.cast(thing)[:MOST_PLAYERS]
         who = self.source.genders[thing]
         members = {other for other, _ in cast}

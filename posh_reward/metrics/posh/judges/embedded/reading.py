@@ -1,10 +1,10 @@
 """One description as the embedded judge reads it: its things, and what the text says of each.
 
-*Things* are the entities of the scene graph, in its order, and after them every noun that stands
-within another element (``leather`` of a leather apron). Only tokens of elements are evidence:
-words that no entity, attribute or relation covers were not said of anything, however many there
-are. How firmly a word belongs to a thing is its *attachment*, 0 to 1: 1 for the thing's own words
-and for those next to its mentions in the dependency tree, less with each further step, 0 beyond.
+*Things* are the entities of the scene graph, in its order, followed by every noun within another
+element (``leather`` of a leather apron). Only words of elements are evidence: words outside all
+entities, attributes and relations say nothing about anything, however many there are. *Attachment*,
+0 to 1, is how firmly a word belongs to a thing: 1 for the thing's own words and for those next to
+its mentions in the dependency tree, less with each further step, 0 beyond.
 """
 
 from __future__ import annotations
@@ -30,77 +30,70 @@ from posh_reward.lexicon.meaning import Term, is_concrete, is_material, is_plura
 from posh_reward.types import Description, Span, Token
 
 NO_LINKS = frozenset("det punct cc mark expl predet case intj dep".split())
-"""Dependency labels of words that join nothing to a thing."""
+"""Dependency labels of words that attach nothing to a thing."""
 HALF = frozenset("prep pobj agent pcomp aux auxpass".split())
-"""A preposition and its object are one step together."""
+"""Labels that count half a step, so that a preposition and its object together count one."""
 LOOSE = frozenset("advcl ccomp xcomp parataxis npadvmod".split())
-"""Other clauses: a step and a half."""
+"""Labels that count a step and a half: other clauses."""
 NOUNS = frozenset(("NOUN", "PROPN"))
 FURTHEST = 8  # reach of an attachment, in half steps of the tree
 PER_STEP = 0.17  # attachment lost with each step of the tree beyond the first
-COSTS = 4  # packing of a step and its cost in one number
-MAKING = frozenset(("of", "in"))  # prepositions that join a thing to its stuff or colour
+COSTS = 4  # base that packs a neighbour and the cost of its step into one number
+MAKING = frozenset(("of", "in"))  # prepositions that join a thing to its material or colour
 WITHOUT = frozenset("without lacking lack lacks".split())
-OTHERS = 0.3  # attachment to a thing of another's attribute
-PART_OF_IT = 0.5  # the same where the thing has or wears the other: the white of a woman's dress
-MADE_UP = 0.85  # the same where the thing is of the other, and that is nobody: tufts of white hair
+OTHERS = 0.3  # attachment of another thing's attribute
+PART_OF_IT = 0.5  # the same if the thing has or wears the other: the white of a woman's dress
+MADE_UP = 0.85  # the same if the thing consists of the other, no person: tufts of white hair
 
 Steps = dict[int, list[int]]
 """Token -> neighbours in the dependency tree, each as ``COSTS`` * neighbour + half steps.
 
-Numbers, since pairs by the thousand would keep the garbage collector busy.
+Plain numbers, since thousands of tuples would keep the garbage collector busy.
 """
 
 
 class Reading:
-    """Indexes over one description. Everything is a function of the description alone."""
+    """Indexes over one description, from which alone they are computed."""
 
     def __init__(self, description: Description) -> None:
         self.graph = description.graph
         self.tokens = description.tokens or plain_tokens(description.text)
         self._starts = {token.span[0]: i for i, token in enumerate(self.tokens)}
-        # Without a parse there are no elements either, and bare words have to do.
+        # Without a parse there are no elements, so every word has to count.
         everything = set(range(len(self.tokens)))
         element_tokens = self._element_tokens() if description.tokens else everything
+        # Per token its term; None for function words, punctuation, and words outside elements.
         self.terms: list[Term | None] = [None] * len(self.tokens)
-        """Per token its term; None for function words, punctuation, and outside of elements."""
-        places: dict[Term, list[int]] = defaultdict(list)
-        self.by_word: dict[str, Term] = {}
-        """Lower-case word -> its term (that of its first token)."""
+        self.places: dict[Term, list[int]] = {}  # term -> tokens
+        self.by_word: dict[str, Term] = {}  # lower-case word -> the term of its first token
         for index, token in enumerate(self.tokens):
             term = term_of(token)
             if term is not None:
                 self.by_word.setdefault(term[0], term)
                 if index in element_tokens:
-                    places[term].append(index)
+                    self.places.setdefault(term, []).append(index)
                     self.terms[index] = term
-        self.places = dict(places)
-        """Term -> tokens."""
         entities = [self.tokens_in(entity.spans) for entity in self.graph.entities]
         own = {token for tokens in entities for token in tokens}
-        # Parsers call the satin of a satin dress an adjective as often as not.
-        loose = [
+        # Parsers often call the satin of a satin dress an adjective.
+        nouns = [
             i
             for i in sorted(element_tokens - own)
             if self.tokens[i].pos in NOUNS
             or (self.tokens[i].pos == "ADJ" and is_noun(self.tokens[i].text.lower()))
         ]
-        self.mentions = entities + [[i] for i in loose]
-        """Per thing the tokens of its mentions."""
-        self.attribute_tokens = self._attribute_tokens(loose)
-        """Per thing the tokens of its attributes."""
+        # From here on lists have one item per thing.
+        self.mentions = entities + [[i] for i in nouns]  # tokens of its mentions
+        self.attribute_tokens = self._attribute_tokens(nouns)
         self.claims = [self._terms_at(tokens) for tokens in self.attribute_tokens]
-        """Per thing the terms of its attributes."""
+        """Terms of its attributes."""
         self.heads = [self._heads(thing) for thing in range(len(self.mentions))]
-        """Per thing the last word of each mention: what kind of thing it is."""
+        """Last word of each mention: the kind of thing it is."""
         for owner, stuff in self.made_of:
             self.claims[owner] += self.heads[stuff]
         self.genders = [self._genders(thing) for thing in range(len(self.mentions))]
-        """Per thing which persons it can be; none for no person."""
         self.plural = [any(map(is_plural, heads)) for heads in self.heads]
-        """Per thing whether it is several."""
-        self.by_head: dict[Term, list[int]] = defaultdict(list)
-        """Last word of a mention -> things."""
+        self.by_head: dict[Term, list[int]] = defaultdict(list)  # head -> things
         for thing, heads in enumerate(self.heads):
             for head in heads:
                 self.by_head[head].append(thing)
@@ -123,7 +116,7 @@ class Reading:
 
     @cached_property
     def partners(self) -> list[dict[int, dict[str, None]]]:
-        """Per thing: entity that a relation joins it to -> words of the relations, each once."""
+        """Per thing: related entity -> words of the relations between the two, each once."""
         partners: list[dict[int, dict[str, None]]] = [{} for _ in self.mentions]
         for relation in self.graph.relations:
             a, b = relation.subject, relation.object
@@ -134,7 +127,7 @@ class Reading:
 
     @cached_property
     def made_of(self) -> list[tuple[int, int]]:
-        """(Thing, its stuff or colour) where the two are joined by "of" or "in": a cup of tin."""
+        """(Thing, its material or colour), where "of" or "in" joins the two: a cup of tin."""
         return [
             (relation.subject, relation.object)
             for relation in self.graph.relations
@@ -150,7 +143,7 @@ class Reading:
 
     @cached_property
     def absences(self) -> set[int]:
-        """Things that are said not to be there: no shoes, a cup without a handle."""
+        """Things that the text says are missing: no shoes, a cup without a handle."""
         heads = {token.head for token in self.tokens if token.text.lower() == "no"}
         heads |= {
             i for i, t in enumerate(self.tokens) if self.tokens[t.head].text.lower() in WITHOUT
@@ -165,15 +158,15 @@ class Reading:
 
     @cached_property
     def pronouns(self) -> list[int]:
-        """Entities that have no name: nobody knows who ``she`` is."""
+        """Entities without a name, such as an unresolved "she"."""
         return [i for i in range(len(self.graph.entities)) if not self.heads[i]]
 
     @cached_property
     def profiles(self) -> list[dict[Term, float]]:
-        """Per thing: term -> attachment, the thing's own name left out."""
+        """Per thing: term -> attachment, without the thing's own name."""
         return [
-            self._best_by_term(self.attachments(thing), set(self.mentions[thing]))
-            for thing in range(len(self.mentions))
+            self._best_by_term(self.attachments(thing), set(tokens))
+            for thing, tokens in enumerate(self.mentions)
         ]
 
     @cached_property
@@ -196,7 +189,7 @@ class Reading:
 
     @cached_property
     def salience(self) -> list[float]:
-        """Per thing the share of sentences that mention it."""
+        """Per thing: share of sentences that mention it."""
         sentences = len({token.sentence for token in self.tokens})
         return [
             len({self.tokens[i].sentence for i in tokens}) / max(1, sentences)
@@ -209,7 +202,7 @@ class Reading:
         return [self._starts[at] for at in sorted(starts)]
 
     def attachments(self, thing: int) -> dict[int, float]:
-        """Token -> attachment to the thing, where there is any."""
+        """Token -> attachment to the thing, where above 0."""
         attachments = self._attached.get(thing)
         if attachments is None:
             mentions = set(self.mentions[thing])
@@ -219,8 +212,8 @@ class Reading:
             }
             for token, weight in attachments.items():
                 owners = self.owners.get(token)
-                # The tree alone would give "red" in "a man in a red coat" to the man, too: an
-                # attribute has an owner, and others get a share at most.
+                # The tree alone would attach "red" in "a man in a red coat" to the man, too. An
+                # attribute belongs to its owner; others get at most a share.
                 if owners and thing not in owners:
                     attachments[token] = min(weight, self._share(thing, owners))
             attachments.update(dict.fromkeys(self.attribute_tokens[thing] | mentions, 1.0))
@@ -228,7 +221,7 @@ class Reading:
         return attachments
 
     def _share(self, thing: int, owners: set[int]) -> float:
-        """Attachment to a thing of an attribute of others: most if it is made up of one."""
+        """Attachment of other things' attribute: highest if the thing consists of an owner."""
 
         def share(owner: int) -> float:
             words = self.partners[thing].get(owner, {})
@@ -239,7 +232,7 @@ class Reading:
         return max(map(share, owners))
 
     def _element_tokens(self) -> set[int]:
-        """Tokens of the elements that count: those of the viewer alone cost nothing to write."""
+        """Tokens of scored elements; those of the viewer alone would be free evidence."""
         entities = self.graph.entities
         spans = [
             *(entity.spans for entity in entities),
@@ -252,7 +245,7 @@ class Reading:
         ]
         return {token for each in spans for token in self.tokens_in(each)}
 
-    def _attribute_tokens(self, loose: list[int]) -> list[set[int]]:
+    def _attribute_tokens(self, nouns: list[int]) -> list[set[int]]:
         entities = self.graph.entities
         attribute_tokens = [
             {t for a in e.attributes for t in self.tokens_in(a.spans)} for e in entities
@@ -261,8 +254,8 @@ class Reading:
         for tokens in attribute_tokens:
             for token in tokens:
                 beside[token] |= tokens
-        # Of a noun that is an attribute itself, all is said that is said with it: ivory satin.
-        return attribute_tokens + [beside[token] - {token} for token in loose]
+        # A noun that is itself an attribute gets the attributes beside it: ivory satin.
+        return attribute_tokens + [beside[token] - {token} for token in nouns]
 
     def _terms_at(self, tokens: set[int]) -> list[Term]:
         return [term for i in sorted(tokens) if (term := self.terms[i]) is not None]
@@ -283,9 +276,10 @@ class Reading:
         return list(dict.fromkeys(self.by_word.get(word, (word, "n")) for word in words))
 
     def _genders(self, thing: int) -> Genders:
+        """Genders that the thing can have as a person; none if it is no person."""
         of_heads = [genders(head) for head in self.heads[thing]]
-        names = {self.tokens[i].pos for i in self.mentions[thing]} == {"PROPN"}
-        if names and of_heads == [NOBODY]:
+        is_name = {self.tokens[i].pos for i in self.mentions[thing]} == {"PROPN"}
+        if is_name and of_heads == [NOBODY]:
             of_heads = [BOTH]
         words = {self.tokens[i].text.lower() for i in self.mentions[thing]}
         pronouns = [genders((word, "x")) for word in words & PERSONAL]
@@ -293,7 +287,7 @@ class Reading:
 
 
 def steps_between(tokens: Sequence[Token]) -> Steps:
-    """Neighbours in the dependency tree, function words left out."""
+    """Neighbours in the dependency tree, without function words."""
     steps: Steps = defaultdict(list)
     for index, token in enumerate(tokens):
         if token.head == index or token.dep in NO_LINKS:
@@ -305,27 +299,27 @@ def steps_between(tokens: Sequence[Token]) -> Steps:
 
 
 def distances(tokens: Sequence[Token], steps: Steps, mentions: set[int]) -> dict[int, int]:
-    """Token -> shortest path to a mention in half steps, up to ``FURTHEST``."""
+    """Token -> length of the shortest path to a mention, in half steps, up to ``FURTHEST``."""
     best = dict.fromkeys(mentions, 0)
-    # A bucket for each distance instead of a heap: there are only nine.
-    waves: list[list[int]] = [[] for _ in range(FURTHEST + 1)]
-    waves[0] = list(mentions)
-    for distance, wave in enumerate(waves):
-        for token in wave:
+    # Dijkstra's algorithm with a bucket per distance instead of a heap: there are only nine.
+    buckets: list[list[int]] = [[] for _ in range(FURTHEST + 1)]
+    buckets[0] = list(mentions)
+    for distance, bucket in enumerate(buckets):
+        for token in bucket:
             if distance > best[token]:
                 continue
-            # Beyond another noun words are likelier said of that: one step more.
+            # Words beyond another noun more likely describe that noun: one step more.
             toll = 2 if distance and tokens[token].pos in NOUNS else 0
             for step in steps.get(token, ()):
                 neighbour, cost = divmod(step, COSTS)
                 through = distance + cost + toll
                 if through <= FURTHEST and through < best.get(neighbour, FURTHEST + 1):
                     best[neighbour] = through
-                    waves[through].append(neighbour)
+                    buckets[through].append(neighbour)
     return best
 
 
 def is_noun(word: str) -> bool:
-    """True if a word mostly names a stuff or a thing: the porcelain of a porcelain bowl."""
+    """Return True for a word that mostly names a material or object: porcelain bowl."""
     noun = (word, "n")
     return is_material(noun) or is_concrete(noun)
