@@ -1,4 +1,4 @@
-"""Words judged by what they do: function words, pronouns and persons, places, prepositions."""
+"""Word classes: function words, pronouns and persons, places, prepositions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FUNCTION_WORDS = frozenset(
     "my me mine you your yours there here not than then so with name relation himself herself "
     "itself themselves ours theirs".split()
 )
-"""Words that say nothing by themselves; pronouns among them."""
+"""Words without a meaning of their own, pronouns included."""
 LIGHT = FUNCTION_WORDS | frozenset(
     "about above across after against all along also although among any are around at away back "
     "because before behind below beneath beside between beyond both but by can could down during "
@@ -25,7 +25,7 @@ LIGHT = FUNCTION_WORDS | frozenset(
     "those though through throughout toward towards under until up upon very via was well were "
     "what when where while whole will within without would yet".split()
 )
-"""Words that claim nothing by themselves: function words, prepositions, quantifiers."""
+"""Words that make no claim by themselves: function words, prepositions, quantifiers."""
 PERSONAL = frozenset(
     "he him his himself she her hers herself it its itself they them their themselves who whom "
     "which".split()
@@ -34,29 +34,29 @@ ANAPHORS = frozenset(
     "one ones other others another first second third last former latter thing object item pair "
     "group rest".split()
 )
-"""Heads that take up anything: the other, the second."""
+"""Heads that can refer back to anything: the other, the second."""
 SOMEONE = frozenset("figure figures person persons people someone individual elder younger".split())
-"""Heads that can stand for any person."""
+"""Heads that can refer to any person."""
 VIEWERS = frozenset("viewer viewers beholder onlooker onlookers spectator spectators".split())
-"""Names of the viewer, beside "we" and "us"."""
+"""Names of the viewer, besides "we" and "us"."""
 PLACES = frozenset(
     "left right centre center middle side top bottom front back foreground background corner "
     "edge distance end part half".split()
 )
-"""Nouns for places, which say nothing without what is there."""
+"""Nouns for places, which mean nothing without the things there."""
 DEPICTION = frozenset(
     "hue hues tint tints tone tones shade shades colour colours color colors palette image picture "
     "photo photograph painting scene view depiction composition stroke strokes brushstroke "
     "brushstrokes brushwork style atmosphere mood sense feeling contrast".split()
 )
-"""Nouns for the image rather than for what is in it: hues of gold."""
+"""Nouns for the image rather than its contents: hues of gold."""
 HAVING = frozenset("of with in part has have having wears wear wearing holds holding".split())
-"""Words of relations by which one thing has, wears or holds another."""
+"""Words of relations in which one thing has, wears or holds another."""
 WORD = re.compile(r"\w+")
 
 
 def term_of(token: Token) -> Term | None:
-    """A content word's term; None for function words and punctuation."""
+    """Term of a content word; None for function words and punctuation."""
     return None if token.dep == "aux" else _content(token.text, token.pos)
 
 
@@ -69,10 +69,10 @@ def _content(text: str, pos: str) -> Term | None:
 
 
 def plain_tokens(text: str) -> tuple[Token, ...]:
-    """Bare words, for a description that comes without its parse."""
+    """Words without syntax, for a description without a parse."""
     return tuple(
-        Token(m.group(), m.group().lower(), "X", "", i, 0, m.span())
-        for i, m in enumerate(WORD.finditer(text))
+        Token(match[0], match[0].lower(), "X", "", i, 0, match.span())
+        for i, match in enumerate(WORD.finditer(text))
     )
 
 
@@ -82,21 +82,21 @@ def words_of(text: str) -> list[str]:
 
 
 def stands_in(heads: list[Term]) -> bool:
-    """True if a thing has no name of its own: ``she``, ``the other``, ``a figure``."""
+    """Return True if a thing has no name of its own: ``she``, ``the other``, ``a figure``."""
     return all(word in ANAPHORS or word in SOMEONE for word, _ in heads)
 
 
 def is_anaphor(heads: list[Term]) -> bool:
-    """True if a thing goes by ``the one``, ``the other``, ``the second``."""
+    """Return True if a thing is called ``the one``, ``the other``, ``the second``."""
     return bool(heads) and all(word in ANAPHORS for word, _ in heads)
 
 
 def is_viewer(heads: list[Term]) -> bool:
-    """True if a thing is the viewer of the image."""
+    """Return True if a thing is the viewer of the image."""
     return bool(heads) and all(word in VIEWERS for word, _ in heads)
 
 
-PERSON_FILE = 18  # WordNet's lexicographer file of persons
+PERSON_FILE = 18  # WordNet's lexicographer file for persons
 MALE = frozenset("he him his himself father king god son brother monk priest".split())
 FEMALE = frozenset("she her hers herself mother queen goddess daughter sister nun".split())
 EITHER = frozenset("they them their themselves who whom whose crowd family couple".split())
@@ -109,8 +109,7 @@ NOBODY: Genders = frozenset()
 
 
 @lru_cache(maxsize=1)
-def _heads() -> dict[str, frozenset[int]]:
-    """Synsets of ``male person`` and ``female person``."""
+def _gender_synsets() -> dict[str, frozenset[int]]:
     net = wordnet()
     return {
         gender: frozenset(s for s, _ in net.senses(word) if net.file[s] == PERSON_FILE)
@@ -120,7 +119,7 @@ def _heads() -> dict[str, frozenset[int]]:
 
 @lru_cache(maxsize=CACHED)
 def genders(term: Term) -> Genders:
-    """``fisherman`` -> m; ``sailor`` -> m and f; ``boat`` -> neither."""
+    """Possible genders: ``fisherman`` -> m; ``sailor`` -> m and f; ``boat`` -> none."""
     word, pos = term
     for words, letters in ((MALE, "m"), (FEMALE, "f"), (EITHER, "mf"), (NO_PERSON, "")):
         if word in words:
@@ -133,7 +132,7 @@ def genders(term: Term) -> Genders:
     if usual is None or net.file[usual] != PERSON_FILE:
         return NOBODY
     synsets = own.keys() | genus.keys()
-    return frozenset(gender for gender, heads in _heads().items() if heads & synsets) or BOTH
+    return frozenset(g for g, heads in _gender_synsets().items() if heads & synsets) or BOTH
 
 
 KINDS = {
@@ -155,39 +154,34 @@ OPPOSITE = (
     ("over", "under"), ("behind", "front"), ("towards", "away"), ("inside", "away"), ("up", "down"),
 )  # fmt: skip
 DIRECTED = frozenset("over under behind front inside towards away up down".split())
-"""Kinds that do not hold the other way round: the cup is on the table."""
+"""Kinds that do not hold in both directions: the cup is on the table."""
 PREPOSITIONS = frozenset(word for words in KINDS.values() for word in words.split())
-SAME_KIND = 0.85  # two prepositions of one kind: over, above
-UNLIKE = 0.35  # two prepositions that neither agree nor exclude each other
-
-
-@lru_cache(maxsize=1)
-def kinds() -> dict[str, frozenset[str]]:
-    """Preposition -> its kinds."""
-    return {
-        word: frozenset(kind for kind, words in KINDS.items() if word in words.split())
-        for word in PREPOSITIONS
-    }
+KINDS_OF = {
+    word: frozenset(kind for kind, words in KINDS.items() if word in words.split())
+    for word in PREPOSITIONS
+}
+SAME_KIND = 0.85  # agreement of prepositions of one kind: over, above
+UNLIKE = 0.35  # agreement of prepositions that neither agree nor exclude each other
 
 
 def agreement(a: str, b: str) -> float:
-    """From 0 (``above``, ``below``) to 1 (the same)."""
+    """Agreement of two prepositions, from 0 (``above``, ``below``) to 1 (the same)."""
     if a == b:
         return 1.0
-    here, there = kinds().get(a), kinds().get(b)
-    if here is None or there is None:
-        return UNLIKE
-    if here & there:
+    if KINDS_OF.get(a, frozenset()) & KINDS_OF.get(b, frozenset()):
         return SAME_KIND
-    against = any((x in here and y in there) or (y in here and x in there) for x, y in OPPOSITE)
-    return 0.0 if against else UNLIKE
+    return 0.0 if _are_opposite(a, b) else UNLIKE
 
 
 def converse(a: str, b: str) -> float:
     """Agreement of "x a y" with "y b x": ``above`` with ``below``, ``beside`` with ``beside``."""
-    here, there = kinds().get(a, frozenset()), kinds().get(b, frozenset())
-    if any((x in here and y in there) or (y in here and x in there) for x, y in OPPOSITE):
+    if _are_opposite(a, b):
         return SAME_KIND
-    if here & there & DIRECTED:
+    if KINDS_OF.get(a, frozenset()) & KINDS_OF.get(b, frozenset()) & DIRECTED:
         return 0.0
     return agreement(a, b)
+
+
+def _are_opposite(a: str, b: str) -> bool:
+    here, there = KINDS_OF.get(a, frozenset()), KINDS_OF.get(b, frozenset())
+    return any((x in here and y in there) or (y in here and x in there) for x, y in OPPOSITE)

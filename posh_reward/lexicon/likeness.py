@@ -1,10 +1,9 @@
-"""Likeness of two words, 0 to 1, and whether one rules out the other.
+"""Similarity of two words, 0 to 1, and whether they exclude each other.
 
-1 is the same word; synonyms about 0.9, a genus and its kind 0.84 falling by a sixth a step, words
-of one definition 0.4, sisters under one genus 0.3. A dog is an animal, but "an animal" says only
-part of "a dog": looked for, a kind is found in its genus only by the genus's share of its
-information. Numbers and colours have their own rules:
-``three`` and ``five`` are as unlike as can be.
+1 is the same word; synonyms have about 0.9, a kind and its genus 0.84 (a sixth less per further
+step), a word and its definition's words 0.4, sisters under one genus 0.3. The index is asymmetric:
+"dog" says all of "animal", but "animal" only part of "dog", namely the genus's share of the kind's
+information. Numbers and colours have their own rules: ``three`` and ``five`` have 0.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ from posh_reward.lexicon.meaning import (
 from posh_reward.types import CACHED
 
 LEXICON = files("posh_reward.lexicon")
-SYNONYM = 0.95  # two words of one synset
-KIN = 0.8  # two words of one group in lexicon/kin.txt: toddler, baby
-SAME_COLOURS = 0.9  # two words for the same basic colours: crimson, scarlet
-NEAR_COLOURS = 0.7  # colours that can pass for one another: teal, green
-ALIKE = 0.5  # from here on two words do not exclude each other
-USUAL_SENSE = 0.55  # weight of a sense from which on its opposite rules a word out
+SYNONYM = 0.95  # similarity of words of one synset
+KIN = 0.8  # similarity of words of one group in lexicon/kin.txt: toddler, baby
+SAME_COLOURS = 0.9  # similarity of words for the same basic colours: crimson, scarlet
+NEAR_COLOURS = 0.7  # similarity of words that share a basic colour: teal, green
+ALIKE = 0.5  # similarity from which words do not exclude each other
+USUAL_SENSE = 0.55  # weight above which a sense excludes its opposites
 
 UNITS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
@@ -48,29 +47,30 @@ OTHER_NUMBERS = {
 
 @lru_cache(maxsize=1)
 def colours() -> dict[str, frozenset[str]]:
-    """Colour word -> the basic colours it can pass for, from ``lexicon/colours.txt``."""
-    text = (LEXICON / "colours.txt").read_text(encoding="utf-8")
-    lines = (line.split() for line in text.splitlines() if line and not line.startswith("#"))
-    return {word: frozenset(basic) for word, *basic in lines}
+    """Colour word -> the basic colours it can denote, from ``colours.txt``."""
+    return {word: frozenset(basic) for word, *basic in _read_table("colours.txt")}
 
 
 @lru_cache(maxsize=1)
-def _kin_groups() -> dict[Term, frozenset[int]]:
-    text = (LEXICON / "kin.txt").read_text(encoding="utf-8")
-    lines = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
+def _kin_table() -> dict[Term, set[int]]:
     groups_of: dict[Term, set[int]] = {}
-    for group, (pos, *words) in enumerate(lines):
+    for group, (pos, *words) in enumerate(_read_table("kin.txt")):
         for word in words:
             groups_of.setdefault((word, pos), set()).add(group)
-    return {term: frozenset(groups) for term, groups in groups_of.items()}
+    return groups_of
+
+
+def _read_table(name: str) -> list[list[str]]:
+    """Words of each line but comments."""
+    text = (LEXICON / name).read_text(encoding="utf-8")
+    return [line.split() for line in text.splitlines() if line and not line.startswith("#")]
 
 
 @lru_cache(maxsize=CACHED)
 def kin_groups(term: Term) -> frozenset[int]:
-    """Groups of ``lexicon/kin.txt`` that a term belongs to, in any of its dictionary forms."""
-    groups_of = _kin_groups()
-    forms = dict.fromkeys((term[0], *dictionary_forms(term[0])))
-    return frozenset(group for form in forms for group in groups_of.get((form, term[1]), ()))
+    """Groups of ``kin.txt`` that a term belongs to, in any of its dictionary forms."""
+    table, forms = _kin_table(), (term[0], *dictionary_forms(term[0]))
+    return frozenset(group for form in forms for group in table.get((form, term[1]), ()))
 
 
 @lru_cache(maxsize=CACHED)
@@ -85,25 +85,25 @@ SIDES = frozenset(("left", "right"))
 
 
 def is_settled(term: Term) -> bool:
-    """True if there are few ways to say it, all known: a count, a colour, a side."""
+    """Return True for a count, a colour or a side: they have few paraphrases, all known."""
     word = term[0]
     return number(word) is not None or word in colours() or word in SIDES
 
 
 def is_stuff(term: Term) -> bool:
-    """True if it says what something is made of, or its colour."""
+    """Return True for a material or a colour."""
     return term[0] in colours() or is_material(term)
 
 
 Key = int | str
-"""A property that two words may share: a synset in a role, a form, a word of a definition."""
+"""A trait that two words may share: a synset in a role, a form, a word of a definition."""
 
 OWN, GENUS, NARROW = range(3)  # roles of a synset; a key is 3 x synset + role
 
 
 @lru_cache(maxsize=CACHED)
 def traits(term: Term) -> tuple[tuple[Key, float], ...]:
-    """Keys under which an index holds a term, each with its strength."""
+    """Keys under which an index stores a term, each with its strength."""
     own, genus, _, narrow = meaning(term)
     forms = dictionary_forms(term[0])
     return (
@@ -119,10 +119,10 @@ def traits(term: Term) -> tuple[tuple[Key, float], ...]:
 
 @lru_cache(maxsize=CACHED)
 def probes(term: Term) -> tuple[tuple[Key, float], ...]:
-    """Keys to look a term's kin up by; likeness is the largest probe x trait over shared keys."""
-    # In this order: its own senses; what it is a genus of ("dog" says all of "animal"); its own
+    """Keys to look similar terms up by; similarity is the largest probe x trait of a shared key."""
+    # In this order: terms with the same senses; kinds of the term ("dog" says all of "animal"); its
     # genera ("animal" says only part of "dog"); sisters under a narrow genus; words that describers
-    # interchange; definitions, from either side; the same form.
+    # use interchangeably; words of definitions, in both directions; the same form.
     own, _, vague, narrow = meaning(term)
     forms = dictionary_forms(term[0])
     return (
@@ -138,10 +138,9 @@ def probes(term: Term) -> tuple[tuple[Key, float], ...]:
 
 
 class TermIndex:
-    """The terms of one text by meaning, to find those like a given one without trying each.
+    """The terms of one text by meaning, to find similar ones without comparing all.
 
-    Complete once made and never changed: what interrupts a call leaves no half of one behind, and
-    it is forgotten with its text.
+    Complete once made and never changed, so an interrupted call leaves no partial index behind.
     """
 
     def __init__(self, terms: Iterable[Term]) -> None:
@@ -157,15 +156,15 @@ class TermIndex:
                 self._by_key.setdefault(key, []).append((term, strength))
 
     def like(self, term: Term) -> dict[Term, float]:
-        """Terms of the text that are at all like a term -> how much of it they say."""
+        """Similar terms of the text -> how much of ``term`` they say, 0 to 1."""
         alike: dict[Term, float] = {}
         for key, factor in probes(term):
             for other, strength in self._by_key.get(key, ()):
                 if factor * strength > alike.get(other, LEAST):
                     alike[other] = factor * strength
         if (value := number(term[0])) is not None:
-            # Two numbers are equal or nothing alike; listing the unequal ones would keep each
-            # running number of a text against each of another.
+            # Numbers are equal or not similar at all. Listing unequal ones would be quadratic in
+            # texts full of numbers.
             alike = {other: v for other, v in alike.items() if number(other[0]) is None}
             alike |= dict.fromkeys(self._by_number.get(value, ()), 1.0)
         if term[0] in colours():
@@ -174,7 +173,7 @@ class TermIndex:
 
 
 def colour_likeness(a: str, b: str) -> float:
-    """Likeness of two colour words by the basic colours that they can pass for."""
+    """Similarity of two colour words by the basic colours that they can denote."""
     if a == b:
         return 1.0
     hues, others = colours()[a], colours()[b]
@@ -183,14 +182,14 @@ def colour_likeness(a: str, b: str) -> float:
 
 @lru_cache(maxsize=CACHED)
 def likeness(a: Term, b: Term) -> float:
-    """Likeness of two terms, from 0 to 1; symmetric: the vaguer one counts in full."""
+    """Similarity of two terms, 0 to 1; symmetric, so a genus counts in full."""
     return max(TermIndex((b,)).like(a).get(b, 0.0), TermIndex((a,)).like(b).get(a, 0.0))
 
 
 @lru_cache(maxsize=CACHED)
 def conflict(a: Term, b: Term) -> bool:
-    """True if one thing cannot be both: two counts, two colours, two stuffs, or opposites."""
-    # Likeness last, since it costs most: few pairs of words could rule each other out at all.
+    """Return True if terms exclude each other: counts, colours, materials, or opposites."""
+    # Similarity last, since it costs most, and few pairs of words can exclude each other at all.
     return _are_rivals(a, b) and likeness(a, b) < ALIKE
 
 

@@ -1,7 +1,7 @@
-"""Meanings of words, as WordNet's synsets with strengths: senses, their kin, their genera.
+"""Meanings of words as WordNet synsets with strengths: senses, neighbours and genera.
 
-A *term* is a word with a coarse part of speech, e.g. ``("women", "n")``. Parts of speech only
-weigh: the likeliest senses of another part of speech stay, because parses err.
+A *term* is a word with a coarse part of speech, e.g. ``("women", "n")``. Because parsers make
+mistakes, senses of another part of speech are not excluded but weigh less.
 """
 
 from __future__ import annotations
@@ -16,42 +16,39 @@ from posh_reward.types import CACHED
 Term = tuple[str, str]
 """Lower-case word and coarse part of speech: n(oun), v(erb), a(djective or adverb), x."""
 
-LEAST = 0.3  # a strength or likeness below this is none
-NEIGHBOUR = 0.87  # similar adjective, derived word (rain, rainy), grouped verb
-STEP = 0.84  # per step from a word to what it is a kind of
+LEAST = 0.3  # minimum strength or similarity; anything lower counts as none
+NEIGHBOUR = 0.87  # strength of a similar adjective, derived word (rain, rainy) or grouped verb
+STEP = 0.84  # factor per step from a word to its genus
 MOST_STEPS = 4  # steps up from a word to its genera
-SISTERS = 0.42  # times both ways to the nearest common genus: a bucket is hardly a basket
-GENUS_INFORMATION = 40  # a genus below this (of 255) says too little of its kinds: physical object
-SISTER_INFORMATION = 110  # a genus from this on is narrow enough to make its kinds alike at all
-DEFINED = 0.4  # the one word stands in the other's definition
-USUAL = 0.6  # weight of a sense from which on its definition counts
-OTHER_POS = 0.75  # a sense of another part of speech than the term's
-LATER_FORM = 0.95  # a less likely dictionary form: leaves as a form of leave
-COMMON = 0.75  # weight of a sense that is nearly as usual as the most usual one
-MOSTLY = 0.9  # a word whose likeliest sense as a noun weighs less than this is rarely a noun
+SISTERS = 0.42  # factor on the paths to the nearest common genus: a bucket is hardly a basket
+GENUS_INFORMATION = 40  # minimum information, of 255, of a useful genus; physical object has less
+SISTER_INFORMATION = 110  # minimum information of a genus whose kinds are similar at all
+DEFINED = 0.4  # similarity of a word to one whose definition contains it
+USUAL = 0.6  # minimum weight of a sense for its definition to count
+OTHER_POS = 0.75  # factor for a sense of another part of speech than the term's
+LATER_FORM = 0.95  # factor for a less likely dictionary form: leaves as a form of leave
+COMMON = 0.75  # weight of a sense nearly as frequent as the most frequent one
+MOSTLY = 0.9  # a word is rarely a noun if its likeliest noun sense weighs less
 CONCRETE_FILES = (5, 6, 13, 17, 18, 20, 27)
-"""WordNet's files of animals, artifacts, food, objects, persons, plants, substances.
+"""WordNet's files for animals, artifacts, food, objects, persons, plants, substances.
 
-Parts of the body go without saying, and idioms are made of them: she lowers her eyes.
+Not body parts: they go without saying and occur in idioms (she lowers her eyes).
 """
-OFTEN = 1000  # uses that make a word as common as can be
-UNKNOWN = 0.8  # rarity of a word that the dictionary lacks: often a name or a slip
+OFTEN = 1000  # uses at which a word is as common as possible
+UNKNOWN = 0.8  # rarity of a word that the dictionary lacks: often a name or a typo
 MATERIALS = tuple("material substance fabric cloth rock stone metal alloy glass ceramic".split())
-"""Words whose first senses head the kinds of stuff that things are made of."""
-MATERIAL_FILES = (6, 17, 27)  # WordNet's files of artifacts, natural objects and substances
+"""Words whose usual senses are the genera of all materials."""
+MATERIAL_FILES = (6, 17, 27)  # WordNet's files for artifacts, natural objects and substances
+MATERIAL_STRENGTH = 0.45  # minimum strength of a material among a term's senses and genera
 
 
 class Meaning(NamedTuple):
-    """Synset -> strength, 0 to 1."""
+    """A term's synsets in four roles; each maps synset -> strength, 0 to 1."""
 
-    own: dict[int, float]
-    """Senses of the term, and synsets near to them."""
-    genus: dict[int, float]
-    """Genera of the senses."""
-    vague: dict[int, float]
-    """The same, times its share of information: how much of the term it says."""
-    narrow: dict[int, float]
-    """Genera whose kinds are alike: near, and saying much."""
+    own: dict[int, float]  # senses of the term, and synsets near them
+    genus: dict[int, float]  # genera of the senses
+    vague: dict[int, float]  # the same genera, times their share of the term's information
+    narrow: dict[int, float]  # genera whose kinds are similar: near and informative ones
 
 
 COARSE = {
@@ -78,13 +75,13 @@ def dictionary_forms(word: str) -> tuple[str, ...]:
 
 
 def is_plural(term: Term) -> bool:
-    """True if a noun is an inflected form: ``women``."""
+    """Return True if a noun is inflected: ``women``."""
     return term[1] == "n" and dictionary_forms(term[0])[0] != term[0]
 
 
 @lru_cache(maxsize=CACHED)
 def senses(term: Term) -> dict[int, float]:
-    """Synset -> weight, over all dictionary forms of a term."""
+    """Synset -> weight, 0 to 1, over all dictionary forms of a term."""
     net = wordnet()
     word, pos = term
     weights: dict[int, float] = {}
@@ -102,7 +99,7 @@ def senses(term: Term) -> dict[int, float]:
 
 @lru_cache(maxsize=CACHED)
 def meaning(term: Term) -> Meaning:
-    """All senses of a term at once."""
+    """Combine all senses of a term."""
     net = wordnet()
     own: dict[int, float] = {}
     genus: dict[int, float] = {}
@@ -115,9 +112,9 @@ def meaning(term: Term) -> Meaning:
         for _ in range(MOST_STEPS):
             strength *= STEP
             above = {up for low in level for up in net.parents[low]}
-            # Genera that nearly all things share ("object") say nothing: the climb ends below them.
-            telling = [up for up in sorted(above) if net.information[up] >= GENUS_INFORMATION]
-            level = [up for up in telling if _add(genus, up, strength)]
+            # Stop below genera that nearly all things share ("object"): they say nothing.
+            informative = [up for up in sorted(above) if net.information[up] >= GENUS_INFORMATION]
+            level = [up for up in informative if _add(genus, up, strength)]
             for up in level:
                 _add(vague, up, strength * net.information[up] / net.information[synset])
     narrow = {
@@ -129,7 +126,7 @@ def meaning(term: Term) -> Meaning:
 
 
 def _add(strengths: dict[int, float], synset: int, strength: float) -> bool:
-    """Keep the higher strength; True if that is the new one."""
+    """Keep the higher strength; return True if it is the new one."""
     stronger = strength > max(strengths.get(synset, 0.0), LEAST)
     if stronger:
         strengths[synset] = strength
@@ -160,7 +157,7 @@ def defining(term: Term) -> dict[str, float]:
 
 @lru_cache(maxsize=CACHED)
 def opposites(term: Term) -> frozenset[int]:
-    """Synsets that rule a term out: its antonyms, and what is similar to them."""
+    """Synsets that exclude a term: its antonyms, and adjectives similar to them."""
     net = wordnet()
     synsets: set[int] = set()
     for synset, weight in senses(term).items():
@@ -175,7 +172,7 @@ def opposites(term: Term) -> frozenset[int]:
 
 @lru_cache(maxsize=CACHED)
 def is_concrete(term: Term) -> bool:
-    """True if a noun usually names something that can be seen: a ladder; not a way, a stoop."""
+    """Return True if a noun usually names something visible: a ladder; not a way, a stoop."""
     net = wordnet()
     usual = {s: w for form in dictionary_forms(term[0]) for s, w in net.senses(form)}
     nouns = {s: w for s, w in usual.items() if synset_pos(net.file[s]) == "n"}
@@ -186,7 +183,7 @@ def is_concrete(term: Term) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _stuff() -> frozenset[int]:
+def _material_synsets() -> frozenset[int]:
     net = wordnet()
     return frozenset(
         synset
@@ -198,6 +195,8 @@ def _stuff() -> frozenset[int]:
 
 @lru_cache(maxsize=CACHED)
 def is_material(term: Term) -> bool:
-    """True if a term usually names a stuff: ``oak``, ``leather``, ``wooden``."""
+    """Return True if a term usually names a material: ``oak``, ``leather``, ``wooden``."""
     own, genus, *_ = meaning(term)
-    return any(max(own.get(s, 0.0), genus.get(s, 0.0)) > 0.45 for s in _stuff())
+    return any(
+        max(own.get(s, 0.0), genus.get(s, 0.0)) > MATERIAL_STRENGTH for s in _material_synsets()
+    )

@@ -1,9 +1,9 @@
-"""Disorder of a text's words, by how much each part of speech tells of the next.
+"""Disorder of a text's words, by how well each part of speech predicts the next.
 
-The table beside this module has, for each pair of tags, the bits by which the first makes the
-second likelier: "the" before a noun has many, "the" before "of" less than none. In order, words
-gain 0.8 bits each on average, shuffled ones lose 0.4. ``research/build_word_order.py`` counts it in
-UD English EWT, ImageInWords and descriptions of the National Gallery of Art (CC BY-SA 4.0).
+The table beside this module gives, for each pair of tags, their pointwise mutual information in
+bits: high for "the" before a noun, negative for "the" before "of". Ordered words average 0.8 bits
+each, shuffled ones -0.4. ``research/build_word_order.py`` counts it in UD English EWT, ImageInWords
+and descriptions of the National Gallery of Art (CC BY-SA 4.0).
 """
 
 from __future__ import annotations
@@ -23,33 +23,27 @@ from posh_reward.types import CACHED
 
 TOKEN = re.compile("[^\\W\\d_]+(?:['\u2019](?!s\\b)[^\\W\\d_]+)?|['\u2019]s\\b|\\d+|[.!?;:,|\\n]")
 ENDS = frozenset(".!?\n|")  # a table's cells are sentences of their own
-BOUNDARY = "^"
-"""Tag of a sentence's beginning and end."""
+BOUNDARY = "^"  # tag of a sentence's beginning and end
 NUMBER, UNKNOWN = "#", "?"
-ADVERBS = 2  # WordNet's file of adverbs
-UNTAGGED = 0.1
-"""Uses of a sense that WordNet's texts lack."""
-MINOR = 0.15
-"""Share of a word's uses from which on a part of speech counts."""
+ADVERBS = 2  # WordNet's file for adverbs
+UNTAGGED = 0.1  # uses assumed for a sense without tagged uses in WordNet
+MINOR = 0.15  # minimum share of a word's uses for a part of speech to count
 INFLECTIONS = ("ing", "ed", "ly", "s")
 
-BOUND = 3.0
-"""Most bits, either way, that one pair of tags counts for: a rare pair is no shuffled text."""
-STEPS = 16
-"""The table's steps to a bit."""
+BOUND = 3.0  # maximum bits, positive or negative, of one pair: a rare pair is not yet disorder
+STEPS = 16  # steps of the table per bit
 EXPECTED = 0.5
-"""Bits a word that people's texts exceed on the whole, and shuffled ones do not. This and the next
-were chosen on one half of 6,000 texts by people and by the demo's policies, so that none has any
-disorder; none of the other half has either."""
-ALLOWANCE = 24.0
-"""Bits that a passage may fall behind at no cost: seven words against all order, 27 shuffled."""
+"""Bits per word that people's texts exceed on the whole, and shuffled ones do not. This and
+``ALLOWANCE`` were chosen on one half of 6,000 texts by people and by the demo's policies, so that
+none has any disorder; nor has any text of the other half."""
+ALLOWANCE = 24.0  # bits that a passage may lag at no cost: 7 adversarial words, or 27 shuffled ones
 
 
 @lru_cache(maxsize=CACHED)
 def tag_of(word: str) -> str:
-    """Tag of a lower-case word: itself if it is a function word, else parts of speech and ending.
+    """Tag of a lower-case word: a function word itself, else parts of speech and ending.
 
-    ``walking`` -> ``nving``: a noun or a verb. Words that WordNet lacks have one tag together.
+    ``walking`` -> ``nving``: a noun or a verb. Words that WordNet lacks share one tag.
     """
     if word in LIGHT or not word[0].isalnum():
         return word
@@ -61,7 +55,8 @@ def tag_of(word: str) -> str:
         number = net.words[lemma]
         start = net.sense_rows.starts[number]
         for i, synset in enumerate(net.sense_rows[number]):
-            uses[_part_of_speech(net.file[synset])] += net.counts[start + i] + UNTAGGED
+            pos = "r" if net.file[synset] == ADVERBS else synset_pos(net.file[synset])
+            uses[pos] += net.counts[start + i] + UNTAGGED
     if not uses:
         return UNKNOWN
     least = MINOR * sum(uses.values())
@@ -69,12 +64,8 @@ def tag_of(word: str) -> str:
     return "".join(sorted(pos for pos, count in uses.items() if count >= least)) + ending
 
 
-def _part_of_speech(file: int) -> str:
-    return "r" if file == ADVERBS else synset_pos(file)
-
-
 def tags_of(text: str) -> list[str]:
-    """Tags of a text's words, commas and the like, with boundaries around its sentences."""
+    """Tags of a text's words and punctuation, with boundaries around its sentences."""
     tags = [BOUNDARY]
     for match in TOKEN.finditer(text.lower()):
         if match[0] not in ENDS:
@@ -86,7 +77,7 @@ def tags_of(text: str) -> list[str]:
 
 @lru_cache(maxsize=1)
 def _table() -> tuple[dict[str, int], array[int]]:
-    """Tags by number, and bits of each pair in ``STEPS``, row by row of the first."""
+    """Tag -> number, and the bits of each pair in ``STEPS``, row by row of the first tag."""
     with (
         (files("posh_reward.lexicon") / "word_order.zip").open("rb") as stream,
         zipfile.ZipFile(stream) as archive,
@@ -96,11 +87,11 @@ def _table() -> tuple[dict[str, int], array[int]]:
 
 
 def disorder(text: str) -> float:
-    """Bits a word by which passages fall behind what people's order gains; 0 for honest texts.
+    """Bits per word by which passages lag behind ordinary word order; 0 for honest texts.
 
-    A cumulative sum, as used to detect changes: what lags behind ``EXPECTED`` adds up, passages in
-    order bring it down to 0 again, and what exceeds ``ALLOWANCE`` at its highest counts. So a
-    passage without order is noticed however honest the rest, wherever its full stops are.
+    A CUSUM test for changes: shortfalls below ``EXPECTED`` add up, ordered passages bring the sum
+    back to 0, and the part of each peak above ``ALLOWANCE`` counts. So a disordered passage is
+    noticed however honest the rest is, wherever its full stops are.
     """
     numbers, bits = _table()
     unknown = numbers[UNKNOWN]

@@ -1,7 +1,7 @@
-"""WordNet's words, senses and links, and texts that are English as far as it tells.
+"""WordNet's words, senses and links, and detection of English text by its words.
 
-The compact table beside this module is compiled by ``research/build_lexicon.py`` from WordNet 3.0
-(licence beside it). It is loaded when first needed, about 0.1 s.
+``research/build_lexicon.py`` compiles the compact table beside this module from WordNet 3.0 (its
+licence is in this folder). The table is loaded on first use, in about 0.1 s.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from importlib.resources import files
 from posh_reward.types import CACHED
 
 SHARE_POWER = 0.15
-"""Exponent of a sense's share of uses: a sense with a tenth of the uses weighs 0.7."""
+"""Exponent of a sense's frequency: a sense used a tenth as often as the top one weighs 0.7."""
 
 ENDINGS = (
     ("ies", "y"), ("ves", "f"), ("ves", "fe"), ("men", "man"), ("ches", "ch"), ("shes", "sh"),
@@ -26,16 +26,16 @@ ENDINGS = (
     ("ied", "y"), ("ed", "e"), ("ed", ""), ("ing", "e"), ("ing", ""),
     ("ier", "y"), ("iest", "y"), ("er", "e"), ("er", ""), ("est", "e"), ("est", ""),
 )  # fmt: skip
-"""Regular inflections and what stands in the dictionary instead (after WordNet's morphy)."""
+"""Regular inflections and their dictionary endings (after WordNet's morphy)."""
 
 GRADED = ("er", "est")
-ADJECTIVES = (0, 44)  # WordNet's files of adjectives that form clusters of similar ones
+ADJECTIVES = (0, 44)  # WordNet's files for adjectives that form clusters of similar ones
 DOUBLED = ("bb", "dd", "gg", "ll", "mm", "nn", "pp", "rr", "tt")
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Lists of numbers, packed: row ``i`` is ``values[starts[i]:starts[i + 1]]``."""
+    """Packed lists of numbers: row ``i`` is ``values[starts[i]:starts[i + 1]]``."""
 
     starts: array[int]
     values: array[int]
@@ -51,23 +51,23 @@ class WordNet:
     words: dict[str, int]
     names: list[str]
     exceptions: dict[str, tuple[str, ...]]  # irregular form -> lemmas
-    information: bytes  # per synset 0 (covers everything) to 255 (nothing below it)
-    file: bytes  # per synset its lexicographer file (5 animal, 6 artifact, 18 person ...)
+    information: bytes  # per synset, from 0 (covers everything) to 255 (nothing below it)
+    file: bytes  # per synset, its lexicographer file (5 animal, 6 artifact, 18 person ...)
     counts: array[int]
     sense_rows: Rows
     parents: Rows
     near: Rows
     opposite: Rows
-    gloss: Rows  # per synset the words of its definition
+    gloss: Rows  # per synset, the words of its definition
 
     def senses(self, lemma: str) -> tuple[tuple[int, float], ...]:
-        """(synset, weight) of each sense; the most usual has weight 1."""
+        """(synset, weight) of each sense; the most frequent has weight 1."""
         number = self.words.get(lemma)
         if number is None:
             return ()
         start = self.sense_rows.starts[number]
         synsets = self.sense_rows[number]
-        # An untagged sense counts less the later the dictionary lists it.
+        # Senses without tagged uses count less, the later the dictionary lists them.
         uses = [self.counts[start + i] + 1 / (i + 1) for i in range(len(synsets))]
         top = max(uses)
         return tuple((s, (n / top) ** SHARE_POWER) for s, n in zip(synsets, uses, strict=True))
@@ -85,7 +85,7 @@ class WordNet:
         forms = lemmas(form, self.words, self.exceptions)
         if not form.endswith(GRADED) or forms[:1] != (form,):
             return forms
-        # A ladder is no more of a lad: only adjectives are graded.
+        # Only adjectives have comparatives: a ladder is not "more lad".
         return tuple(lemma for lemma in forms if lemma == form or self._is_adjective(lemma))
 
     def _is_adjective(self, lemma: str) -> bool:
@@ -109,8 +109,7 @@ def lemmas(
     return tuple(dict.fromkeys(forms))
 
 
-def _numbers(code: str, data: bytes) -> array[int]:
-    """Little-endian bytes as an array."""
+def _little_endian(code: str, data: bytes) -> array[int]:
     values = array(code, data)
     if sys.byteorder == "big":
         values.byteswap()
@@ -125,7 +124,8 @@ def wordnet() -> WordNet:
         members = {name: archive.read(name) for name in archive.namelist()}
 
     def rows(name: str) -> Rows:
-        return Rows(_numbers("I", members[f"{name}.starts.I"]), _numbers("I", members[f"{name}.I"]))
+        starts, values = members[f"{name}.starts.I"], members[f"{name}.I"]
+        return Rows(_little_endian("I", starts), _little_endian("I", values))
 
     names = members["words.txt"].decode().split("\n")
     exceptions: dict[str, tuple[str, ...]] = {}
@@ -138,7 +138,7 @@ def wordnet() -> WordNet:
         exceptions=exceptions,
         information=members["information.B"],
         file=members["file.B"],
-        counts=_numbers("H", members["counts.H"]),
+        counts=_little_endian("H", members["counts.H"]),
         sense_rows=rows("senses"),
         parents=rows("parents"),
         near=rows("near"),
@@ -157,32 +157,30 @@ COMMONEST = frozenset(
     "whereafter whereas whereby wherein whereupon whether which whither whoever whom whose with "
     "without would you your yours yourself yourselves".split()
 )
-"""spaCy's stop words that WordNet lacks, or that are too short to be looked up there. Listed here,
-since a page about scores would otherwise load spaCy, which takes a second."""
-SHORTEST = 3
-"""A shorter word is known only if it is among the commonest: dictionaries list most pairs of
-letters."""
+"""spaCy's stop words that WordNet lacks or that are shorter than ``SHORTEST``. Listed here because
+importing spaCy takes a second."""
+SHORTEST = 3  # characters of a word that is looked up; WordNet lists most pairs of letters
 KNOWN_SHARE = 1 / 3
-"""A text with a lower share of known words is gibberish. A sentence that quotes a Latin inscription
-has 0.4; random strings of letters had 0.15 at most."""
+"""Share of known words below which a text is gibberish. A sentence that quotes a Latin inscription
+has 0.4, random letters at most 0.15."""
 ENGLISH_SHARE = 1 / 2
-"""A text with a lower share of known words is in another language: 28 of 30 sentences in seven of
-them, and none of 9,432 descriptions and captions by people."""
+"""Share of known words below which a text is in another language. This finds 28 of 30 sentences in
+seven languages, and none of 9,432 descriptions and captions by people."""
 
 
 def words(text: str) -> list[str]:
-    """Words in lower case, without digits and marks."""
+    """Lower-case words, without digits and punctuation."""
     return [word.lower() for word in WORD.findall(text)]
 
 
 @lru_cache(maxsize=4096)
 def is_english(text: str) -> bool:
-    """True if at least half of the words are English, as far as a dictionary tells."""
+    """Return True if at least ``ENGLISH_SHARE`` of the words are in the dictionary."""
     return known_share(text) >= ENGLISH_SHARE
 
 
 def known_share(text: str, also: frozenset[str] = frozenset()) -> float:
-    """The share of words that are in the dictionary or in ``also``; 1 without any word."""
+    """Share of words in the dictionary or in ``also``; 1 for a text without words."""
     parts = words(text)
     return sum(word in also or _is_word(word) for word in parts) / len(parts) if parts else 1.0
 
