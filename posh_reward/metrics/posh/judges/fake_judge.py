@@ -21,9 +21,12 @@ Grader = Callable[[Question], "float | Failure"]
 def shared_words(question: Question) -> float:
     """1 plus 4 times the share of the question's words that are in the target."""
     text = " ".join(filter(None, (question.text or question.identifier, question.other)))
-    words = set(re.findall(r"\w+", text.lower())) - {"the", "a", "an", "of", "with", "relation"}
-    there = set(re.findall(r"\w+", question.target.text.lower()))
-    return 1 + 4 * len(words & there) / len(words) if words else 1.0
+    words = _words(text) - {"the", "a", "an", "of", "with", "relation"}
+    return 1 + 4 * len(words & _words(question.target.text)) / len(words) if words else 1.0
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text.lower()))
 
 
 class FakeJudge(Recorder):
@@ -52,10 +55,9 @@ class FakeJudge(Recorder):
 def quoted_words(prompt: Prompt) -> float:
     """For a ``FakeModel``: 1 plus 4 times the share of quoted words that are in the target."""
     question = prompt.suffix.partition("\n\n")[0]
-    words = set(re.findall(r"\w+", " ".join(re.findall(r'"(.*?)"', question)).lower()))
+    words = _words(" ".join(re.findall(r'"(.*?)"', question)))
     target = prompt.prefix.partition("DESCRIPTION")[2].partition("DESCRIPTION 2:")[0]
-    there = set(re.findall(r"\w+", target.lower()))
-    return 1 + 4 * len(words & there) / len(words) if words else 1.0
+    return 1 + 4 * len(words & _words(target)) / len(words) if words else 1.0
 
 
 def raw_phrase(prompt: Prompt) -> str:

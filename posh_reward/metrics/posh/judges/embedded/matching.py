@@ -8,7 +8,7 @@ order of questions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -48,7 +48,7 @@ class Matching:
         self.source = source
         self.target = target
         self.affinity: Affinity | None = None  # with an encoder, made at the first question
-        self._words: dict[Term, dict[Term, float]] = {}
+        self.words = cache(target.index.like)  # similar terms of the target -> similarity
         self._supports: dict[Term, dict[int, float]] = {}
         self._names: dict[tuple[Term, ...], dict[int, float]] = {}
         self._contexts: dict[int, dict[int, float]] = {}
@@ -81,13 +81,6 @@ class Matching:
                 total += weight
                 agreement += weight * similarity if similarity >= PLAIN else 0.0
         return agreement / total if total else UNSAID
-
-    def words(self, term: Term) -> dict[Term, float]:
-        """Similar terms of the target -> similarity."""
-        alike = self._words.get(term)
-        if alike is None:
-            alike = self._words[term] = self.target.index.like(term)
-        return alike
 
     def by_name(self, heads: tuple[Term, ...]) -> dict[int, float]:
         """Things of the target with a similar name -> similarity of the names."""
