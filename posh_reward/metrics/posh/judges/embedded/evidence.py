@@ -97,7 +97,7 @@ def is_made_otherwise(matching: Matching, owner: int, stuff: int) -> bool:
         return False
     return any(
         all(
-            matching.supports(term).get(thing, 0.0) < SUPPORT and matching.denies(term, thing)
+            matching.support(term, thing) < SUPPORT and matching.denies(term, thing)
             for term in matching.source.heads[stuff]
         )
         for thing, _ in matching.cast(owner)[:1]

@@ -169,7 +169,7 @@ class Matching:
         # scales the agreement down, and the part that is cut off counts against the pair.
         clashes = 0
         for term, weight in strong:
-            best = self.supports(term).get(other, 0.0)
+            best = self.support(term, other)
             if best < CLASHING and self.denies(term, other):
                 clashes += 1
                 agreement -= weight * best
@@ -229,13 +229,13 @@ class Matching:
                 names.get(t, 0.0) >= max(SAME_NAME, names.get(whom, 0.0))
                 or is_anaphor(self.target.heads[t])
             )
-            and (self.denies(term, t) or self.supports(term).get(t, 0.0) < LEAST_SUPPORT)
+            and (self.denies(term, t) or self.support(term, t) < LEAST_SUPPORT)
         ]
         if not others or not rest:
             return False
 
         def fit(other: int) -> float:
-            return sum(w * self.supports(t).get(other, 0.0) for t, w in rest.items())
+            return sum(w * self.support(t, other) for t, w in rest.items())
 
         return max(map(fit, others)) > fit(whom) + CLEARLY * sum(rest.values())
 

@@ -57,6 +57,7 @@ class Reading:
 
     def __init__(self, description: Description) -> None:
         self.graph = description.graph
+        self.directions = {(r.subject, r.object) for r in self.graph.relations}
         self.tokens = description.tokens or plain_tokens(description.text)
         self._starts = {token.span[0]: i for i, token in enumerate(self.tokens)}
         # Without a parse there are no elements, so every word has to count.
@@ -73,6 +74,7 @@ class Reading:
                 if index in element_tokens:
                     self.places.setdefault(term, []).append(index)
                     self.terms[index] = term
+        self.index = TermIndex(self.places)  # the text's terms by meaning
         entities = [self.tokens_in(entity.spans) for entity in self.graph.entities]
         own = {token for tokens in entities for token in tokens}
         # Parsers often call the satin of a satin dress an adjective.
@@ -93,6 +95,8 @@ class Reading:
             self.claims[owner] += self.heads[stuff]
         self.genders = [self._genders(thing) for thing in range(len(self.mentions))]
         self.plural = [any(map(is_plural, heads)) for heads in self.heads]
+        # Entities without a name, such as an unresolved "she".
+        self.pronouns = [i for i in range(len(entities)) if not self.heads[i]]
         self.by_head: dict[Term, list[int]] = defaultdict(list)  # head -> things
         for thing, heads in enumerate(self.heads):
             for head in heads:
@@ -101,16 +105,11 @@ class Reading:
         self._attached: dict[int, dict[int, float]] = {}
 
     @cached_property
-    def index(self) -> TermIndex:
-        """The text's terms by meaning."""
-        return TermIndex(self.places)
-
-    @cached_property
     def owners(self) -> dict[int, set[int]]:
         """Token -> entities of which it is an attribute."""
         owners: dict[int, set[int]] = defaultdict(set)
-        for entity in range(len(self.graph.entities)):
-            for token in self.attribute_tokens[entity]:
+        for entity, tokens in enumerate(self.attribute_tokens[: len(self.graph.entities)]):
+            for token in tokens:
                 owners[token].add(entity)
         return owners
 
@@ -137,11 +136,6 @@ class Reading:
         ]
 
     @cached_property
-    def directions(self) -> set[tuple[int, int]]:
-        """(Subject, object) of all relations."""
-        return {(relation.subject, relation.object) for relation in self.graph.relations}
-
-    @cached_property
     def absences(self) -> set[int]:
         """Things that the text says are missing: no shoes, a cup without a handle."""
         heads = {token.head for token in self.tokens if token.text.lower() == "no"}
@@ -155,11 +149,6 @@ class Reading:
         """Lower-case words before a hyphen: the three of a three-cornered hat is no count."""
         ends = {token.span[0] for token in self.tokens if token.text == "-"}
         return {token.text.lower() for token in self.tokens if token.span[1] in ends}
-
-    @cached_property
-    def pronouns(self) -> list[int]:
-        """Entities without a name, such as an unresolved "she"."""
-        return [i for i in range(len(self.graph.entities)) if not self.heads[i]]
 
     @cached_property
     def profiles(self) -> list[dict[Term, float]]:
