@@ -34,6 +34,8 @@ class Weights:
             weight = getattr(self, kind)
             if not 0 <= weight < math.inf:
                 raise ConfigError(f"the weight of {kind} is {weight}: give a number from 0")
+        if not any(getattr(self, kind) for kind in KINDS):  # every mean would be 1
+            raise ConfigError(f"the weights of {', '.join(KINDS)} are all 0: give one above 0")
 
     def of(self, element: Element) -> float:
         """Weight of one element."""
@@ -48,7 +50,7 @@ def weights_of(settings: Weights | Mapping[str, float]) -> Weights:
     """Weights from settings such as ``{"relation": 0.5}``.
 
     Raises:
-        ConfigError: a kind is unknown, or a weight is not a number from 0.
+        ConfigError: a kind is unknown, a weight is not a number from 0, or all are 0.
     """
     if isinstance(settings, Weights):
         return settings

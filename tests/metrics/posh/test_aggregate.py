@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from posh_reward import ConfigError
 from posh_reward.metrics.posh.aggregate import Weights, harmonic_mean, mean_score
 from posh_reward.types import Element, Kind
 
@@ -26,6 +27,11 @@ def test_one_failure_makes_the_mean_unknown() -> None:
 def test_weights_count_kinds_differently() -> None:
     elements = [element(5), element(1, "relation")]
     assert mean_score(elements, Weights(relation=3)) == pytest.approx((5 + 3) / 4 / 5)
+
+
+def test_weights_that_count_nothing_are_refused() -> None:
+    with pytest.raises(ConfigError, match="all 0: give one above 0"):
+        Weights(entity=0, attribute=0, relation=0)
 
 
 def test_f1_is_the_harmonic_mean() -> None:
