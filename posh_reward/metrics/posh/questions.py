@@ -162,7 +162,7 @@ class Finding:
 
     @property
     def present(self) -> bool:
-        """True if the entity is in the other description."""
+        """True if the other description mentions the entity."""
         return self.grade >= PRESENT
 
 

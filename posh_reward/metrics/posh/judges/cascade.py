@@ -1,7 +1,7 @@
 """Two-stage judge: a cheap judge settles what it can, a second one answers the rest.
 
-The embedded judge settles the plain cases: an element that the target states in the same words, and
-an entity of which it has not a single word. A small language model, such as one distilled from the
+The embedded judge settles the plain cases: elements that the target states in the same words, and
+entities whose words are all missing from it. A small language model, such as one distilled from the
 second judge, settles what it is certain of. The result is approximate, so the cascade is off by
 default, and named in the signature.
 """
@@ -31,10 +31,10 @@ ABSENT = Verdict(distribution(0.0, len(LABELS)))
 class Cascade:
     """A judge that asks another one only what a first stage cannot settle.
 
-    The embedded judge settles as explicit what the target states in the same words and it grades
-    at least ``high``; as absent an entity of which the target has no word and which it grades below
-    ``low``. It never settles attributes and relations as absent, since other words may express
-    them. Another judge as ``first`` settles what it answers with at most ``doubt``.
+    The embedded judge settles an element as explicit if the target states it in the same words and
+    its grade is at least ``high``. It settles an entity as absent if its words are all missing from
+    the target and its grade is below ``low``; never attributes and relations, since other words may
+    express them. Another judge as ``first`` settles what it answers with at most ``doubt``.
 
     ``judge`` rewrites the phrases, and its failures stay failures.
 

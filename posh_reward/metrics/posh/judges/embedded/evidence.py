@@ -82,7 +82,7 @@ def overrule(matching: Matching, question: Question, value: float) -> float:
     thing = question.entity
     if question.kind != "entity":
         return value
-    owners = [owner for owner, stuff in matching.source.made_of if stuff == thing]
+    owners = [owner for owner, material in matching.source.made_of if material == thing]
     if any(is_made_otherwise(matching, owner, thing) for owner in owners):
         return DENIED
     if thing not in matching.source.absences:
@@ -91,14 +91,14 @@ def overrule(matching: Matching, question: Question, value: float) -> float:
     return value if matching.target.absences & like else WITHOUT * (1 - value)
 
 
-def is_made_otherwise(matching: Matching, owner: int, stuff: int) -> bool:
+def is_made_otherwise(matching: Matching, owner: int, material: int) -> bool:
     """Return True if the owner has another material or colour in the target: a glass cup."""
     if matching.doubt(owner):
         return False
     return any(
         all(
             matching.support(term, thing) < SUPPORT and matching.denies(term, thing)
-            for term in matching.source.heads[stuff]
+            for term in matching.source.heads[material]
         )
         for thing, _ in matching.cast(owner)[:1]
     )
@@ -122,7 +122,7 @@ def best_namesake(
     for thing, name in alike.items():
         support = [matching.support(term, thing) for term in rest]
         share = sum(support) / len(support) if support else 1.0
-        # Half of the profile is as good as all of it: two people seldom say the same of one thing.
+        # Half of the profile is as good as all of it: no two people describe a thing alike.
         fits = 1 - OF_THING + OF_THING * min(1.0, max(0.0, 2 * agreement[thing]))
         value = name * fits * (1 - QUALIFIED + QUALIFIED * share)
         if value > most:
@@ -149,7 +149,7 @@ def entity_facts(matching: Matching, entity: int, identifier: str) -> Facts:
     alike = matching.by_name(tuple(names))
     namesake = best_namesake(matching, entity, alike, rest)
     facts = {} if namesake is None else namesake_facts(matching, entity, namesake, alike)
-    facts["stuff_unsaid"] = float(is_stuff_unsaid(matching, entity))
+    facts["stuff_unsaid"] = float(is_material_unsaid(matching, entity))
     name = namesake.name if namesake else 0.0
     is_vague = not any(is_concrete(term) or is_settled(term) for term in names)
     # A thing may be there under other words. Each kind of evidence for that has its own weight, and
@@ -184,13 +184,13 @@ def namesake_facts(
     }
 
 
-def is_stuff_unsaid(matching: Matching, stuff: int) -> bool:
+def is_material_unsaid(matching: Matching, material: int) -> bool:
     """Return True if the target has the thing of this material or colour, but not the material."""
-    owners = [owner for owner, other in matching.source.made_of if other == stuff]
+    owners = [owner for owner, other in matching.source.made_of if other == material]
     corresponding = [matching.cast(owner)[0][0] for owner in owners if not matching.doubt(owner)]
     return bool(corresponding) and not any(
         matching.support(term, thing) >= SUPPORT
-        for term in matching.source.heads[stuff]
+        for term in matching.source.heads[material]
         for thing in corresponding
     )
 
@@ -291,6 +291,6 @@ def relation_facts(matching: Matching, subject: int, text: str, other: int) -> F
 
 
 def weigh(weights: Mapping[str, float], facts: Facts) -> float:
-    """Probability that the element is there."""
+    """Probability that the target contains the element."""
     total = weights["bias"] + sum([weights[name] * value for name, value in facts.items()])
     return 1 / (1 + exp(-total))

@@ -91,8 +91,8 @@ class Reading:
         """Terms of its attributes."""
         self.heads = [self._heads(thing) for thing in range(len(self.mentions))]
         """Last word of each mention: the kind of thing it is."""
-        for owner, stuff in self.made_of:
-            self.claims[owner] += self.heads[stuff]
+        for owner, material in self.made_of:
+            self.claims[owner] += self.heads[material]
         self.genders = [self._genders(thing) for thing in range(len(self.mentions))]
         self.plural = [any(map(is_plural, heads)) for heads in self.heads]
         # Entities without a name, such as an unresolved "she".
@@ -106,7 +106,7 @@ class Reading:
 
     @cached_property
     def owners(self) -> dict[int, set[int]]:
-        """Token -> entities of which it is an attribute."""
+        """Token -> entities that it is an attribute of."""
         owners: dict[int, set[int]] = defaultdict(set)
         for entity, tokens in enumerate(self.attribute_tokens[: len(self.graph.entities)]):
             for token in tokens:
