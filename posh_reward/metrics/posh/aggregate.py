@@ -79,13 +79,6 @@ def harmonic_mean(precision: float | None, recall: float | None) -> float | None
     return 2 * precision * recall / (precision + recall)
 
 
-WITNESS = ("picture_asked", "picture_raised", "picture_unanswered")
-"""Figures with a witness: mean number of elements per generation that the image was
-consulted about, share of them whose grade it raised, number that it did not settle."""
-
-COLUMNS = ("precision", "recall", "f1")  # logged for each completion
-
-
 def figures(scores: Sequence[Scores]) -> dict[str, float]:
     """Return the figures of one call, in the order in which they are logged.
 
@@ -110,21 +103,26 @@ def figures(scores: Sequence[Scores]) -> dict[str, float]:
 
 
 def witness_figures(scores: Sequence[Scores]) -> dict[str, float]:
-    """Return what the image contributed to one call, under the names of ``WITNESS``."""
+    """Return what the image contributed to one call.
+
+    asked: mean number of elements per generation that the image was consulted about. raised: share
+    of them whose grade it raised. unanswered: number that it did not settle.
+    """
     sound = [score for score in scores if score.f1 is not None]
     by_score = [[e for e in score.elements if e.image_grade is not None] for score in sound]
     elements = [element for some in by_score for element in some]
-    values = (
-        mean([len(some) for some in by_score]),
-        mean([float(element.witness == "picture") for element in elements]),
-        float(sum(e.image_grade is not None and e.image_grade.grade is None for e in elements)),
-    )
-    return dict(zip(WITNESS, values, strict=True))
+    open_grades = [e.image_grade for e in elements if e.image_grade and e.image_grade.grade is None]
+    return {
+        "picture_asked": mean([len(some) for some in by_score]),
+        "picture_raised": mean([float(element.witness == "picture") for element in elements]),
+        "picture_unanswered": float(len(open_grades)),
+    }
 
 
 def columns(scores: Sequence[Scores]) -> dict[str, list[float | None]]:
-    """One value per completion, under the names of ``COLUMNS``."""
-    return {name: [getattr(score, name) for score in scores] for name in COLUMNS}
+    """Figures of each completion: name -> one value per completion."""
+    names = ("precision", "recall", "f1")
+    return {name: [getattr(score, name) for score in scores] for name in names}
 
 
 def length_ratio(scores: Scores) -> float:

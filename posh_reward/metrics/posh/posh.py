@@ -231,7 +231,7 @@ class PoSh:
         return figures(scores) | (witness_figures(scores) if self.witness is not None else {})
 
     def columns(self, scores: Sequence[Scores]) -> dict[str, list[float | None]]:
-        """Figures of each completion for a training log; see ``COLUMNS``."""
+        """Figures of each completion for a training log; see ``aggregate.columns``."""
         return columns(scores)
 
     def score(
