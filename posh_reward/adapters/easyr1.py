@@ -18,13 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from posh_reward.adapters.completion_results import (
-    AnyReward,
-    neutral,
-    results,
-    reward_of,
-    sole,
-)
+from posh_reward.adapters.completion_results import AnyReward, neutral, results, reward_of, sole
 
 Inputs = Sequence[Mapping[str, Any]]
 

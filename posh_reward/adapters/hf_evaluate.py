@@ -10,12 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from posh_reward.adapters.completion_results import (
-    AnyReward,
-    framework,
-    results,
-    reward_of,
-)
+from posh_reward.adapters.completion_results import AnyReward, framework, results, reward_of
 from posh_reward.metrics.metric import mean
 from posh_reward.reward.trl import figure_names
 

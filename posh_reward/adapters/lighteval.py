@@ -15,12 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from posh_reward.adapters.completion_results import (
-    AnyReward,
-    framework,
-    results,
-    reward_of,
-)
+from posh_reward.adapters.completion_results import AnyReward, framework, results, reward_of
 from posh_reward.reward.trl import figure_names
 
 with framework("lighteval==0.13.0"):

@@ -14,12 +14,7 @@ from typing import Any
 
 import torch
 
-from posh_reward.adapters.completion_results import (
-    AnyReward,
-    framework,
-    results,
-    reward_of,
-)
+from posh_reward.adapters.completion_results import AnyReward, framework, results, reward_of
 from posh_reward.reward.trl import figure_names
 
 with framework("torchmetrics==1.9.0"):

@@ -1,7 +1,7 @@
 """The command ``posh-reward``: score a table, explain one pair, report on scores.
 
-Texts and scores go to standard output or to a file, all other messages to standard error. Only the
-modules of the command that is run are loaded.
+Texts and scores go to standard output or a file, all other messages to standard error. A command
+loads only its own modules.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from posh_reward.errors import JudgeError, PoshError, safe, shortened
 
@@ -23,60 +23,84 @@ JUDGE = 4
 UNWRITABLE = 5
 INTERRUPTED = 130
 UNREAD = 141
-LONGEST_MESSAGE = 1000  # characters of an error: a judge's last words may be long
+LONGEST_MESSAGE = 1000  # characters of an error: a judge's output may be long
 EXITS = f"""\
 exit status:
-  {OK}    done; every pair has a score, or every file of answers counts
-  {UNUSABLE}    flags, configuration or input cannot be used, or a package is missing
-  {INCOMPLETE}    done, but some pairs have no score, files do not count, or a calibration was not
-       saved, since it settles nothing; each with its reason
-  {JUDGE}    the judge could not work; what was scored is kept, run it again to go on
-  {UNWRITABLE}    the output could not be written; what was scored is kept, run it again to go on
-  {INTERRUPTED}  interrupted; what was scored is kept, run it again to go on
-  {UNREAD}  standard output was closed by its reader
+  {OK}    success
+  {UNUSABLE}    unusable flags, configuration or input, or a missing package
+  {INCOMPLETE}    finished, but some pairs have no score, some answer files do not count, or a
+       calibration is too uncertain to save; each with its reason
+  {JUDGE}    the judge failed
+  {UNWRITABLE}    the output could not be written
+  {INTERRUPTED}  interrupted
+  {UNREAD}  the reader of standard output closed it
+After {JUDGE}, {UNWRITABLE} and {INTERRUPTED} finished work is kept, and the same command resumes.
 """
+NUMBERS = ("int", "float", "count", "positive")
+"""Names of the types of flags that take a number."""
 COMMANDS = {
     "score": ("score_command:add_score", "score the pairs of a table"),
-    "explain": ("score_command:add_explain", "show one pair with marks"),
+    "explain": ("score_command:add_explain", "show the mistakes and omissions of one pair"),
     "report": ("report_command:add_report", "write a page about scores"),
-    "agreement": ("agreement_flags:add_agreement", "measure agreement with people"),
+    "agreement": ("agreement_flags:add_agreement", "measure how well metrics agree with people"),
     "calibrate": ("calibrate:add_calibrate", "fit weights to people's judgments"),
-    "judges": ("judge_commands:add_judges", "compare judges, collect their answers"),
-    "attack": ("attack_command:add_attack", "search for what a reward pays wrongly"),
-    "packets": ("packets:add_packets", "let people compare models, blind"),
-    "prove": ("sibling_commands:add_prove", "make questions about images, score responses"),
-    "harmonic": ("sibling_commands:add_harmonic", "score texts about images, no references"),
-    "rubric": ("sibling_commands:add_rubric", "score texts by points, with reasons"),
-    "serve": ("serve_command:add_serve", "score for many clients, over HTTP"),
-    "store": ("housekeeping:add_store", "look into a store, or clear it"),
+    "judges": ("judge_commands:add_judges", "compare judges, or collect a judge's answers"),
+    "attack": ("attack_command:add_attack", "search for texts that a reward overpays"),
+    "packets": ("packets:add_packets", "have people compare models, blind"),
+    "prove": ("sibling_commands:add_prove", "write questions about images, score responses"),
+    "harmonic": ("sibling_commands:add_harmonic", "score texts about images, without references"),
+    "rubric": ("sibling_commands:add_rubric", "score texts by a rubric, with reasons"),
+    "serve": ("serve_command:add_serve", "serve the metric over HTTP"),
+    "store": ("housekeeping:add_store", "inspect or clear a store"),
     "fetch": ("housekeeping:add_fetch", "download what a run needs"),
-    "doctor": ("doctor:add_doctor", "try all that a run needs of this node"),
+    "doctor": ("doctor:add_doctor", "check that this node can run a recipe"),
     "init": ("housekeeping:add_init", "copy recipes and configurations"),
 }
 """Name -> ``module:function`` that adds its flags, and its line in ``--help``."""
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Descriptions with their own line breaks, numbers as N, and each flag's default."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._action_max_length = 14  # argparse forgets the indent of commands' names
+
+    def _get_default_metavar_for_optional(self, action: argparse.Action) -> str:
+        number = getattr(action.type, "__name__", "") in NUMBERS
+        return "N" if number else super()._get_default_metavar_for_optional(action)
+
+    def _get_help_string(self, action: argparse.Action) -> str:
+        text, default = action.help or "", action.default
+        shown = isinstance(default, str | int | float) and default not in ("", argparse.SUPPRESS)
+        if not shown or default is False or "default" in text:
+            return text
+        return f"{text} (default: %(default)s)"
 
 
 class CommandParser(argparse.ArgumentParser):
     """A parser whose errors are one line, without the list of all flags."""
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong, and end the process."""
+        """Print the error and exit."""
         text = shortened(safe(message), LONGEST_MESSAGE)
         self.exit(UNUSABLE, f"{self.prog}: {text} (flags: {self.prog} --help)\n")
 
 
 def command_line(argv: Sequence[str] | None = None) -> argparse.ArgumentParser:
-    """Return the parser of the command; each of its commands sets ``command``, a function.
+    """Return the parser, whose subcommands set ``command``, a function of the parsed flags.
 
-    Only the command that ``argv`` names gets its flags, which saves loading the others' modules.
+    Only the subcommand that ``argv`` names gets its flags, so the others' modules are not loaded.
     """
     parser = CommandParser(
         "posh-reward",
-        description="POSH: how truthful and how complete descriptions of images are.",
-        epilog=EXITS,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="POSH: measure how truthful and complete descriptions of images are.",
+        epilog=f"flags of a command: posh-reward COMMAND --help\n\n{EXITS}",
+        formatter_class=HelpFormatter,
     )
-    parser.add_argument("--version", action=PrintVersion, nargs=0, help="show the version")
+    parser.add_argument(
+        "--version", action=PrintVersion, nargs=0, help="print the version and exit"
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     names = list(COMMANDS) if argv is None else [each for each in argv if each in COMMANDS][:1]
     for name, (place, words) in COMMANDS.items():
@@ -88,10 +112,10 @@ def command_line(argv: Sequence[str] | None = None) -> argparse.ArgumentParser:
 
 
 class PrintVersion(argparse.Action):
-    """Print the version, which takes reading the package's metadata, only when asked."""
+    """Read the version from the package's metadata only when it is asked for."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        """Print it and exit."""
+        """Print the version and exit."""
         from posh_reward.metrics.metric import package_version
 
         print(f"{parser.prog} {package_version()}")
@@ -100,7 +124,7 @@ class PrintVersion(argparse.Action):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
-    if sys.stderr is None:  # closed by the shell: print() would turn to standard output instead
+    if sys.stderr is None:  # closed by the shell: print() would write to standard output instead
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
     try:
         status = _run(argv)
@@ -131,13 +155,13 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def _fail(why: str, status: int) -> int:
-    with suppress(OSError):  # nowhere left to say it
+    with suppress(OSError):  # standard error may be closed, too
         print(f"posh-reward: {shortened(safe(why), LONGEST_MESSAGE)}", file=sys.stderr)
     return status
 
 
 def _discard_output() -> None:
-    """Keep the interpreter from flushing once more what cannot be written to standard output."""
+    """Keep the interpreter from flushing unwritable output again at exit."""
     if sys.stdout is None:
         return
     try:

@@ -1,4 +1,4 @@
-"""``posh-reward agreement``: how well metrics agree with people. One function for each command."""
+"""``posh-reward agreement``: one function for each command."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posh_reward.cli import INCOMPLETE, OK
+from posh_reward.cli.flags import metric_of, write_text
 from posh_reward.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -22,24 +23,27 @@ if TYPE_CHECKING:
 
 AXES = ("mistakes", "omissions", "overall")
 OPTIONAL = ("image", "uuid", "id")
-"""Columns that a flag names by default, and that a table may lack."""
+"""Default names of columns that a table may lack."""
 
 
-def docent(flags: argparse.Namespace) -> int:
-    """DOCENT's coarse judgments."""
+def pairs(flags: argparse.Namespace) -> int:
+    """Pairs that people compared, such as DOCENT's."""
     from posh_reward.study.agreement.preferences import preferences_report
 
-    return show(preferences_report(docent_preferences(flags), _settings(flags)), flags)
+    return show(preferences_report(preferences(flags), _settings(flags)), flags)
 
 
-def docent_preferences(flags: argparse.Namespace) -> Preferences:
-    """The pairs that the flags name, in DOCENT's columns."""
+def preferences(flags: argparse.Namespace) -> Preferences:
+    """Read the pairs that the flags name, by DOCENT's columns if the flags name none."""
     from posh_reward.study.agreement.preferences import PairColumns, read_preferences
 
+    columns = PairColumns()
+    if flags.label is not None:
+        labels = by_axis(flags.label, "--label")
+        columns = PairColumns(flags.text1, flags.text2, flags.reference, flags.image, labels)
     return read_preferences(
-        _rows(flags), PairColumns(), flags.input, images=flags.images,
-        procedure=getattr(flags, "procedure", "strict"),
-    )  # fmt: skip
+        _rows(flags), columns, flags.input, images=flags.images, procedure=flags.procedure
+    )
 
 
 def caparena(flags: argparse.Namespace) -> int:
@@ -50,34 +54,15 @@ def caparena(flags: argparse.Namespace) -> int:
     return show(caparena_report(arena, _settings(flags)), flags)
 
 
-def pairs(flags: argparse.Namespace) -> int:
-    """Any pairs that people compared."""
-    from posh_reward.study.agreement.preferences import preferences_report
-
-    return show(preferences_report(pair_preferences(flags), _settings(flags)), flags)
-
-
-def pair_preferences(flags: argparse.Namespace) -> Preferences:
-    """The pairs that the flags name."""
-    from posh_reward.study.agreement.preferences import PairColumns, read_preferences
-
-    labels = by_axis(flags.label, "--label")
-    columns = PairColumns(flags.text1, flags.text2, flags.reference, flags.image, labels)
-    return read_preferences(
-        _rows(flags), columns, flags.input, images=flags.images,
-        procedure=getattr(flags, "procedure", "strict"),
-    )  # fmt: skip
-
-
 def ratings(flags: argparse.Namespace) -> int:
-    """Any texts that people rated."""
+    """Texts that people rated."""
     from posh_reward.study.agreement.ratings import ratings_report
 
     return show(ratings_report(text_ratings(flags), _settings(flags)), flags)
 
 
 def text_ratings(flags: argparse.Namespace) -> TextRatings:
-    """The ratings that the flags name."""
+    """Read the ratings that the flags name."""
     from posh_reward.study.agreement.ratings import RatingColumns, read_ratings
 
     columns = RatingColumns(
@@ -87,7 +72,7 @@ def text_ratings(flags: argparse.Namespace) -> TextRatings:
 
 
 def rating_columns(flags: argparse.Namespace) -> dict[str, str]:
-    """Axis -> column of its ratings; ``rating`` for all of them unless flags name others."""
+    """Map each axis to its column of ratings, by default ``rating``."""
     from posh_reward.study.agreement.author_layouts import AXIS_RATINGS
 
     if not flags.rating and flags.layout in AXIS_RATINGS:
@@ -101,16 +86,16 @@ def mmhe(flags: argparse.Namespace) -> int:
     from posh_reward.study.agreement.mmhe import MmheColumns, mmhe_report, read_mmhe
 
     criteria = {name: name for name in CRITERIA} | dict(flags.criterion)
-    columns = MmheColumns(flags.task, flags.candidate, flags.reference, flags.image,
-                          flags.question, flags.best, criteria, flags.raters,
-                          flags.pairs)  # fmt: skip
+    columns = MmheColumns(
+        flags.task, flags.candidate, flags.reference, flags.image, flags.question, flags.best,
+        criteria, flags.raters, flags.pairs,
+    )  # fmt: skip
     judgments = read_mmhe(_rows(flags), columns, flags.input, flags.images)
     return show(mmhe_report(judgments, _settings(flags), flags.tables), flags)
 
 
 def spans(flags: argparse.Namespace) -> int:
     """Texts with marked mistakes and omissions."""
-    from posh_reward.study.agreement.agreement_report import AgreementSettings
     from posh_reward.study.agreement.localisation import SpanColumns, read_marks, spans_report
 
     columns = SpanColumns(
@@ -118,16 +103,12 @@ def spans(flags: argparse.Namespace) -> int:
     )
     marks = read_marks(_rows(flags), columns, flags.input)
     localisers, missing = _localisers(flags)
-    settings = AgreementSettings(
-        missing=missing, against=flags.against, resamples=flags.resamples, seed=flags.seed,
-        quiet=flags.quiet,
-    )  # fmt: skip
+    settings = replace(_resampling(flags), missing=missing, against=flags.against)
     return show(spans_report(marks, localisers, settings), flags)
 
 
 def _localisers(flags: argparse.Namespace) -> tuple[list[Localiser], list[tuple[str, str]]]:
-    """Metrics that locate errors, and those that cannot work here with the remedy."""
-    from posh_reward.cli.flags import metric_of
+    """List metrics that locate errors, and (name, remedy) of those that cannot work here."""
     from posh_reward.models.encoders import load_encoder
     from posh_reward.study.agreement.baselines.catalogue import Random
     from posh_reward.study.agreement.baselines.embedding_alerts import EmbeddingAlerts
@@ -153,7 +134,6 @@ def _localisers(flags: argparse.Namespace) -> tuple[list[Localiser], list[tuple[
 
 def graphs(flags: argparse.Namespace) -> int:
     """Scene graphs that people drew."""
-    from posh_reward.cli.flags import metric_of
     from posh_reward.study.agreement.graph_match import graphs_report
 
     reader = metric_of(flags).reader
@@ -169,17 +149,17 @@ def answers(flags: argparse.Namespace) -> int:
 
 
 def by_axis(columns: list[str], flag: str) -> dict[str, str]:
-    """``["P"]`` or ``["mistakes=P", ...]`` -> axis -> column; one column alone is for all axes.
+    """Map axes to columns, from ``["mistakes=P", ...]`` or from ``["P"]`` for all axes.
 
     Raises:
-        InputError: an axis is unknown or given twice.
+        InputError: an axis is unknown or named twice.
     """
     column_of: dict[str, str] = {}
     for each in columns:
         axis, equals, column = each.partition("=")
         for one in (axis,) if equals else AXES:
             if one not in AXES or one in column_of:
-                why = "is given twice" if one in column_of else "is unknown"
+                why = "is named twice" if one in column_of else "is unknown"
                 raise InputError(f"{flag} {each!r}: the axis {one!r} {why}: use {', '.join(AXES)}")
             column_of[one] = column if equals else each
     return column_of
@@ -192,20 +172,14 @@ def _rows(flags: argparse.Namespace) -> list[Row]:
 
     if flags.plot is not None:
         check_plot(flags.plot)
-    layout = getattr(flags, "layout", None)
-    if layout is not None:
-        return LAYOUTS[layout](Path(flags.input), getattr(flags, "reference_file", None))
+    if flags.layout is not None:
+        return LAYOUTS[flags.layout](Path(flags.input), flags.reference_file)
     rows = read_rows(
-        flags.input,
-        split=getattr(flags, "split", "test"),
-        format=flags.format,
-        delimiter=flags.delimiter,
-        unfold=getattr(flags, "unfold", None),
-        images=getattr(flags, "harmonic", None) is not None
-        or getattr(flags, "llm_sees", "reference") != "reference",
-    )
+        flags.input, split=flags.split, format=flags.format, delimiter=flags.delimiter,
+        unfold=flags.unfold, images=flags.harmonic is not None or flags.llm_sees != "reference",
+    )  # fmt: skip
     for flag in ("image", "pair"):
-        column = getattr(flags, flag, None)
+        column = getattr(flags, flag)
         if column not in (None, *OPTIONAL):
             check_columns(rows, {f"--{flag}": column}, flags.input)
     return rows
@@ -218,22 +192,16 @@ def _resampling(flags: argparse.Namespace) -> AgreementSettings:
 
 
 def _settings(flags: argparse.Namespace) -> AgreementSettings:
-    paper = getattr(flags, "paper", "none")
     measures, missing = _measures(flags)
     return replace(
-        _resampling(flags),
-        measures=measures,
-        columns=flags.column,
-        missing=missing,
-        combine=getattr(flags, "combine", "native"),
-        against=flags.against,
-        table=None if paper == "none" else int(paper),
-    )
+        _resampling(flags), measures=measures, columns=flags.column, missing=missing,
+        combine=flags.combine, against=flags.against,
+        table=None if flags.paper == "none" else int(flags.paper),
+    )  # fmt: skip
 
 
 def _measures(flags: argparse.Namespace) -> tuple[list[Measure], list[tuple[str, str]]]:
-    """Metrics that score texts, and those that cannot work here with the remedy."""
-    from posh_reward.cli.flags import metric_of
+    """List metrics that score texts, and (name, remedy) of those that cannot work here."""
     from posh_reward.study.agreement.baselines.catalogue import load_baselines
     from posh_reward.study.agreement.judgment_files import read_rows
     from posh_reward.study.agreement.measures import PoshMeasure, ScoresFile
@@ -259,14 +227,15 @@ def _measures(flags: argparse.Namespace) -> tuple[list[Measure], list[tuple[str,
         harmonic = HarmonicEval(flags.harmonic, flags.gamma, posh.store, criteria=flags.criteria)
         measures.append(HarmonicMeasure(harmonic))
     if not measures and not flags.column:
-        raise InputError("no metric to measure: leave out --no-posh, or name --column, --scores, "
-                         "--baseline, --llm or --harmonic")  # fmt: skip
+        raise InputError(
+            "no metric to measure: leave out --no-posh, or add --column, --scores, --baseline, "
+            "--llm or --harmonic"
+        )
     return measures, missing
 
 
 def show(report: AgreementReport, flags: argparse.Namespace) -> int:
-    """Print a report, and write its page and its plot; return an exit status."""
-    from posh_reward.cli.flags import write_text
+    """Print a report, write its page and its plot; return an exit status."""
     from posh_reward.study.agreement.agreement_page import draw_plot, html_page, terminal_text
     from posh_reward.study.agreement.agreement_report import as_json
 

@@ -1,4 +1,4 @@
-"""``posh-reward attack``: search for texts that a reward pays without their being true."""
+"""``posh-reward attack``: search for untrue texts that a reward pays."""
 
 from __future__ import annotations
 
@@ -14,33 +14,32 @@ from posh_reward.cli.flags import describe, positive, write_text
 from posh_reward.errors import InputError
 
 ATTACK = """\
-Searches for texts that a reward pays without their being true of the image. Try it before you train
+Search for texts that a reward pays although they are not true of the image. Run it before training
 with a judge of your own, and after each change of judge or rules (docs/rewards.md).
 
-Grammars write blindly, alone and behind the first half of a reference (without that row's words); a
-true text is edited, its words are joined by single characters, and labels of the prompts are
-written behind it. The search is paid on a few rows, against the first half of their references,
-which takes half the time; the table is paid on others, in full. Broken off, the same command goes
-on. Writes OUTPUT/finds.md, finds.html and a journal."""
+Grammars write texts without seeing the image, alone and after the first half of a reference (minus
+its row's words). True texts are edited, their words joined by single characters, and the prompt's
+labels appended. The search is paid on a few rows against the first half of their references, which
+takes half the time; the table is paid on other rows, in full. A killed run resumes with the same
+command. Writes finds.md, finds.html and a journal to DIR."""
 UNSEEN = 12
-"""Rows, at most, that finds are paid for in the end."""
+"""Most rows that the finds are finally paid on."""
 
 
 def add_attack(command: argparse.ArgumentParser) -> None:
     """Add the flags of ``attack``."""
-    describe(command, ATTACK)
+    describe(command, ATTACK, "attack scenes:plain=1 -o runs/attack --budget 500")
     add = command.add_argument
-    add("data", help="a table with the column reference, or a dataset's name")
-    add("--split", default="test", help="of a dataset; default: test")
+    add("data", metavar="DATA", help="table with a reference column, or a dataset's name")
+    add("--split", default="test", help="split of a dataset")
     add("--reward", type=Path, metavar="YAML", help="settings of the reward: its metric and "
         "shaping (docs/rewards.md)")  # fmt: skip
-    add("-o", "--output", type=Path, required=True, metavar="DIR")
+    add("-o", "--output", type=Path, required=True, metavar="DIR", help="folder to write")
     add("--grammars", nargs="+", default=list(GRAMMARS), choices=GRAMMARS, metavar="NAME",
-        help=f"default: all, which are {', '.join(GRAMMARS)}")  # fmt: skip
-    add("--budget", type=positive, default=2000, metavar="N", help="texts of each climb; "
-        "default: 2000")  # fmt: skip
-    add("--search", type=positive, default=4, metavar="ROWS", help="of the search; default: 4")
-    add("--seed", type=int, default=0)
+        help=f"grammars to try (default: all, which are {', '.join(GRAMMARS)})")  # fmt: skip
+    add("--budget", type=positive, default=2000, help="texts that each search tries")
+    add("--search", type=positive, default=4, metavar="ROWS", help="rows that searches are paid on")
+    add("--seed", type=int, default=0, help="seed of the search")
     command.set_defaults(command=attack_reward)
 
 
@@ -58,17 +57,19 @@ def attack_reward(flags: argparse.Namespace) -> int:
     random.Random(flags.seed).shuffle(rows)
     search, unseen = rows[: flags.search], rows[flags.search :][:UNSEEN]
     if not unseen:
-        raise InputError(f"{flags.data} has {len(rows)} rows: give more than --search, here "
-                         f"{flags.search}, so that finds can be paid for others")  # fmt: skip
+        raise InputError(
+            f"{flags.data} has {len(rows)} rows: use more than --search ({flags.search}), since "
+            "finds are paid on other rows"
+        )
     settings = read_settings(flags.reward) if flags.reward else {}
     reward = make_reward(**check_settings(make_reward, settings, "reward"))
-    assert isinstance(reward.posh, PoSh)  # as settings make it
+    assert isinstance(reward.posh, PoSh)
     parsed = reward.posh.reader.read([row["reference"] for row in rows if row not in unseen])
     stock = WordStock.of(each for each in parsed if isinstance(each, Description))
     flags.output.mkdir(parents=True, exist_ok=True)
     short = [{**row, "reference": half(row["reference"])} for row in search]
     target, other = (Target(reward.functions(), some) for some in (short, unseen))
-    # a journal of other rows, or of another reward, is not gone on with
+    # The name keeps a journal of other rows, or of another reward, from being resumed.
     which = (reward.signature, flags.seed, [row["reference"] for row in short])
     name = f"journal-{sha256(repr(which).encode()).hexdigest()[:8]}.jsonl"
     finds = attack(target, stock, flags.output / name, grammars=flags.grammars,
@@ -89,10 +90,10 @@ def attack_reward(flags: argparse.Namespace) -> int:
 
 
 def read_references(name: str, split: str) -> list[dict[str, Any]]:
-    """Rows with a reference, out of a file or a dataset; those without one are left out.
+    """Read the rows that have a reference from a file or a dataset.
 
     Raises:
-        InputError: the file cannot be read, or no row has one.
+        InputError: the file cannot be read, or no row has a reference.
         ConfigError: the dataset cannot be loaded.
     """
     from posh_reward.study.agreement.judgment_files import read_rows
@@ -100,5 +101,5 @@ def read_references(name: str, split: str) -> list[dict[str, Any]]:
     rows = read_rows(name, split=split)
     usable = [row for row in rows if isinstance(row.get("reference"), str) and row["reference"]]
     if not usable:
-        raise InputError(f"{name} has no row with a text in the column reference")
+        raise InputError(f"no row of {name} has a text in the column reference")
     return usable

@@ -1,4 +1,4 @@
-"""Flags that several commands share, and the objects that they describe."""
+"""Flags that several commands share, and the objects made from them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import sys
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING
 
-from posh_reward.cli import EXITS
+from posh_reward.cli import EXITS, HelpFormatter
 from posh_reward.errors import InputError
-from posh_reward.metrics.load_metric import MetricSettings
+from posh_reward.metrics.load_metric import MetricSettings, load_metric, metric_flags
+from posh_reward.study.rows.score_axes import EXPLANATION
 from posh_reward.study.rows.tables import FORMATS, STANDARD, standard_input, standard_output
 
 if TYPE_CHECKING:
@@ -20,60 +22,73 @@ if TYPE_CHECKING:
     from posh_reward.study.rows.engine import TableSettings
 
 
-def describe(parser: argparse.ArgumentParser, text: str) -> argparse.ArgumentParser:
-    """Give a parser its description, as it is, and the exit statuses below its flags."""
-    parser.description, parser.epilog = text, EXITS
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+INPUTS = "JSON lines, CSV, TSV (optionally .gz) or Parquet, by file ending"
+MEANING = fill(EXPLANATION + ".", 100)
+
+
+def describe(
+    parser: argparse.ArgumentParser, text: str, example: str = ""
+) -> argparse.ArgumentParser:
+    """Set a parser's description; below its flags show an example and the exit statuses."""
+    parser.description = text
+    parser.epilog = f"example:\n  posh-reward {example}\n\n{EXITS}" if example else EXITS
+    parser.formatter_class = HelpFormatter
     return parser
-
-
-INPUTS = "JSON lines, CSV, TSV or Parquet"
 
 
 def add_files(command: argparse.ArgumentParser) -> None:
     """Add the input, the output, and the input's format."""
     add = command.add_argument
-    add("input", metavar="INPUT", help=f"{INPUTS}, by its ending (.gz too); - for standard input")
-    add("-o", "--output", metavar="OUT", default="-", help=f"{INPUTS}, by its ending (.gz too); "
-        "default: JSON lines to standard output")  # fmt: skip
+    add("input", metavar="INPUT", help=f"table to read: {INPUTS}; - for standard input")
+    add("-o", "--output", metavar="OUT", default="-", help="table to write, in any of these "
+        "formats (default: JSON lines to standard output)")  # fmt: skip
     add_format(command)
 
 
 def add_format(command: argparse.ArgumentParser) -> None:
     """Add the input's format."""
-    command.add_argument("--format", choices=tuple(FORMATS),
-                         help="of the input; default: what its ending says")  # fmt: skip
-    command.add_argument("--delimiter", metavar="CHARACTER", help="between the cells of an input "
-                         "in CSV, such as ';'; default: a comma, or a tab for TSV")  # fmt: skip
+    add = command.add_argument
+    add("--format", choices=tuple(FORMATS), help="format of the input (default: by file ending)")
+    add_delimiter(command)
+
+
+def add_delimiter(command: argparse.ArgumentParser) -> None:
+    """Add the delimiter of CSV files."""
+    command.add_argument("--delimiter", metavar="CHARACTER", help="cell separator of CSV input, "
+                         "such as ';' (default: comma, or tab for TSV)")  # fmt: skip
+
+
+def add_column_names(command: argparse.ArgumentParser, *names: str) -> None:
+    """Add a flag for each column's name, which is by default the flag's own."""
+    for name in names:
+        command.add_argument(f"--{name}", metavar="COLUMN", default=name, help=f"{name} column")
 
 
 def add_columns(
-    command: argparse.ArgumentParser, *texts: str, image: str = "carried along"
+    command: argparse.ArgumentParser, *texts: str, image: str = "copied to the output"
 ) -> None:
-    """Add flags that name columns: those of texts (by default their names), id, model, image."""
+    """Add the names of columns: texts, id, model, image."""
     add = command.add_argument
-    for name in texts:
-        add(f"--{name}", metavar="COLUMN", default=name, help=f"default: {name}")
-    add("--id", metavar="COLUMN", help="default: rows are counted from 1")
-    add("--model", metavar="COLUMN", help=f"who wrote the {texts[0]}; default: model, if there is "
-        "such a column. With several models a leaderboard is printed")  # fmt: skip
-    add("--image", metavar="COLUMN", help=f"the image's path or row, {image}; default: "
-        "image, if there is such a column")  # fmt: skip
-    add("--images", metavar="FOLDER", type=Path, help="that paths and names of images are relative "
-        "to; default: the folder of the table")  # fmt: skip
+    add_column_names(command, *texts)
+    add("--id", metavar="COLUMN", help="id column (default: rows are numbered from 1)")
+    add("--model", metavar="COLUMN", help=f"column with the model that wrote the {texts[0]} "
+        "(default: model, if present); several models get a leaderboard")  # fmt: skip
+    add("--image", metavar="COLUMN", help=f"column of image paths or row numbers, {image} "
+        "(default: image, if present)")  # fmt: skip
+    add("--images", metavar="DIR", type=Path, help="folder that image paths and names are "
+        "relative to (default: the table's)")  # fmt: skip
 
 
 def add_running(command: argparse.ArgumentParser, rows: str, batch: int = 32) -> None:
-    """Add how a table is gone through; ``rows`` is what its rows are called."""
+    """Add the batch size, ``--overwrite`` and ``--quiet``; ``rows`` names what is scored."""
     add = command.add_argument
-    add("--batch", type=positive, default=batch, metavar="N", help=f"{rows} that are scored and "
-        f"written at a time; default: {batch}")  # fmt: skip
-    add("--overwrite", action="store_true", help="start over: discard what OUT holds")
-    add("-q", "--quiet", action="store_true", help="no progress bar and no summary")
+    add("--batch", type=positive, default=batch, help=f"{rows} to score and write at a time")
+    add("--overwrite", action="store_true", help="discard the rows in OUT and start over")
+    add("-q", "--quiet", action="store_true", help="print no progress bar and no summary")
 
 
 def table_settings(flags: argparse.Namespace, texts: Mapping[str, str | None]) -> TableSettings:
-    """Return how the table is read; ``texts`` are its columns by their names in rows."""
+    """Return how the table is read; ``texts`` maps names in rows to columns."""
     from posh_reward.study.rows.engine import TableSettings
     from posh_reward.study.rows.table_items import Columns
 
@@ -84,30 +99,32 @@ def table_settings(flags: argparse.Namespace, texts: Mapping[str, str | None]) -
     )  # fmt: skip
 
 
-def positive(text: str) -> int:
-    """A flag's whole number from 1."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
+def count(text: str, least: int = 0) -> int:
+    """Parse a whole number from 0."""
+    if not text.isdecimal() or int(text) < least:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least}")
     return int(text)
 
 
+def positive(text: str) -> int:
+    """Parse a whole number from 1."""
+    return count(text, 1)
+
+
 def add_dataset(command: argparse.ArgumentParser) -> None:
-    """Add the dataset whose rows ``image`` numbers."""
+    """Add the dataset whose rows the column ``image`` numbers."""
     add = command.add_argument
-    add("--dataset", metavar="NAME", help="whose rows image numbers, as recipes/generate.py writes "
-        "it: the one that was described, with all its options")  # fmt: skip
-    add("--split", default="test", help="of the dataset; default: test")
+    add("--dataset", metavar="NAME", help="dataset whose rows the image column numbers, with all "
+        "its options, as given to recipes/generate.py")  # fmt: skip
+    add("--split", default="test", metavar="NAME", help="split of the dataset")
 
 
 def add_metric(command: argparse.ArgumentParser, *, witness: bool = False) -> None:
     """Add the settings of POSH."""
-    group = command.add_argument_group("metric", "a flag wins over the configuration file")
-    group.add_argument(
-        "--config",
-        metavar="FILE",
-        help="published, which is POSH as it was published; or YAML or JSON: judge, parser, coref, "
-        "preset, witness, supported, store, weights, max_characters, pairs_at_once",
-    )
+    group = command.add_argument_group("metric", "these flags override the configuration file")
+    group.add_argument("--config", metavar="FILE", help="YAML or JSON file with judge, parser, "
+                       "coref, preset, witness, supported, store, weights, max_characters or "
+                       "pairs_at_once; or published, for the published metric")  # fmt: skip
     for each in fields(MetricSettings):
         if witness or each.name != "witness":
             group.add_argument(f"--{each.name}", **each.metadata)
@@ -115,13 +132,11 @@ def add_metric(command: argparse.ArgumentParser, *, witness: bool = False) -> No
 
 def metric_of(flags: argparse.Namespace) -> PoSh:
     """Return the metric that the flags and their configuration file describe."""
-    from posh_reward.metrics.load_metric import load_metric, metric_flags
-
     return load_metric(flags.config, **metric_flags(flags))
 
 
 def dataset_of(flags: argparse.Namespace) -> DatasetImages | None:
-    """The dataset whose rows ``image`` numbers, if the flags name one.
+    """Return the images of ``--dataset``, or None without it.
 
     Raises:
         MissingDependencyError: ``datasets`` is not installed.
@@ -135,7 +150,7 @@ def dataset_of(flags: argparse.Namespace) -> DatasetImages | None:
 
 
 def read_text(argument: str) -> str:
-    """A text from the command line: itself, or the contents of ``@file``, or of ``@-``.
+    """Return a text from the command line: itself, or the contents of ``@file`` or ``@-``.
 
     Raises:
         InputError: the file cannot be read as UTF-8.
@@ -148,12 +163,12 @@ def read_text(argument: str) -> str:
         return Path(argument[1:]).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
-            f"cannot read {argument[1:]!r} ({error}); a text that begins with @ is written @@"
+            f"cannot read {argument[1:]!r} ({error}); write @@ to begin a text with an at sign"
         ) from None
 
 
 def write_text(text: str) -> None:
-    """Write lines to standard output; characters that it cannot express become ``?``.
+    """Write lines to standard output; characters outside its encoding become ``?``.
 
     Raises:
         OSError: it is closed, or cannot be written.
@@ -163,7 +178,7 @@ def write_text(text: str) -> None:
 
 
 def size(count: int) -> str:
-    """Bytes in words, such as ``"1.2 MB"``."""
+    """Format a number of bytes, such as ``"1.2 MB"``."""
     if count < 1000:
         return f"{count} B"
     amount = count / 1000

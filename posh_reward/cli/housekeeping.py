@@ -1,4 +1,4 @@
-"""``posh-reward store``, ``fetch`` and ``init``: stores, downloads, copies of what is shipped."""
+"""``posh-reward store``, ``fetch`` and ``init``: stores, downloads, copies of shipped files."""
 
 from __future__ import annotations
 
@@ -18,44 +18,45 @@ if TYPE_CHECKING:
     from posh_reward.store.store_admin import Survey
 
 STORE = """\
-Looks into, or clears, a file that `--store` made: scene graphs and language models' answers, kept
-for other runs. Kinds are graph, rewrite and verdict. A space names all that an answer depends
-on."""
+Inspect or clear a file made by `--store`: scene graphs and language models' answers, kept for other
+runs. Kinds are graph, rewrite and verdict. A space names everything that an answer depends on."""
 CLEAR = """\
-Removes what a store holds, or a part of it, and gives the room back to the disk. Runs that use it
-may go on. A damaged store is deleted."""
+Remove all of a store's rows, or some, and return the space to the disk. Runs that use the store can
+continue. A damaged store is deleted."""
 FETCH = """\
-Downloads what a configuration needs: policy, judge, dataset, spaCy model, and Maverick with its
-environment. What is here already is not fetched again. Afterwards the run needs no network: set
+Download what a configuration needs: policy, judge, dataset, spaCy model, and Maverick with its
+environment. What is already here is not downloaded again. Afterwards the run needs no network: set
 HF_HUB_OFFLINE=1 for it."""
 INIT = f"""\
-Copies {", ".join(FOLDERS)} into a folder. They are meant to be changed: each recipe is one file
-and one run, and each configuration opens with its launch line. Run them from that folder. Nothing
-is overwritten."""
+Copy {", ".join(FOLDERS)} into a folder, to change them and run them from there. Each
+recipe is one file and one run; each configuration opens with its launch line. Nothing is
+overwritten."""
 
 
 def add_store(command: argparse.ArgumentParser) -> None:
     """Add ``store info`` and ``store clear``."""
     describe(command, STORE)
     add = command.add_subparsers(required=True, metavar="COMMAND").add_parser
-    info = describe(add("info", help="show what is in it"), "Shows rows and bytes.")
+    info = describe(add("info", help="show what a store holds"), "Show a store's rows and bytes.",
+                    "store info runs/answers.sqlite")  # fmt: skip
     info.add_argument("path", metavar="PATH", help="the store")
-    info.add_argument("--json", action="store_true", help="for programs")
+    info.add_argument("--json", action="store_true", help="print JSON instead of a table")
     info.set_defaults(command=show_store)
-    clear = describe(add("clear", help="remove what is in it"), CLEAR)
+    clear = describe(add("clear", help="remove what a store holds"), CLEAR,
+                     "store clear runs/answers.sqlite --kind verdict --space Qwen3")  # fmt: skip
     clear.add_argument("path", metavar="PATH", help="the store")
     clear.add_argument("--kind", choices=("graph", "rewrite", "verdict"), help="only this kind")
-    clear.add_argument("--space", metavar="TEXT", default="", help="only spaces with this text in "
-        "them, such as a model's name")  # fmt: skip
+    clear.add_argument("--space", metavar="TEXT", default="", help="only spaces that contain this "
+                       "text, such as a model's name")  # fmt: skip
     clear.add_argument("--yes", action="store_true", help="delete a file even if it does not look "
-        "like a store")  # fmt: skip
+                       "like a store")  # fmt: skip
     clear.set_defaults(command=clear_store)
 
 
 def add_init(command: argparse.ArgumentParser) -> None:
     """Add the folder of ``init``."""
-    describe(command, INIT)
-    command.add_argument("folder", metavar="DIR", help="where to; made if it is not there")
+    describe(command, INIT, "init runs/mine")
+    command.add_argument("folder", metavar="DIR", help="folder to copy to; created if missing")
     command.set_defaults(command=init)
 
 
@@ -79,7 +80,7 @@ def clear_store(flags: argparse.Namespace) -> int:
 
 
 def listing(survey: Survey) -> str:
-    """A store's holdings in columns, with their sum."""
+    """Tabulate a store's holdings, with their sum."""
     rows = [(each.kind, f"{each.rows:,}", size(each.bytes), each.space) for each in survey.holdings]
     whole = sum(each.rows for each in survey.holdings)
     total = sum(each.bytes for each in survey.holdings)
@@ -94,7 +95,7 @@ def listing(survey: Survey) -> str:
 
 
 def init(flags: argparse.Namespace) -> int:
-    """Copy what the package ships; print where to."""
+    """Copy the shipped folders; print the copies' paths."""
     for folder in copy_to(Path(flags.folder)):
         print(folder, file=sys.stderr)
     return OK
@@ -102,16 +103,16 @@ def init(flags: argparse.Namespace) -> int:
 
 def add_fetch(command: argparse.ArgumentParser) -> None:
     """Add the flags of ``fetch``."""
-    describe(command, FETCH)
-    command.add_argument("--config", metavar="FILE", required=True, help="a recipe's, "
-        "a metric's (also published, by name) or a judge's settings")  # fmt: skip
-    command.add_argument("--dry-run", action="store_true", help="only say what is here and what is "
-        "missing; asks no network")  # fmt: skip
+    describe(command, FETCH, "fetch --config published")
+    command.add_argument("--config", metavar="FILE", required=True, help="settings of a recipe, "
+                         "of a judge, or of a metric (also by name: published)")  # fmt: skip
+    command.add_argument("--dry-run", action="store_true", help="only list what is here and what "
+                         "is missing; uses no network")  # fmt: skip
     command.set_defaults(command=fetch)
 
 
 def fetch(flags: argparse.Namespace) -> int:
-    """Download what a run needs; print one line for each thing."""
+    """Download what a run needs; print a line for each download."""
     from posh_reward.training.fetch import STATES, assets_of, fetch_all
 
     assets = assets_of(flags.config)
@@ -121,7 +122,7 @@ def fetch(flags: argparse.Namespace) -> int:
         words = state if state in STATES else f"failed: {state}"
         print(safe(f"{asset}: {words}"), file=sys.stderr, flush=True)
     if not assets:
-        print("nothing to fetch: all of it is local, or comes with the package", file=sys.stderr)
+        print("nothing to fetch: everything is local or ships with the package", file=sys.stderr)
     elif complete:
-        print("all is here: the run works with HF_HUB_OFFLINE=1", file=sys.stderr)
+        print("everything is here: the run works with HF_HUB_OFFLINE=1", file=sys.stderr)
     return OK if complete else UNUSABLE

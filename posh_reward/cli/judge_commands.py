@@ -1,4 +1,4 @@
-"""``posh-reward judges``: judges compared, and a dataset of a judge's answers."""
+"""``posh-reward judges``: compare judges, or write a dataset of a judge's answers."""
 
 from __future__ import annotations
 
@@ -11,89 +11,87 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.cli import INCOMPLETE, OK
-from posh_reward.cli.agreement_flags import count
-from posh_reward.cli.flags import INPUTS, add_format, describe, positive, write_text
+from posh_reward.cli.flags import (
+    INPUTS,
+    add_column_names,
+    add_format,
+    count,
+    describe,
+    positive,
+    write_text,
+)
 from posh_reward.errors import InputError, safe
 
 if TYPE_CHECKING:
     from posh_reward.study.judges.judge_runs import JudgeChoice, ScoredPair
 
-JUDGES = "Compares judges, and collects a judge's answers for another to learn from."
+JUDGES = "Compare judges, or collect a judge's answers for another to learn from."
 COMPARE = """\
-Says what a trainer would notice if another judge took the place of the first one: per question,
-per pair, and per group of texts with the same reference, which is what GRPO sees. Intervals (95 %)
-are over references. A judge is a name or a settings file, as for --judge of `score`, with another
-preset behind an @ (vllm@prefix-first); or a file of the metric's settings.
+Report what a trainer would notice if another judge replaced the first one: per question, per pair,
+and per group of texts with the same reference, which is what GRPO sees. Intervals (95 %) are over
+references. A judge is a name or a settings file, as for --judge of `score`, with a preset after an
+@ (vllm@prefix-first) if not the default one; or a file of the metric's settings.
 
-Each judge scores all pairs; then it is put the questions that the search asked under the other, so
-that both answer the same ones. The first judge is asked a second time, in another order and other
-batches: what it does not agree with itself about, no other judge can be blamed for.
+Each judge scores all pairs, then answers the questions that came up under the others, so that all
+answer the same ones. The first judge is asked a second time, in another order and other batches:
+where it disagrees with itself, no other judge is to blame.
 
 Language models' answers are kept in --store, or else next to the page or the figures
-(page.answers.sqlite for page.html). What is there is not asked again, and the same command goes on
-after a kill."""
-
-
+(page.answers.sqlite for page.html), so a killed run resumes with the same command."""
 COLLECT = """\
-Has a judge answer all that POSH asks about your texts, and writes prompts, label distributions and
-rewrites as Parquet, for recipes/distill_judge.py: train, validation and test, no reference in two
-of them. The texts are those of the table, each reference itself, and references with mistakes and
-omissions of known kind; a table without generations will do (--generation '').
+Have a judge answer everything that POSH asks about your texts, and write prompts, label
+distributions and rewrites as Parquet for recipes/distill_judge.py: train, validation and test,
+which share no reference. The texts are the table's, each reference itself, and references with
+mistakes and omissions of known kinds. A table without generations will do (--generation '').
 
-Language models' answers are kept in DIR/answers.sqlite or --store; what is there is not asked
-again, and the same command goes on after a kill."""
+Language models' answers are kept in DIR/answers.sqlite or --store, so a killed run resumes with the
+same command."""
 
 
 def add_judges(command: argparse.ArgumentParser) -> None:
     """Add the commands below ``judges``."""
     describe(command, JUDGES)
     commands = command.add_subparsers(required=True, metavar="COMMAND")
-    each = commands.add_parser("compare", help="say what changes if one replaces another")
-    _add_compare(each)
-    each = commands.add_parser("collect", help="write a dataset of a judge's answers")
-    _add_collect(each)
+    _add_compare(commands.add_parser("compare", help="report what changes with another judge"))
+    _add_collect(commands.add_parser("collect", help="write a dataset of a judge's answers"))
 
 
 def _add_compare(command: argparse.ArgumentParser) -> None:
-    describe(command, COMPARE)
+    describe(command, COMPARE, "judges compare embedded vllm --texts pairs.csv -o judges.html")
     add = command.add_argument
-    add("judges", metavar="JUDGE[@PRESET]", nargs="+", help="two or more; all are compared with "
-        "the first")  # fmt: skip
+    add("judges", metavar="JUDGE[@PRESET]", nargs="+", help="two judges or more, compared with the "
+        "first")  # fmt: skip
     _add_texts(command)
-    add("-o", "--output", metavar="HTML", help="a page with plots (needs Matplotlib)")
-    add("--json", metavar="FILE", help="all figures, for programs")
+    add("-o", "--output", metavar="HTML", help="write a page with plots (needs Matplotlib)")
+    add("--json", metavar="FILE", help="write all figures as JSON")
     add("--no-floor", action="store_true", help="do not ask the first judge twice")
-    add("--resamples", type=count, default=1000, metavar="N", help="default: 1000; 0: no intervals")
+    add("--resamples", type=count, default=1000, help="resamples of references; 0 for no intervals")
     command.set_defaults(command=compare)
 
 
 def _add_collect(command: argparse.ArgumentParser) -> None:
-    describe(command, COLLECT)
+    describe(command, COLLECT, "judges collect vllm --texts pairs.csv -o runs/answers")
     add = command.add_argument
     add("judge", metavar="JUDGE[@PRESET]", help="the teacher, as for `judges compare`")
     _add_texts(command)
-    add("-o", "--output", metavar="DIR", required=True, help="made if it is not there")
-    add("--perturbed", type=count, default=3, metavar="N", help="texts with mistakes for each "
-        "reference; default: 3")  # fmt: skip
-    add("--seed", type=int, default=0, help="of the mistakes; default: 0")
+    add("-o", "--output", metavar="DIR", required=True, help="folder to write; created if missing")
+    add("--perturbed", type=count, default=3, help="texts with mistakes per reference")
+    add("--seed", type=int, default=0, help="seed of the mistakes")
     command.set_defaults(command=collect)
 
 
 def _add_texts(command: argparse.ArgumentParser) -> None:
-    """Add the table of texts, and how they are read and judged."""
     add = command.add_argument
-    add("--texts", metavar="TABLE", required=True, help=f"{INPUTS}, by its ending (.gz too), with "
-        "the texts of each row; those with the same reference are siblings")  # fmt: skip
-    add("--generation", metavar="COLUMN", default="generation", help="default: generation")
-    add("--reference", metavar="COLUMN", default="reference", help="default: reference")
+    add("--texts", metavar="TABLE", required=True, help=f"table of texts: {INPUTS}; rows with the "
+        "same reference form a group")  # fmt: skip
+    add_column_names(command, "generation", "reference")
     add_format(command)
-    add("--parser", default="embedded", metavar="NAME", help="as for `score`")
-    add("--coref", default="rules", metavar="NAME", help="as for `score`")
-    add(
-        "--store", metavar="FILE", type=Path, help="keeps scene graphs and language models' answers"
-    )
-    add("--batch", type=positive, default=64, metavar="N", help="pairs at once; default: 64")
-    add("-q", "--quiet", action="store_true", help="no progress bars")
+    add("--parser", default="embedded", metavar="NAME", help="parser, as for `score`")
+    add("--coref", default="rules", metavar="NAME", help="coreference resolver, as for `score`")
+    add("--store", metavar="FILE", type=Path, help="file that keeps scene graphs and language "
+        "models' answers")  # fmt: skip
+    add("--batch", type=positive, default=64, help="pairs to score at a time")
+    add("-q", "--quiet", action="store_true", help="print no progress bars")
 
 
 def compare(flags: argparse.Namespace) -> int:
@@ -126,33 +124,31 @@ def compare(flags: argparse.Namespace) -> int:
 
 
 def check_outputs(outputs: Sequence[Path]) -> None:
-    """Make the folders of files that are to be written, before anything is paid for.
+    """Make the folders of output files, before anything is paid for.
 
     Raises:
-        InputError: one cannot be written there.
+        InputError: a file cannot be written.
     """
     for path in outputs:
         if path.is_dir():
-            raise InputError(f"{str(path)!r} is a folder: name a file in it")
+            raise InputError(f"{str(path)!r} is a folder: choose a file in it")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with TemporaryFile(dir=path.parent):
                 pass
         except OSError as error:
-            raise InputError(
-                f"{str(path)!r} cannot be written ({error.strerror}): name another folder"
-            ) from None
+            why = f"cannot write {str(path)!r} ({error.strerror}): choose another folder"
+            raise InputError(why) from None
 
 
 def answers_beside(outputs: Sequence[Path], choices: Sequence[JudgeChoice]) -> Path | None:
-    """The file that keeps language models' answers if no --store is set; None without any."""
+    """Choose a file for language models' answers if there is no --store; None without any."""
     from posh_reward.metrics.posh.judges.load_judge import engine_settings
 
     if not any(engine_settings(choice.judge, "judge") for choice in choices):
         return None
     if not outputs:
-        print("answers are not kept: with --store, -o or --json the same command could go on",
-              file=sys.stderr)  # fmt: skip
+        print("answers are not kept: add --store, -o or --json to resume", file=sys.stderr)
         return None
     return outputs[0].with_suffix(".answers.sqlite")
 
@@ -188,7 +184,7 @@ def collect(flags: argparse.Namespace) -> int:
 
 
 def pairs_of(flags: argparse.Namespace) -> list[ScoredPair]:
-    """The table's pairs, each once; rows without two texts are left out, with a line.
+    """Return the table's distinct pairs; print how many rows are left out.
 
     Raises:
         InputError: the table cannot be read, or has no pair.
@@ -199,15 +195,14 @@ def pairs_of(flags: argparse.Namespace) -> list[ScoredPair]:
     rows = _text_rows(flags)
     pairs = [ScoredPair(*row) for row in rows if all(map(_is_text, row))]
     if len(pairs) < len(rows):
-        print(f"{len(rows) - len(pairs)} rows without two texts are left out", file=sys.stderr)
+        print(f"left out {len(rows) - len(pairs)} rows without two texts", file=sys.stderr)
     if not pairs:
         raise InputError(f"{flags.texts!r} has no row with a generation and a reference")
     distinct = list(dict.fromkeys(pairs))
     if len(distinct) < len(pairs):
-        print(f"{len(pairs) - len(distinct)} rows repeat a pair and count once", file=sys.stderr)
+        print(f"left out {len(pairs) - len(distinct)} rows that repeat a pair", file=sys.stderr)
     if foreign := sum(not is_english(pair.reference) for pair in distinct):
-        print(f"{foreign} references do not read like English, which is all that POSH reads",
-              file=sys.stderr)  # fmt: skip
+        print(f"{foreign} references are not English: POSH reads only English", file=sys.stderr)
     return distinct
 
 
@@ -216,10 +211,9 @@ def _text_rows(flags: argparse.Namespace) -> list[tuple[Any, ...]]:
     from posh_reward.study.rows.table_items import Columns
 
     texts = {"generation": flags.generation or None, "reference": flags.reference}
-    columns = Columns(texts)
-    table = TableSettings(columns, flags.format, flags.delimiter)
+    table = TableSettings(Columns(texts), flags.format, flags.delimiter)
     with open_items(flags.texts, table) as (items, _):
-        return [tuple(item.texts[name] for name in columns.texts) for item in items]
+        return [tuple(item.texts[name] for name in texts) for item in items]
 
 
 def _is_text(value: object) -> bool:

@@ -1,4 +1,4 @@
-"""``posh-reward packets read`` and ``serve``: raters' answers, from files or as they come."""
+"""``posh-reward packets read`` and ``serve``: raters' answers, from files or online."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posh_reward.cli import INCOMPLETE, OK
+from posh_reward.cli.flags import INPUTS, write_text
 from posh_reward.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -16,18 +17,18 @@ if TYPE_CHECKING:
     from posh_reward.study.packets.study_records import PacketKey
 
 READ = """\
-Reads raters' files (saved by the page, exported as JSON by Label Studio, or the user_state.json of
-Potato, also deep in a folder) and says which model people prefer: preferences run from -2 to 2, and
-above 0 the later model of the input is better. A file that is damaged, changed, foreign, unfinished
-or a duplicate is refused with the reason; the others count. Exit status 3 if any was refused.
-Of several files of one rater the newest counts. Packets that were made one after another (`make
---after`) are read together with --join. Each look at new answers is noted beside the key
-(KEY.looks.jsonl): the more often one looks, the stricter the page becomes."""
+Read raters' files (saved by the page, exported as JSON by Label Studio, or Potato's
+user_state.json at any depth of a folder) and report which model people prefer. Preferences run from
+-2 to 2; above 0 the later model of the input is better. A damaged, changed, foreign, unfinished or
+duplicate file is refused with the reason, and the exit status is 3; the others count. Of several
+files of one rater the newest counts. Packets made with `make --after` are read together with
+--join. Each look at new answers is recorded next to the key (KEY.looks.jsonl): the more looks, the
+stricter the tests."""
 SERVE = """\
-Shows each rater a page behind a link of its own, and stores answers as they come, each on disk
-before the page calls it sent. `posh-reward packets read` takes the folder of answers at any time.
-Whoever has a link can answer; their tokens stay in KEY.links.csv. For the open net, put a proxy
-with TLS in front, and name its address with --url."""
+Show each rater a page behind a private link, and store each answer on disk before the page calls it
+sent. `posh-reward packets read` can read the folder of answers at any time. Anyone with a link can
+answer; the links' tokens are in KEY.links.csv. On the public internet, put a TLS proxy in front and
+pass its address as --url."""
 ANSWERS = (".json", ".txt")
 """Endings of files that are read in a folder of answers; .txt: pasted from an e-mail."""
 POTATO = "user_state.json"  # Potato's name for a rater's answers
@@ -36,36 +37,33 @@ POTATO = "user_state.json"  # Potato's name for a rater's answers
 def add_answers(command: argparse.ArgumentParser) -> None:
     """Add the flags of ``collect_answers``."""
     add = command.add_argument
-    add("key", metavar="KEY", help="what `packets make` wrote next to the folder")
+    add("key", metavar="KEY", help="key that `packets make` wrote")
     add("answers", metavar="ANSWERS", nargs="+", help="raters' files, or folders of them")
     add("--join", metavar="KEY", action="append", default=[], help="key of another packet of the "
-        "study (`make --after`), whose answers are among the files; may be given several "
-        "times")  # fmt: skip
-    add("--partial", action="store_true", help="take what is finished in files that are not")
-    add("--leave-out", metavar="RATER", action="append", default=[], help="set a rater's answers "
-        "aside, such as rater-03; may be given several times")  # fmt: skip
+        "study (`make --after`) whose answers are among the files; repeatable")  # fmt: skip
+    add("--partial", action="store_true", help="use the finished part of unfinished files")
+    add("--leave-out", metavar="RATER", action="append", default=[], help="rater whose answers to "
+        "ignore, such as rater-03; repeatable")  # fmt: skip
 
 
 def add_read(command: argparse.ArgumentParser) -> None:
     """Add the flags of ``packets read``."""
     add = command.add_argument
     add_answers(command)
-    add("-o", "--output", metavar="HTML", help="a page with plots")
-    add("--json", metavar="FILE", help="all figures, for programs")
-    add("--rows", metavar="FILE", help="single answers: JSON lines, CSV, TSV or Parquet")
-    add("--long", metavar="CSV", help="one row for each answer to each question, for R or pandas, "
-        "with a codebook beside it")  # fmt: skip
-    add("--packet", metavar="DIR", help="the folder handed over, to see that the key is the one "
-        "that was sealed with it")  # fmt: skip
-    add("--final", action="store_true", help="no more answers will come: take the study as whole, "
-        "though some are missing")  # fmt: skip
-    add("--title", default="What people preferred", help="the page's heading")
+    add("-o", "--output", metavar="HTML", help="write a page with plots")
+    add("--json", metavar="FILE", help="write all figures as JSON")
+    add("--rows", metavar="FILE", help=f"write single answers as a table: {INPUTS}")
+    add("--long", metavar="CSV", help="write one row per answer to each question, for R or pandas, "
+        "with a codebook next to it")  # fmt: skip
+    add("--packet", metavar="DIR", help="folder handed out, to check that the key belongs to it")
+    add("--final", action="store_true", help="treat the study as complete although answers are "
+        "missing: no more will come")  # fmt: skip
+    add("--title", default="What people preferred", help="heading of the page")
     command.set_defaults(command=read)
 
 
 def read(flags: argparse.Namespace) -> int:
     """Sum up answers."""
-    from posh_reward.cli.flags import write_text
     from posh_reward.study.packets.answer_files import record_look
     from posh_reward.study.packets.make import as_json
     from posh_reward.study.packets.results import answers_that_count, judgments, results
@@ -76,8 +74,9 @@ def read(flags: argparse.Namespace) -> int:
 
     key, collection = collect_answers(flags, Path(flags.packet) if flags.packet else None)
     if not collection.sheets:
-        raise InputError("no file of answers counts: see above")
-    looks = record_look(_looks_beside(Path(flags.key)), collection.answers, key, final=flags.final)
+        raise InputError("no file of answers counts: see the reasons above")
+    look_file = _beside(Path(flags.key), ".looks.jsonl")
+    looks = record_look(look_file, collection.answers, key, final=flags.final)
     study = results(collection, key, flags.leave_out, looks)
     write_text(summary(study))
     if flags.output:
@@ -109,7 +108,7 @@ def collect_answers(
     key = join_keys(keys)
     unknown = [name for name in flags.leave_out if name not in key.raters]
     if unknown:
-        raise InputError(f"there is no rater {unknown[0]!r}; there are {', '.join(key.raters)}")
+        raise InputError(f"unknown rater {unknown[0]!r}: choose from {', '.join(key.raters)}")
     collection = collect(answer_files(flags.answers), *keys, partial=flags.partial)
     if notes := files_that_do_not_count(
         [*map(str, collection.refusals)], collection.missing, [*map(str, collection.superseded)]
@@ -118,16 +117,15 @@ def collect_answers(
     return key, collection
 
 
-def _looks_beside(key: Path) -> Path:
-    """The file that counts how often the answers were looked at."""
-    return key.with_name(key.name.removesuffix(".key.json") + ".looks.jsonl")
+def _beside(key: Path, ending: str) -> Path:
+    return key.with_name(key.name.removesuffix(".key.json") + ending)
 
 
 def answer_files(names: list[str]) -> list[Path]:
-    """The files named, and those in folders named; files that cannot hold answers are listed."""
+    """List the files named and those in folders named; print which cannot hold answers."""
     paths: list[Path] = []
     for path in map(Path, names):
-        if path.is_dir():  # what Potato saves lies deeper: annotation_output/NAME
+        if path.is_dir():  # Potato saves deeper: annotation_output/NAME
             paths += (each for each in sorted(path.rglob(POTATO)) if each.parent != path)
         for file in sorted(path.iterdir()) if path.is_dir() else [path]:
             if file.is_dir() and any(file.rglob(POTATO)):
@@ -143,13 +141,15 @@ def answer_files(names: list[str]) -> list[Path]:
 def add_serve(command: argparse.ArgumentParser) -> None:
     """Add the flags of ``packets serve``."""
     add = command.add_argument
-    add("key", metavar="KEY", help="what `packets make` wrote next to the folder")
-    add("packet", metavar="PACKET", help="the folder that it wrote")
-    add("--answers", metavar="DIR", help="where answers go; default: PACKET.answers, next to KEY")
-    add("--host", default="127.0.0.1", help="default: 127.0.0.1, this computer alone")
-    add("--port", type=int, default=8000, help="default: 8000")
-    add("--url", help="how raters reach it, such as https://study.museum.example; default: "
-        "http://HOST:PORT")  # fmt: skip
+    add("key", metavar="KEY", help="key that `packets make` wrote")
+    add("packet", metavar="PACKET", help="folder that it wrote")
+    add("--answers", metavar="DIR", help="folder for answers (default: next to KEY, with its name "
+        "and the ending .answers)")  # fmt: skip
+    add("--host", default="127.0.0.1", help="address to listen at; the default is this machine "
+        "alone: 127.0.0.1")  # fmt: skip
+    add("--port", type=int, default=8000, help="port to listen at")
+    add("--url", help="address that raters use, such as https://study.museum.example (default: "
+        "http://HOST:PORT)")  # fmt: skip
     command.set_defaults(command=serve)
 
 
@@ -159,21 +159,19 @@ def serve(flags: argparse.Namespace) -> int:
         from posh_reward.serve.connections import server_of
         from posh_reward.serve.study_app import read_tokens, study_app
     except ImportError:
-        raise MissingDependencyError(
-            "links need a server: pip install 'posh-reward[serve]'"
-        ) from None
+        why = "`packets serve` needs a server: pip install 'posh-reward[serve]'"
+        raise MissingDependencyError(why) from None
     from posh_reward.cli.serve_command import address_of, server_socket
     from posh_reward.study.packets.make import read_key
 
     path, folder = Path(flags.key), Path(flags.packet)
     key = read_key(path, folder)
-    stem = path.name.removesuffix(".key.json")
-    answers = Path(flags.answers) if flags.answers else path.with_name(f"{stem}.answers")
-    links = path.with_name(f"{stem}.links.csv")
+    answers = Path(flags.answers) if flags.answers else _beside(path, ".answers")
+    links = _beside(path, ".links.csv")
     tokens = read_tokens(links, key.raters)
     app = study_app(key, folder, answers, tokens)
     with server_socket(flags.host, flags.port) as bound:
-        bound.listen(128)  # from the lines that say so raters may come
+        bound.listen(128)  # before the links are printed
         url = (flags.url or address_of(flags.host, bound.getsockname()[1])).rstrip("/")
         lines = [f"{rater}  {url}/r/{token}" for token, rater in tokens.items()]
         print("\n".join([*lines, f"tokens are in {str(links)!r}; answers go to {str(answers)!r}"]),
@@ -183,7 +181,7 @@ def serve(flags: argparse.Namespace) -> int:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Write a file, and say so."""
+    """Write a file, and print its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
     print(f"wrote {str(path)!r}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""``posh-reward report``: scored rows -> a page."""
+"""``posh-reward report``: turn scored rows into a page."""
 
 from __future__ import annotations
 
@@ -9,54 +9,51 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from itertools import chain, islice
 from pathlib import Path
-from textwrap import fill
 from typing import TYPE_CHECKING
 
 from posh_reward.cli import OK
-from posh_reward.cli.flags import add_dataset, add_format, dataset_of, describe, size
+from posh_reward.cli.flags import MEANING, add_dataset, add_format, dataset_of, describe, size
 from posh_reward.errors import InputError
-from posh_reward.study.rows.score_axes import EXPLANATION
 
 if TYPE_CHECKING:
     from posh_reward.study.pages.report_page import ReportContents
     from posh_reward.study.rows.standings import Tally
     from posh_reward.study.rows.tables import Row
 
-
-MEANING = fill(EXPLANATION + ".", 100)
 REPORT = f"""\
-Writes one page that needs no network: distributions, a table to sort and search, and for each
-pair the generation with its mistakes and the reference with its omissions, marked by grade.
-Rows of several models are compared, also in the terminal: means, and differences to a baseline,
-paired by id; those of one id are shown side by side. Where image is the path of an image, from
-here or from the folder of SCORES, or numbers the rows of --dataset, the page shows it small (needs
-Pillow). With Matplotlib the page has plots of the models. Score with --elements, or there is
-nothing to mark.
+Write one HTML page that needs no network: distributions, a table to sort and search, and for each
+pair the generation with its mistakes and the reference with its omissions, marked by grade. Score
+with --elements, or nothing is marked. Rows of several models are compared, also in the terminal:
+means, and differences to a baseline, paired by id. If Pillow is installed and the image column
+has paths (relative to here or to the folder of SCORES) or row numbers of --dataset, the page shows
+the images. If Matplotlib is installed, the page has plots of the models.
 
-Of what `harmonic score`, `rubric score` and `prove score` wrote, the page shows each score with a
-bar and its reason, next to the image and the texts.
+For output of `harmonic score`, `rubric score` and `prove score` the page shows each score as a bar
+with its reason, next to the image and the texts.
 
 {MEANING}"""
 
 
 def add_report(command: argparse.ArgumentParser) -> None:
     """Add the flags of ``report``."""
-    describe(command, REPORT)
+    describe(command, REPORT, "report runs/scores.jsonl -o runs/report.html")
     add = command.add_argument
-    add("scores", metavar="SCORES", help="what `posh-reward score --elements` wrote; - for stdin")
-    add("-o", "--output", metavar="HTML", default="-", help="default: standard output")
+    add("scores", metavar="SCORES", help="output of `posh-reward score --elements`; - for standard "
+        "input")  # fmt: skip
+    add("-o", "--output", metavar="HTML", default="-", help="page to write (default: standard "
+        "output)")  # fmt: skip
     add_format(command)
-    add("--title", help="the page's heading")
-    add("--baseline", metavar="MODEL", help="what other models are compared with; default: the "
-        "first model of SCORES")  # fmt: skip
-    add("--plots", metavar="DIR", help="also draw leaderboard, length and precision_recall, as "
+    add("--title", help="heading of the page")
+    add("--baseline", metavar="MODEL", help="model to compare the others with (default: the first "
+        "one in SCORES)")  # fmt: skip
+    add("--plots", metavar="DIR", help="also draw leaderboard, length and precision_recall as "
         ".png and .svg (needs Matplotlib)")  # fmt: skip
     add_dataset(command)
     command.set_defaults(command=report)
 
 
 def report(flags: argparse.Namespace) -> int:
-    """Write a page about scored rows, whichever metric scored them."""
+    """Write a page about rows scored by any metric."""
     from posh_reward.study.pages.model_plots import require_matplotlib
     from posh_reward.study.pages.report_page import contents_of
     from posh_reward.study.pages.sibling_page import SIBLINGS, metric_of, sibling_page
@@ -75,7 +72,9 @@ def report(flags: argparse.Namespace) -> int:
         if metric not in SIBLINGS:
             page = _posh_page(flags, contents_of(chain(first, rows), images))
         elif flags.plots or flags.baseline:
-            raise InputError(f"--plots and --baseline are for scores of POSH, not of {metric}")
+            raise InputError(
+                f"--plots and --baseline work for scores of POSH only, not of {metric}"
+            )
         else:
             page = sibling_page(chain(first, rows), metric, flags.title, images)
     if images.dataset and images.dataset.beyond:
@@ -98,7 +97,7 @@ def _scored_rows(flags: argparse.Namespace) -> Iterator[Iterator[Row]]:
 
 
 def _posh_page(flags: argparse.Namespace, contents: ReportContents) -> str:
-    """The page about POSH's scores, and plots of the models; prints a comparison of models."""
+    """Return the page about POSH's scores; print a comparison of models and save their plots."""
     from posh_reward.study.pages.report_page import TITLE, report_page
     from posh_reward.study.rows.standings import baseline_of, best_first, gains_table, leaderboard
 
@@ -113,7 +112,7 @@ def _posh_page(flags: argparse.Namespace, contents: ReportContents) -> str:
 
 
 def _plots(tally: Tally, folder: str | None) -> list[tuple[str, bytes]]:
-    """Plots for a page about several models, if Matplotlib is there; and for a folder."""
+    """Return (caption, SVG) of each plot if there are several models; save plots to ``folder``."""
     from posh_reward.study.pages.model_plots import draw, model_plots, save_plots
 
     several = len(tally.models) > 1 and find_spec("matplotlib") is not None
@@ -133,7 +132,7 @@ def _write_page(page: bytes, output: str) -> None:
     path = Path(output)
     start = path.read_bytes()[:14] if path.is_file() else b""
     if start and start.lower() != b"<!doctype html":
-        raise InputError(f"{output!r} is there and is not a page: write elsewhere")
+        raise InputError(f"{output!r} exists and is not an HTML page: choose another file")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(page)
     print(f"wrote {str(path)!r} ({size(len(page))})", file=sys.stderr)

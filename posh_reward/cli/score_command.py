@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from shutil import get_terminal_size
-from textwrap import fill
 from typing import TYPE_CHECKING
 
 from posh_reward.cli import INCOMPLETE, OK
 from posh_reward.cli.flags import (
+    MEANING,
     add_columns,
     add_dataset,
     add_files,
@@ -26,66 +26,59 @@ from posh_reward.cli.flags import (
     read_text,
     table_settings,
     write_text,
-)
+)  # fmt: skip
 from posh_reward.errors import InputError
-from posh_reward.study.rows.score_axes import EXPLANATION
+from posh_reward.metrics.load_metric import metric_flags, read_metric
 
 if TYPE_CHECKING:
     from posh_reward.metrics.posh.posh import PoSh
     from posh_reward.study.rows.scorers import Metric
 
-MEANING = fill(EXPLANATION + ".", 100)
 SCORE = f"""\
-Scores each generation of a table against its reference. Writes one row for each pair: id, model and
-image if there are such columns, generation, reference, mistakes, omissions and overall, the number
-of elements on each side, failure_kind and failure, unparsed, signature. A pair with a missing cell
-or an empty reference has no score, and its row says why. An empty generation is scored: it makes no
-mistakes (1), with 0 generation_elements.
+Score each generation of a table against its reference. OUT gets one row per pair: id, model and
+image (if INPUT has them), generation, reference, mistakes, omissions, overall,
+generation_elements and reference_elements (how many were graded), failure_kind, failure, unparsed
+and signature. A pair with a missing cell or an empty reference has no score, and its row says why.
+An empty generation makes no mistakes: it scores 1 there, with 0 generation_elements.
 
 {MEANING}
 
-Killed at any moment, the same command goes on where it was. Except for JSON lines, what is done is
-kept in OUT.journal.jsonl until OUT is whole. A text that a spreadsheet would run as a formula is
-written to CSV with an apostrophe before it."""
+A killed run resumes with the same command. Unless OUT is JSON lines, finished rows are kept in
+OUT.journal.jsonl until OUT is complete. In CSV, text that a spreadsheet would run as a formula is
+written with an apostrophe before it."""
 EXPLAIN = f"""\
-Scores one pair and shows it in the terminal. A text may come from a file (@caption.txt) or from
-standard input (@-); to begin a text with an at sign, write @@.
+Score one pair and show it in the terminal. A text can come from a file (@caption.txt) or from
+standard input (@-); write @@ to begin a text with an at sign.
 
 {MEANING}"""
 
 
 def add_score(command: argparse.ArgumentParser) -> None:
     """Add the flags of ``score``."""
-    describe(command, SCORE)
+    describe(command, SCORE, "score runs/pairs.csv -o runs/scores.jsonl --elements")
     add = command.add_argument
     add_files(command)
     add_columns(command, "generation", "reference")
     add_dataset(command)
-    add("--elements", action="store_true", help="add each element with its grade and its place")
+    add("--elements", action="store_true", help="also write each graded element and its spans")
     add_running(command, "pairs")
-    add("--jobs", type=positive, default=1, metavar="N", help="processes that score, for the "
-        "embedded judge: as many as there are cores; default: 1")  # fmt: skip
+    add("--jobs", type=positive, default=1, help="processes for the embedded judge, at most one "
+        "per core")  # fmt: skip
     add_metric(command, witness=True)
     command.set_defaults(command=score)
 
 
 def add_explain(command: argparse.ArgumentParser) -> None:
     """Add the flags of ``explain``."""
-    describe(command, EXPLAIN)
+    describe(command, EXPLAIN, "explain 'A red dog.' 'A brown dog sleeps.'")
     add = command.add_argument
-    add("texts", metavar="TEXT", nargs="*", help="what was written and what it is compared with")
-    add("--generation", metavar="TEXT", help="the first of the two")
-    add("--reference", metavar="TEXT", help="the second")
+    add("texts", metavar="TEXT", nargs="*", help="the generation, then its reference")
+    add("--generation", metavar="TEXT", help="the generation, instead of the first TEXT")
+    add("--reference", metavar="TEXT", help="the reference, instead of the second TEXT")
     add("--image", metavar="FILE", help="the image, for a witness")
-    add(
-        "--worst",
-        type=positive,
-        default=10,
-        metavar="N",
-        help="elements to list; default: 10",
-    )
-    add("--color", choices=("auto", "always", "never"), default="auto", help="default: auto, which "
-        "respects NO_COLOR")  # fmt: skip
+    add("--worst", type=positive, default=10, help="number of elements to list")
+    add("--color", choices=("auto", "always", "never"), default="auto", help="when to use colors; "
+        "auto: on a terminal, unless NO_COLOR is set")  # fmt: skip
     add_metric(command, witness=True)
     command.set_defaults(command=explain)
 
@@ -96,7 +89,7 @@ def score(flags: argparse.Namespace) -> int:
     settings = table_settings(flags, texts)
     posh = metric_of(flags)
     with _metric_of_table(flags, posh) as metric:
-        if flags.jobs > 1:  # each process gets as many pairs as one alone would
+        if flags.jobs > 1:  # --batch pairs for each process
             settings = replace(settings, batch=settings.batch * flags.jobs)
         from posh_reward.study.rows.scorers import score_table
 
@@ -110,17 +103,15 @@ def score(flags: argparse.Namespace) -> int:
 
 @contextmanager
 def _metric_of_table(flags: argparse.Namespace, posh: PoSh) -> Iterator[Metric]:
-    """The metric itself, or with the images of a dataset, or in several processes."""
+    """Yield the metric itself, with a dataset's images, or in several processes."""
     dataset = dataset_of(flags)
     if dataset is not None and not posh.wants_images:
-        raise InputError("--dataset is for a witness to look at: add --witness, or leave it out")
+        raise InputError("only a witness looks at --dataset: add --witness, or leave it out")
     if flags.jobs > 1:
-        from posh_reward.metrics.load_metric import metric_flags, read_metric
         from posh_reward.study.rows.scoring_pool import ScoringPool
 
-        with ScoringPool(
-            posh, read_metric(flags.config, **metric_flags(flags)), flags.jobs
-        ) as pool:
+        settings = read_metric(flags.config, **metric_flags(flags))
+        with ScoringPool(posh, settings, flags.jobs) as pool:
             yield pool
     elif dataset is not None:
         from posh_reward.study.rows.dataset_images import MetricWithDataset
@@ -139,28 +130,27 @@ def explain(flags: argparse.Namespace) -> int:
     flagged = [text for text in (flags.generation, flags.reference) if text is not None]
     if len(flags.texts) + len(flagged) != 2 or len(flagged) == 1:
         raise InputError(
-            "explain takes two texts: posh-reward explain 'what was written' 'what it is compared "
-            "with', in this order, or --generation and --reference"
+            "explain takes two texts: posh-reward explain 'the generation' 'the reference', or "
+            "--generation and --reference"
         )
     texts = flagged or flags.texts
     if texts == ["@-", "@-"]:
         raise InputError("only one of the two texts can come from standard input")
     posh = metric_of(flags)
     if posh.wants_images and flags.image is None:
-        raise InputError("the witness has no image to look at: name it with --image")
+        raise InputError("the witness needs an image: name it with --image")
     images = [flags.image] if posh.wants_images else None
     generation, reference = map(read_text, texts)
     scores = posh.score([generation], [reference], images)[0]
     if not is_english(scores.reference):
-        print(f"do not rely on this: {NOT_ENGLISH}", file=sys.stderr)
+        print(f"do not rely on this score: {NOT_ENGLISH}", file=sys.stderr)
     width = min(get_terminal_size().columns, 100)
-    text = terminal.explain(scores, color=_color(flags.color), width=width, worst=flags.worst)
-    write_text(text)
+    write_text(terminal.explain(scores, color=_color(flags.color), width=width, worst=flags.worst))
     return OK if scores.failure is None else INCOMPLETE
 
 
 def _color(choice: str) -> bool:
-    """Return True to write colours: ``auto`` does on a terminal that shows them (no-color.org)."""
+    """Return True to use colours; ``auto``: on a terminal that shows them (no-color.org)."""
     if choice != "auto":
         return choice == "always"
     allowed = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

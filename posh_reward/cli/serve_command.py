@@ -19,31 +19,31 @@ if TYPE_CHECKING:
     from posh_reward.reward.posh_reward import PoshReward
 
 SERVE = """\
-Serves the metric over HTTP: POST rows of generation and reference to /v1/score, and get their
-scores. Requests of all clients are scored together. OpenRLHF's and slime's trainers get rewards
-from /v1/openrlhf and /v1/slime. A page at /docs describes and tries all of it; /health and
-/metrics (Prometheus) watch it (docs/serve.md).
+Serve the metric over HTTP: POST rows of generation and reference to /v1/score to get their scores.
+Requests of all clients are scored together. OpenRLHF's and slime's trainers get rewards from
+/v1/openrlhf and /v1/slime. The page /docs describes all endpoints and tries them; /health and
+/metrics (Prometheus) are for monitoring (docs/serve.md).
 
-With POSH_REWARD_KEY set, requests have to send it: Authorization: Bearer KEY. SIGTERM ends the
-server after it has answered what it has accepted."""
+If POSH_REWARD_KEY is set, requests must carry it: Authorization: Bearer KEY. On SIGTERM the server
+answers the requests that it has accepted, then exits."""
 
 
 def add_serve(command: argparse.ArgumentParser) -> None:
     """Add the flags of ``serve``."""
-    describe(command, SERVE)
+    describe(command, SERVE, "serve --port 8000 --judge configs/judge/server.yaml")
     add = command.add_argument
-    add("--host", default="127.0.0.1", help="address to listen at; default: this machine alone")
-    add("--port", type=int, default=8000, help="default: 8000; 0: any that is free")
-    add("--milliseconds", type=float, default=5.0, metavar="N", help="that a text waits for others "
-        "to be scored with; default: 5")  # fmt: skip
-    add("--batch", type=positive, default=256, metavar="N", help="most texts of a call of the "
-        "metric; default: 256")  # fmt: skip
-    add("--waiting", type=positive, default=4096, metavar="N", help="most texts that wait; more "
-        "are refused with status 429; default: 4096")  # fmt: skip
+    add("--host", default="127.0.0.1", help="address to listen at (default: 127.0.0.1, for this "
+        "machine alone)")  # fmt: skip
+    add("--port", type=int, default=8000, help="port to listen at; 0 for any free one")
+    add("--milliseconds", type=float, default=5.0, help="time that a text waits for others to be "
+        "scored with")  # fmt: skip
+    add("--batch", type=positive, default=256, help="most texts in a call of the metric")
+    add("--waiting", type=positive, default=4096, help="most texts that wait; more are refused "
+        "with status 429")  # fmt: skip
     add("--reward", metavar="FILE", help="settings of the reward for trainers, such as its shaping "
         "(docs/rewards.md)")  # fmt: skip
-    add("--fallback", type=float, metavar="N", help="what trainers get for a completion that "
-        "could not be judged; default: status 503, so that they ask again")  # fmt: skip
+    add("--fallback", type=float, help="reward of a completion that could not be judged (default: "
+        "status 503, so that the trainer asks again)")  # fmt: skip
     add_metric(command, witness=True)
     command.set_defaults(command=serve)
 
@@ -52,7 +52,7 @@ def serve(flags: argparse.Namespace) -> int:
     """Serve until a signal ends it."""
     for name in ("fastapi_offline", "prometheus_client", "uvicorn"):
         if find_spec(name) is None:
-            raise MissingDependencyError(f"no {name} here: pip install 'posh-reward[serve]'")
+            raise MissingDependencyError(f"serve needs {name}: pip install 'posh-reward[serve]'")
     from posh_reward.models.server.server_http import read_key
     from posh_reward.serve.app import create_app
     from posh_reward.serve.client import KEY
@@ -62,17 +62,17 @@ def serve(flags: argparse.Namespace) -> int:
     key = read_key(KEY)
     with server_socket(flags.host, flags.port) as bound:
         reward = _reward(flags)
-        reward.check()  # loads all, and fails before the first client if the judge cannot work
+        reward.check()  # fails here, not at the first client, if the judge cannot work
         metric: Any = BatchedMetric(
             reward.posh, flags.milliseconds, batch=flags.batch, capacity=flags.waiting
         )
         reward.posh = metric
         rewarding = flags.reward is not None or not metric.wants_images
         app = create_app(metric, reward if rewarding else None, key=key, fallback=flags.fallback)
-        bound.listen(2048)  # from the line that says so clients may come
+        bound.listen(2048)  # before the address is printed
         _announce(bound.getsockname(), metric.signature, key)
-        # uvicorn answers what it has accepted, and then raises the signal once more. What is still
-        # computed then is for clients that have gone: an orderly exit would wait for its thread.
+        # uvicorn answers what it has accepted, then raises the signal again. What is still being
+        # computed is for clients that have gone; an orderly exit would wait for its thread.
         signal.signal(signal.SIGTERM, lambda *_: os._exit(OK))
         server_of(app).run([bound])
     return OK
@@ -83,16 +83,19 @@ def _announce(name: tuple[Any, ...], signature: str, key: str | None) -> None:
     address = address_of(host, port)
     print(f"{signature}\nserved at {address}, described at {address}/docs", file=sys.stderr)
     if key is None and not host.startswith("127.") and host != "::1":
-        print(f"anybody who reaches {host} may ask: set POSH_REWARD_KEY", file=sys.stderr)
+        print(
+            f"anyone who reaches {host} can use the server: set POSH_REWARD_KEY to require a key",
+            file=sys.stderr,
+        )
 
 
 def address_of(host: str, port: int) -> str:
-    """Address of a server, for people to open."""
+    """Return a server's URL."""
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def server_socket(host: str, port: int) -> socket.socket:
-    """A socket that holds an address; it does not listen yet.
+    """Return a socket bound to an address, not listening yet.
 
     Raises:
         InputError: the address cannot be used.
@@ -108,7 +111,7 @@ def server_socket(host: str, port: int) -> socket.socket:
 
 
 def _reward(flags: argparse.Namespace) -> PoshReward:
-    """The reward of the flags, whose metric they describe, too."""
+    """Make the reward that the flags describe, with the metric that they describe."""
     from posh_reward.metrics.load_metric import metric_flags, read_metric
     from posh_reward.reward.instance import make_reward
     from posh_reward.settings import check_settings, read_settings

@@ -1,7 +1,6 @@
-"""``posh-reward harmonic``, ``rubric`` and ``prove``: POSH's siblings over tables.
+"""``posh-reward harmonic``, ``rubric`` and ``prove``: POSH's sibling metrics over tables.
 
-Commands of their own: most flags of ``posh-reward score`` (parser, coreference, preset, elements)
-mean nothing to them, and theirs mean nothing to POSH.
+They are separate commands because they share few flags with ``posh-reward score``.
 """
 
 from __future__ import annotations
@@ -15,13 +14,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 from posh_reward.cli import INCOMPLETE, OK
-from posh_reward.cli.flags import (
-    add_columns,
-    add_files,
-    add_running,
-    describe,
-    table_settings,
-)
+from posh_reward.cli.flags import add_columns, add_files, add_running, describe, table_settings
 from posh_reward.errors import InputError, on_one_line
 
 if TYPE_CHECKING:
@@ -30,30 +23,28 @@ if TYPE_CHECKING:
     from posh_reward.study.rows.standings import Tally
 
 HARMONIC = """\
-HarmonicEval: five criteria of texts about images, and their weighted mean; no references
+HarmonicEval: five criteria of texts about images and their weighted mean, without references
 (docs/other_metrics.md)."""
 HARMONIC_SCORE = """\
-Scores each text of a table about its image. Writes one row for each: id, model if there is such a
-column, image, generation, overall, correctness, completeness, clarity, fluency, conciseness (1 to
-5, higher is better), failure_kind and failure, criteria (each with mean, sigma, weight, mass: how
-likely the reply was a score at all, and with --why its reason), signature. A text or an image that
-is missing has no score, and its row says why.
+Score each text of a table about its image. OUT gets one row per text: id, model (if INPUT has it),
+image, generation, overall, correctness, completeness, clarity, fluency and conciseness (1 to 5,
+higher is better), failure_kind and failure, criteria (for each its mean, sigma, weight, mass: how
+likely the reply was a score at all, and with --why its reason), and signature. If the text or its
+image is missing, there is no score, and the row says why.
 
-Killed at any moment, the same command goes on where it was. `posh-reward report` makes a page of
-what it wrote."""
+A killed run resumes with the same command. `posh-reward report` makes a page of OUT."""
 RUBRIC = """\
-Points by a rubric: a judge compares texts with references, and gives a reason for each of its
+Points by a rubric: a judge compares texts with references and gives a reason for each of its
 points (docs/other_metrics.md)."""
 RUBRIC_SCORE = """\
-Judges each text of a table against its reference. Writes one row for each: id, model and image if
-there are such columns, generation, reference, question, total, share (of the points, 0 to 1), the
-points of each metric of the rubric (higher is better), failure_kind and failure, repaired (whether
-the judge had to be asked twice), given (the points with the judge's reasons), signature. A text or
-a reference that is missing has no points, and its row says why.
+Judge each text of a table against its reference. OUT gets one row per text: id, model and image (if
+INPUT has them), generation, reference, question, total, share (of the points, 0 to 1), the points
+of each metric of the rubric (higher is better), failure_kind and failure, repaired (true if the
+judge had to be asked twice), given (the points with the judge's reasons), and signature. If the
+text or its reference is missing, there are no points, and the row says why.
 
-Killed at any moment, the same command goes on where it was. `posh-reward report` makes a page of
-what it wrote."""
-MODEL = "a settings file such as configs/judge/server.yaml, or the name of a model"
+A killed run resumes with the same command. `posh-reward report` makes a page of OUT."""
+MODEL = "a settings file such as configs/judge/server.yaml, or a model's name"
 TASKS = ("captioning", "vqa", "vdu", "reg")
 
 
@@ -61,22 +52,24 @@ def add_harmonic(command: argparse.ArgumentParser) -> None:
     """Add ``harmonic score``."""
     describe(command, HARMONIC)
     commands = command.add_subparsers(required=True, metavar="COMMAND")
-    score = describe(commands.add_parser("score", help="score texts"), HARMONIC_SCORE)
+    score = describe(
+        commands.add_parser("score", help="score texts about images"), HARMONIC_SCORE,
+        "harmonic score texts.csv -o scores.jsonl --judge configs/judge/server.yaml",
+    )  # fmt: skip
     add_files(score)
-    add_columns(score, "generation", image="which is looked at")
-    score.add_argument("--question", metavar="COLUMN", help="what the texts answer, in tasks vqa "
-                       "and vdu; default: question")  # fmt: skip
+    add_columns(score, "generation", image="shown to the judge")
+    score.add_argument("--question", metavar="COLUMN", help="column of the questions that the "
+                       "texts answer, for tasks vqa and vdu (default: question)")  # fmt: skip
     add_running(score, "texts")
-    add = _judge(score)
-    add("--gamma", type=float, default=0.75, metavar="N", help="1: criteria count alike; 0.5: by "
-        "inverse variance; 0: only the surest; default: 0.75")  # fmt: skip
-    add("--task", choices=TASKS, default="captioning", help="what the texts are; default: "
-        "captioning")  # fmt: skip
-    add("--criteria", metavar="NAMES", help="for short captions, as in the paper's Table 8, "
-        "correctness,completeness or correctness,clarity (docs/other_metrics.md); default: all "
-        "five")  # fmt: skip
+    add = _add_judge(score)
+    add("--gamma", type=float, default=0.75, help="weights of the criteria: 1 for equal, 0.5 for "
+        "inverse variance, 0 for the surest criterion alone")  # fmt: skip
+    add("--task", choices=TASKS, default="captioning", help="kind of texts")
+    add("--criteria", metavar="NAMES", help="criteria to ask about; for short captions, as in "
+        "Table 8, correctness,completeness or correctness,clarity (default: all "
+        "five)")  # fmt: skip
     add("--why", action="store_true", help="also ask for the reason of each score: one more reply "
-        "for each criterion")  # fmt: skip
+        "per criterion")  # fmt: skip
     score.set_defaults(command=score_harmonic)
 
 
@@ -84,23 +77,26 @@ def add_rubric(command: argparse.ArgumentParser) -> None:
     """Add ``rubric score``."""
     describe(command, RUBRIC)
     commands = command.add_subparsers(required=True, metavar="COMMAND")
-    score = describe(commands.add_parser("score", help="judge texts"), RUBRIC_SCORE)
+    score = describe(
+        commands.add_parser("score", help="judge texts against references"), RUBRIC_SCORE,
+        "rubric score texts.csv -o points.jsonl --judge configs/judge/server.yaml",
+    )  # fmt: skip
     add_files(score)
     add_columns(score, "generation", "reference")
-    score.add_argument("--question", metavar="COLUMN", help="what each text answers; default: the "
-                       "rubric's own question for all")  # fmt: skip
+    score.add_argument("--question", metavar="COLUMN", help="column of the questions that the "
+                       "texts answer (default: the rubric's own question for all)")  # fmt: skip
     add_running(score, "texts")
-    add = _judge(score)
-    add("--rubric", metavar="NAME", default="animals", help="animals (the paper's, the default), "
-        "or a YAML or JSON file")  # fmt: skip
+    add = _add_judge(score)
+    add("--rubric", metavar="NAME", default="animals", help="animals, which is the paper's, or a "
+        "YAML or JSON file")  # fmt: skip
     score.set_defaults(command=score_rubric)
 
 
-def _judge(command: argparse.ArgumentParser) -> Callable[..., argparse.Action]:
+def _add_judge(command: argparse.ArgumentParser) -> Callable[..., argparse.Action]:
     add = command.add_argument_group("metric").add_argument
-    add("--judge", metavar="MODEL", required=True, help=f"who is asked: {MODEL}")
-    add("--store", metavar="FILE", help="keeps the judge's answers for other runs; made if it is "
-        "not there")  # fmt: skip
+    add("--judge", metavar="MODEL", required=True, help=f"model to ask: {MODEL}")
+    add("--store", metavar="FILE", help="file that keeps the judge's answers for other runs; "
+        "created if missing")  # fmt: skip
     return add
 
 
@@ -137,12 +133,10 @@ def score_rubric(flags: argparse.Namespace) -> int:
 
 
 def _rubric_line(rubric: Rubric) -> str:
-    """Name the rubric, so that nobody takes the default for their own."""
+    """Name the rubric, so that nobody mistakes the default for their own."""
     metrics = ", ".join(f"{each.name} {each.title}" for each in rubric.metrics)
-    line = on_one_line(
-        f"rubric {rubric.name}, {rubric.lowest} to {rubric.highest} points: {metrics}"
-    )
-    return fill(line, 90)
+    points = f"{rubric.lowest} to {rubric.highest} points"
+    return fill(on_one_line(f"rubric {rubric.name}, {points}: {metrics}"), 90)
 
 
 def _summarise(flags: argparse.Namespace, tally: Tally, signature: str, store: Store | None) -> int:
@@ -154,23 +148,23 @@ def _summarise(flags: argparse.Namespace, tally: Tally, signature: str, store: S
 
 
 PROVE = """\
-PROVE: how helpful answers to questions about an image are, and how truthful (docs/prove.md).
-`make` has a model write questions from captions and keeps those that a program verifies, `verify`
-runs the programs of such pairs again, `score` scores what a model under test replied to them."""
+PROVE: how helpful and how truthful answers to questions about an image are (docs/prove.md). `make`
+has a model write questions from captions and keeps those that a program verifies, `verify` reruns
+the programs, `score` scores a model's responses to the questions."""
 MAKE = """\
-Makes questions with answers from detailed captions. A model writes them, each with a program that
-is run, confined, over the caption's scene graph; what does not verify is dropped. OUT has the kept
-ones: id, caption, image, question, answer, program. OUT.made.jsonl has all candidates with the
-reasons why they were dropped. Killed at any moment, the same command goes on where it was."""
+Make questions with answers from detailed captions. A model writes each with a program, which is run
+in a sandbox on the caption's scene graph; pairs that do not verify are dropped. OUT gets the kept
+ones: id, caption, image, question, answer, program. OUT.made.jsonl gets all candidates, with the
+reasons for dropping. A killed run resumes with the same command."""
 VERIFY = """\
-Runs the programs of question-answer pairs again, such as the authors' or edited ones, and asks no
-model. OUT has one row for each pair: id, question, answer, program, caption, value (the program's),
-dropped (the reason, empty if the program finds the answer), why, signature."""
+Rerun the programs of question-answer pairs, such as the authors' or edited ones, without a model.
+OUT gets one row per pair: id, question, answer, program, caption, value (the program's), dropped
+(the reason, empty if the program finds the answer), why, signature."""
 PROVE_SCORE = """\
-Scores responses: how much of the answer they say (helpfulness), and how much of what they say the
-caption, or the image, bears out (truthfulness); 1 is best. OUT has one row for each, with every
-tuple and its score. Killed at any moment, the same command goes on where it was. `posh-reward
-report` makes a page of what it wrote."""
+Score responses: helpfulness is how much of the answer they state, truthfulness how much of what
+they state the caption or the image supports; 1 is best. OUT gets one row per response, with every
+tuple and its score. A killed run resumes with the same command. `posh-reward report` makes a page
+of OUT."""
 RESPONSE_TEXTS = ("response", "answer", "question", "caption")
 PAIR_TEXTS = ("question", "answer", "program", "caption")
 
@@ -179,20 +173,25 @@ def add_prove(command: argparse.ArgumentParser) -> None:
     """Add ``prove make``, ``prove verify`` and ``prove score``."""
     describe(command, PROVE)
     commands = command.add_subparsers(required=True, metavar="COMMAND")
-    _add_make(describe(commands.add_parser("make", help="write verified questions"), MAKE))
-    _add_verify(describe(commands.add_parser("verify", help="run pairs' programs again"), VERIFY))
-    _add_score(describe(commands.add_parser("score", help="score responses"), PROVE_SCORE))
+    for name, line, text, example, add in (
+        ("make", "write verified questions", MAKE,
+         "captions.csv -o pairs.jsonl --writer configs/judge/server.yaml", _add_make),
+        ("verify", "rerun the programs of pairs", VERIFY, "pairs.jsonl -o checked.csv",
+         _add_verify),
+        ("score", "score responses", PROVE_SCORE, "responses.csv -o scores.jsonl", _add_score),
+    ):  # fmt: skip
+        add(describe(commands.add_parser(name, help=line), text, f"prove {name} {example}"))
 
 
 def _add_make(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add_files(command)
-    add_columns(command, "caption", image="which the judge of entailment looks at")
-    add("--writer", metavar="MODEL", required=True, help=f"who writes the questions: {MODEL}")
-    add("--reviewer", metavar="MODEL", help="a model that drops trivial, incomplete and unnatural "
+    add_columns(command, "caption", image="shown to the entailment judge")
+    add("--writer", metavar="MODEL", required=True, help=f"model that writes questions: {MODEL}")
+    add("--reviewer", metavar="MODEL", help="model that drops trivial, incomplete and unnatural "
         "pairs")  # fmt: skip
-    add("--taboo", metavar="FILE", help="words that no pair may have, one a line")
-    _graphs(command, "caption")
+    add("--taboo", metavar="FILE", help="file of words that no pair may contain, one per line")
+    _add_graphs(command, "caption")
     _add_common(command, "captions")
     command.set_defaults(command=make_questions)
 
@@ -200,50 +199,51 @@ def _add_make(command: argparse.ArgumentParser) -> None:
 def _add_verify(command: argparse.ArgumentParser) -> None:
     add_files(command)
     add_columns(command, *PAIR_TEXTS)
-    _graphs(command, "caption")
-    _tuples(command)
+    _add_graphs(command, "caption")
+    _add_tuples(command)
     add_running(command, "pairs", 16)
     command.set_defaults(command=verify_prove)
 
 
 def _add_score(command: argparse.ArgumentParser) -> None:
     add_files(command)
-    add_columns(command, *RESPONSE_TEXTS, image="which the judge of entailment looks at")
-    _graphs(command, *RESPONSE_TEXTS)
-    command.add_argument("--by-type", action="store_true", help="also print means by type of "
-                         "question, such as where is, of the ten most frequent")  # fmt: skip
+    add_columns(command, *RESPONSE_TEXTS, image="shown to the entailment judge")
+    _add_graphs(command, *RESPONSE_TEXTS)
+    command.add_argument("--by-type", action="store_true", help="also print means for the ten most "
+                         "frequent types of question, such as 'where is'")  # fmt: skip
     _add_common(command, "responses")
     command.set_defaults(command=score_prove)
 
 
-def _graphs(command: argparse.ArgumentParser, *texts: str) -> None:
+def _add_graphs(command: argparse.ArgumentParser, *texts: str) -> None:
     for name in texts:
-        command.add_argument(f"--{name}-graph", metavar="COLUMN", help="scene graphs or tuples "
-                             f"that stand for the {name}, such as the authors'; default: the "
-                             f"{name} is read")  # fmt: skip
+        command.add_argument(f"--{name}-graph", metavar="COLUMN", help="column of scene graphs or "
+                             f"tuples to use for the {name} (default: the {name} is "
+                             "parsed)")  # fmt: skip
 
 
 def _columns(flags: argparse.Namespace, *texts: str) -> dict[str, str]:
-    names = {name: getattr(flags, name) for name in texts}
     graphs = {f"{name}_graph": getattr(flags, f"{name}_graph", None) for name in texts}
-    return names | {name: column for name, column in graphs.items() if column is not None}
+    names = {name: getattr(flags, name) for name in texts} | graphs
+    return {name: column for name, column in names.items() if column is not None}
 
 
 def _add_common(command: argparse.ArgumentParser, rows: str) -> None:
     add = command.add_argument
-    add("--entailment", metavar="MODEL", help="a model that sees, which is asked what the image "
+    add("--entailment", metavar="MODEL", help="model that sees the image and is asked what it "
         "shows")  # fmt: skip
-    _tuples(command)
-    add("--encoder", metavar="NAME", default="embedded", help="what compares texts: embedded "
-        "(words, the default), a model of sentence-transformers, or module:function")  # fmt: skip
+    _add_tuples(command)
+    add("--encoder", metavar="NAME", default="embedded", help="comparison of texts: embedded (by "
+        "words), a model of sentence-transformers, or module:function")  # fmt: skip
     add_running(command, rows, 16)
 
 
-def _tuples(command: argparse.ArgumentParser) -> None:
+def _add_tuples(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    add("--tuples", metavar="MODEL", default="graph", help="who reads texts into tuples: graph "
-        "(ours, the default) or a model")  # fmt: skip
-    add("--store", metavar="FILE", help="keeps scene graphs and models' answers for other runs")
+    add("--tuples", metavar="MODEL", default="graph", help="reader of texts into tuples: graph, "
+        "which is our parser, or a model")  # fmt: skip
+    add("--store", metavar="FILE", help="file that keeps scene graphs and models' answers for "
+        "other runs")  # fmt: skip
 
 
 def make_questions(flags: argparse.Namespace) -> int:

@@ -29,27 +29,27 @@ class MetricSettings:
     """
 
     judge: str | None = _setting(
-        "default: embedded, which needs no download; or vllm (Qwen3-14B) or transformers "
-        "(Qwen3-1.7B); or a settings file"
+        "judge: embedded (default, needs no download), vllm (Qwen3-14B), transformers "
+        "(Qwen3-1.7B), or a settings file"
     )
     parser: str | None = _setting(
-        "default: embedded; or an installed spaCy pipeline (the paper: en_core_web_trf)"
+        "parser: embedded (default), or an installed spaCy pipeline (the paper's: en_core_web_trf)"
     )
     coref: str | None = _setting(
-        "default: rules, which needs no download; or none, or maverick, which needs a setup "
-        "(docs/coref.md)"
+        "coreference resolver: rules (default, needs no download), none, or maverick, which needs "
+        "a setup (docs/coref.md)"
     )
     preset: str | None = _setting(
-        "wording of the questions and rules of the graphs: released (default), paper, "
-        "prefix-first, mended"
+        "wording of questions and rules of graphs: released (default), paper, prefix-first, mended"
     )
     witness: str | None = _setting(
-        "who is asked about the image where the reference does not support what was written: "
-        "judge, for a judge that sees; a settings file of a model that does; or the name of drawn "
-        "images, such as scenes:plain=1. Default: nobody"
+        "model to ask about the image where the reference does not support the text: judge, if it "
+        "sees images; another model's settings file; or the name of drawn images, such as "
+        "scenes:plain=1 (default: none)"
     )
     store: str | None = _setting(
-        "keeps scene graphs and language models' answers for other runs; made if it is not there",
+        "file that keeps scene graphs and language models' answers for other runs; created if "
+        "missing",
         "FILE",
     )
 

@@ -70,10 +70,10 @@ def test_the_command_writes_both_and_says_what_is_wrong(
     assert "| blind | verbs |" in (tmp_path / "out" / "finds.md").read_text()
     assert "Attack on a reward" in (tmp_path / "out" / "finds.html").read_text()
     assert main([*flags, "--search", "4"]) == UNUSABLE
-    assert "give more than --search" in capsys.readouterr().err
+    assert "use more than --search" in capsys.readouterr().err
     data.write_text('{"caption": "A dog."}')
     assert main(flags) == UNUSABLE
-    assert "no row with a text in the column reference" in capsys.readouterr().err
+    assert "has a text in the column reference" in capsys.readouterr().err
 
 
 STORED = json.loads((Path(__file__).parent / "finds.json").read_text(encoding="utf-8"))

@@ -125,7 +125,7 @@ def test_spans_graphs_and_answers(tmp_path: Path, capsys: pytest.CaptureFixture[
         (("pairs", "none.jsonl"), "cannot read 'none.jsonl'"),
         (("pairs", "{}", "--plot", "a.gif"), "'a.gif' does not end in .png, .svg, .pdf"),
         (("pairs", "{}", "--label", "total=a"), "the axis 'total' is unknown: use mistakes"),
-        (("pairs", "{}", "--label", "a", "--label", "overall=a"), "'overall' is given twice"),
+        (("pairs", "{}", "--label", "a", "--label", "overall=a"), "'overall' is named twice"),
     ],
 )
 def test_what_cannot_be_used_is_named(

@@ -88,7 +88,7 @@ def test_a_gain_that_is_not_settled_saves_nothing_unless_asked_to(
     call = ("calibrate", "ratings", ratings, "--scores", scored, *AXES, *QUICK, "-o", out)
     assert run(*call) == INCOMPLETE
     said = capsys.readouterr()
-    assert "is not written: the gain is not settled" in said.err
+    assert f"did not write {str(out)!r}: the gain is not settled" in said.err
     assert "Gain in rho (mean of mistakes, omissions, overall), out of fold:" in said.out
     assert not out.exists()
     assert run(*call, "--anyway") == OK

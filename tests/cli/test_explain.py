@@ -62,7 +62,7 @@ def test_an_empty_reference_has_no_score(capsys: pytest.CaptureFixture[str]) -> 
     assert run("explain", "--generation", "A dog.", "--reference", "") == INCOMPLETE
     assert capsys.readouterr().out == "No score: the reference is empty\n"
     assert run("explain", "--generation", "@nowhere.txt", "--reference", "A dog.") == UNUSABLE
-    assert "a text that begins with @ is written @@" in capsys.readouterr().err
+    assert "write @@ to begin a text with an at sign" in capsys.readouterr().err
 
 
 def test_a_witness_looks_at_the_image_that_is_named(

@@ -59,9 +59,9 @@ def test_a_folder_that_cannot_be_written_is_noticed_before_anything_is_asked(
     monkeypatch.setattr(judge_runs, "run_judges", lambda *_: pytest.fail("judges were asked"))
     compare = ("compare", "embedded", "fake", "--texts", table, "-q")
     assert run(*compare, "--json", table / "figures.json") == 2
-    assert "cannot be written" in capsys.readouterr().err
+    assert "cannot write" in capsys.readouterr().err
     assert run(*compare, "--json", tmp_path) == 2
-    assert "is a folder: name a file in it" in capsys.readouterr().err
+    assert "is a folder: choose a file in it" in capsys.readouterr().err
 
 
 def test_paid_answers_outlive_a_judge_that_cannot_work(

@@ -72,7 +72,7 @@ def test_from_generations_to_a_page(
     assert make(generations, tmp_path / "out") == 0
     said = capsys.readouterr().err
     assert "6 items of 'sft', 'dapo'" in said
-    assert "left out 1 id that not all models wrote about" in said
+    assert "left out 1 id that not all models describe" in said
     assert "rater-01: 6 tasks: Compare two descriptions of an image" in said
     key = tmp_path / "out.key.json"
     outputs = {name: tmp_path / f"o.{name}" for name in ("html", "json", "csv")}
@@ -127,7 +127,7 @@ def test_a_refused_file_and_a_missing_rater_are_named(
     assert packets("read", tmp_path / "out.key.json", folder) == 2
     assert "no file of answers counts" in capsys.readouterr().err
     assert packets("read", tmp_path / "out.key.json", folder, "--leave-out", "x") == 2
-    assert "there is no rater 'x'" in capsys.readouterr().err
+    assert "unknown rater 'x'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_a_spreadsheets_csv_is_read(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert packets("make", *flags) == 2
     assert "add --delimiter ';'" in capsys.readouterr().err
     assert packets("make", *flags, "--delimiter", ";") == 0
-    assert "1 pair of equal texts: nobody is asked" in capsys.readouterr().err
+    assert "1 pair of equal texts: a tie without asking" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -290,7 +290,7 @@ def test_a_witness_looks_at_the_rows_of_the_dataset_that_was_described(
     flags = ("score", table, "--id", "id", "-o", out, "--elements", "--overwrite")
     witness = ("--witness", name)
     assert run(*flags, "--dataset", name) == UNUSABLE
-    assert "--dataset is for a witness" in capsys.readouterr().err
+    assert "only a witness looks at --dataset" in capsys.readouterr().err
     assert run(*flags, *witness, "--dataset", f"{name}0") == UNUSABLE
     assert f"a text is not about image 0 of '{name}0'" in capsys.readouterr().err
     assert run(*flags, *witness) == INCOMPLETE

@@ -47,13 +47,7 @@ from posh_reward.models.fake_model import verdict_of
 from posh_reward.models.model import Prompt
 from posh_reward.store import Store
 from posh_reward.types import Description, Reply
-from tools.bench.prompt_log import (
-    Cost,
-    CountingCoref,
-    NotingJudge,
-    NotingModel,
-    PromptLog,
-)
+from tools.bench.prompt_log import Cost, CountingCoref, NotingJudge, NotingModel, PromptLog
 from tools.bench.qwen import qwen_tokenizer
 from tools.bench.text import SENTENCE_END
 from tools.goldens import Golden, Pair, ReplayJudge, both_ways, load, read_golden, recorded_parse

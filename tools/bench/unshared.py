@@ -130,9 +130,7 @@ def compare(
 
 
 def ratios(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    waves: Sequence[Sequence[Prompt]],
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, waves: Sequence[Sequence[Prompt]]
 ) -> dict[str, float]:
     """Seconds for the same questions: packed call by call, each alone, and in padded batches."""
     ids = Chat(tokenizer).encode([prompt for wave in waves for prompt in wave])
