@@ -1,11 +1,12 @@
-"""A metric for many callers: concurrent calls in batches, a server, and its client.
+"""A metric for many callers: batches of concurrent calls, a server, and its client.
 
 ::
 
-    window       BatchWindow: calls that arrive together -> one call; BatchedMetric: such a metric
-    client       RemoteMetric, RemotePosh: a server's metric, used as if it were here
+    window       BatchWindow: concurrent calls -> one call; BatchedMetric: a metric with one
+    client       RemoteMetric, RemotePosh: a server's metric, used like a local one
     app          create_app: a metric as an ASGI app, with endpoints for trainers
-    gate         in front of it: key, bounds, counts
-    connections  uvicorn, with bounds on clients that keep it waiting
-    study_app    study_app: a packet's pages behind links, which store raters' answers
+    gate         middleware in front of it: key, limits, counts
+    refusals     replies to requests without a result
+    connections  uvicorn with limits on slow clients
+    study_app    study_app: a packet's pages behind links, storing raters' answers
 """

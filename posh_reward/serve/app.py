@@ -1,6 +1,7 @@
 """A metric as an ASGI app: rows in, scores out, in JSON with a published schema.
 
-Texts are anybody's: scored, and never opened, fetched or logged. Images come in the request.
+Texts are untrusted: they are scored, but never opened as paths, fetched or logged. Images come in
+the request.
 """
 
 from __future__ import annotations
@@ -39,45 +40,35 @@ from posh_reward.types import Failure
 logger = logging.getLogger(__name__)
 
 LARGEST_BODY, ALL_BODIES = 32_000_000, 256_000_000
-"""Bytes of a request, and of all that are not answered yet."""
+"""Most bytes of a request, and of all unanswered ones."""
 MOST_ROWS = 4096
-"""Rows of a request; a body of empty ones would otherwise take gigabytes as objects."""
+"""Most rows of a request; as objects, a body of empty rows would take gigabytes."""
 LONGEST_PAUSE = 60
-"""Seconds that a client is asked to wait at most."""
+"""Most seconds that a client is asked to wait."""
 
-# What is no text has a failure of its own, so any value passes here.
+# Any value passes validation: scoring gives a non-text its own failure.
 Text = Annotated[Any, WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "null"}]})]
-Texts = Annotated[
-    Any,
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "string"},
-                {"type": "array", "items": {"type": "string"}},
-                {"type": "null"},
-            ]
-        }
-    ),
-]
+STRINGS = {"type": "array", "items": {"type": "string"}}
+Texts = Annotated[Any, WithJsonSchema({"anyOf": [{"type": "string"}, STRINGS, {"type": "null"}]})]
 
 
 class Body(BaseModel):
-    """JSON that has no other fields."""
+    """A JSON object that allows no other fields."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class ScoreRow(Body):
-    """A text, and what it is scored against."""
+    """A text and what it is scored against."""
 
-    generation: Text = Field(None, description="The text to be scored.")
-    reference: Texts = Field(None, description="What it is compared with; or several references.")
-    image: Text = Field(None, description="A file's bytes in base64, if the metric looks at it.")
-    question: Text = Field(None, description="What the text answers, if the metric asks for it.")
+    generation: Text = Field(None, description="The text to score.")
+    reference: Texts = Field(None, description="The reference, or a list of them.")
+    image: Text = Field(None, description="An image file in base64, if the metric looks at it.")
+    question: Text = Field(None, description="The question that the text answers, if used.")
 
 
 class ScoreRequest(Body):
-    """Rows to be scored."""
+    """Rows to score."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -85,11 +76,11 @@ class ScoreRequest(Body):
         }
     )
     rows: list[ScoreRow] = Field(max_length=MOST_ROWS)
-    elements: bool = Field(False, description="Also return each graded detail with its place.")
+    elements: bool = Field(False, description="Also return each graded element with its spans.")
 
 
 class OpenRlhfRequest(Body):
-    """OpenRLHF's: prompts with what was generated, prompts alone, references."""
+    """OpenRLHF's request: prompts with their completions, prompts alone, references."""
 
     query: list[Text] = Field(max_length=MOST_ROWS)
     prompts: list[Text] = Field(max_length=MOST_ROWS)
@@ -97,7 +88,7 @@ class OpenRlhfRequest(Body):
 
 
 class OpenRlhfReply(BaseModel):
-    """OpenRLHF's."""
+    """OpenRLHF's reply."""
 
     rewards: list[float]
     scores: list[float]
@@ -105,7 +96,7 @@ class OpenRlhfReply(BaseModel):
 
 
 class SlimeRequest(BaseModel):
-    """A sample of slime's."""
+    """A sample from slime."""
 
     prompt: Any = None
     response: Text
@@ -119,26 +110,26 @@ def create_app(
     key: str | None = None,
     fallback: float | None = None,
 ) -> FastAPI:
-    """An ASGI app that serves a metric, and if there is one its reward to trainers.
+    """Make an ASGI app that serves a metric and, to trainers, its reward.
 
     Args:
-        metric: of the kinds in ``client.RECORDS``; concurrent requests share its calls.
-        reward: made of this ``metric``; it needs texts and references alone.
-        key: that requests have to carry; None: anybody may ask.
-        fallback: trainers, which need a number, get this one for a completion that could not be
-            judged; None: they get status 503, and ask again.
+        metric: one of the metrics in ``client.RECORDS``; concurrent requests share its calls.
+        reward: made from this ``metric``; needs only texts and references.
+        key: expected in requests; None: no key needed.
+        fallback: reward of a completion that could not be judged, since trainers need a number;
+            None: status 503, so that they ask again.
 
     Raises:
         ConfigError: the reward is several numbers, or needs more than references.
-        JudgeError: the metric is of another kind.
+        JudgeError: this metric cannot be served.
     """
     service = Service(metric, reward, fallback)
     app = FastAPIOffline(
         redoc_url=None,
         title="posh-reward",
         version=package_version(),
-        description="Scores of descriptions of images. Requests from many clients are scored "
-        f"together. This server's metric: `{metric.signature}`.",
+        description="Scores descriptions of images. Requests of all clients are scored together. "
+        f"This server's metric: `{metric.signature}`.",
     )
     record: Any = record_class(metric.name)
     reply = create_model("ScoreReply", signature=(str, ...), scores=(list[record], ...))
@@ -148,15 +139,14 @@ def create_app(
     get: dict[str, Any] = {"methods": ["GET"], "responses": refusals}
     route = app.add_api_route
     route("/v1/score", service.score, summary="Score rows", response_model=reply, **post)
-    route(
-        "/v1/metric", service.metric_info, summary="Describe the metric", dependencies=bearer, **get
-    )
+    route("/v1/metric", service.metric_info, summary="Describe the metric", dependencies=bearer,
+          **get)  # fmt: skip
     if reward is not None:
         route("/v1/openrlhf", service.openrlhf, summary="Reward OpenRLHF's queries",
               response_model=OpenRlhfReply, **post)  # fmt: skip
-        route("/v1/slime", service.slime, summary="Reward a sample of slime's",
+        route("/v1/slime", service.slime, summary="Reward a sample from slime",
               response_model=dict[str, float], **post)  # fmt: skip
-    route("/health", service.health, summary="Tell if the judge works", **get)
+    route("/health", service.health, summary="Check that the judge works", **get)
     route("/metrics", service.metrics, include_in_schema=False, **get)
     route("/", lambda: RedirectResponse("/docs"), include_in_schema=False, **get)
     for kind in (PoshError, RequestValidationError, HTTPException, Exception):
@@ -168,14 +158,7 @@ def create_app(
 
 
 class Service:
-    """The app's endpoints, and what they count.
-
-    Args:
-        metric, reward, fallback: as for ``create_app``.
-
-    Raises:
-        ConfigError: the reward is several numbers, or needs more than references.
-    """
+    """The app's endpoints and counters; arguments and errors as for ``create_app``."""
 
     def __init__(
         self, metric: BatchedMetric, reward: MetricReward[Any] | None, fallback: float | None
@@ -185,22 +168,22 @@ class Service:
             len(reward.objectives) > 1 or "image" in fields_of(metric.metric)
         ):
             raise ConfigError(
-                "trainers ask for one number, of a text and a reference alone: serve no reward, or "
-                "one with objective f1 or weighted, and no witness"
+                "trainers need one number from a text and a reference: serve no reward, or one "
+                "with objective f1 or weighted and no witness"
             )
         self.trouble: str | None = None
-        """Reason why the judge failed at all texts of the last request."""
+        """Reason why the judge failed at every text of the last request."""
         self._writer = records_adapter(metric.name)
         self._seconds = 0.0
         self.registry = registry = CollectorRegistry()
-        self._requests = Histogram("posh_request_seconds", "Requests, by path and status",
+        self._requests = Histogram("posh_request_seconds", "Requests by path and status",
                                    ["path", "status"], registry=registry)  # fmt: skip
         self._texts = Counter("posh_texts", "Texts by outcome: scored, or the kind of failure",
                               ["outcome"], registry=registry)  # fmt: skip
-        self._batches = Histogram("posh_batch_texts", "Texts of a call of the metric",
+        self._batches = Histogram("posh_batch_texts", "Texts per call of the metric",
                                   buckets=[2**n for n in range(11)], registry=registry)  # fmt: skip
         for name, what, now in (
-            ("waiting_texts", "Texts that wait", lambda: len(metric.window)),
+            ("waiting_texts", "Waiting texts", lambda: len(metric.window)),
             ("judge_requests", "Questions so far", lambda: metric.usage.requests),
             ("judge_cached", "Answers from memory or store", lambda: metric.usage.cache_hits),
         ):
@@ -221,7 +204,7 @@ class Service:
         """Reward queries as OpenRLHF's trainer sends them (`--reward.remote_url`)."""
         if not len(body.query) == len(body.prompts) == len(body.labels):
             sizes = [len(each) for each in (body.query, body.prompts, body.labels)]
-            why = "query, prompts and labels differ in length: send one of each"
+            why = "query, prompts and labels differ in length: send one of each per completion"
             raise RequestError("invalid", why, field="query, prompts, labels", value=sizes)
         completions = list(map(completion_of, body.query, body.prompts))
         fields = ("query.{}", "labels.{}")
@@ -235,20 +218,20 @@ class Service:
         return _json({"reward": rewards[0], **{name: each[0] for name, each in logs.items()}})
 
     async def metric_info(self) -> MetricInfo:
-        """Name, signature, and the fields that a row needs."""
-        preset, weights = (getattr(self.metric, name, None) for name in ("preset", "weights"))
-        weights = asdict(weights) if isinstance(weights, Weights) else None
+        """Return name, signature, and the fields that a row needs."""
         metric = self.metric
+        preset, weights = (getattr(metric, name, None) for name in ("preset", "weights"))
+        weights = asdict(weights) if isinstance(weights, Weights) else None
         return MetricInfo(metric.name, metric.signature, fields_of(metric.metric), preset, weights)
 
     async def health(self) -> dict[str, str | int]:
-        """Status 503 if the judge failed at all that it was asked last."""
+        """Return status 503 if the judge failed at every text of the last request."""
         if self.trouble is not None:
             raise JudgeError(self.trouble)
         return {"status": "ok", "waiting": len(self.metric.window)}
 
     async def metrics(self) -> Response:
-        """Counts for Prometheus."""
+        """Return counts for Prometheus."""
         return Response(generate_latest(self.registry), media_type="text/plain; version=0.0.4")
 
     async def _rewards(
@@ -258,11 +241,11 @@ class Service:
         fields: tuple[str, str],
         request: Request,
     ) -> tuple[list[float], dict[str, list[float]]]:
-        """The rewards of completions, and their sub-scores by the names that TRL's log has.
+        """Return rewards of completions, and sub-scores by their names in TRL's log.
 
         Raises:
-            RequestError: one could not be judged, and no number is declared for that. It names the
-                place, of the two ``fields``, of a reference that is no text, or of the completion.
+            RequestError: a completion could not be judged and there is no fallback. Its field is,
+                from the two ``fields``, the reference if that is not a text, or the completion.
         """
         assert self.reward is not None
         column = self.reward.reference_column
@@ -274,12 +257,12 @@ class Service:
         if failure is not None:
             logger.warning("a completion could not be judged: %s", failure)
             if self._fallback is None:
-                without = not isinstance(references[at], str)
+                bad_reference = not isinstance(references[at], str)
                 raise RequestError(
                     "judge" if failure.passing else "not_scored",
                     f"no reward: {failure}",
-                    field=fields[without].format(at),
-                    value=references[at] if without else completions[at],
+                    field=fields[bad_reference].format(at),
+                    value=references[at] if bad_reference else completions[at],
                 )
         columns = extras(self.reward.metric, scores)
         figures = {name: columns[name] for name in figure_names(self.reward)}
@@ -291,18 +274,17 @@ class Service:
         return [self._fallback if each is None else each for each in rewards], logs  # type: ignore[misc]
 
     async def _scores(self, futures: Sequence[Future[Any]], request: Request) -> list[Any]:
-        """Scores to come; if the client goes away, what has not begun is dropped."""
+        """Wait for scores; if the client leaves, drop those not started."""
         scores: asyncio.Future[list[Any]] = asyncio.gather(*map(asyncio.wrap_future, futures))
-        departure: asyncio.Future[Any] = asyncio.ensure_future(
-            request.receive()
-        )  # after the body only the end can come
+        # After the body, the only message left is the disconnect.
+        departure: asyncio.Future[Any] = asyncio.ensure_future(request.receive())
         try:
             await asyncio.wait({scores, departure}, return_when=asyncio.FIRST_COMPLETED)
             if not scores.done():
                 raise ClientDisconnect
             results = scores.result()
         finally:
-            scores.cancel()  # reaches the window, which leaves out what it has not begun
+            scores.cancel()  # reaches the window, which drops what it has not started
             departure.cancel()
         failures = [each.failure for each in results]
         for failure in failures:
@@ -314,20 +296,20 @@ class Service:
 
     def _observe_batch(self, size: int, seconds: float) -> None:
         self._batches.observe(size)
-        self._seconds = 0.8 * self._seconds + 0.2 * seconds / size  # of a text, smoothed
+        self._seconds = 0.8 * self._seconds + 0.2 * seconds / size  # per text, smoothed
 
     def observe(self, path: str, status: int, seconds: float) -> None:
-        """Count a request; paths that there are not count as one."""
+        """Count a request; unknown paths count as one."""
         label = path if path in ("/v1/score", "/v1/openrlhf", "/v1/slime") else "other"
         self._requests.labels(label, status).observe(seconds)
 
     async def refuse(self, request: Request, error: Exception) -> Response:
-        """The answer to a request that has no result."""
+        """Reply to a request that has no result."""
         why = str(error)
         if isinstance(error, RequestError):
             return refusal(error.code, why, field=error.field, value=error.value)
         if isinstance(error, BusyError):
-            # Until what waits now is done, at the present pace.
+            # Time to process what is waiting, at the current pace.
             wait = math.ceil(self._seconds * len(self.metric.window))
             return refusal("busy", why, field="rows", after=min(max(wait, 1), LONGEST_PAUSE))
         if isinstance(error, JudgeError):
@@ -341,7 +323,7 @@ class Service:
             code, field = HTTP_CODES[error.status_code]
             value = {"path": request.url.path, "method": request.method}.get(field)
             return refusal(code, error.detail, field=field, value=value)
-        logger.error("no answer to a request at %s", request.url.path, exc_info=error)
+        logger.error("a request at %s failed", request.url.path, exc_info=error)
         return refusal("internal", why if isinstance(error, PoshError) else type(error).__name__)
 
 
@@ -350,35 +332,34 @@ HTTP_CODES: dict[int, tuple[Code, str]] = {
     404: ("not_found", "path"),
     405: ("method_not_allowed", "method"),
 }
-"""Status of the framework's own refusals -> code and field."""
+"""Status of the framework's own errors -> code and field."""
 
 
 def _invalid(error: dict[str, Any]) -> Response:
-    """The refusal for the first fault that pydantic saw."""
+    """Make the refusal for pydantic's first error."""
     place = [str(each) for each in error["loc"] if each != "body"]
     why, value = error["msg"], error.get("input")
-    if error["type"] == "json_invalid":  # its place is a character's
+    if error["type"] == "json_invalid":  # its place is a character offset
         why = f"{why} at character {' '.join(place)}: {error['ctx']['error']}"
-    if error["type"] in ("json_invalid", "missing"):  # its value is what is around the place
+    if error["type"] in ("json_invalid", "missing"):  # its input is the surrounding object
         value = None
     field = ".".join(place) if place and error["type"] != "json_invalid" else "body"
     return refusal("invalid", f"{field}: {why}", field=field, value=value)
 
 
 def _json(content: object) -> Response:
-    """JSON in ASCII; NaN stays, where a trainer takes it for a missing figure."""
+    """Encode JSON in ASCII; NaN stays, which trainers read as a missing figure."""
     return Response(json.dumps(content), media_type="application/json")
 
 
 def _cell(name: str, value: object) -> object:
-    """A field's value as the metric takes it: of an image its bytes, and never a path."""
+    """Convert a field to what the metric takes: an image to bytes, never to a path."""
     if name != "image" or value is None:
         return value
     if not isinstance(value, str):
-        return Failure("text", "the image is not a text in base64")
+        return Failure("text", "the image is not a base64 string")
+    data = value.partition(",")[2] if value.startswith("data:") else value
     try:
-        return b64decode(
-            value.partition(",")[2] if value.startswith("data:") else value, validate=True
-        )
+        return b64decode(data, validate=True)
     except ValueError:
-        return Failure("text", "the image is not in base64")
+        return Failure("text", "the image is not base64")

@@ -1,8 +1,8 @@
-"""uvicorn, with bounds on clients that keep it waiting.
+"""uvicorn with limits on slow clients.
 
-Its own settings bound the time between two requests of a connection, but neither the time before
-the first one nor that of a request's headers, and its ``limit_concurrency`` counts connections that
-send nothing: a thousand of them would lock everybody out.
+Its own settings limit the time between two requests of a connection, but neither the time before
+the first one nor that of a request's headers. Its ``limit_concurrency`` also counts connections
+that send nothing: a thousand of them would lock everyone out.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 MOST_CONNECTIONS = 900
-"""At a time, below the 1,024 open files that systems commonly allow."""
+"""Open connections, below the 1,024 files that systems commonly allow."""
 PATIENCE = 30
-"""Seconds for the head of a request to come, for a reply to be read on, and between requests."""
+"""Most seconds for a request's head, for reading more of a reply, and between requests."""
 
 
 class BoundedConnection(H11Protocol):
-    """A client's connection; it is cut off while the server waits for it, and never otherwise.
+    """A client's connection, which is cut only while the server waits for the client.
 
-    With ``MOST_CONNECTIONS`` open, those that have been silent longest make room for a new one: an
-    honest client sends its request at once, and those who hold connections open cannot keep it
-    out, however many they are and even if each sends a byte from time to time.
+    At ``MOST_CONNECTIONS`` the longest silent ones are cut for a new one. Since an honest client
+    sends its request at once, clients that hold connections open cannot keep it out, even if each
+    sends a byte from time to time.
     """
 
     _watch: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Make room, and begin to watch the client."""
+        """Make room, and start watching the client."""
         super().connection_made(transport)
         self.last_byte = self.loop.time()
         if len(self.connections) >= MOST_CONNECTIONS:
@@ -49,7 +49,7 @@ class BoundedConnection(H11Protocol):
         super().data_received(data)
 
     def shutdown(self) -> None:
-        """At the server's end: a request of which a part is missing has not been accepted."""
+        """Stop with the server: drop a request that is still incomplete, finish any other."""
         if self.uploads:
             self.transport.abort()
         else:
@@ -57,31 +57,26 @@ class BoundedConnection(H11Protocol):
 
     @property
     def stalls(self) -> bool:
-        """True while it is for the client to send a request's head, or to read a reply."""
-        # A reply can be complete and still lie in the buffer. If it fills that, the next one waits.
+        """True while the client has to send a request's head, or to read a reply."""
+        # A complete reply can still be in the buffer; if it fills the buffer, writing pauses.
         return self.cycle is None or self.cycle.response_complete or self.flow.write_paused
 
     @property
     def uploads(self) -> bool:
-        """True while a part of a request's body is missing; ``Gate`` bounds that time."""
+        """True while a request's body is incomplete; ``Gate`` limits that time."""
         return self.cycle is not None and self.cycle.more_body and not self.cycle.response_complete
 
     def _make_room(self) -> None:
-        """Cut off the tenth of those that can be, so that a flood is not sorted at each arrival."""
-        idle = [
-            each
-            for each in self.connections
-            if isinstance(each, BoundedConnection)
-            and each is not self
-            and (each.stalls or each.uploads)
-        ]
+        """Cut a tenth of the limit at once, so that a flood is not sorted at each arrival."""
+        others = (c for c in self.connections if isinstance(c, BoundedConnection) and c is not self)
+        idle = [each for each in others if each.stalls or each.uploads]
         idle.sort(key=lambda each: each.last_byte)
         for each in idle[: MOST_CONNECTIONS // 10]:
-            each.transport.abort()  # close() would wait for what is unread
+            each.transport.abort()  # close() would wait for unread data
 
     def _look(self, before: tuple[object, int] | None) -> None:
-        """Cut off a client that stalls, and got nothing further since the last look."""
-        # Another request is further, or less that waits to be sent; a byte of a head is not.
+        """Cut a client that stalls without progress since the last look."""
+        # A new request or less unsent data is progress; another byte of a head is not.
         now = (self.cycle, self.transport.get_write_buffer_size()) if self.stalls else None
         if now is not None and now == before:
             self.transport.abort()
@@ -90,8 +85,8 @@ class BoundedConnection(H11Protocol):
 
 
 def server_of(app: ASGIApp) -> uvicorn.Server:
-    """A server whose connections are bounded; ``run`` it with a socket that listens."""
-    # No log of requests: a study's paths are its raters' links.
+    """Return a server with bounded connections; ``run`` it with a listening socket."""
+    # No access log: a study's paths are its raters' secret links.
     config = uvicorn.Config(
         app, http=BoundedConnection, ws="none", lifespan="off", log_level="warning",
         access_log=False, server_header=False, timeout_keep_alive=PATIENCE, backlog=2048,

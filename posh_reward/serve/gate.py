@@ -1,4 +1,4 @@
-"""In front of the app: the key, bounds on bodies and on what they take together, and counts."""
+"""Middleware in front of the app: the key, limits on the size of bodies, and counts."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from posh_reward.serve.refusals import refusal
 
 GUARDED = ("/v1", "/metrics")
-"""Beginnings of the paths that need the key; the others tell nothing."""
+"""Prefixes of the paths that need the key; the others reveal nothing."""
 BODY_SECONDS = 60.0
-"""A request whose body takes longer is given up."""
+"""Longest time that a request's body may take."""
 Observer = Callable[[str, int, float], None]
-"""Receives the path, the status and the seconds of each request."""
+"""Called with the path, the status and the seconds of each request."""
 
 
 class Gate:
-    """ASGI middleware that lets a request through with its whole body, or refuses it.
+    """ASGI middleware that passes a request on with its whole body, or refuses it.
 
     Args:
         app: the application behind it.
-        key: to be sent as ``Authorization: Bearer KEY``, or as the password of an address
-            (``http://any:KEY@host``), for clients that send no headers. None: anybody may ask.
-        largest: bytes of a body.
-        together: bytes of all bodies that are not answered yet.
-        observe: is told of each request.
+        key: expected as ``Authorization: Bearer KEY``, or as the password in the URL
+            (``http://any:KEY@host``) from clients that cannot set headers. None: no key needed.
+        largest: most bytes of a body.
+        together: most bytes of all unanswered bodies.
+        observe: called after each request.
     """
 
     def __init__(
@@ -42,10 +42,10 @@ class Gate:
         self._app, self._key, self._largest, self._together = app, key, largest, together
         self._observe = observe
         self.unanswered = 0
-        """Bytes of the bodies that are not answered yet."""
+        """Bytes of all unanswered bodies."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request; see ASGI."""
+        """Handle a request, as in the ASGI specification."""
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         status, begun = 500, time.monotonic()
@@ -57,23 +57,24 @@ class Gate:
 
         body = bytearray()
         try:
-            guarded = _guarded(scope)
-            answer = self._stranger(Headers(scope=scope)) if guarded else None
-            # Paths that ask for no key take no body: strangers' bodies could fill the memory.
+            guarded = str(scope["path"]).startswith(GUARDED)
+            headers = Headers(scope=scope)
+            answer = self._unauthorized(headers) if guarded else None
+            # Paths without a key accept no body: anyone's bodies could fill the memory.
             largest = self._largest if guarded or self._key is None else 0
             if answer is None:
-                answer = await self._read(Headers(scope=scope), receive, body, largest)
+                answer = await self._read(headers, receive, body, largest)
             if answer is not None:
                 return await answer(scope, receive, note_status)
             await self._app(scope, _replay(bytes(body), receive), note_status)
         except ClientDisconnect:
-            status = 499  # nobody is there to be answered
+            status = 499  # the client has gone
         finally:
             self.unanswered -= len(body)
             self._observe(scope["path"], status, time.monotonic() - begun)
 
-    def _stranger(self, headers: Headers) -> Response | None:
-        """The refusal of a request without the key."""
+    def _unauthorized(self, headers: Headers) -> Response | None:
+        """Return a refusal if a request lacks the key."""
         if self._key is None:
             return None
         scheme, _, password = headers.get("authorization", "").partition(" ")
@@ -82,16 +83,13 @@ class Gate:
                 password = b64decode(password).decode().partition(":")[2]
         if hmac.compare_digest(password.encode(), self._key.encode()):
             return None
-        return refusal(
-            "unauthorized",
-            "this server wants its key, and got another or none",
-            field="Authorization",
-        )
+        why = "this server needs its key, and got another one or none"
+        return refusal("unauthorized", why, field="Authorization")
 
     async def _read(
         self, headers: Headers, receive: Receive, body: bytearray, largest: int
     ) -> Response | None:
-        """Read a body; the refusal of one that is too large, too slow, or one too many."""
+        """Read a request's body into ``body``; return a refusal if it is too large or too slow."""
         size = headers.get("content-length")
         too_large = f"the body has more than {largest:,} bytes"
         if size is not None and size.isdecimal() and int(size) > largest:
@@ -117,12 +115,8 @@ class Gate:
         return None
 
 
-def _guarded(scope: Scope) -> bool:
-    return str(scope["path"]).startswith(GUARDED)
-
-
 def _replay(body: bytes, receive: Receive) -> Callable[[], Awaitable[Message]]:
-    """A ``receive`` that has the body first, and then what comes."""
+    """Return a ``receive`` that returns the body first, then later messages."""
     first = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:

@@ -1,4 +1,4 @@
-"""Answers to requests without a result: one form for all, which the server's schema publishes."""
+"""Replies to requests without a result, in one form that the server's schema publishes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from posh_reward.errors import PoshError, on_one_line, shortened
 from posh_reward.models.server.server_http import clean
 
 LONGEST_VALUE = 120
-"""Characters of the value at fault."""
+"""Characters shown of the faulty value."""
 REPR = Repr()
 REPR.maxstring = REPR.maxother = LONGEST_VALUE
 
@@ -27,11 +27,11 @@ Code = Literal[
 class Refusal(BaseModel):
     """Reason for a missing result."""
 
-    code: Code = Field(description="For programs; several can have one status.")
-    error: str = Field(description="The reason, in a line.")
-    field: str | None = Field(description="Place of the value at fault, such as rows.0.image.")
-    value: str | None = Field(description="The value at fault, shortened.")
-    remedy: str = Field(description="Line of advice.")
+    code: Code = Field(description="For programs; several codes can share a status.")
+    error: str = Field(description="The reason, in one line.")
+    field: str | None = Field(description="Place of the faulty value, such as rows.0.image.")
+    value: str | None = Field(description="The faulty value, shortened.")
+    remedy: str = Field(description="Advice, in one line.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,32 +39,30 @@ class Cause:
     """A reason for refusals."""
 
     status: int
-    what: str
-    """For the schema."""
+    what: str  # description in the schema
     remedy: str
-    after: int | None = None
-    """Seconds to wait before the next try; the answer has them as Retry-After."""
+    after: int | None = None  # seconds to wait before the next try, sent as Retry-After
 
 
 CAUSES: dict[Code, Cause] = {
     "unauthorized": Cause(
         401, "the key is missing or wrong", "Send the server's key as Authorization: Bearer KEY."
     ),
-    "not_found": Cause(404, "there is no such path", "See /docs for those that there are."),
+    "not_found": Cause(404, "unknown path", "See /docs for the paths."),
     "method_not_allowed": Cause(
-        405, "the path takes another method", "See /docs for the method of each path."
+        405, "the path needs another method", "See /docs for the method of each path."
     ),
     "slow": Cause(408, "the body took too long", "Send fewer rows at a time."),
     "too_large": Cause(413, "the body is too large", "Send fewer rows at a time."),
     "invalid": Cause(422, "the request cannot be used", "See /docs for the form of each field."),
     "not_scored": Cause(
-        422, "a completion has no reward, since it or its reference is at fault",
-        "Mend the text, or start the server with --fallback.",
+        422, "a completion has no reward because it or its reference is faulty",
+        "Fix the text, or start the server with --fallback.",
     ),
     "busy": Cause(
-        429, "too many texts wait already", "Send it again after Retry-After, in seconds.", 1
+        429, "too many texts are waiting", "Send it again after Retry-After, in seconds.", 1
     ),
-    "internal": Cause(500, "a fault of the server", "See the server's log."),
+    "internal": Cause(500, "an error of the server", "See the server's log."),
     "judge": Cause(
         503, "the judge cannot work now",
         "Send it again after Retry-After; see the server's log.", 2,
@@ -75,7 +73,7 @@ assert {*CAUSES} == {*get_args(Code)}
 
 
 class RequestError(PoshError):
-    """A request that is refused; arguments as for ``refusal``."""
+    """A request to refuse; arguments as for ``refusal``."""
 
     def __init__(self, code: Code, why: str, *, field: str, value: object = None) -> None:
         super().__init__(why)
@@ -90,13 +88,13 @@ def refusal(
     value: object = None,
     after: int | None = None,
 ) -> Response:
-    """An answer without a result.
+    """Make a reply without a result.
 
     Args:
-        code: says the status, too.
-        why: the reason; it is put on one line.
-        field: place of the value at fault.
-        value: the one at fault; shortened, images and the like left out.
+        code: sets the status, too.
+        why: the reason, put on one line.
+        field: place of the faulty value.
+        value: the faulty value; shortened, without keys or images.
         after: seconds to wait before the next try, if other than the cause's.
     """
     cause = CAUSES[code]
@@ -114,16 +112,12 @@ def refusal(
         "value": value,
         "remedy": cause.remedy,
     }
-    # In ASCII: half a surrogate pair, which texts can have, would not be encoded otherwise.
+    # In ASCII, since UTF-8 cannot encode half a surrogate pair, which texts can contain.
     return Response(json.dumps(body), cause.status, headers, "application/json")
 
 
 def refusal_responses(key: bool) -> dict[int | str, dict[str, object]]:
-    """The refusals for an operation's ``responses``, by status.
-
-    Args:
-        key: True if the server wants one.
-    """
+    """Describe the refusals by status, for an operation's ``responses``; ``key``: one is needed."""
     texts: dict[int, list[str]] = {}
     for code, cause in CAUSES.items():
         if key or code != "unauthorized":

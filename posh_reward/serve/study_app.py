@@ -1,7 +1,7 @@
-"""A packet's pages behind links, one for each rater; answers are stored as they come.
+"""A packet's pages behind links, one per rater; answers are stored on arrival.
 
-A link's token is all that a rater needs, and all that the server knows of one. Answers are the
-files that the page would save, so ``packets read`` takes the folder. TLS is a proxy's business.
+A link's token is all that a rater needs, and all that the server knows about a rater. Answers are
+the files that the page would save, so ``packets read`` takes the folder. TLS is left to a proxy.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from posh_reward.study.packets.study_records import PacketKey
 from posh_reward.study.rows.table_writer import whole_file
 
 LARGEST, ALL_BODIES = 4_000_000, 64_000_000
-"""Bytes of a rater's answers (a comment has 2,000 characters at most), and of all at a time."""
+"""Most bytes of a rater's answers (comments have up to 2,000 characters), and of all at a time."""
 HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "frame-ancestors 'none'",
@@ -40,26 +40,28 @@ HEADERS = {
     "X-Robots-Tag": "noindex",
 }
 VERSION = "X-Answers-Version"
-"""Header of requests and replies. Proxies change an ETag, such as when they compress."""
+"""Header of requests and replies; not an ETag, which proxies change, such as to compress."""
 NOTHING = "none"
-"""Version of answers that are not there."""
+"""Version of missing answers."""
+STRANGER = PlainTextResponse(
+    "There is no page here: please check the link that you were sent.", 404
+)
 
 
 def study_app(key: PacketKey, packet: Path, answers: Path, tokens: Mapping[str, str]) -> Starlette:
-    """An ASGI app that shows each rater a page and takes the answers.
+    """Make an ASGI app that shows each rater a page and stores the answers.
 
     Args:
-        key: of the packet.
+        key: the packet's key.
         packet: the folder that ``packets make`` wrote.
-        answers: folder for the raters' files; made.
+        answers: folder for the raters' files; created if missing.
         tokens: token -> rater.
 
     Raises:
         InputError: a page is missing, or an older version made it.
     """
     answers.mkdir(parents=True, exist_ok=True)
-    pages = {name: _page(packet / f"{name}.html") for name in key.raters}
-    site = StudySite(key, pages, answers, tokens)
+    site = StudySite(key, packet, answers, tokens)
     return Starlette(
         routes=[
             Route("/r/{token}", site.page),
@@ -71,38 +73,33 @@ def study_app(key: PacketKey, packet: Path, answers: Path, tokens: Mapping[str, 
     )
 
 
-def _page(path: Path) -> bytes:
-    try:
-        return page_to_serve(path.read_text(encoding="utf-8")).encode()
-    except OSError as error:
-        raise InputError(f"cannot read the page {str(path)!r}: {error.strerror}") from None
-
-
 class StudySite:
-    """Pages and answers, by token.
-
-    Args:
-        key: of the packet.
-        pages: by rater.
-        answers: folder for the raters' files.
-        tokens: token -> rater.
-    """
+    """Pages and answers by token; arguments and errors as for ``study_app``."""
 
     def __init__(
-        self, key: PacketKey, pages: Mapping[str, bytes], answers: Path, tokens: Mapping[str, str]
+        self, key: PacketKey, packet: Path, answers: Path, tokens: Mapping[str, str]
     ) -> None:
-        self._key, self._pages, self._answers, self._tokens = key, pages, answers, tokens
+        self._key, self._answers, self._tokens = key, answers, tokens
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._pages: dict[str, bytes] = {}
+        for rater in key.raters:
+            path = packet / f"{rater}.html"
+            try:
+                page = path.read_text(encoding="utf-8")
+            except OSError as error:
+                why = f"cannot read the page {str(path)!r}: {error.strerror}"
+                raise InputError(why) from None
+            self._pages[rater] = page_to_serve(page).encode()
 
     async def page(self, request: Request) -> Response:
-        """A rater's page."""
+        """Send a rater's page."""
         rater = self._rater(request)
         if rater is None:
             return STRANGER
         return Response(self._pages[rater], media_type="text/html", headers=HEADERS)
 
     async def send(self, request: Request) -> Response:
-        """The answers that are stored, with their version; status 204 without any."""
+        """Send the stored answers with their version; status 204 without any."""
         rater = self._rater(request)
         if rater is None:
             return STRANGER
@@ -113,9 +110,9 @@ class StudySite:
         return Response(data, media_type="application/json", headers=headers)
 
     async def store(self, request: Request) -> Response:
-        """Store answers that build on the version in the header, on disk before the reply.
+        """Store answers based on the version in the header; on disk before the reply.
 
-        Status 412 if others came in between, from another computer: the page joins them and sends
+        Status 412 if others came in between, from another computer: the page merges them and sends
         again.
         """
         rater = self._rater(request)
@@ -148,43 +145,43 @@ class StudySite:
             return None
 
 
-STRANGER = PlainTextResponse(
-    "There is no page here: please check the link that you were sent.", 404
-)
-
-
 def _version(data: bytes | None) -> str:
     return NOTHING if data is None else sha256(data).hexdigest()[:32]
 
 
 def write_through(path: Path, data: bytes, mode: int = 0o666) -> None:
-    """Replace a file on disk: a kill or a power cut leaves the whole old one, or the new."""
+    """Replace a file on disk; a kill or a power cut leaves either the old or the new one."""
     with whole_file(path, mode) as file:
         file.write(data)
     folder = os.open(path.parent, os.O_RDONLY)
     try:
-        os.fsync(folder)  # the name, too
+        os.fsync(folder)  # so that the new name survives, too
     finally:
         os.close(folder)
 
 
 def read_tokens(path: Path, raters: Iterable[str]) -> dict[str, str]:
-    """Tokens of the raters' links, kept in a table with ``rater`` and ``token``; drawn at first.
+    """Read the tokens of the raters' links from a table (``rater``, ``token``), drawn at first.
+
+    Returns:
+        Token -> rater.
 
     Raises:
-        InputError: the table is damaged, or of another packet.
+        InputError: the table is damaged, or belongs to another packet.
     """
     names = list(raters)
     if not path.exists():
         text = io.StringIO()
         rows = csv.writer(text, lineterminator="\n")
         rows.writerows([("rater", "token"), *((n, secrets.token_urlsafe(16)) for n in names)])
-        write_through(path, text.getvalue().encode(), 0o600)  # whoever has a token can answer
+        write_through(path, text.getvalue().encode(), 0o600)  # anyone with a token can answer
     try:
         table = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
         tokens = {row["token"]: row["rater"] for row in table if row["token"]}
     except (OSError, ValueError, KeyError) as error:
         raise InputError(f"{str(path)!r} is not a table of links: {error!r}") from None
     if sorted(tokens.values()) != sorted(names):
-        raise InputError(f"{str(path)!r} has links of other raters than the key")
+        raise InputError(
+            f"the raters in {str(path)!r} are not those of the key: choose another key, or move it"
+        )
     return tokens

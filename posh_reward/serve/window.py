@@ -1,7 +1,7 @@
-"""Calls that arrive within a few milliseconds, as one call of the metric.
+"""Batching of concurrent calls: those within a few milliseconds become one call of the metric.
 
-Trainers that reward each sample on its own, and the clients of a server, call concurrently with a
-text or two. A metric wants many at a time: they share prefixes, parses and the judge's calls.
+Trainers that reward each sample on its own, and clients of a server, call concurrently with a text
+or two each. A metric is faster on many texts, which share prefixes, parses and judge calls.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ Result = TypeVar("Result")
 
 
 class BatchWindow(Generic[Item, Result]):
-    """Gathers items from threads and event loops, and has each batch of them done in one call.
+    """Collect items from threads and event loops, and process them in batches.
 
-    The first item waits ``milliseconds`` for company; what arrives while a batch is at work is the
-    next batch. An item whose result is not awaited any more is dropped if its batch has not begun.
+    The first item waits ``milliseconds`` for others; items that arrive while a batch is processed
+    form the next one. An item whose result is no longer awaited is dropped if its batch has not
+    started.
 
     Args:
-        work: returns one result for each item, in order. It is called from one thread. If it
-            raises, the batch is halved until the item at fault is alone: only that one's caller
-            gets the error. A ``JudgeError``, after which no item would fare better, goes to all.
-        milliseconds: that an item waits for others.
-        batch: most items of one call.
+        work: returns one result per item, in order; called from one thread. If it raises, the
+            batch is halved until the faulty item is alone, and only its caller gets the error. A
+            ``JudgeError`` goes to all callers, since no item would fare better.
+        milliseconds: time that an item waits for others.
+        batch: most items in a call.
         capacity: most items that wait.
 
     Raises:
@@ -54,23 +55,23 @@ class BatchWindow(Generic[Item, Result]):
     ) -> None:
         check_sizes(batch=batch, capacity=capacity)
         if not 0 <= milliseconds < 60_000:
-            raise InputError(f"milliseconds is {milliseconds}: give a number from 0, such as 5")
+            raise InputError(f"milliseconds is {milliseconds}: use 0 to 60,000, such as 5")
         self.milliseconds, self.batch, self.capacity = milliseconds, batch, capacity
         self._work = work
         self._begin()
 
     observer: Callable[[int, float], None] | None = None
-    """Receives the size and the seconds of each call of ``work``."""
+    """Called with the size and the seconds of each call of ``work``."""
 
     def _begin(self) -> None:
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._waiting: deque[tuple[Item, Future[Result]]] = deque()
         self._at_work = False
-        self._worker = ThreadPoolExecutor(1, "posh-window")  # its thread ends with this object
+        self._worker = ThreadPoolExecutor(1, "posh-window")  # the thread ends with this object
 
     def __len__(self) -> int:
-        """Number of items that wait."""
+        """Number of waiting items."""
         return len(self._waiting)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -82,21 +83,21 @@ class BatchWindow(Generic[Item, Result]):
         self._begin()
 
     def submit(self, items: Sequence[Item]) -> list[Future[Result]]:
-        """Put all of ``items`` into the queue, or none; return their results to come.
+        """Queue all ``items`` or none; return their futures.
 
         Raises:
-            BusyError: the queue has no room for them.
-            InputError: it never will have.
+            BusyError: the queue has no room for them now.
+            InputError: they exceed the queue's capacity.
         """
-        if self._process != os.getpid():  # a fork has no copy of the thread
+        if self._process != os.getpid():  # a forked process lacks the thread
             self._begin()
         if len(items) > self.capacity:
             raise InputError(f"{len(items)} items at once: submit {self.capacity} at most")
         futures: list[Future[Result]] = [Future() for _ in items]
-        # All or none: the caller sends what was refused again, as a whole.
+        # All or none, because the caller retries a refused call as a whole.
         with self._lock:
             if len(self._waiting) + len(items) > self.capacity:
-                raise BusyError(f"{len(self._waiting)} items wait already: try again later")
+                raise BusyError(f"{len(self._waiting)} items are waiting: try again later")
             if items and not self._at_work:
                 self._worker.submit(self._drain)
                 self._at_work = True
@@ -104,7 +105,7 @@ class BatchWindow(Generic[Item, Result]):
         return futures
 
     def __call__(self, item: Item) -> Result:
-        """The result of one item; blocks this thread until it is there."""
+        """Return the result of one item; blocks this thread."""
         while True:
             try:
                 [future] = self.submit([item])
@@ -114,7 +115,7 @@ class BatchWindow(Generic[Item, Result]):
         return results_of([future])[0]
 
     async def call_async(self, item: Item) -> Result:
-        """The result of one item; the event loop goes on meanwhile."""
+        """Return the result of one item, without blocking the event loop."""
         while True:
             try:
                 [future] = self.submit([item])
@@ -125,26 +126,25 @@ class BatchWindow(Generic[Item, Result]):
 
     @property
     def _pause(self) -> float:
-        """Seconds between two looks for room in the queue."""
+        """Seconds between two attempts to enter a full queue."""
         return max(self.milliseconds, 1.0) / 1000
 
     def _drain(self) -> None:
-        """Work until nothing waits."""
         while True:
-            # Callers that got the last batch's results send the next items within this time.
+            # Within this time, callers that got the last batch's results send their next items.
             if len(self._waiting) < self.batch:
                 time.sleep(self.milliseconds / 1000)
             with self._lock:
                 size = min(self.batch, len(self._waiting))
-                if not size:  # under the lock, so that no item comes in between and is left there
+                if not size:  # under the lock, so that submit() sees the flag or queues an item
                     self._at_work = False
                     return
                 batch = [self._waiting.popleft() for _ in range(size)]
-            # From here on an item can no longer be cancelled; one that was is left out.
+            # From here on an item can no longer be cancelled; skip those that were.
             self._settle([pair for pair in batch if pair[1].set_running_or_notify_cancel()])
 
     def _settle(self, batch: Sequence[tuple[Item, Future[Result]]]) -> None:
-        """Give each item of a batch its result, or its error."""
+        """Set the result or the error of each item of a batch."""
         if not batch:
             return
         begun = time.perf_counter()
@@ -169,7 +169,7 @@ class BatchWindow(Generic[Item, Result]):
 
 
 def results_of(futures: Sequence[Future[Result]]) -> list[Result]:
-    """Wait for results, in order; those that no one waits for any more are cancelled.
+    """Wait for results, in order; after an error cancel the rest.
 
     Raises:
         Exception: the error of the first item that has one.
@@ -178,18 +178,19 @@ def results_of(futures: Sequence[Future[Result]]) -> list[Result]:
         return [future.result() for future in futures]
     finally:
         for future in futures:
-            future.cancel()  # does nothing to one that is done
+            future.cancel()  # has no effect on one that is done
 
 
 class BatchedMetric:
-    """A metric whose concurrent calls are gathered in a ``BatchWindow``; all else is the metric's.
+    """A metric whose concurrent calls are batched by a ``BatchWindow``; all else is the metric's.
 
-    It takes any metric's place: in a thread, ``BatchedMetric(PoSh()).score(...)`` is what
-    ``PoSh().score(...)`` is, and ``PoshReward(BatchedMetric(PoSh()))`` may be called from many.
+    It can replace any metric: ``BatchedMetric(PoSh()).score(...)`` returns what
+    ``PoSh().score(...)`` does, and ``PoshReward(BatchedMetric(PoSh()))`` can be called from many
+    threads.
 
     Args:
-        metric: of any kind. Lists among its ``score``'s arguments have one value for each text;
-            other arguments, such as a task, hold for the whole call.
+        metric: any metric. Lists among the arguments of its ``score`` have one value per text;
+            other arguments, such as a task, apply to the whole call.
         window: settings of the ``BatchWindow``.
     """
 
@@ -200,36 +201,34 @@ class BatchedMetric:
         )
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "metric":  # pickle looks before there is a metric
+        if name.startswith("__") or name == "metric":  # pickle asks before there is a metric
             raise AttributeError(name)
         return getattr(self.metric, name)
 
     def score(self, *arguments: Any, **options: Any) -> list[Any]:
-        """As the metric's own.
+        """Score texts as the metric does.
 
         Raises:
-            BusyError: too many texts wait already.
+            BusyError: too many texts are waiting.
         """
         return results_of(self.submit(*arguments, **options))
 
     def submit(self, *arguments: Any, **options: Any) -> list[Future[Any]]:
-        """The scores to come of the same call.
+        """Queue a call of ``score``; return its scores as futures.
 
         Raises:
-            BusyError: too many texts wait already.
+            BusyError: too many texts are waiting.
             InputError: lists differ in length.
         """
-        values: dict[int | str, Any] = dict(enumerate(arguments))
-        values.update(options.items())
+        values: dict[int | str, Any] = {**dict(enumerate(arguments)), **options}
         lists = {name: each for name, each in values.items() if isinstance(each, list | tuple)}
         check_lists(**{f"values of argument {name}": each for name, each in lists.items()})
         constants = tuple((name, each) for name, each in values.items() if name not in lists)
         call = (tuple(lists), constants)
-        rows = [(call, row) for row in zip(*lists.values(), strict=True)]
-        return self.window.submit(rows)
+        return self.window.submit([(call, row) for row in zip(*lists.values(), strict=True)])
 
     def _score_rows(self, rows: list[tuple[_Call, tuple[Any, ...]]]) -> list[Any]:
-        """Score rows with one call of the metric for each form of call among them."""
+        """Score rows, with one call of the metric for each form of call among them."""
         results: list[Any] = [None] * len(rows)
         places: dict[_Call, list[int]] = {}
         for place, (call, _) in enumerate(rows):
@@ -246,4 +245,4 @@ class BatchedMetric:
 
 
 _Call = tuple[tuple[int | str, ...], tuple[tuple[int | str, Any], ...]]
-"""Form of a call: positions and names of its lists, and its other arguments with their values."""
+"""Form of a call: positions or names of its lists; its other arguments with their values."""

@@ -185,7 +185,7 @@ def test_a_full_queue_is_refused_with_a_time_to_come_again(posh: PoSh) -> None:
     assert sorted(each.status_code for each in responses) == [200, 429]
     [busy] = [each for each in responses if each.status_code == 429]
     assert 1 <= int(busy.headers["retry-after"]) <= 60
-    assert "2 items wait already" in busy.json()["error"]
+    assert "2 items are waiting" in busy.json()["error"]
 
 
 def test_the_key_is_wanted_and_never_repeated(posh: PoSh) -> None:
@@ -269,7 +269,7 @@ def test_images_are_uploaded_and_no_path_is_opened(tmp_path: Any) -> None:
     assert scores[0]["overall"] == scores[1]["overall"] == direct.overall
     reasons = [each["failure"]["detail"] for each in scores[2:]]
     assert reasons[:3] == [
-        "the image is not in base64", "there is no image", "the image is not a text in base64",
+        "the image is not base64", "there is no image", "the image is not a base64 string",
     ]  # fmt: skip
     assert reasons[3].startswith("the image cannot be read: UnidentifiedImageError")
 
@@ -428,7 +428,7 @@ def test_another_metric_at_the_same_address_is_refused(posh: PoSh) -> None:
         assert remote.signature == posh.signature
     with (
         served(create_app(BatchedMetric(PoSh(preset="mended"))), int(url.rpartition(":")[2])),
-        pytest.raises(JudgeError, match=r"has another metric by now: posh\|preset:mended"),
+        pytest.raises(JudgeError, match=r"now runs a different metric: posh\|preset:mended"),
     ):
         remote.score(["A dog."], [REFERENCE])
 

@@ -105,7 +105,7 @@ def test_the_queue_is_bounded_and_callers_wait_for_room() -> None:
     while not work.batches:  # at work on the first
         time.sleep(0.001)
     second = window.submit([2, 3])
-    with pytest.raises(BusyError, match="2 items wait already"):
+    with pytest.raises(BusyError, match="2 items are waiting"):
         window.submit([4, 5])
     assert len(window) == 2  # all or none
     with pytest.raises(InputError, match="submit 3 at most"):
