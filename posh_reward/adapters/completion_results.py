@@ -1,4 +1,4 @@
-"""Parts that adapters share: a reward by name, results of completions, numbers for failed ones."""
+"""Shared by adapters: rewards by name, results of completions, numbers for failed ones."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ AnyReward = MetricReward[Any]
 
 @contextmanager
 def framework(requirement: str) -> Iterator[None]:
-    """Around the imports of a framework: a missing one is an error with its install line.
+    """Turn failed imports of a framework into an error with its install line.
 
     Args:
-        requirement: of the version that the adapter is tested with, such as ``verl==0.9.1``.
+        requirement: version that the adapter is tested with, such as ``verl==0.9.1``.
 
     Raises:
         MissingDependencyError: an import failed.
@@ -39,25 +39,25 @@ def framework(requirement: str) -> Iterator[None]:
         yield
     except ImportError as error:
         raise MissingDependencyError(
-            f"this adapter needs {requirement.partition('==')[0]}, and importing it failed "
-            f"({error}): pip install '{requirement}'"
+            f"this adapter could not import {requirement.partition('==')[0]} ({error}): "
+            f"pip install '{requirement}'"
         ) from error
 
 
 def reward_of(which: AnyReward | str | None = None) -> AnyReward:
-    """The reward that a framework's settings name.
+    """Return the reward that a framework's settings name.
 
     Args:
-        which: a reward; a settings file (``reward.instance``); ``module:name`` of a reward in a
-            module of yours, such as a ``HarmonicReward``; None for the settings that the
-            environment names, or without any a ``PoshReward``.
+        which: a reward; a settings file (``reward.instance``); ``module:name`` of a reward in your
+            own module, such as a ``HarmonicReward``; None for the settings that the environment
+            names, or else a ``PoshReward``.
 
     Raises:
-        ConfigError: there is no such reward, or it is several, and one number is wanted.
+        ConfigError: there is no such reward, or its settings cannot be used.
     """
     reward = _reward_named(which) if isinstance(which, str) else which or settings_reward()
     if not isinstance(reward, MetricReward):
-        raise ConfigError(f"{which!r} is no reward of a metric, such as PoshReward()")
+        raise ConfigError(f"{which!r} is not a metric's reward, such as PoshReward()")
     return reward
 
 
@@ -70,19 +70,19 @@ def _reward_named(name: str) -> Any:
         return getattr(import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(
-            f"there is no reward {name!r} ({error}): give module:name, or a .yaml or .json file"
+            f"unknown reward {name!r} ({error}): use module:name, or a .yaml or .json file"
         ) from error
 
 
 def sole(reward: AnyReward) -> AnyReward:
-    """The reward, for a trainer that takes one number a completion.
+    """Return a reward that gives one number per completion.
 
     Raises:
-        ConfigError: it has several objectives.
+        ConfigError: the reward has several objectives.
     """
     if len(reward.objectives) > 1:
         raise ConfigError(
-            f"this trainer takes one number, and the reward has {' and '.join(reward.objectives)}: "
+            f"this trainer takes one number, but the reward has {' and '.join(reward.objectives)}: "
             "choose objective f1 or weighted"
         )
     return reward
@@ -90,14 +90,14 @@ def sole(reward: AnyReward) -> AnyReward:
 
 @dataclass(frozen=True, slots=True)
 class CompletionResult:
-    """A completion's reward, and what a log may hold beside it."""
+    """A completion's reward, and figures for a log."""
 
     rewards: Mapping[str, float | None]
-    """By objective; higher is better, None if it could not be judged."""
+    """By objective; higher is better, None if the completion could not be judged."""
     figures: Mapping[str, float | None]
-    """Sub-scores by the names that TRL's table of completions has: ``posh_precision``."""
+    """Sub-scores by their names in TRL's table of completions, such as ``posh_precision``."""
     score: MetricResult
-    """The metric's own record, such as ``Scores``."""
+    """The metric's record, such as ``Scores``."""
 
     @property
     def failure(self) -> Failure | None:
@@ -106,15 +106,15 @@ class CompletionResult:
 
     @property
     def reward(self) -> float | None:
-        """The reward; of several objectives their mean."""
+        """The reward; for several objectives their mean."""
         numbers = [value for value in self.rewards.values() if value is not None]
         return fmean(numbers) if len(numbers) == len(self.rewards) else None
 
     @property
     def elements(self) -> list[dict[str, Any]]:
-        """Graded details as plain data: start, end, kind, text, grade; of POSH.
+        """POSH's graded elements of the text as plain data: start, end, kind, text, grade.
 
-        Start and end are characters of the text as it was scored, stripped and without thoughts.
+        Start and end are character offsets in the scored text, stripped and without thoughts.
         """
         return [
             {"start": start, "end": end, "kind": each.kind, "text": each.text, "grade": each.grade}
@@ -125,7 +125,7 @@ class CompletionResult:
 
     @property
     def row(self) -> dict[str, float]:
-        """The figures as numbers only, NaN where there is none, and ``failed`` (0 or 1)."""
+        """The figures as floats, NaN for missing ones, and ``failed`` (0 or 1)."""
         numbers = {k: float("nan") if v is None else float(v) for k, v in self.figures.items()}
         return {**numbers, "failed": float(self.reward is None)}
 
@@ -139,15 +139,15 @@ def results(
     tries: int = 2,
     pause: float = 1.0,
 ) -> list[CompletionResult]:
-    """The results of a batch of completions, in order; what an engine failed on is tried again.
+    """Score a batch of completions, in order; retry those on which an engine failed.
 
     Args:
-        reward: of a metric.
+        reward: a metric's reward.
         completions: as for ``MetricReward``.
-        columns: one value for each completion.
-        raw: score texts as they are, with the metric as published: for evaluators. A judge that
-            is gone then makes results without scores, and never an error.
-        tries: most calls; only completions without a score are in the second and later ones.
+        columns: one value per completion.
+        raw: score texts unchanged, by the published metric, for evaluators. A judge that is gone
+            then gives results without scores, never an error.
+        tries: most calls; later ones have only the completions without a score.
         pause: seconds before each further call.
 
     Raises:
@@ -181,13 +181,13 @@ def results(
 def neutral(
     rewards: Sequence[float | None], groups: Sequence[object], spare: float = WORST
 ) -> list[float]:
-    """The rewards, with the mean of its group's valid members where one is missing: advantage 0.
+    """Replace each missing reward by its group's mean, which gives it an advantage of 0.
 
     Args:
-        rewards: of completions.
+        rewards: rewards of completions.
         groups: what completions of one prompt have in common, such as its id.
-        spare: for a batch of which nothing could be judged. A group without a valid member gets
-            the mean of the others: its members are alike, so that none has an advantage.
+        spare: reward of all if nothing could be judged. A group without a valid member gets the
+            mean of the others; its members are equal, so none has an advantage.
     """
     valid: dict[object, list[float]] = {}
     for reward, group in zip(rewards, groups, strict=True):
@@ -196,7 +196,7 @@ def neutral(
     means = {group: fmean(values) for group, values in valid.items()}
     rest = fmean(means.values()) if means else spare
     if missing := sum(reward is None for reward in rewards):
-        logger.warning("%d of %d completions have the mean of their group", missing, len(rewards))
+        logger.warning("%d of %d completions get the mean of their group", missing, len(rewards))
     return [
         means.get(group, rest) if reward is None else reward
         for reward, group in zip(rewards, groups, strict=True)

@@ -1,4 +1,4 @@
-"""datatrove: a step that scores documents, for its local and Slurm executors.
+"""datatrove: a step that scores documents, for local and Slurm executors.
 
 ::
 
@@ -11,7 +11,7 @@
     SlurmPipelineExecutor("posh", pipeline, tasks=1000, time="4:00:00", partition="cpu",
                           logging_dir="logs/").run()
 
-Started again, it passes over the tasks that are done.
+When restarted, it skips finished tasks.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ with framework("datatrove==0.10.1"):
 
 
 class ScoreDocuments(PipelineStep):  # type: ignore[misc]
-    """A step that adds a metric's figures to the metadata of documents.
+    """Step that adds a metric's figures to the metadata of documents.
 
-    A document's text is the generation; what else the metric needs, such as ``reference``, is in
-    its metadata.
+    A document's text is the generation; the metric's other fields, such as ``reference``, are read
+    from its metadata.
 
     Args:
-        batch: documents that are scored at a time.
+        batch: documents to score at a time.
         **stage: arguments of ``ScoreRows``.
     """
 
@@ -46,7 +46,7 @@ class ScoreDocuments(PipelineStep):  # type: ignore[misc]
         self._batch, self._stage = batch, stage
 
     def run(self, data: Iterator[Any], rank: int = 0, world_size: int = 1) -> Iterator[Any]:
-        """The documents of one task, with their scores."""
+        """Yield the documents of one task, with their scores."""
         scorer = ScoreRows(**self._stage)
         data = iter(data)
         while documents := list(islice(data, self._batch)):

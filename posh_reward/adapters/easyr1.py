@@ -8,9 +8,9 @@
     REWARD_TYPE = "batch"
     compute_score = batch_reward()
 
-EasyR1 hands over all completions of a step at once, and of a row its ``ground_truth`` only: the
-reference. Equal ones are taken for a group, so a completion that could not be judged gets the mean
-of its siblings, and has advantage 0.
+EasyR1 passes all completions of a step at once, each with only its ``ground_truth``, the reference.
+Equal references count as a group, so a completion that could not be judged gets its group's mean:
+an advantage of 0.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ Inputs = Sequence[Mapping[str, Any]]
 def batch_reward(
     reward: AnyReward | str | None = None,
 ) -> Callable[[Inputs], list[dict[str, float]]]:
-    """A ``compute_score``: ``overall`` and sub-scores, which EasyR1 logs by their names.
+    """Make a ``compute_score``: ``overall`` and sub-scores, which EasyR1 logs by name.
 
     Args:
-        reward: as for ``reward_of``; of a metric that reads references alone.
+        reward: as for ``reward_of``; its metric may only need references.
     """
     metric_reward = sole(reward_of(reward))
 

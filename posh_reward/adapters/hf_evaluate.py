@@ -1,4 +1,4 @@
-"""A metric as a module of Hugging Face's evaluate.
+"""Hugging Face's evaluate: a metric as a module.
 
 ::
 
@@ -22,12 +22,11 @@ DESCRIPTION = "POSH and its siblings: detailed image descriptions, judged elemen
 
 
 class TextModule(evaluate.Metric):  # type: ignore[misc]
-    """Means of a metric's figures over the texts that it could judge, and how many it could not.
+    """Means of a metric's figures over the texts that it could judge, and the number of others.
 
     Args:
-        reward: as for ``reward_of``; texts are scored as they are, by its metric, which reads
-            no column but references here.
-        **options: of ``evaluate.Metric``.
+        reward: as for ``reward_of``; its metric scores texts unchanged, and gets only references.
+        **options: options of ``evaluate.Metric``.
     """
 
     def __init__(self, reward: AnyReward | str | None = None, **options: Any) -> None:

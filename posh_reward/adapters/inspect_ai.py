@@ -1,4 +1,4 @@
-"""inspect_ai: a scorer, whose samples without a score are left out and counted.
+"""inspect_ai: a scorer; samples without a score are left out and counted.
 
 ::
 
@@ -21,14 +21,14 @@ with framework("inspect-ai==0.3.285"):
 
 @scorer(metrics={"*": [mean(), stderr()]})  # type: ignore[untyped-decorator]
 def text_scorer(reward: AnyReward | str | None = None) -> Scorer:
-    """Score outputs with a metric, as they are: samples of an epoch are scored together.
+    """Score outputs unchanged; samples of an epoch are scored together.
 
-    A score's value has the metric's figures (``posh_f1``, ...), its metadata the graded elements
-    with their places in the output, and the signature.
+    A score's value has the metric's figures (``posh_f1``, ...); its metadata has the signature and
+    the graded elements with their spans in the output.
 
     Args:
         reward: as for ``reward_of``; inspect logs its name. The target is the reference (several
-            are one text); further columns, such as ``image``, are read from a sample's metadata.
+            form one text); other columns, such as ``image``, are read from a sample's metadata.
     """
     rewards = SampleRewards(reward, raw=True)
 
@@ -39,7 +39,7 @@ def text_scorer(reward: AnyReward | str | None = None) -> Scorer:
         result = await rewards.call_async(text, **columns)
         metadata = {"elements": result.elements, "signature": rewards.reward.signature}
         if result.failure is not None:
-            # Without a verdict the fault is the judge's or the text's, which the reason tells.
+            # An empty output is the model's fault, any other failure the grader's or text's.
             reason = "no_response" if not text.strip() else "grader_failed"
             return Score.unscored(
                 reason=reason, answer=text, explanation=str(result.failure), metadata=metadata

@@ -1,4 +1,4 @@
-"""lighteval: a group of metrics for a task of free text.
+"""lighteval: a group of metrics for free-text tasks.
 
 ::
 
@@ -6,7 +6,7 @@
 
     LightevalTaskConfig(..., metrics=[text_metrics()], prompt_function=...)
 
-``Doc.choices[doc.gold_index]`` is the reference; further columns are read from ``Doc.specific``.
+``Doc.choices[doc.gold_index]`` is the reference; other columns are read from ``Doc.specific``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ with framework("lighteval==0.13.0"):
 
 
 class TextFigures(SampleLevelComputation):  # type: ignore[misc]
-    """Figures of one reply, NaN if it could not be judged; replies are scored as they are.
+    """Figures of one reply, NaN if it could not be judged; replies are scored unchanged.
 
     Args:
         reward: as for ``reward_of``.
@@ -37,11 +37,11 @@ class TextFigures(SampleLevelComputation):  # type: ignore[misc]
 
     @property
     def names(self) -> list[str]:
-        """Of the metrics in the group."""
+        """Names of the metrics in the group."""
         return [*figure_names(self.reward), "failed"]
 
     def compute(self, doc: Doc, model_response: ModelResponse, **_: Any) -> dict[str, float]:
-        """The figures, and ``failed`` (0 or 1)."""
+        """Return the figures, and ``failed`` (0 or 1)."""
         golds = doc.get_golds()
         columns = {**(doc.specific or {}), "images": doc.images}
         columns[self.reward.reference_column] = golds[0] if len(golds) == 1 else golds
@@ -51,11 +51,7 @@ class TextFigures(SampleLevelComputation):  # type: ignore[misc]
 
 
 def text_metrics(reward: AnyReward | str | None = None) -> SampleLevelMetricGrouping:
-    """The metrics of a reward's metric; means are over replies that could be judged.
-
-    Args:
-        reward: as for ``reward_of``.
-    """
+    """Group a reward's figures as metrics; means are over replies that could be judged."""
     figures = TextFigures(reward)
     return SampleLevelMetricGrouping(
         metric_name=figures.names,

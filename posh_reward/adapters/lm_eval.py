@@ -1,4 +1,4 @@
-"""lm-evaluation-harness: figures of each document, without those that could not be judged.
+"""lm-evaluation-harness: figures of each document that could be judged.
 
 ::
 
@@ -13,8 +13,8 @@
       - {metric: posh_f1, aggregation: mean, higher_is_better: true}
       - {metric: failed, aggregation: mean, higher_is_better: false}
 
-The harness asks for one document after the other, so a judge that is a language model is asked
-about one at a time. ``document_scorer`` takes another reward.
+The harness scores documents one by one, so a language-model judge gets one at a time.
+``document_scorer`` takes another reward.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ Scorer = Callable[[Mapping[str, Any], Sequence[str]], dict[str, float]]
 
 
 def document_scorer(reward: AnyReward | str | None = None) -> Scorer:
-    """A task's ``process_results``, for a document whose columns a reward reads.
+    """Make a task's ``process_results``.
 
     Args:
-        reward: as for ``reward_of``; replies are scored as they are, by its metric.
+        reward: as for ``reward_of``; its metric scores replies unchanged.
 
     Returns:
         A function: document and replies -> figures, and ``failed`` (0 or 1). A failed document has
-        no figures; the harness takes means over those that have.
+        no figures, so the harness's means leave it out.
     """
     metric_reward = reward_of(reward)
 
@@ -52,11 +52,9 @@ def document_scorer(reward: AnyReward | str | None = None) -> Scorer:
     return process
 
 
-@cache
-def _settings_scorer() -> Scorer:
-    return document_scorer()
+_cached_scorer = cache(document_scorer)
 
 
 def process_results(doc: Mapping[str, Any], replies: Sequence[str]) -> dict[str, float]:
-    """The same with the reward of ``POSH_REWARD_SETTINGS``, or ``PoshReward()``."""
-    return _settings_scorer()(doc, replies)
+    """Score a document by the reward of ``POSH_REWARD_SETTINGS``, or ``PoshReward()``."""
+    return _cached_scorer()(doc, replies)

@@ -5,14 +5,14 @@
     # before the run
     from posh_reward.adapters.nemo_rl import register
 
-    register("posh")     # or "vlm", the name that NeMo-RL looks up for data with images
+    register("posh")     # or "vlm", which NeMo-RL uses for data with images
 
     # in the settings
     env: {posh: {reward: null}}
     data: {default: {env_name: posh}}
 
-A row's ``extra_env_info`` holds its columns (``reference``, ...). A completion that could not be
-judged gets the mean of its siblings, those with an equal prompt and reference, and has advantage 0.
+A row's ``extra_env_info`` has its columns (``reference``, ...). A completion that could not be
+judged gets the mean of its group, those with the same prompt and reference: an advantage of 0.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ with framework("nemo-rl (from git, with ray)"):
 
 
 class DescriptionEnvironment(EnvironmentInterface):  # type: ignore[misc]
-    """An environment that rewards the assistant's turns of each conversation.
+    """Environment that rewards the assistant's turns of each conversation.
 
     Args:
-        cfg: the environment's settings: ``reward``, as for ``reward_of``.
+        cfg: settings of the environment: ``reward``, as for ``reward_of``.
     """
 
     def __init__(self, cfg: dict[str, Any] | None = None) -> None:
         self.reward = sole(reward_of((cfg or {}).get("reward")))
 
     def step(self, message_log_batch: list[Any], metadata: list[Any]) -> EnvironmentReturn:
-        """Score a batch of conversations; each row's metadata gets its figures and elements."""
+        """Score a batch of conversations; add figures and elements to each row's metadata."""
         turns = [[m for m in log if m["role"] == "assistant"] for log in message_log_batch]
         texts = ["".join(str(turn["content"]) for turn in own) for own in turns]
         names = set.intersection(*(set(row) for row in metadata)) if metadata else set()
@@ -69,7 +69,7 @@ class DescriptionEnvironment(EnvironmentInterface):  # type: ignore[misc]
         )
 
     def global_post_process_and_metrics(self, batch: Any) -> tuple[Any, dict[str, float]]:
-        """Means of the figures over a step, by TRL's names."""
+        """Return the figures' means over a step, by TRL's names."""
         rows = [row for row in batch.get("extra_env_info", []) if row and "failed" in row]
         names = [n for n in (rows[0] if rows else {}) if isinstance(rows[0][n], float)]
         figures = {n: [row[n] for row in rows if row[n] == row[n]] for n in names}
@@ -80,7 +80,7 @@ DescriptionActor = ray.remote(DescriptionEnvironment)
 
 
 def register(name: str = "posh") -> None:
-    """Make the environment known to NeMo-RL under a name, in the Python that runs this."""
+    """Register the environment with NeMo-RL in this Python process."""
     actor = f"{__name__}.DescriptionActor"
     ENV_REGISTRY[name] = {"actor_class_fqn": actor}
     ACTOR_ENVIRONMENT_REGISTRY[actor] = PY_EXECUTABLES.SYSTEM

@@ -7,9 +7,9 @@
 
     reward_func = remote_reward(fallback=0.5)
 
-OpenRLHF asks for one completion at a time, and neither says which group it is in nor can do without
-a number: an exception is swallowed, and the step then fails. So a fallback must be declared. Labels
-are references; images and further columns do not reach a reward here.
+OpenRLHF scores one completion at a time without naming its group, and needs a number: it swallows
+an exception, then the step fails. So a fallback is required. Labels are references; images and
+other columns do not reach a reward here.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ with framework("openrlhf==0.11.2"):
 def remote_reward(
     reward: AnyReward | str | None = None, *, fallback: float
 ) -> Callable[[Sequence[str], Sequence[str], Sequence[str]], dict[str, Any]]:
-    """A ``reward_func``; calls of one process are scored together.
+    """Make a ``reward_func``; concurrent calls of a process are scored together.
 
     Args:
         reward: as for ``reward_of``.
-        fallback: the reward of a completion that could not be judged, logged and counted.
+        fallback: reward of a completion that could not be judged, which is logged and counted.
     """
     rewards = SampleRewards(reward, fallback=fallback)
 

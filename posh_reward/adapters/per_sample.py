@@ -1,4 +1,4 @@
-"""Rewards for frameworks that ask for one completion at a time, from many threads or coroutines."""
+"""Rewards for frameworks that score single completions, from many threads or coroutines."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ Sample = tuple[object, Mapping[str, Any]]
 
 
 class SampleRewards:
-    """Results of single completions; those that are wanted at the same time are scored together.
+    """Results of single completions; concurrent ones are scored together.
 
     Args:
         reward: as for ``reward_of``, with one objective.
-        fallback: the reward of a completion that could not be judged, for frameworks that do not
-            say which group it is in. None raises in its place.
+        fallback: reward of a completion that could not be judged, for frameworks that do not name
+            its group; None raises instead.
         raw: as for ``results``.
-        milliseconds: that a completion waits for others.
+        milliseconds: time that a completion waits for others.
     """
 
     failures = 0
-    """Completions without a score so far."""
+    """Number of completions without a score so far."""
 
     def __init__(
         self,
@@ -46,27 +46,26 @@ class SampleRewards:
         milliseconds: float = 5.0,
     ) -> None:
         self.reward = reward_of(reward) if raw else sole(reward_of(reward))
-        self.fallback = fallback
-        self.raw = raw
+        self.fallback, self.raw = fallback, raw
         self._window: BatchWindow[Sample, CompletionResult] = BatchWindow(
             self._results, milliseconds
         )
 
     @property
     def reference_column(self) -> str:
-        """The column for the one value that most frameworks call answer, label or target."""
+        """Column of the value that most frameworks call answer, label or target."""
         return self.reward.reference_column
 
     def __call__(self, completion: object, **columns: Any) -> CompletionResult:
-        """The result of one completion; blocks this thread until it is there."""
+        """Return the result of one completion; blocks this thread."""
         return self._window((completion, columns))
 
     async def call_async(self, completion: object, **columns: Any) -> CompletionResult:
-        """The result of one completion; the event loop goes on meanwhile."""
+        """Return the result of one completion, without blocking the event loop."""
         return await self._window.call_async((completion, columns))
 
     def number(self, result: CompletionResult) -> float:
-        """The reward, or the fallback, which is counted and logged.
+        """Return the reward, or else the fallback, which is counted and logged.
 
         Raises:
             JudgeError: there is neither.
@@ -76,16 +75,12 @@ class SampleRewards:
         self.failures += 1
         if self.fallback is None:
             raise JudgeError(f"a completion could not be judged: {result.failure}")
-        logger.warning(
-            "completion %d without a score gets %g: %s",
-            self.failures,
-            self.fallback,
-            result.failure,
-        )
+        what = "completion %d without a score gets %g: %s"
+        logger.warning(what, self.failures, self.fallback, result.failure)
         return self.fallback
 
     def _results(self, samples: Sequence[Sample]) -> list[CompletionResult]:
-        """Score samples, in a batch for each set of columns among them."""
+        """Score samples, one batch for each set of columns."""
         places: dict[tuple[str, ...], list[int]] = {}
         for place, (_, columns) in enumerate(samples):
             places.setdefault(tuple(sorted(columns)), []).append(place)
@@ -93,13 +88,12 @@ class SampleRewards:
         for names, here in places.items():
             completions = [samples[place][0] for place in here]
             batch = {name: [samples[place][1][name] for place in here] for name in names}
-            outcomes |= zip(
-                here, results(self.reward, completions, batch, raw=self.raw), strict=True
-            )
+            scored = results(self.reward, completions, batch, raw=self.raw)
+            outcomes |= zip(here, scored, strict=True)
         return [outcomes[place] for place in range(len(samples))]
 
 
 @cache
 def shared_rewards(reward: str | None = None, fallback: float | None = None) -> SampleRewards:
-    """The rewards of a process, for frameworks that name a function and its settings."""
+    """Return a process's rewards, for frameworks that name a function and its settings."""
     return SampleRewards(reward, fallback=fallback)

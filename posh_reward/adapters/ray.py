@@ -1,4 +1,4 @@
-"""Ray: the server as a Ray Serve application with replicas; its corpora need ``ScoreRows`` alone.
+"""Ray: the server as a Ray Serve application with replicas; Ray Data needs only ``ScoreRows``.
 
 ::
 
@@ -20,19 +20,19 @@ __all__ = ["ScoreRows", "application"]
 
 
 def application(settings: Mapping[str, Any]) -> serve.Application:
-    """The app of ``posh-reward serve``, in replicas that each load the metric.
+    """Make the app of ``posh-reward serve``, in replicas that each load the metric.
 
     Args:
-        settings: of POSH (``load_metric``), and options of Ray's deployments, such as
+        settings: settings of POSH (``load_metric``), and options of Ray's deployments, such as
             ``num_replicas`` and ``ray_actor_options``.
     """
     own = ("config", "judge", "parser", "coref", "preset", "witness", "store")
     options = {name: value for name, value in settings.items() if name not in own}
-    options["num_replicas"] = int(options.get("num_replicas", 1))  # a text on a command line
+    options["num_replicas"] = int(options.get("num_replicas", 1))  # a string on a command line
     metric = {name: settings[name] for name in own if name in settings}
 
     def build() -> Any:
-        """Runs in each replica."""
+        """Make the app; called in each replica."""
         from posh_reward.metrics.load_metric import load_metric
         from posh_reward.models.server.server_http import read_key
         from posh_reward.reward.posh_reward import PoshReward

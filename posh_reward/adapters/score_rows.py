@@ -1,4 +1,4 @@
-"""A metric over the rows of a corpus, for engines that go through millions of them.
+"""A metric over the rows of a corpus, for engines that process millions of them.
 
 ::
 
@@ -22,21 +22,21 @@ from posh_reward.serve.client import fields_of
 from posh_reward.types import Failure
 
 TEXTS = ("_failure", "_signature")
-"""Ends of the names of columns that hold texts; the others hold numbers."""
+"""Endings of the names of text columns; the others have numbers."""
 
 
 class ScoreRows:
-    """A stage that adds a metric's columns to batches of rows; it loads the metric once.
+    """Stage that adds a metric's columns to batches of rows; loads the metric once.
 
-    A row that cannot be scored has nulls, and its reason in ``posh_failure``. A judge that is gone
-    ends the job with its reason, instead of a corpus of failed rows.
+    A row that cannot be scored has nulls, and the reason in ``posh_failure``. A judge that is gone
+    ends the job with the reason, instead of filling the corpus with failed rows.
 
     Args:
         metric: settings of POSH (``load_metric``), or a function without arguments that makes any
             metric, such as a ``HarmonicEval`` or a server's ``RemotePosh``.
-        columns: field -> column of the rows, where they differ: ``{"reference": "alt_text"}``.
-        most_failed: after this many rows in a row at which the judge failed, the job ends.
-        settings: of POSH, such as ``judge`` and ``store``; they win over ``metric``.
+        columns: field -> column, where they differ: ``{"reference": "alt_text"}``.
+        most_failed: consecutive rows at which the judge may fail before the job ends.
+        settings: settings of POSH that override ``metric``, such as ``judge`` and ``store``.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class ScoreRows:
         self._failed = 0
 
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """The batch with the scores' columns as arrays of Arrow, so that all parts have one schema.
+        """Return the batch with scores as Arrow arrays, so that all parts have one schema.
 
         Raises:
             InputError: a column is missing.
@@ -70,10 +70,10 @@ class ScoreRows:
         return {**batch, **columns}
 
     def score(self, batch: Mapping[str, Any]) -> dict[str, list[Any]]:
-        """The columns that the scores of a batch make, such as ``posh_f1``.
+        """Return the columns of a batch's scores, such as ``posh_f1``.
 
         Args:
-            batch: column -> list or array of values; all of one length.
+            batch: column -> list or array of values, all of one length.
 
         Raises:
             InputError: a column is missing.
@@ -94,17 +94,13 @@ class ScoreRows:
             self._failed = self._failed + 1 if lost else 0
             if self._failed >= self._most_failed:
                 raise JudgeError(
-                    f"the judge failed at {self._failed} rows in a row, the last time since "
-                    f"{failure}. Mend that, and start the job again"
+                    f"the judge failed at {self._failed} consecutive rows; the last reason: "
+                    f"{failure}. Fix that, and restart the job"
                 )
 
 
 def _values(batch: Mapping[str, Any], column: str) -> list[Any]:
-    """A column's values as Python's own.
-
-    Raises:
-        InputError: there is no such column.
-    """
+    """Return a column's values as Python objects."""
     if column not in batch:
         raise InputError(f"rows have no column {column!r}, only {', '.join(batch)}: pass columns=")
     values = batch[column]

@@ -1,9 +1,8 @@
 """slime: a reward model for ``--custom-rm-path posh_reward.adapters.slime.custom_rm --group-rm``.
 
-With ``--group-rm`` a completion that could not be judged gets the mean of its siblings (advantage
-0), and slime leaves it out of the loss (``remove_sample``). ``label`` is the reference, and what
-else a reward reads comes from the samples' metadata. Sub-scores are in the rewards: add
-``--reward-key reward``.
+With ``--group-rm`` a completion that could not be judged gets its group's mean (advantage 0), and
+slime leaves it out of the loss (``remove_sample``). ``label`` is the reference; a reward's other
+columns come from the samples' metadata. Rewards include sub-scores, so add ``--reward-key reward``.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ REWARD_KEY = "reward"
 
 
 async def custom_rm(args: Any, sample: Any, **_: Any) -> Any:
-    """Rewards of a group of samples, or of one (in evaluations, where slime knows no groups).
+    """Return the rewards of a group of samples, or of one (in evaluations).
 
     Args:
-        args: slime's; ``posh_reward``, if it is there, is the name of a reward (``reward_of``).
+        args: slime's arguments; ``posh_reward`` may name a reward (``reward_of``).
         sample: a ``Sample``, or a list of them.
 
     Returns:
-        A mapping for each sample: ``reward`` and sub-scores by TRL's names.
+        A mapping per sample: ``reward`` and sub-scores by TRL's names.
 
     Raises:
-        ConfigError: slime does not know which number is the reward.
-        JudgeError: a sample alone could not be judged.
+        ConfigError: ``--reward-key`` does not name the reward.
+        JudgeError: a single sample could not be judged.
     """
     if args.reward_key != REWARD_KEY:
         raise ConfigError(f"reward_key is {args.reward_key!r}: add --reward-key {REWARD_KEY}")

@@ -10,8 +10,8 @@
 
     swift rlhf --rlhf_type grpo --external_plugins plugin.py --reward_funcs posh ...
 
-ms-swift counts a missing reward as 0, which is below POSH's worst (0.2). So a completion that could
-not be judged gets the mean of its siblings, and has advantage 0.
+ms-swift counts a missing reward as 0, below POSH's worst (0.2). So a completion that could not be
+judged gets its group's mean instead, for an advantage of 0.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ with framework("ms-swift==4.6.0"):
     from swift.rewards import ORM, orms
 
 GROUP = "prompt_id"
-"""ms-swift's column that siblings have in common."""
+"""ms-swift's column that a group's completions share."""
 
 
 def register(reward: AnyReward | str | None = None) -> list[str]:
-    """Put a reward and its sub-scores among ms-swift's reward functions; all share one scoring.
+    """Register a reward and its sub-scores as ms-swift reward functions that share one scoring.
 
-    Sub-scores are functions, too, since ms-swift logs nothing else (``rewards/posh_recall/mean``):
+    Sub-scores are functions because ms-swift logs nothing else (``rewards/posh_recall/mean``):
     ``--reward_funcs posh posh_precision posh_recall --reward_weights 1 0 0``.
 
     Args:
-        reward: as for ``reward_of``. One with objective ``separate`` has a function for each axis:
+        reward: as for ``reward_of``. One with objective ``separate`` has a function per axis:
             ``--reward_funcs posh_precision_reward posh_recall_reward --scale_rewards gdpo``.
 
     Returns:
@@ -80,4 +80,4 @@ def _orm(function: str, scoring: SharedScoring) -> type:
         }
         return scoring.take(function, ([*rows], list(completions), *rows.values()))
 
-    return type(function, (ORM,), {"__call__": call})  # the class's name is what is logged
+    return type(function, (ORM,), {"__call__": call})  # ms-swift logs the class's name

@@ -1,4 +1,4 @@
-"""A metric as a module of torchmetrics, in batches and over ranks.
+"""torchmetrics: a metric as a module, in batches and over ranks.
 
 ::
 
@@ -22,11 +22,11 @@ with framework("torchmetrics==1.9.0"):
 
 
 class TextMetric(Metric):  # type: ignore[misc]
-    """Means of a metric's figures over all texts that it could judge, and the share of the rest.
+    """Means of a metric's figures over all texts it could judge, and the share of the others.
 
     Args:
-        reward: as for ``reward_of``; texts are scored as they are, by its metric.
-        **options: of ``torchmetrics.Metric``.
+        reward: as for ``reward_of``; its metric scores texts unchanged.
+        **options: options of ``torchmetrics.Metric``.
     """
 
     higher_is_better = True
@@ -41,22 +41,19 @@ class TextMetric(Metric):  # type: ignore[misc]
         super().__init__(**options)
         self.reward = reward_of(reward)
         self.names = figure_names(self.reward)
-        zeros = torch.zeros(len(self.names), dtype=torch.float64)
-        for state, value in {
-            "sums": zeros,
-            "counts": zeros,
-            "failed": torch.tensor(0),
-            "total": torch.tensor(0),
-        }.items():
-            self.add_state(state, default=value.clone(), dist_reduce_fx="sum")
+        for state in ("sums", "counts"):
+            zeros = torch.zeros(len(self.names), dtype=torch.float64)
+            self.add_state(state, default=zeros, dist_reduce_fx="sum")
+        for state in ("failed", "total"):
+            self.add_state(state, default=torch.tensor(0), dist_reduce_fx="sum")
 
     def update(self, preds: str | Sequence[str | None], target: Any = None, **columns: Any) -> None:
         """Score texts.
 
         Args:
-            preds: the texts, or one.
-            target: their references, a text or a list of texts for each.
-            columns: what else the reward reads, or references under its own name for them.
+            preds: texts, or one text.
+            target: their references, each a text or a list of texts.
+            columns: other columns of the reward, or references by its own name for them.
         """
         if target is not None:
             columns[self.reward.reference_column] = target
@@ -70,6 +67,6 @@ class TextMetric(Metric):  # type: ignore[misc]
             self.total += 1
 
     def compute(self) -> dict[str, torch.Tensor]:
-        """Means by TRL's names, such as ``posh_f1`` (NaN without a score), and ``failed_share``."""
+        """Return means by TRL's names, such as ``posh_f1`` (NaN if none), and ``failed_share``."""
         means = dict(zip(self.names, self.sums / self.counts, strict=True))
         return {**means, "failed_share": self.failed / self.total}

@@ -11,7 +11,7 @@
                 data = DescriptionData(prompt="Describe the image.", reference=row["reference"])
                 yield DescriptionTask(data)
 
-Scoring that raises marks a trace as failed, and prime-rl leaves it out of its group.
+If scoring raises, the trace counts as failed, and prime-rl leaves it out of its group.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ with framework("verifiers==0.4.0"):
 
 
 class DescriptionData(vf.TaskData):  # type: ignore[misc]
-    """A prompt with what its reply is scored against; further fields are columns, too."""
+    """A prompt and its reference; other fields are columns, too."""
 
     reference: str | None = None
 
 
 class DescriptionTask(vf.Task[DescriptionData]):  # type: ignore[misc]
-    """A task that is rewarded for its reply; subclass it for tools, or another reward.
+    """Task rewarded for its reply; subclass it for tools, or another reward.
 
-    Rewards of traces that end together are scored together, in each process.
+    Traces of a process that end together are scored together.
     """
 
     reward: ClassVar[AnyReward | str | None] = None
@@ -44,14 +44,14 @@ class DescriptionTask(vf.Task[DescriptionData]):  # type: ignore[misc]
 
     @classmethod
     def sample_rewards(cls) -> SampleRewards:
-        """The rewards that all tasks of this class share."""
+        """Return the rewards that all tasks of this class share."""
         if "_own" not in vars(cls):
             cls._own = SampleRewards(cls.reward)
         return cls._own
 
     @vf.reward  # type: ignore[untyped-decorator]
     async def description(self, trace: vf.Trace) -> Mapping[str, float]:
-        """The reward by its name; sub-scores go to the trace's metrics, elements to its info.
+        """Return the reward by its name; record sub-scores and elements in the trace.
 
         Raises:
             JudgeError: the reply could not be judged.

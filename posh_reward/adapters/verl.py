@@ -1,4 +1,4 @@
-"""verl: a reward function, and a reward manager with scores of tokens.
+"""verl: a reward function, and a reward manager with token-level scores.
 
 ::
 
@@ -6,10 +6,10 @@
         reward.custom_reward_function.path=pkg://posh_reward.adapters.verl \
         reward.custom_reward_function.name=compute_score_async
 
-verl asks for one completion at a time and does not say which group it is in. Without a fallback a
-completion that could not be judged raises, and verl's trainer (``use_v1``, the default) goes on
-without that row. The legacy trainer stops on it: give it
-``+reward.custom_reward_function.reward_kwargs.fallback=0.5``.
+verl scores one completion at a time without naming its group. A completion that could not be judged
+raises unless there is a fallback; verl's trainer (``use_v1``, the default) then continues without
+that row. The legacy trainer would stop: use
+``+reward.custom_reward_function.reward_kwargs.fallback=0.5`` with it.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ def compute_score(
     fallback: float | None = None,
     **_: Any,
 ) -> dict[str, float]:
-    """The reward of a completion as ``score``, and its sub-scores, which verl logs.
+    """Return a completion's reward as ``score``, and its sub-scores, which verl logs.
 
     Args:
         data_source: unused; part of verl's contract.
         solution_str: the completion.
         ground_truth: its reference.
         extra_info: further columns of the row, such as ``image``.
-        reward: as for ``reward_of``: its name, in ``reward_kwargs``.
-        fallback: likewise; the reward of a completion that could not be judged.
+        reward: name for ``reward_of``, from ``reward_kwargs``.
+        fallback: reward of a completion that could not be judged, from ``reward_kwargs``.
 
     Raises:
-        JudgeError: it could not be judged, and there is no fallback.
+        JudgeError: the completion could not be judged, and there is no fallback.
     """
     rewards = shared_rewards(reward, fallback)
     columns = {**(extra_info or {}), rewards.reference_column: ground_truth}
@@ -65,7 +65,7 @@ async def compute_score_async(
     fallback: float | None = None,
     **_: Any,
 ) -> dict[str, float]:
-    """The same as a coroutine: the completions of a worker are scored together."""
+    """Do the same as a coroutine: a worker's concurrent completions are scored together."""
     rewards = shared_rewards(reward, fallback)
     columns = {**(extra_info or {}), rewards.reference_column: ground_truth}
     result = await rewards.call_async(solution_str, **columns)
@@ -73,45 +73,47 @@ async def compute_score_async(
 
 
 class TokenScore(float):
-    """A reward (NaN without one) that knows the credit of each token of its completion."""
+    """A reward (NaN if missing) with the credit to add to each token of its completion."""
 
     credits: list[float]
 
 
 class SpanRewardManager(RewardManagerBase):  # type: ignore[misc]
-    """Scores of tokens: span credit on each, the reward on the last, for estimators that read them.
+    """Token-level scores: span credit on each token, plus the reward on the last.
 
-    verl makes a batch of scores at once only where it scores after the rollout (a colocated reward
-    model). There, ``uid`` names the group, and a failed row gets its mean. During the rollout verl
-    asks for single numbers: credit is lost then, and a failed row is NaN, so do not use it there.
+    Use it only where verl scores after the rollout (a colocated reward model), in whole batches:
+    there ``uid`` names the group, and a failed row gets the group's mean. During the rollout verl
+    asks for single numbers, so credit would be lost and a failed row would be NaN.
 
     Args:
         config: verl's; ``reward.reward_kwargs`` may have ``reward`` and ``span_credit``.
-        tokenizer: of the policy.
+        tokenizer: the policy's.
         **_: further arguments of verl's managers.
     """
 
     span_credit = 0.2
+    """Strength of credit unless the settings name another."""
 
     def __init__(self, config: Any, tokenizer: Any, compute_score: Any = None, **_: Any) -> None:
         super().__init__(config, tokenizer, compute_score)
         settings = config.reward.get("reward_kwargs") or {}
         self.rewards: SampleRewards = shared_rewards(settings.get("reward"))
+        self.span_credit = float(settings.get("span_credit", self.span_credit))
 
     async def run_single(self, data: Any) -> dict[str, Any]:
-        """The reward of one completion, and its sub-scores."""
+        """Return the reward of one completion, and its sub-scores."""
         item = data[-1]
         ids = item.batch["responses"]
         ids = ids[: item.batch["attention_mask"][-len(ids) :].sum()].tolist()
-        columns = dict(item.non_tensor_batch.get("extra_info") or {})
-        columns[self.rewards.reference_column] = item.non_tensor_batch["reward_model"][
-            "ground_truth"
-        ]
+        row = item.non_tensor_batch
+        columns = dict(row.get("extra_info") or {})
+        columns[self.rewards.reference_column] = row["reward_model"]["ground_truth"]
         result = await self.rewards.call_async(self._decode(ids), **columns)
         score = TokenScore("nan" if result.reward is None else result.reward)
         score.credits = []
         if isinstance(result.score, Scores):
-            score.credits = credits(ids, result.score, self._decode) or []
+            values = credits(ids, result.score, self._decode) or []
+            score.credits = [self.span_credit * value for value in values]
         return {"reward_score": score, "reward_extra_info": result.row}
 
     def _decode(self, ids: Any) -> str:
@@ -119,10 +121,10 @@ class SpanRewardManager(RewardManagerBase):  # type: ignore[misc]
 
     @classmethod
     def assemble_rm_scores(cls, data: Any, scores: list[TokenScore]) -> torch.Tensor:
-        """Scores of tokens, shape (completions, tokens of the longest response)."""
+        """Return token-level scores, shape (completions, tokens of the longest response)."""
         rewards = [None if score != score else float(score) for score in scores]
         groups = data.non_tensor_batch.get("uid", range(len(scores)))
         table: torch.Tensor = super().assemble_rm_scores(data, neutral(rewards, groups))
         for row, score in zip(table, scores, strict=True):
-            row[: len(score.credits)] += cls.span_credit * row.new_tensor(score.credits)
+            row[: len(score.credits)] += row.new_tensor(score.credits)
         return table

@@ -90,16 +90,16 @@ def test_rewards_by_name(tmp_path: Path) -> None:
     assert isinstance(named, PoshReward)
     assert named.reference_column == "caption"
     for name in ("tests.adapters.groups:ABSENT", "absent:REWARD", "posh"):
-        with pytest.raises(ConfigError, match="there is no reward"):
+        with pytest.raises(ConfigError, match="unknown reward"):
             reward_of(name)
-    with pytest.raises(ConfigError, match="no reward of a metric"):
+    with pytest.raises(ConfigError, match="not a metric's reward"):
         reward_of("tests.adapters.groups:METRIC")
     with pytest.raises(ConfigError, match="posh_precision and posh_recall"):
         sole(PoshReward(shaping=Shaping("separate")))
 
 
 def test_a_missing_framework_is_named_with_its_install_line() -> None:
-    wanted = r"needs absent.*pip install 'absent==1.2'"
+    wanted = r"could not import absent.*pip install 'absent==1.2'"
     with pytest.raises(MissingDependencyError, match=wanted), framework("absent==1.2"):
         import absent  # type: ignore[import-not-found] # noqa: F401
 

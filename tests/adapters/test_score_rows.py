@@ -55,7 +55,7 @@ def test_a_judge_that_is_gone_ends_the_job_with_its_reason() -> None:
     stage.score(batch(["a"] * 4))
     stage.score(batch(["fine"]))  # it works again
     stage.score(batch(["a"] * 4))
-    with pytest.raises(JudgeError, match="failed at 5 rows in a row, the last time since out of m"):
+    with pytest.raises(JudgeError, match="failed at 5 consecutive rows; the last reason: out of m"):
         stage.score(batch(["a"]))
 
 

@@ -111,7 +111,7 @@ def test_training_raises_the_reward(tmp_path: Path) -> None:
         env={**os.environ, "HF_HUB_OFFLINE": "1"}, timeout=600,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr[-3000:]
-    assert "completions have the mean of their group" in run.stdout + run.stderr, "robots"
+    assert "completions get the mean of their group" in run.stdout + run.stderr, "robots"
     [log] = tmp_path.glob("out/*/logging.jsonl")
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     steps = [each for each in lines if "reward_std" in each]

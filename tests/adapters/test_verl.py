@@ -136,20 +136,33 @@ def test_without_a_fallback_a_failed_row_is_left_out_of_its_group() -> None:
     print(f"advantages of the others {remaining}; of a declared 0.5: {declared[FAILED]:.2f}")
 
 
-def test_the_manager_scores_tokens_and_gives_a_failed_row_no_advantage() -> None:
+def token_scores(data: Any, **kwargs: Any) -> Any:
     from omegaconf import OmegaConf
 
     from posh_reward.adapters.verl import SpanRewardManager
 
-    data = batch(TEXTS)
-
     async def run() -> Any:
-        settings = OmegaConf.create({"reward": {"reward_kwargs": {"reward": NAME}}})
+        settings = OmegaConf.create({"reward": {"reward_kwargs": {"reward": NAME, **kwargs}}})
         manager = SpanRewardManager(settings, Characters())
         return await asyncio.gather(*(manager.run_single(data[i : i + 1]) for i in range(4)))
 
-    results = asyncio.run(run())
-    table = SpanRewardManager.assemble_rm_scores(data, [each["reward_score"] for each in results])
+    scores = [each["reward_score"] for each in asyncio.run(run())]
+    return SpanRewardManager.assemble_rm_scores(data, scores)
+
+
+def test_the_settings_say_how_strong_credit_is() -> None:
+    data = batch(TEXTS)
+    none, usual, double = (token_scores(data, span_credit=each) for each in (0, 0.2, 0.4))
+    assert none.count_nonzero(1).tolist() == [1, 1, 1, 1]
+    assert usual.tolist() == token_scores(data).tolist()
+    assert (double - none).flatten().tolist() == pytest.approx(
+        (2 * (usual - none)).flatten().tolist(), abs=1e-6
+    )
+
+
+def test_the_manager_scores_tokens_and_gives_a_failed_row_no_advantage() -> None:
+    data = batch(TEXTS)
+    table = token_scores(data)
     sums = table.sum(1).tolist()
     for total, expected in zip(sums, rewards(), strict=True):
         assert expected is None or total == pytest.approx(expected, abs=1e-5)
