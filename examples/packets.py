@@ -1,9 +1,9 @@
-"""Ask people which of two models describes images better, without telling them which is which.
+"""Ask people, blind, which of two models describes images better.
 
     python examples/packets.py runs/packet
 
-Writes a folder to hand out, with a page for each of two raters that opens by double click, and a
-key that stays with you. What the raters save goes into a folder ``answers``; then
+Writes a folder to hand out, with a page per rater that opens by double click, and a key that stays
+with you. Put what the two raters save into a folder ``answers``; then run
 
     posh-reward packets read runs/packet/pages.key.json answers/ -o runs/packet/result.html
 """

@@ -1,9 +1,9 @@
-"""Post-train a vision-language model with POSH as the reward, by a trainer of your own.
+"""Post-train a vision-language model with POSH as the reward, in your own trainer.
 
-    make demo                    # trains the small model that this starts from
+    make demo                    # trains the small model to start from
     python examples/reward.py    # two steps, on a CPU
 
-What is POSH's here is the reward and the two callbacks: the first stops all ranks together, with a
+Only the reward and the two callbacks are POSH's: the first stops all ranks together, with a
 checkpoint, if the judge dies; the second refuses to resume without the checkpoint's weights.
 """
 
@@ -30,7 +30,7 @@ from posh_reward.training import run
 def main(model: str = "demo/sft", output: str = "runs/own") -> None:
     """Train two steps, and save the model."""
     reward = PoshReward(shaping=Shaping("weighted", precision_weight=2, recall_weight=1))
-    reward.check()  # a judge that cannot work is found here, not after the model has loaded
+    reward.check()  # fails before the model is loaded if the judge cannot work
     images = load_images("scenes:train=64:plain=1")  # columns image and reference
     trainer = GRPOTrainer(
         model,
@@ -46,4 +46,4 @@ def main(model: str = "demo/sft", output: str = "runs/own") -> None:
 
 
 if __name__ == "__main__":
-    run(lambda: main(*sys.argv[1:]))  # a mistake that you can mend is one line, not a traceback
+    run(lambda: main(*sys.argv[1:]))  # prints errors that you can fix without a traceback

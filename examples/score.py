@@ -1,10 +1,10 @@
-"""Score a description, and print where its number comes from.
+"""Score a description, and print what lowers its scores.
 
     python examples/score.py
 
-Two attributes are wrong (a *short* man, in a *brown* coat) and a whole figure is missing, which
-the elements with a grade below 3 say. Nothing is downloaded: parser, coreference resolver and
-judge ship with the package. ``PoSh("vllm")`` asks Qwen3-14B instead.
+The description has two wrong attributes (a *short* man in a *brown* coat) and omits a person, as
+elements with a grade below 3 show. Nothing is downloaded: parser, coreference resolver and judge
+ship with the package. ``PoSh("vllm")`` asks Qwen3-14B instead.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Make a framework's environment and run its adapter's tests there, against the real library.
+"""Test an adapter against its framework, in an environment made for it.
 
     python3 -m tools.adapters swift        # or: all
     python3 -m tools.adapters slime --source ../slime
 
-Environments are made once, under ``.adapters``; uv shares what they have in common between them.
-torch is named first and exactly, for the reason that ``tools.install`` tells.
+Environments are made once, under ``.adapters``; uv shares files between them. torch is pinned for
+the reason in ``tools.install``.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ COMMON = ("-e", str(ROOT), TORCH, "pytest", "hypothesis", "pillow")
 
 @dataclass(frozen=True)
 class Framework:
-    """Packages of an environment."""
+    """Packages to install for a framework."""
 
     packages: tuple[str, ...]
     bare: tuple[str, ...] = ()
-    """Packages without their dependencies, where those need CUDA; ``packages`` has the rest."""
+    """Packages to install without dependencies that need CUDA; ``packages`` has the others."""
 
 
 FROM_GIT = (
@@ -36,7 +36,7 @@ FROM_GIT = (
     *("aiohttp", "codetiming", "fastapi", "hydra-core", "matplotlib", "nvidia-ml-py", "pylatexenc"),
     *("pyzmq", "qwen-vl-utils", "tensorboard", "uvicorn"),
 )
-"""All that three repositories import on the way to a reward; ``--source`` names a checkout."""
+"""Imports of the three frameworks that are not packaged; ``--source`` names a checkout."""
 FRAMEWORKS = {
     "torchmetrics": Framework(("torchmetrics==1.9.0",)),
     "hf_evaluate": Framework(("evaluate==0.4.6",)),
@@ -62,10 +62,10 @@ FRAMEWORKS = {
 
 
 def main(name: str, option: str = "", source: str = "") -> int:
-    """Make the environment, run the tests; return an exit status."""
+    """Test frameworks; return an exit status."""
     names = list(FRAMEWORKS) if name == "all" else [name]
     if unknown := [each for each in names if each not in FRAMEWORKS]:
-        print(f"{unknown[0]!r} is not one of {', '.join(FRAMEWORKS)}, all")
+        print(f"unknown framework {unknown[0]!r}: choose one of {', '.join(FRAMEWORKS)}, all")
         return 2
     statuses = {each: run(each, source if option == "--source" else "") for each in names}
     print("\n".join(f"{each}: {'passed' if not s else 'failed'}" for each, s in statuses.items()))
@@ -84,13 +84,13 @@ def run(name: str, source: str) -> int:
     path = os.pathsep.join(filter(None, (source and str(Path(source).resolve()), str(ROOT))))
     test = ROOT / "tests" / "adapters" / f"test_{name}.py"
     pytest = [str(env / "bin" / "python"), "-m", "pytest", "-p", "no:cacheprovider", "-rs"]
-    # Warnings of foreign libraries are not ours to mend.
+    # We cannot fix warnings of other libraries.
     command = [*pytest, "-W", "default", "--run-adapters", "-s", str(test)]
     return subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}).returncode
 
 
 def make(env: Path, framework: Framework) -> None:
-    """Install once; a file in the environment lists what it was made with.
+    """Make an environment unless it has these packages, as listed in a file inside it.
 
     Raises:
         FailedError: an installer failed.

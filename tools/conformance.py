@@ -1,8 +1,8 @@
-"""Check graphs, questions and scores against what the public release computed.
+"""Check graphs, questions and scores against the public release's.
 
     python -m tools.conformance GOLDENS.jsonl
 
-One line per claim; exit status 0 only if every claim holds on every text.
+Prints one line per claim; the exit status is 0 if every claim holds on every text.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import argparse
 import math
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ TOLERANCE = 1e-9
 
 
 def elements(graph: SceneGraph) -> Iterator[tuple[object, ...]]:
-    """Every entity, attribute and relation, with all that identifies it in its text."""
+    """Yield every entity, attribute and relation, with what identifies it in its text."""
     for entity in graph.entities:
         yield entity.heads, entity.sentences, entity.spans, entity.us, entity.left, entity.right
         for attribute in entity.attributes:
@@ -48,17 +48,15 @@ def elements(graph: SceneGraph) -> Iterator[tuple[object, ...]]:
 
 
 def check_graphs(goldens: Sequence[Golden]) -> bool:
-    """Claim 1: the parses that the release was given become the graphs that it made."""
+    """Claim 1: the release's parses become the release's graphs."""
     from spacy.vocab import Vocab
 
     vocab = Vocab()
     equal = matched = ours = theirs = 0
     for golden in goldens:
         for side in SIDES:
-            graph, release = (
-                build(*recorded_parse(golden, side, vocab)),
-                expected_graph(golden, side),
-            )
+            graph = build(*recorded_parse(golden, side, vocab))
+            release = expected_graph(golden, side)
             here, there = Counter(elements(graph)), Counter(elements(release))
             equal += graph == release
             matched += (here & there).total()
@@ -76,7 +74,7 @@ def check_graphs(goldens: Sequence[Golden]) -> bool:
 
 
 def examine_pair(golden: Golden, *, pace: Pace) -> tuple[dict[str, Examination], ReplayJudge]:
-    """Both directions of one pair, from the release's own graphs."""
+    """Examine one pair in both directions, from the release's graphs."""
     judge = ReplayJudge(golden)
     steps = both_ways([read_golden(golden)], pace=pace)
     precision, recall = run_together(steps, judge, Rewriter(judge))
@@ -84,12 +82,12 @@ def examine_pair(golden: Golden, *, pace: Pace) -> tuple[dict[str, Examination],
 
 
 def check_questions(goldens: Sequence[Golden]) -> bool:
-    """Claim 2: asked eagerly, the release's questions; asked otherwise, some of them."""
+    """Claim 2: eager asking asks the release's questions, other paces some of them."""
     agreeing = eager_total = lazy_total = 0
     for golden in goldens:
         release = {direction: set(golden["grades"][direction]) for direction in DIRECTIONS}
         paces: tuple[Pace, ...] = ("eager", "brisk", "lazy")
-        # Brisk and lazy asking save questions whose answers cannot matter any more; none is new.
+        # Brisk and lazy asking skip questions whose answers can no longer matter; none is new.
         eager, brisk, lazy = (examine_pair(golden, pace=pace)[1].texts for pace in paces)
         agrees = eager == release and all(lazy[d] <= brisk[d] <= release[d] for d in DIRECTIONS)
         agreeing += agrees
@@ -105,7 +103,7 @@ def check_questions(goldens: Sequence[Golden]) -> bool:
 
 
 def check_scores(goldens: Sequence[Golden]) -> bool:
-    """Claim 3: identifiers, presence, grades of elements, and the three scores, at any pace."""
+    """Claim 3: equal identifiers, presence, grades and scores, at any pace."""
     agreeing, largest = 0, 0.0
     for golden in goldens:
         examinations, _ = examine_pair(golden, pace="lazy")
@@ -131,18 +129,17 @@ def check_scores(goldens: Sequence[Golden]) -> bool:
 
 
 def findings_agree(examination: Examination, rows: Sequence[dict[str, Any]]) -> bool:
-    """True if each entity has the release's identifier and is present where it was."""
-    findings = examination.findings
-    return len(findings) == len(rows) and all(
-        findings[row["entity"]].identifier == row["identifier"]
-        and findings[row["entity"]].present == row["present"]
-        and abs(findings[row["entity"]].grade - row["grade"]) <= TOLERANCE
-        for row in rows
+    """Return True if each entity has the release's identifier, presence and grade."""
+    pairs = ((examination.findings[row["entity"]], row) for row in rows)
+    return len(examination.findings) == len(rows) and all(
+        (finding.identifier, finding.present) == (row["identifier"], row["present"])
+        and abs(finding.grade - row["grade"]) <= TOLERANCE
+        for finding, row in pairs
     )
 
 
 def elements_agree(examination: Examination, rows: Sequence[dict[str, Any]]) -> bool:
-    """True if the same elements enter the mean, in the same order, with the same grades."""
+    """Return True if the mean has the release's elements and grades, in its order."""
     ours = examination.elements
     return len(ours) == len(rows) and all(
         element.kind == row["kind"]
@@ -153,19 +150,12 @@ def elements_agree(examination: Examination, rows: Sequence[dict[str, Any]]) -> 
     )
 
 
-CLAIMS: tuple[Callable[[Sequence[Golden]], bool], ...] = (
-    check_graphs,
-    check_questions,
-    check_scores,
-)
-
-
 def main() -> int:
     """Check every claim, also after one has failed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("goldens", type=Path, help="goldens.jsonl")
     goldens = load(parser.parse_args().goldens)
-    holds = [claim(goldens) for claim in CLAIMS]
+    holds = [claim(goldens) for claim in (check_graphs, check_questions, check_scores)]
     return 0 if all(holds) else 1
 
 

@@ -2,8 +2,8 @@
 
     python3 -m tools.deepspeed_env .venv-deepspeed
 
-The versions are those that the extra ``gpu`` resolves to on Python 3.11, without vLLM and cards.
-DeepSpeed compiles a part of itself when it first runs, which needs a C++ compiler.
+The versions are those that the extra ``gpu`` resolves to on Python 3.11, without vLLM. DeepSpeed
+compiles a part of itself at its first run, which needs a C++ compiler.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""Memory of training runs against their cards, by arithmetic: no card, no downloads.
+"""Estimate whether training runs fit their cards' memory, without a card or downloads.
 
     python -m tools.fit configs/dapo/qwen2_5_vl_7b.yaml [the recipe's flags]
     python -m tools.fit --table
 
-The first does what ``--check`` of the recipe does, which users of the wheel have; the recipe is the
-one in the configuration's launch line. The second prints the table of docs/training.md, for every
-configuration of a model whose shape is known.
+The first runs ``--check`` of the recipe in the configuration's launch line. The second prints the
+table of docs/training.md, for every configuration of a model whose shape is known.
 """
 
 from __future__ import annotations
@@ -42,13 +41,13 @@ def main(argv: list[str]) -> int:
 
 
 def settings_of(config: Path) -> tuple[type, ...]:
-    """The dataclasses of the recipe that a configuration's launch line names.
+    """Return the dataclasses of the recipe in a configuration's launch line.
 
     Raises:
-        ConfigError: it names none.
+        ConfigError: the launch line names no recipe.
     """
     if not config.is_file():
-        raise ConfigError(f"there is no file {config}")
+        raise ConfigError(f"no such file: {config}")
     _, words = launch_line(config)
     name = next((name for name in RECIPES if name in words), None)
     if name is None:
@@ -59,16 +58,17 @@ def settings_of(config: Path) -> tuple[type, ...]:
 
 
 def table() -> Iterator[str]:
-    """A row for each shipped configuration, with GiB of a card, GiB of a machine, GB of a disk."""
+    """Yield a row per shipped configuration: GiB of a card, GiB of a machine, GB of disk."""
     yield HEADER
-    for config in shipped_configs():
+    folders = (ROOT / "configs" / name for name in ("sft", "dapo", "distill"))
+    for config in sorted(path for folder in folders for path in folder.glob("*.yaml")):
         check = check_run(settings_of(config), ["--config", str(config)])
         if check.run is not None:
             yield row(config, check)
 
 
 def row(config: Path, check: RunCheck) -> str:
-    """A row of the table."""
+    """Format a row of the table."""
     assert check.run is not None
     by_name = {phase.name: f"{phase.gib:.0f}" for phase in phases(check.run, CARD)}
     machines, processes = check.layout.machines, check.layout.processes
@@ -80,12 +80,6 @@ def row(config: Path, check: RunCheck) -> str:
         f"{disk_size(check.run):.0f} GB",
     ]
     return f"| {' | '.join(cells)} |"
-
-
-def shipped_configs() -> list[Path]:
-    """Configurations of recipes for real models."""
-    folders = (ROOT / "configs" / name for name in ("sft", "dapo", "distill"))
-    return sorted(path for folder in folders for path in folder.glob("*.yaml"))
 
 
 if __name__ == "__main__":

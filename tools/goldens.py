@@ -1,7 +1,7 @@
-"""The goldens: what the public release computed for 50 pairs, as our records.
+"""The goldens: the public release's results for 50 pairs, as our records.
 
-Each line of ``goldens.jsonl`` is one pair: its texts, the parses that the release was given, and
-the graphs, questions, grades and scores that it made of them.
+Each line of ``goldens.jsonl`` is one pair: its texts, the parses given to the release, and the
+release's graphs, questions, grades and scores.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def load(path: Path) -> list[Golden]:
 
 
 def recorded_parse(golden: Golden, side: str, vocab: Vocab) -> tuple[Doc, Clusters]:
-    """The Doc and the clusters that the release was given for one text."""
+    """Return the Doc and the clusters given to the release for one text."""
     from spacy.tokens import Doc
 
     columns = golden["parsed"][side]
@@ -56,31 +56,27 @@ def recorded_parse(golden: Golden, side: str, vocab: Vocab) -> tuple[Doc, Cluste
 
 
 def expected_graph(golden: Golden, side: str) -> SceneGraph:
-    """The scene graph that the release made of one text."""
+    """Return the release's scene graph of one text."""
     graph = golden["graphs"][side]
-    return SceneGraph(
-        entities=tuple(expected_entity(entity) for entity in graph["entities"]),
-        relations=tuple(
-            Relation(**{**relation, **evidence(relation)}) for relation in graph["relations"]
-        ),
-    )
+    entities = tuple(map(expected_entity, graph["entities"]))
+    return SceneGraph(entities, tuple(Relation(**{**r, **evidence(r)}) for r in graph["relations"]))
 
 
 def read_golden(golden: Golden) -> Pair:
-    """The two texts with the release's own graphs."""
+    """Return the two texts with the release's graphs."""
     generation, reference = (Description(golden[s], expected_graph(golden, s)) for s in SIDES)
     return generation, reference
 
 
 def expected_entity(entity: dict[str, Any]) -> Entity:
-    """One of the release's entities, as our record."""
+    """Convert one of the release's entities to our record."""
     attributes = tuple(Attribute(a["text"], **evidence(a)) for a in entity["attributes"])
     heads = tuple(entity["heads"])
     return Entity(**{**entity, **evidence(entity), "heads": heads, "attributes": attributes})
 
 
 def evidence(element: dict[str, Any]) -> dict[str, Any]:
-    """An element's place in its text, hashable."""
+    """Return an element's place in its text, hashable."""
     return {
         "sentences": tuple(element["sentences"]),
         "spans": tuple((start, end) for start, end in element["spans"]),
@@ -88,7 +84,7 @@ def evidence(element: dict[str, Any]) -> dict[str, Any]:
 
 
 def both_ways(pairs: Sequence[Pair], *, pace: Pace = "lazy", mended: bool = False) -> list[Steps]:
-    """The examinations of some pairs: precision and recall of each, one after the other."""
+    """Examine pairs: precision, then recall of each."""
     return [
         steps
         for generation, reference in pairs
@@ -100,7 +96,7 @@ def both_ways(pairs: Sequence[Pair], *, pace: Pace = "lazy", mended: bool = Fals
 
 
 class ReplayJudge(Recorder):
-    """A judge that answers as the release's did for some pairs, and records its questions."""
+    """Judge that repeats the answers of the release's judge, and records its questions."""
 
     def __init__(self, *goldens: Golden) -> None:
         super().__init__("replay")
@@ -109,7 +105,7 @@ class ReplayJudge(Recorder):
         self._phrases = {phrase: text for g in goldens for phrase, text in g["rewrites"].items()}
 
     def grade(self, requests: Sequence[Question]) -> list[Verdict]:
-        """The recorded distribution of each question; a failure if there is none."""
+        """Return the recorded distribution of each question; a failure if there is none."""
         return [self._recording(request) for request in requests]
 
     def _recording(self, request: Question) -> Verdict:
@@ -117,11 +113,11 @@ class ReplayJudge(Recorder):
         self.texts[request.direction].add(text)
         pair = texts if request.direction == "precision" else texts[::-1]
         probabilities = self._grades[pair][request.direction].get(text)
-        never = Failure("error", f"never asked: {text}")
+        never = Failure("error", f"not recorded: {text}")
         return Verdict(tuple(probabilities)) if probabilities else Verdict(None, never)
 
     def rewrite(self, requests: Sequence[Phrase]) -> list[Reply]:
-        """The recorded phrases."""
+        """Return the recorded phrases."""
         texts = [self._phrases.get(rewrite_prompt(request).text) for request in requests]
-        never = Failure("error", "never rewritten")
+        never = Failure("error", "no rewrite recorded")
         return [Reply(text, None if text else never) for text in texts]

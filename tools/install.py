@@ -1,10 +1,10 @@
-"""Make the environment, install the checkout into it, and show that it is at work.
+"""Make an environment and install the checkout into it, showing progress.
 
     python3 tools/install.py .venv train,study
     python3 tools/install.py .venv-oldest train,study,server,dev --oldest
 
-torch is named first and exactly: left to itself, pip takes the newest one with its CUDA packages.
-With ``--oldest`` uv takes the lowest version that pyproject.toml allows of all that it names.
+torch is pinned, since pip would otherwise take the newest one with its CUDA packages. With
+``--oldest`` uv installs the lowest versions that pyproject.toml allows.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from pathlib import Path
 TORCH = "torch==2.13.0"
 OLDEST = "--oldest"
 WIDTH = 78
-TICK = 2.0  # seconds between two signs of life
+TICK = 2.0  # seconds between two progress lines
 WORK = ("Collecting", "Downloading", "Processing", "Building", "Installing")
-"""Beginnings of pip's lines about its work; the rest is warnings and details."""
+"""Prefixes of pip's lines about progress; the others are warnings and details."""
 CPU_SIZE = "about 0.5 GB to download, 2 GB on the disk"
 CUDA_SIZE = """\
-torch comes with CUDA here: about 3 GB to download, 7 GB on the disk. The demo and the tests run on
-the CPU, whose build is a fifth of that. To have it, press Ctrl-C and run make again with
+torch comes with CUDA here: about 3 GB to download, 7 GB on the disk. The demo and the tests need
+only the CPU build, a fifth of that: to use it, press Ctrl-C and run make again with
 PIP_EXTRA_INDEX_URL set to the CPU index that pytorch.org names under "Get started"."""
 
 
 class FailedError(Exception):
-    """A command ended with a status that is not 0."""
+    """A command failed."""
 
 
 def main(folder: str, extras: str, which: str = "") -> int:
@@ -40,13 +40,13 @@ def main(folder: str, extras: str, which: str = "") -> int:
         print(error)
         return 1
     except KeyboardInterrupt:
-        print("\nstopped; run make again to go on")
+        print("\nstopped; run make again to continue")
         return 130
     return 0
 
 
 def install(env: Path, extras: str) -> None:
-    """Make the environment if it is not there, and install the checkout with these extras."""
+    """Make the environment if it is missing, and install the checkout with these extras."""
     log, pip = make_env(env)
     if not list(env.glob("lib/*/site-packages/torch")):
         report = env / "torch.json"
@@ -61,7 +61,7 @@ def install(env: Path, extras: str) -> None:
 
 
 def install_oldest(env: Path, extras: str) -> None:
-    """The same with the oldest versions that are allowed, and torch as PyPI has it."""
+    """Do the same with the oldest allowed versions, and PyPI's torch."""
     log, pip = make_env(env)
     at_work("installing uv", [*pip, "install", "uv"], log)
     uv = [str(env / "bin" / "uv"), "pip", "install", "--python", str(env / "bin" / "python")]
@@ -70,7 +70,7 @@ def install_oldest(env: Path, extras: str) -> None:
 
 
 def make_env(env: Path) -> tuple[Path, list[str]]:
-    """The environment's log and its pip; it is made if it is not there."""
+    """Make an environment if it is missing; return its log and its pip command."""
     log = env / "install.log"
     if not (env / "bin" / "python").exists():
         env.mkdir(exist_ok=True)
@@ -79,16 +79,16 @@ def make_env(env: Path) -> tuple[Path, list[str]]:
 
 
 def with_cuda(version: str, requires: list[str]) -> bool:
-    """True if a build of torch brings CUDA. Builds for macOS name what Linux would need, too."""
+    """Return True if a build of torch brings CUDA; macOS builds also list Linux's packages."""
     brings = any(name.startswith(("nvidia", "cuda")) for name in requires)
     return brings and "+cpu" not in version and sys.platform == "linux"
 
 
 def at_work(what: str, command: list[str], log: Path) -> None:
-    """Run a command, showing every few seconds how long it has run and what it said last.
+    """Run a command, showing its run time and its last line of progress.
 
     Raises:
-        FailedError: it failed; with its last words.
+        FailedError: the command failed; has the end of its output.
     """
     begun = time.monotonic()
     show(what)
@@ -102,7 +102,7 @@ def at_work(what: str, command: list[str], log: Path) -> None:
 
 
 def wait_for(child: subprocess.Popen[bytes]) -> int | None:
-    """The exit status, or None if the command is still at work after a tick."""
+    """Return the exit status, or None if the command still runs after a tick."""
     try:
         return child.wait(TICK)
     except subprocess.TimeoutExpired:
@@ -113,13 +113,13 @@ def wait_for(child: subprocess.Popen[bytes]) -> int | None:
 
 
 def last_line(log: Path) -> str:
-    """The last line in which pip says what it does."""
+    """Return pip's last line of progress."""
     lines = map(str.strip, reversed(log.read_text("utf-8", "replace").splitlines()))
     return next((line for line in lines if line.startswith(WORK)), "")
 
 
 def show(text: str, end: str = "") -> None:
-    """Rewrite the last line on a terminal; elsewhere write another."""
+    """Rewrite the last line on a terminal; elsewhere add a line."""
     if sys.stdout.isatty():
         print(f"\r\033[K{text[:WIDTH]}", end=end, flush=True)
     else:

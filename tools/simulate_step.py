@@ -1,12 +1,11 @@
-"""Judging's share of a training step on eight cards: counted tokens times stated rates.
+"""Estimate judging's share of a training step on eight cards: counted tokens, assumed rates.
 
     OMP_NUM_THREADS=1 python -m tools.simulate_step GOLDENS.jsonl TOKENIZER [--tflops 790 ...]
 
-Counted: the calls, requests, computed and decoded tokens of a card's eight pairs, which are eight
-golden pairs (their answers as recorded; what a cascade asks beyond them, a fake answers). A step
-waits for its slowest card, so that card's time is reported. Assumed: every rate; each is an
-argument, and ``--help`` says where its default comes from. **Nothing here was timed on a card.**
-Lower is better throughout.
+Counted: calls, requests, computed and decoded tokens of a card's eight pairs: golden pairs with
+recorded answers (a fake model answers a cascade's further questions). A step waits for its
+slowest card, so that card's time is reported. Assumed: every rate; each is an argument, and
+``--help`` gives the source of its default. **Nothing here was timed on a card.** Lower is better.
 """
 
 from __future__ import annotations
@@ -31,26 +30,26 @@ from posh_reward.models.model import Prompt
 from posh_reward.types import Question, Reply, Verdict
 from tools.bench.prompt_log import Cost, NotingJudge, NotingModel
 from tools.bench.qwen import qwen_tokenizer
-from tools.goldens import Golden, Pair, ReplayJudge, both_ways, load, recorded_parse
+from tools.goldens import SIDES, Golden, Pair, ReplayJudge, both_ways, load, recorded_parse
 
-PAIRS = 8  # a card's: an effective batch of 64 completions over eight cards (paper, A.3.5)
-TEXTS = PAIRS + 1  # a card's generations and the one reference that they share in training
-EXACT, OPT_IN = 1 / 3, 1 / 6  # aims: the largest share of a step that judging should take
+PAIRS = 8  # per card: an effective batch of 64 completions over eight cards (paper, A.3.5)
+TEXTS = PAIRS + 1  # a card's generations, and the reference that they share in training
+EXACT, OPT_IN = 1 / 3, 1 / 6  # goals: largest share of a step for judging
 
 
 def rate(default: float, source: str) -> float:
-    """A field of ``Rates``: its default, and where that comes from."""
+    """Make a field of ``Rates`` with a default and its source."""
     value: float = field(default=default, metadata={"source": source})
     return value
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Assumed speed of a card and its host. Times are those of one card."""
+    """Assumed speeds of a card and its host; times are per card."""
 
     tflops: float = rate(790, "a large bfloat16 product on an H100, in TFLOP/s")
     efficiency: float = rate(
-        0.67, "share of it in prefill; the aim of tools.bench.gpu, 1.5 x floor"
+        0.67, "share of it in prefill; the goal of tools.bench.gpu, 1.5 x floor"
     )
     gflop_a_token: float = rate(27, "Qwen3-14B: 2 x 13.2 without embeddings, attention over 600")
     weights_gb: float = rate(29.6, "14.8 billion parameters in bfloat16")
@@ -76,18 +75,18 @@ class Way:
     fp8: bool = False
     cascade: bool = False
     awake: bool = False
-    """The judge's weights stay on the card (``sleep: false``): 15 GB in FP8, where generating takes
-    49 of about 79 by arithmetic."""
+    """The judge's weights stay on the card (``sleep: false``): 15 GB in FP8, beside generation's 49
+    of about 79 GB, by arithmetic."""
     to_the_token: bool = False
-    """Beginnings are shared to the token (``transformers``), not in blocks of 16 (vLLM)."""
+    """Prefixes are shared to the token (``transformers``), not in blocks of 16 (vLLM)."""
     student: str = ""
-    """A distilled judge, of ``STUDENTS``: in the place of the full one, or before it."""
+    """A distilled judge, from ``STUDENTS``, instead of the full one or before it."""
     hands_on: bool = False
-    """The student hands questions on to the full judge."""
+    """The student passes questions on to the full judge."""
 
     @property
     def exact(self) -> bool:
-        """True if scores are those of the release's wording and the full bfloat16 judge."""
+        """True if scores come from the release's wording and the full bfloat16 judge."""
         changed = self.fp8 or self.cascade or bool(self.student)
         return self.preset != "prefix-first" and not changed
 
@@ -126,16 +125,11 @@ WAYS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Student:
-    """Size of a distilled judge."""
+STUDENTS = {"0.6B": (1.02, 1.19), "1.7B": (2.96, 3.44)}
+"""Qwen3's size -> (GFLOP per token, with attention over 600 tokens; GB of weights in bfloat16).
 
-    gflop_a_token: float  # twice the parameters without embeddings, and attention over 600 tokens
-    weights_gb: float  # in bfloat16
-
-
-STUDENTS = {"0.6B": Student(1.02, 1.19), "1.7B": Student(2.96, 3.44)}
-"""Qwen3's sizes: 0.44 of 0.60, and 1.41 of 1.72 billion parameters are no embeddings."""
+Without embeddings, 0.44 of 0.60 and 1.41 of 1.72 billion parameters count.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,27 +137,25 @@ class Work:
     """A judge's cost of one card's pairs."""
 
     cost: Cost
-    steps: int  # decoding steps in a row: per call as many as its longest phrase has tokens
-    first: Work | None = None  # the student's, where it hands on
+    steps: int  # consecutive decoding steps: per call the tokens of its longest phrase
+    first: Work | None = None  # the student's, if it passes questions on
 
 
 def compute(cost: Cost, way: Way) -> int:
-    """Tokens that the judge computes."""
+    """Return the tokens that the judge computes."""
     return cost.computed_to_the_token if way.to_the_token else cost.computed
 
 
 def seconds(work: Work, way: Way, rates: Rates) -> dict[str, float]:
-    """Seconds that a card judges, part by part."""
-    if work.first is not None:  # the student, then the full judge, about texts read once
+    """Estimate a card's seconds of judging, by part."""
+    if work.first is not None:  # student and full judge, on texts that are parsed once
         small = seconds(work.first, replace(way, hands_on=False, fp8=False), rates)
         full = seconds(replace(work, first=None), replace(way, student=""), rates)
         return {name: small[name] + full[name] for name in small} | {"texts": small["texts"]}
     if way.student:
-        student = STUDENTS[way.student]
-        rates = replace(
-            rates, efficiency=rates.small_efficiency, gflop_a_token=student.gflop_a_token,
-            weights_gb=student.weights_gb,
-        )  # fmt: skip
+        gflop, gb = STUDENTS[way.student]
+        small = rates.small_efficiency
+        rates = replace(rates, efficiency=small, gflop_a_token=gflop, weights_gb=gb)
     size, faster = (0.5, rates.fp8) if way.fp8 else (1.0, 1.0)
     cost, weights = work.cost, rates.weights_gb * size
     speed = rates.tflops * rates.efficiency * faster
@@ -178,7 +170,7 @@ def seconds(work: Work, way: Way, rates: Rates) -> dict[str, float]:
 
 
 class Waiting(NotingModel):
-    """A model that answers as recorded, and notes the longest phrase of each call."""
+    """Model that gives recorded answers, and notes the longest phrase of each call."""
 
     def __init__(self, card: Sequence[Golden], pairs: Sequence[Pair], way: Way) -> None:
         eager = NotingJudge(ReplayJudge(*card))
@@ -198,21 +190,21 @@ class Waiting(NotingModel):
         self.longest: list[str] = []
 
     def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
-        """One phrase per prompt."""
+        """Return one phrase per prompt."""
         answers = super().write(prompts, max_tokens)
         self.longest.append(max((answer.text or "" for answer in answers), key=len))
         return answers
 
 
 class UnsureStudent(PromptJudge):
-    """Answers as recorded, and doubts a share of the questions, drawn by their words."""
+    """Judge that gives recorded answers, but doubts a share of the questions."""
 
     def __init__(self, model: Waiting, preset: str, share: float) -> None:
         super().__init__(model, preset)
         self._share = share
 
     def grade(self, questions: Sequence[Question]) -> list[Verdict]:
-        """The recorded verdicts; where it doubts, absent and explicit are as likely."""
+        """Return recorded verdicts; where in doubt, absent and explicit are equally likely."""
         verdicts = super().grade(questions)
         places = [crc32(prompt(each, self.preset).text.encode()) / 2**32 for each in questions]
         return [
@@ -224,7 +216,7 @@ class UnsureStudent(PromptJudge):
 def work(
     card: Sequence[Golden], pairs: Sequence[Pair], way: Way, chat: Chat, doubts: float = 0.3
 ) -> Work:
-    """Ask about a card's pairs in one way, and count; a student hands a share of ``doubts`` on."""
+    """Judge a card's pairs in one way, and count; a student passes on a share of ``doubts``."""
     model, student = Waiting(card, pairs, way), Waiting(card, pairs, way)
     judge: Judge = PromptJudge(model, way.preset)
     judge = Cascade(judge) if way.cascade else judge
@@ -244,24 +236,22 @@ def work(
 def cards(
     goldens: Sequence[Golden], *, mended: bool = False
 ) -> Iterator[tuple[Sequence[Golden], list[Pair]]]:
-    """Eight pairs at a time, as the release's parser was made to read them."""
+    """Yield eight pairs at a time, with descriptions from the release's parses."""
     from spacy.vocab import Vocab
 
     vocab = Vocab()
     for start in range(0, len(goldens) - PAIRS + 1, PAIRS):
         card = goldens[start : start + PAIRS]
-        read = [
-            [
-                describe(*recorded_parse(golden, side, vocab), mended=mended)
-                for side in ("generation", "reference")
-            ]
+        texts = (
+            describe(*recorded_parse(golden, side, vocab), mended=mended)
             for golden in card
-        ]
-        yield card, [(generation, reference) for generation, reference in read]
+            for side in SIDES
+        )
+        yield card, list(zip(texts, texts, strict=True))  # generation, reference by turns
 
 
 def line(way: Way, works: Sequence[Work], rates: Rates) -> str:
-    """One way's figures: those of its slowest card."""
+    """Format one way's figures: those of its slowest card."""
     slowest = max(works, key=lambda each: sum(seconds(each, way, rates).values()))
     parts = seconds(slowest, way, rates)
     total, cost = sum(parts.values()), slowest.cost

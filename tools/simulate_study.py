@@ -1,12 +1,12 @@
-"""A study from beginning to end, with simulated raters whose preference is known.
+"""Run a whole study with simulated raters whose preferences are known.
 
     python -m tools.simulate_study runs/study
     python -m tools.simulate_study runs/study --pairs 200 --mistakes -0.2 --overall 0.4 --alpha 0.3
     python -m tools.simulate_study runs/study --models demo/sft demo/dapo
 
-Writes two models' descriptions of drawn scenes (of checkpoints, if two are named), a packet, one
-file of answers for each rater, and the page of results; then says whether each true preference lies
-in its 95 % interval, which it does in 19 of 20 studies. packet/rater-01.html is what raters see.
+Writes two models' descriptions of drawn scenes (by checkpoints, with --models), a packet, one file
+of answers per rater, and the page of results; then reports whether each true preference lies in its
+95 % interval, as it should in 19 of 20 studies. packet/rater-01.html is what raters see.
 """
 
 from __future__ import annotations
@@ -28,14 +28,16 @@ from posh_reward.study.packets.results import results
 from posh_reward.study.packets.study_records import PacketKey
 
 MODELS = ("sft", "posh-tuned")
-MARK_RATES = (0.10, 0.06)  # chance that raters mark a word of each
+MARK_RATES = (0.10, 0.06)  # chance that raters mark a word of each model
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Command line; the exit status is 1 if an interval misses what is true."""
+    """Run a study; return 1 if an interval misses the true preference."""
     parser = argparse.ArgumentParser(description="A study with simulated raters.")
-    parser.add_argument("output", type=Path, help="a folder; made")
-    parser.add_argument("--pairs", type=int, default=40, help="images, each a pair; default: 40")
+    parser.add_argument("output", type=Path, help="folder to write")
+    parser.add_argument(
+        "--pairs", type=int, default=40, help="images, each with a pair; default: 40"
+    )
     parser.add_argument("--coarse", type=int, default=7, help="raters who compare; default: 7")
     parser.add_argument("--granular", type=int, default=3, help="raters who mark; default: 3")
     parser.add_argument("--alpha", type=float, default=0.3, help="how far they agree; default: 0.3")
@@ -72,7 +74,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def command(*words: object) -> int:
-    """Run ``posh-reward packets`` as from the command line."""
+    """Run and print a ``posh-reward packets`` command."""
     argv = ["packets", *map(str, words)]
     print(f"$ posh-reward {' '.join(argv)}", file=sys.stderr)
     return posh_reward(argv)
@@ -81,7 +83,7 @@ def command(*words: object) -> int:
 def describe(
     models: Sequence[str], folder: Path, dataset: str, count: int
 ) -> tuple[Path, tuple[str, ...]]:
-    """Let checkpoints describe a dataset's first images; return the file and the models' names."""
+    """Let checkpoints describe a dataset's first images; return the file and model names."""
     from posh_reward.training import GenerationSettings, generate
     from posh_reward.training.generation import models_by_name
 
@@ -93,10 +95,7 @@ def describe(
 
 
 def write_generations(folder: Path, count: int, seed: int) -> list[Path]:
-    """Two models' texts about drawn scenes: the first leaves out a sentence, the second a word.
-
-    Images are named after the models' files, which must not reach raters either.
-    """
+    """Write two models' texts about drawn scenes; one leaves out a sentence, the other a word."""
     folder.mkdir(parents=True, exist_ok=True)
     rng = random.Random(seed)
     rows: dict[str, list[str]] = {model: [] for model in MODELS}
@@ -119,7 +118,7 @@ def write_generations(folder: Path, count: int, seed: int) -> list[Path]:
 
 
 def shorten(reference: str, model: str, rng: random.Random) -> str:
-    """The reference as a model would have it."""
+    """Return the reference as a model would write it."""
     if model == "sft":
         sentences = reference.split(". ")
         some = sentences if len(sentences) == 1 else sentences[:-1]
@@ -130,7 +129,7 @@ def shorten(reference: str, model: str, rng: random.Random) -> str:
 
 
 def write_answers(folder: Path, key: PacketKey, crowd: Crowd) -> Path:
-    """One file for each rater, as the page saves it."""
+    """Write one file per rater, as the page saves it."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in key.raters:
         (folder / f"answers-{key.packet}-{name}.json").write_bytes(answer_file(key, name, crowd))
@@ -138,7 +137,7 @@ def write_answers(folder: Path, key: PacketKey, crowd: Crowd) -> Path:
 
 
 def compare(key: PacketKey, answers: Path, true: dict[str, float]) -> int:
-    """Print each preference as found beside the true one; return 1 if an interval misses it."""
+    """Print found and true preferences; return 1 if an interval misses the true one."""
     [comparison] = results(collect(answers.glob("*.json"), key), key).comparisons
     missed = 0
     for each in comparison.axes:

@@ -1,12 +1,12 @@
-"""Count the files and functions that one completion passes on its way to its number.
+"""Count the files and functions involved in scoring one completion.
 
     python -m tools.trace_path reward     # TRL's call -> a reward
     python -m tools.trace_path score      # a row of a CSV file -> a scored row
     python -m tools.trace_path report     # a scored row -> a page
     python -m tools.trace_path reward --way 40    # the first 40 steps, in order
 
-A file counts if one of its functions runs. The path is walked once before it is counted, so that
-imports and caches are not part of it.
+A file counts if one of its functions runs. The path runs once before it is traced, so that imports
+and caches are left out.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ REFERENCE = "A woman in a red dress stands to our left. A small dog sleeps besid
 
 @dataclass
 class Trace:
-    """Functions of the package that ran, and the calls that crossed from one file to another."""
+    """Functions of the package that ran, and calls between files."""
 
     functions: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """(file, function) -> times that it was called."""
+    """(file, function) -> number of calls."""
     steps: dict[tuple[str, str, str], None] = field(default_factory=dict)
-    """(file of the caller, file, function), each once, in the order of the first call."""
+    """(file of the caller, file, function), each once, in order of the first call."""
     crossings: int = 0
 
     def __call__(self, frame: FrameType, event: str, arg: object) -> None:
-        """Note one call, as ``sys.setprofile`` hands it over."""
+        """Record one call; a ``sys.setprofile`` function."""
         if event != "call" or (name := _file(frame)) is None:
             return
         caller = frame.f_back
-        while caller is not None and _file(caller) is None:  # through the standard library
+        while caller is not None and _file(caller) is None:  # skip the standard library
             caller = caller.f_back
         origin = "" if caller is None else _file(caller) or ""
         function = getattr(frame.f_code, "co_qualname", frame.f_code.co_name)  # from 3.11
@@ -55,7 +55,7 @@ class Trace:
 
     @property
     def files(self) -> Counter[str]:
-        """Functions entered in each file."""
+        """Number of functions run in each file."""
         return Counter(name for name, _ in self.functions)
 
 
@@ -66,7 +66,7 @@ def _file(frame: FrameType) -> str | None:
 
 @contextmanager
 def trace_calls() -> Iterator[Trace]:
-    """Trace all threads while the block runs."""
+    """Trace all threads inside this context."""
     trace = Trace()
     threading.setprofile(trace)
     sys.setprofile(trace)
@@ -78,7 +78,7 @@ def trace_calls() -> Iterator[Trace]:
 
 
 def reward_path(folder: Path) -> Callable[[], object]:
-    """TRL's call on one completion of a reward that is ready."""
+    """Return TRL's call of a loaded reward on one completion."""
     from posh_reward import PoshReward
 
     reward = PoshReward()
@@ -86,7 +86,7 @@ def reward_path(folder: Path) -> Callable[[], object]:
 
 
 def score_path(folder: Path) -> Callable[[], object]:
-    """``posh-reward score`` of a file with one row."""
+    """Return ``posh-reward score`` on a file with one row."""
     from posh_reward.cli import main
 
     table, output = folder / "pairs.csv", folder / "scores.jsonl"
@@ -100,7 +100,7 @@ def score_path(folder: Path) -> Callable[[], object]:
 
 
 def report_path(folder: Path) -> Callable[[], object]:
-    """``posh-reward report`` of one scored row."""
+    """Return ``posh-reward report`` on one scored row."""
     from posh_reward.cli import main
 
     score_path(folder)()
@@ -112,7 +112,7 @@ PATHS = {"reward": reward_path, "score": score_path, "report": report_path}
 
 
 def trace_path(name: str) -> Trace:
-    """Walk a path twice, and trace the second time."""
+    """Run a path twice, and trace the second run."""
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(StringIO()):
         walk = PATHS[name](Path(folder))
         walk()
@@ -122,7 +122,7 @@ def trace_path(name: str) -> Trace:
 
 
 def main() -> None:
-    """Print the files of a path by folder, then its totals."""
+    """Print the files of a path, then its totals."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("path", choices=PATHS)
     parser.add_argument("--way", type=int, default=0, metavar="N", help="print the first N steps")

@@ -1,8 +1,8 @@
-"""Bring the worked example of docs/how_a_score_comes_about.md up to date with the metric.
+"""Update the worked example of docs/how_a_score_comes_about.md.
 
     python -m tools.worked_example docs
 
-Rewrites the tables between the page's marks, and the drawing ``worked_example.svg``.
+Rewrites the tables between the page's markers, and ``worked_example.svg``.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ def main() -> None:
 
 
 def fill_in(page: str, name: str, content: str) -> str:
-    """The page with new content between two equal marks."""
+    """Return the page with new content between two equal markers."""
     before, mark, rest = page.partition(f"<!-- {name} -->")
     after = rest.partition(mark)[2]
     return f"{before}{mark}\n{content}\n{mark}{after}"
 
 
 def questions(scores: Scores) -> str:
-    """A table of every element: what was asked about it, and its grade."""
+    """Tabulate every element: the question about it, and its grade."""
     rows = ["| of | kind | asked | grade |", "|---|---|---|---|"]
     names = dict(SIDES)
     for element in scores.elements:
@@ -66,7 +66,7 @@ def questions(scores: Scores) -> str:
 
 
 def summary(scores: Scores) -> str:
-    """The three scores and the signature, as a block of text."""
+    """Format the three scores and the signature."""
     return (
         f"```\nmistakes  (precision) {scores.precision:.3f}   mean of {scores.count('precision')} "
         f"grades / 5\nomissions (recall)    {scores.recall:.3f}   mean of "
@@ -76,7 +76,7 @@ def summary(scores: Scores) -> str:
 
 
 def drawing(descriptions: Sequence[Description], scores: Scores) -> str:
-    """Both scene graphs side by side, each element coloured by its grade."""
+    """Draw both scene graphs side by side, elements coloured by grade."""
     height = 60 + ROW * max(len(each.graph.entities) for each in descriptions)
     columns = [
         f'<g transform="translate({20 + index * WIDTH},46)">{column(each, scores, direction)}</g>'
@@ -101,7 +101,7 @@ def drawing(descriptions: Sequence[Description], scores: Scores) -> str:
 
 
 def column(description: Description, scores: Scores, direction: Direction) -> str:
-    """One graph: entities from top to bottom, relations as arcs to the right of them."""
+    """Draw one graph: entities from top to bottom, relations as arcs on their right."""
     grade = {e.spans: e for e in scores.elements if e.direction == direction}
     parts = []
     for relation in description.graph.relations:
@@ -124,7 +124,7 @@ def column(description: Description, scores: Scores, direction: Direction) -> st
 
 
 def arc(subject: int, object: int, text: str, element: Element | None) -> str:
-    """An arrow between two entities with the relation's text; longer ones bend out further."""
+    """Draw an arrow with a relation's text; longer ones bend out further."""
     start, end = subject * ROW + 21, object * ROW + 21
     bend = BOX + 20 + 50 * abs(subject - object)
     path = f"M{BOX} {start} C{bend} {start} {bend} {end} {BOX + 2} {end}"
@@ -136,12 +136,12 @@ def arc(subject: int, object: int, text: str, element: Element | None) -> str:
 
 
 def colour(element: Element | None) -> str:
-    """Background of an element by its grade; grey if it has none."""
+    """Return an element's background colour by grade; grey if it has none."""
     return "#f6f8fa" if element is None or element.grade is None else COLOURS[int(element.grade)]
 
 
 def ink(element: Element | None) -> str:
-    """Text colour of an element: red if it was not found."""
+    """Return an element's text colour: red if it was not found."""
     lost = element is not None and element.grade is not None and element.grade < 3
     return "#b42318" if lost else "#59636e"
 

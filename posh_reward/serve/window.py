@@ -220,7 +220,8 @@ class BatchedMetric:
             BusyError: too many texts are waiting.
             InputError: lists differ in length.
         """
-        values: dict[int | str, Any] = {**dict(enumerate(arguments)), **options}
+        values: dict[int | str, Any] = dict(enumerate(arguments))
+        values.update(options.items())
         lists = {name: each for name, each in values.items() if isinstance(each, list | tuple)}
         check_lists(**{f"values of argument {name}": each for name, each in lists.items()})
         constants = tuple((name, each) for name, each in values.items() if name not in lists)

@@ -1,14 +1,14 @@
-"""Growth of time with the length of hostile texts, stage by stage.
+"""Measure how time grows with the length of hostile texts, stage by stage.
 
     OMP_NUM_THREADS=1 python -m tools.bench.exponents                  # all families
     OMP_NUM_THREADS=1 python -m tools.bench.exponents --families bangs story --limit 5
 
-A policy that collapses writes "!!!!" up to the length limit, and every rank waits for the slowest
-text. Each family is one kind of such a text, scored against itself. The table shows processor
-seconds of each stage at growing lengths and the exponent k of the fit ``seconds ~ length ** k``:
-1 is linear, and anything above ``FLAGGED`` is marked with "!". ``questions`` is what is asked when
-a judge takes no time, ``judge`` the same with the embedded judge, and ``whole`` the sum of the
-stages. Stages that take no time are left out.
+A collapsed policy writes "!!!!" up to the length limit, and every rank waits for the slowest text.
+Each family is one kind of such a text, scored against itself. The table shows processor seconds of
+each stage at growing lengths, and the exponent k of the fit ``seconds ~ length ** k``: 1 is linear,
+and "!" marks values above ``FLAGGED``. ``questions`` is the search with a judge that takes no time,
+``judge`` the same with the embedded judge, and ``whole`` the sum of the stages. Stages that take
+almost no time are left out.
 """
 
 from __future__ import annotations
@@ -37,30 +37,30 @@ from posh_reward.metrics.posh.lockstep import Rewriter, run_together
 
 LENGTHS = (2_500, 5_000, 10_000, 20_000)  # characters; the last is the length limit of a reader
 FLAGGED = 1.3  # exponent above which a stage is marked
-SMALLEST = 0.01  # seconds below which a time is mostly noise and is left out of the fit
-VISIBLE = 0.1  # seconds at the greatest length from which a stage is shown
+SMALLEST = 0.01  # seconds; smaller times are mostly noise and left out of the fit
+VISIBLE = 0.1  # seconds; stages that never take as long are not shown
 Table = dict[str, dict[int, float]]  # stage -> length in characters -> processor seconds
 ARTWORKS = Path(__file__).resolve().parents[2] / "research" / "calibration" / "artworks.json"
 
 
 def repeat(unit: str) -> Callable[[int], str]:
-    """A family that repeats one string."""
+    """Make a family that repeats one string."""
     return lambda length: (unit * (length // len(unit) + 1))[:length]
 
 
 def random_text(alphabet: str, seed: int = 0) -> Callable[[int], str]:
-    """A family of characters drawn at random, so that no cache of equal words helps."""
+    """Make a family of random characters, so that no cache of equal words helps."""
     return lambda length: "".join(random.Random(seed).choices(alphabet, k=length))
 
 
 def ordinary(length: int) -> str:
-    """Museum descriptions one after the other: what the other families are compared with."""
+    """Join museum descriptions, to compare the other families with."""
     texts = [item["reference"] for item in json.loads(ARTWORKS.read_text(encoding="utf-8"))]
     return repeat(" ".join(texts) + " ")(length)
 
 
 def namesakes(length: int) -> str:
-    """Many things of one name, each told apart by a quality."""
+    """Name many entities by one noun, each with its own adjective."""
     qualities = (f"{first}{second}ish" for first in CONSONANTS for second in CONSONANTS)
     return repeat("".join(f"A {quality} man holds a cup. " for quality in qualities))(length)
 
@@ -98,7 +98,7 @@ FAMILIES: dict[str, Callable[[int], str]] = {
 
 
 class Stages:
-    """The stages of one text, each made from what the one before it left."""
+    """The stages of one text, each using the results of the one before."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -127,19 +127,19 @@ class Stages:
         self.description = describe(self.doc, self.clusters)
 
     def examine(self, judge: Judge) -> None:
-        """Look for all that the text says in the text itself, in both directions."""
+        """Search the text for all of its own elements, in both directions."""
         this = self.description
         steps = [examine(this, this, "precision"), examine(this, this, "recall")]
         run_together(steps, judge, Rewriter(judge))
 
 
 def measure(family: Callable[[int], str], lengths: Sequence[int], limit: float) -> Table:
-    """Seconds of each stage at each length; a length that would take too long ends the family."""
+    """Measure seconds of each stage at each length, up to one that would take too long."""
     table: Table = {}
     for length in lengths:
         total = 0.0
         for name, stage in Stages(family(length).strip()):
-            gc.collect()  # a collection of what others left would count for this stage
+            gc.collect()  # so that this stage does not pay for the garbage of others
             start = time.process_time()
             stage()
             spent = time.process_time() - start
@@ -152,7 +152,7 @@ def measure(family: Callable[[int], str], lengths: Sequence[int], limit: float) 
 
 
 def exponent(seconds: Mapping[int, float]) -> float | None:
-    """Slope of log seconds over log length; None where too little of it is measurable."""
+    """Return the slope of log seconds over log length; None if too few times are measurable."""
     seconds_of = {length: spent for length, spent in seconds.items() if spent >= SMALLEST}
     if len(seconds_of) < 2:
         return None
@@ -163,7 +163,7 @@ def exponent(seconds: Mapping[int, float]) -> float | None:
 
 
 def row(family: str, stage: str, seconds: Mapping[int, float], lengths: Sequence[int]) -> str:
-    """One line of the table."""
+    """Format a line of the table."""
     slope = exponent(seconds)
     times = "".join(f"{seconds[n]:9.3f}" if n in seconds else f"{'-':>9}" for n in lengths)
     figure = "" if slope is None else f"{slope:6.1f}{'!' if slope > FLAGGED else ''}"

@@ -1,16 +1,16 @@
-"""Pairs per second of a judge of Qwen3-14B's shape, and their distance from the floor.
+"""Measure pairs per second of a judge of Qwen3-14B's shape, against a theoretical floor.
 
     python -m tools.bench.gpu --goldens GOLDENS.jsonl --tokenizer FOLDER [--json PATH]
     python -m tools.bench.gpu --small ...              # a small model, also on a CPU
     python -m tools.bench.gpu --judge vllm ...         # writes 30 GB to a temporary folder
 
-Weights are random, so nothing is downloaded, and their answers mean nothing: every prompt is really
-computed, but the recorded grades and phrases of the goldens decide which questions follow. Two
-things differ from real weights: replies never end early (20 tokens for each phrase), and
-distributions are flat. The floor is two operations for each weight and each token that cannot be
-shared, at the speed of one large bfloat16 product in the same run.
+Weights are random, so nothing is downloaded and the answers mean nothing: every prompt is computed,
+but the recorded grades and phrases of the goldens decide which questions follow. Unlike with real
+weights, replies never end early (20 tokens per phrase), and distributions are flat. The floor is
+two operations per weight for each token that cannot be shared, at the speed of one large bfloat16
+product in the same run.
 
-Exit status 1 if a judgment fails, or if answers differ from those of each prompt alone.
+The exit status is 1 if a judgment fails, or if answers differ from those of each prompt alone.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ PRESETS = ("released", "prefix-first")
 
 
 class Forwarding(ReplayJudge):
-    """Ask a language model everything, and answers with what the goldens say."""
+    """Judge that asks a language model everything, but returns the goldens' answers."""
 
     def __init__(self, judge: PromptJudge, goldens: Sequence[Golden], clock: Clock) -> None:
         super().__init__(*goldens)
@@ -55,7 +55,7 @@ class Forwarding(ReplayJudge):
         self._judge, self._clock = judge, clock
 
     def grade(self, requests: Sequence[Question]) -> list[Verdict]:
-        """The recorded distributions."""
+        """Return the recorded distributions."""
         self.waves.append(list(requests))
         start = self._clock()
         self._judge.grade(requests)
@@ -63,14 +63,14 @@ class Forwarding(ReplayJudge):
         return super().grade(requests)
 
     def rewrite(self, requests: Sequence[Phrase]) -> list[Reply]:
-        """The recorded phrases."""
+        """Return the recorded phrases."""
         start = self._clock()
         self._judge.rewrite(requests)
         self.rewriting += self._clock() - start
         return super().rewrite(requests)
 
     def prompts(self, preset: str, of: Sequence[Golden]) -> list[list[Prompt]]:
-        """The prompts of each call about these pairs, in the order in which the model got them."""
+        """Return the prompts of each call about these pairs, in the model's order."""
         texts = {golden[side] for golden in of for side in SIDES}
         waves = [{prompt(r, preset) for r in wave if r.source.text in texts} for wave in self.waves]
         return [sorted(wave, key=lambda p: (p.prefix, p.suffix)) for wave in waves if wave]
@@ -83,13 +83,13 @@ class Figures:
     preset: str
     pairs: int
     seconds: float
-    grading: float  # part of the seconds
-    rewriting: float  # part of the seconds
+    grading: float  # part of ``seconds``
+    rewriting: float  # part of ``seconds``
     submitted: int
     computed: int
     decoded: int
-    tflops: float  # operations of the floor, per second
-    floor: float  # seconds that these would take at the speed of a large product
+    tflops: float  # the floor's operations per measured second
+    floor: float  # seconds of these operations at the speed of a large product
     x_floor: float  # seconds as a multiple of the floor; lower is better
     failures: int
 
@@ -115,7 +115,7 @@ def measure(
     model: Model, preset: str, goldens: Sequence[Golden], shape: PreTrainedModel, speed: float,
     clock: Clock,
 ) -> tuple[Figures, Forwarding]:  # fmt: skip
-    """Score the pairs in one batch, the model awake and its cache empty."""
+    """Score the pairs in one batch, with the model awake and its cache empty."""
     prompt_judge = PromptJudge(model, preset)
     judge = Forwarding(prompt_judge, goldens, clock)
     steps = both_ways([read_golden(golden) for golden in goldens])
@@ -136,9 +136,9 @@ def measure(
 
 
 def floor_operations(model: PreTrainedModel, usage: Usage) -> int:
-    """Two per weight: of the layers for each token, of the head for each token of an answer.
+    """Count two per weight: layers for each token, the head for each token of an answer.
 
-    A prompt's last token gives the first of its answer. Attention is not counted.
+    A prompt's last token yields the first of its answer. Attention is not counted.
     """
     layers: int = sum(p.numel() for p in model.get_decoder().layers.parameters())
     head: int = model.get_output_embeddings().weight.numel()
@@ -148,7 +148,7 @@ def floor_operations(model: PreTrainedModel, usage: Usage) -> int:
 
 
 def product_speed(device: torch.device, clock: Clock) -> float:
-    """Operations per second of a large product, the fastest of 20: bfloat16 on a card."""
+    """Measure operations per second of a large product, the fastest of 20."""
     import torch
 
     card = device.type == "cuda"
@@ -170,24 +170,15 @@ def product_speed(device: torch.device, clock: Clock) -> float:
 
 
 def model_of(options: argparse.Namespace) -> PreTrainedModel:
-    """The random model that the command line asks for, on the card if there is one."""
+    """Make the random model of the flags, on the card if there is one."""
     import torch
 
     card = torch.cuda.is_available()
     if not card and not options.small:
-        raise SystemExit("there is no CUDA card here: give --small to try it on the CPU")
+        raise SystemExit("no CUDA card found: add --small to run on the CPU")
     device = torch.device("cuda", torch.cuda.current_device()) if card else torch.device("cpu")
     large = options.shape == "Qwen3-14B"
     return random_model(options.shape, device, torch.bfloat16 if large else torch.float32)
-
-
-def setting_of(shape: str, model: PreTrainedModel) -> str:
-    """Measurements, and the places that they are taken at."""
-    import torch
-
-    card = model.device.type == "cuda"
-    where = torch.cuda.get_device_name(model.device) if card else "CPU"
-    return f"{shape} in {str(model.dtype).removeprefix('torch.')} on {where}"
 
 
 def judges(
@@ -196,7 +187,7 @@ def judges(
     tokenizer: PreTrainedTokenizerBase,
     folder: str,
 ) -> Callable[[], Model]:
-    """Make a judge of the random model each time, not awake yet, its cache empty."""
+    """Return a function that makes a sleeping judge of the random model, its cache empty."""
     if options.judge == "transformers":
         return lambda: TransformersModel.of(model, tokenizer, "bench", sleep=False)
     from posh_reward.models.vllm import VllmModel
@@ -214,7 +205,9 @@ def run(options: argparse.Namespace, folder: str) -> dict[str, Any]:
 
     model, tokenizer = model_of(options), qwen_tokenizer(options.tokenizer)
     goldens = load(options.goldens)[: options.pairs or (3 if options.small else None)]
-    setting = setting_of(options.shape, model)
+    card = model.device.type == "cuda"
+    where = torch.cuda.get_device_name(model.device) if card else "CPU"
+    setting = f"{options.shape} in {str(model.dtype).removeprefix('torch.')} on {where}"
     speed = product_speed(model.device, clock_of(model))
     print(f"{setting}, {len(goldens)} pairs, judge {options.judge}", flush=True)
     judge_of = judges(options, model, tokenizer, folder)
@@ -224,7 +217,7 @@ def run(options: argparse.Namespace, folder: str) -> dict[str, Any]:
         with closing(judge_of()) as judge:
             measured[preset] = measure(judge, preset, goldens, model, speed, clock)
     figures = [each for each, _ in measured.values()]
-    peak = torch.cuda.max_memory_allocated() if model.device.type == "cuda" else 0
+    peak = torch.cuda.max_memory_allocated() if card else 0
     print(f"large product: {speed / 1e12:.2f} TFLOP/s", HEADER, *figures, sep="\n")
     print("seconds and tokens are per pair")
     print(f"peak memory of the card: {peak / 1e9:.1f} GB", flush=True)
@@ -265,7 +258,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
     options.shape = options.shape or ("small" if options.small else "Qwen3-14B")
-    # Nobody expects labels of random weights.
+    # Random weights do not reply with labels: leave out the warnings about it.
     logging.getLogger("posh_reward.models.asker").setLevel(logging.ERROR)
     started = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""Keep what models and judges are asked, and count it in tokens."""
+"""Logs of the prompts of models and judges, counted in tokens."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ BLOCK = 16
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """A model's prompts."""
+    """Cost of a model's prompts."""
 
-    calls: int  # one after another: each waits for the answers of the last
+    calls: int  # each waits for the answers to the one before
     requests: int
     submitted: int  # tokens of all prompts
-    computed: int  # those that a prefix cache in blocks of 16 does not hold
-    computed_to_the_token: int  # those that a prefix cache of any beginning does not hold
+    computed: int  # tokens missing in a prefix cache with blocks of 16
+    computed_to_the_token: int  # tokens missing in a prefix cache of any length
     decoded: int
 
 
 class PromptLog:
-    """The questions and the rewrites that a model or a judge met, in order."""
+    """Questions and rewrites sent to a model or a judge, in order."""
 
     def __init__(self) -> None:
         self.questions: list[Prompt] = []
@@ -44,7 +44,7 @@ class PromptLog:
         self.calls = 0  # calls to a model, one after another
 
     def cost(self, chat: Chat, decoded_for_a_grade: int = 1) -> Cost:
-        """All of it, in tokens."""
+        """Count the log in tokens."""
         ids = chat.encode([*self.questions, *(prompt for prompt, _ in self.phrases)])
         answers = chat.encode([Prompt("", answer) for _, answer in self.phrases])
         (empty,) = chat.encode([Prompt("", "")])
@@ -60,13 +60,13 @@ class PromptLog:
 
 
 def computed_in_blocks(prompts: Iterable[Sequence[int]], block: int = BLOCK) -> int:
-    """Tokens computed with a cache of whole blocks, each known by all that leads up to it."""
+    """Count tokens computed with a cache of whole blocks, keyed by block and all before it."""
     cache: set[int] = set()
     computed = 0
     for ids in prompts:
         key, hits = 0, 0
         for start in range(0, len(ids) - block + 1, block):
-            # As vLLM's blocks: the same tokens after another beginning are another block.
+            # As in vLLM, equal tokens after a different beginning are a different block.
             key = hash((key, *ids[start : start + block]))
             hits += key in cache
             cache.add(key)
@@ -75,21 +75,21 @@ def computed_in_blocks(prompts: Iterable[Sequence[int]], block: int = BLOCK) -> 
 
 
 def computed_to_the_token(prompts: Sequence[list[int]]) -> int:
-    """Tokens computed where any beginning is found again: the nodes of the prompts' trie."""
-    # Sorted, each prompt shares most with the one before it: the rest is new nodes of the trie.
+    """Count tokens computed if every shared beginning is cached: nodes of the prompts' trie."""
+    # When sorted, each prompt shares most with the one before; the rest is new nodes of the trie.
     in_order = sorted(prompts)
     shared = sum(shared_length(first, second) for first, second in pairwise(in_order))
     return sum(map(len, in_order)) - shared
 
 
 def shared_length(first: list[int], second: list[int]) -> int:
-    """Length in tokens of two prompts' common beginning."""
+    """Return the length of two prompts' common beginning, in tokens."""
     longest = min(len(first), len(second))
     return bisect_left(range(1, longest + 1), True, key=lambda n: first[:n] != second[:n])
 
 
 class NotingModel(Recorder):
-    """A model that answers each prompt by a function, and logs the prompts."""
+    """Model that answers each prompt by a function, and logs the prompts."""
 
     sees = False
 
@@ -106,13 +106,13 @@ class NotingModel(Recorder):
         self._verdict, self._reply = verdict, reply
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
-        """One verdict per prompt."""
+        """Return one verdict per prompt."""
         self.log.calls += 1
         self.log.questions.extend(prompts)
         return [self._verdict(each) for each in prompts]
 
     def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
-        """One phrase per prompt."""
+        """Return one phrase per prompt."""
         self.log.calls += 1
         answers = [self._reply(each) for each in prompts]
         self.log.phrases.extend((p, a.text or "") for p, a in zip(prompts, answers, strict=True))
@@ -120,7 +120,7 @@ class NotingModel(Recorder):
 
 
 class NotingJudge(Recorder):
-    """A judge that answers as another does, and notes each answer as often as it is given."""
+    """Judge that passes on another judge's answers, and logs every one."""
 
     def __init__(self, answering: Judge) -> None:
         super().__init__("noting")
@@ -130,14 +130,14 @@ class NotingJudge(Recorder):
         self._answering = answering
 
     def grade(self, requests: Sequence[Question]) -> list[Verdict]:
-        """The other judge's verdicts."""
+        """Return the other judge's verdicts."""
         self.calls += 1
         answers = self._answering.grade(requests)
         self.verdicts.extend(zip(requests, answers, strict=True))
         return answers
 
     def rewrite(self, requests: Sequence[Phrase]) -> list[Reply]:
-        """The other judge's phrases."""
+        """Return the other judge's phrases."""
         self.calls += 1
         answers = self._answering.rewrite(requests)
         self.replies.extend(zip(requests, answers, strict=True))
@@ -145,7 +145,7 @@ class NotingJudge(Recorder):
 
 
 class CountingCoref:
-    """A resolver by rules that counts the texts: each text that is parsed passes here once."""
+    """Resolver by rules that counts texts; each parsed text comes here once."""
 
     def __init__(self) -> None:
         self._rules = load_coref("rules")
@@ -153,6 +153,6 @@ class CountingCoref:
         self.texts = 0
 
     def resolve(self, docs: Sequence[Doc]) -> list[Clusters]:
-        """The clusters that the rules find."""
+        """Return the clusters that the rules find."""
         self.texts += len(docs)
         return self._rules.resolve(docs)

@@ -18,39 +18,27 @@ TEMPLATE = (
     "{% if enable_thinking is defined and not enable_thinking %}<think>\n\n</think>\n\n"
     "{% endif %}{% endif %}"
 )
-"""Like Qwen3's own: it thinks unless it is told not to."""
+"""Like Qwen3's own: the model thinks unless told not to."""
 VOCABULARY = 151936
 SHAPES: dict[str, dict[str, Any]] = {
     "Qwen3-14B": {
-        "hidden_size": 5120,
-        "intermediate_size": 17408,
-        "num_hidden_layers": 40,
-        "num_attention_heads": 40,
-        "num_key_value_heads": 8,
-        "head_dim": 128,
+        "hidden_size": 5120, "intermediate_size": 17408, "num_hidden_layers": 40, "num_attention_heads": 40,
+        "num_key_value_heads": 8, "head_dim": 128,
     },
     "small": {
-        "hidden_size": 512,
-        "intermediate_size": 1536,
-        "num_hidden_layers": 4,
-        "num_attention_heads": 8,
-        "num_key_value_heads": 2,
-        "head_dim": 64,
+        "hidden_size": 512, "intermediate_size": 1536, "num_hidden_layers": 4, "num_attention_heads": 8,
+        "num_key_value_heads": 2, "head_dim": 64,
     },
     "tiny": {
-        "hidden_size": 64,
-        "intermediate_size": 128,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "head_dim": 16,
-        "initializer_range": 0.2,  # wide, so that so narrow a model tells questions apart
+        "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "head_dim": 16,
+        "initializer_range": 0.2,  # wide, so that the narrow model distinguishes questions
     },
-}
+}  # fmt: skip
 
 
 def qwen_tokenizer(folder: Path, unmarked: Sequence[str] = ()) -> PreTrainedTokenizerBase:
-    """The tokenizer in a folder: a complete one, or only ``vocab.json`` and ``merges.txt``."""
+    """Load a tokenizer: a complete one, or only ``vocab.json`` and ``merges.txt``."""
     from transformers import AddedToken, AutoTokenizer, Qwen2TokenizerFast
 
     tokenizer: PreTrainedTokenizerBase
@@ -69,7 +57,7 @@ def qwen_tokenizer(folder: Path, unmarked: Sequence[str] = ()) -> PreTrainedToke
 
 
 def random_model(shape: str, device: torch.device, dtype: torch.dtype) -> PreTrainedModel:
-    """A random model of one of ``SHAPES``, made on its device; the same there every time."""
+    """Make a random model of one of ``SHAPES``, always the same on a device."""
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
@@ -80,7 +68,7 @@ def random_model(shape: str, device: torch.device, dtype: torch.dtype) -> PreTra
         max_position_embeddings=40960,
         rope_parameters={"rope_type": "default", "rope_theta": 1e6},
         bos_token_id=None,
-        eos_token_id=None,  # so every reply is as long as it may be
+        eos_token_id=None,  # so that every reply has the greatest length
         dtype=dtype,
     )
     torch.manual_seed(0)

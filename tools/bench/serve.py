@@ -1,18 +1,18 @@
-"""A served metric under load, beside direct calls of it, and under SIGKILL.
+"""Measure a served metric under load against direct calls, and test it under SIGKILL.
 
     OMP_NUM_THREADS=1 python -m tools.bench.serve load --pairs PLANTED_DEV.json [--seconds 12]
     OMP_NUM_THREADS=1 python -m tools.bench.serve kills [--count 20]
 
-load: pairs a second, processor time of the server for a pair, and the 50th and 99th percentile of a
-request's milliseconds, at 1, 8 and 64 clients that each ask for one pair after the other; with
-batching, and without (``--batch 1``). Each row stands between two runs of direct calls, 64 pairs
-at a time, and has its ratio to them, since other work on the machine comes and goes. No text comes
-twice: each is half of the sentences of a planted text. Two judges: the embedded one, which is busy
-for every pair, and a stand-in for a language model on a card, whose calls take 100 ms whatever they
-hold. Server, direct calls and clients have a process each.
+load: pairs per second, the server's processor time per pair, and the 50th and 99th percentile of a
+request's milliseconds, for 1, 8 and 64 clients that send one pair after the other, with batching
+and without (``--batch 1``). Each row is measured between two runs of direct calls, 64 pairs at a time,
+and has its ratio to them, since other work on the machine varies. No text repeats: each is half of
+the sentences of a planted text. Two judges: the embedded one, which computes every pair, and a
+stand-in for a language model on a card, whose calls take 100 ms whatever their size. Server, direct
+calls and clients are separate processes.
 
-kills: a server with a store is killed with SIGKILL under the load of some clients and started
-again, again and again. Each text is unlike the others; its scores are compared with a direct call.
+kills: a server with a store is killed with SIGKILL under the load of some clients, and restarted,
+repeatedly. All texts differ; their scores are compared with a direct call.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Pair = tuple[str, str]
 
 
 class SlowModel(FakeModel):
-    """A model whose calls take as long as a card's, whatever they hold."""
+    """Model whose calls take as long as a card's, whatever their size."""
 
     few_calls = True
 
@@ -66,14 +66,14 @@ class SlowModel(FakeModel):
 
 
 def metric_of(judge: str) -> PoSh:
-    """The metric with the judge ``embedded`` or ``stand-in``."""
+    """Make the metric with the judge ``embedded`` or ``stand-in``."""
     if judge == "embedded":
         return PoSh()
     return PoSh(PromptJudge(SlowModel(grader=quoted_words)))
 
 
 def pairs_of(path: Path, seed: int) -> Iterator[Pair]:
-    """Pairs without end, no text twice: half of a text's sentences, and its reference."""
+    """Yield endless new pairs: half of a text's sentences, and its reference."""
     items = json.loads(path.read_text(encoding="utf-8"))
     draw = random.Random(seed)
     while True:
@@ -85,7 +85,7 @@ def pairs_of(path: Path, seed: int) -> Iterator[Pair]:
 
 
 def direct(judge: str, path: Path) -> None:
-    """Call the metric for as many seconds as each line of standard input says; print the rates."""
+    """Read seconds from standard input; call the metric for as long, and print the rate."""
     posh, pairs = metric_of(judge), pairs_of(path, 1)
     posh.score(*map(list, zip(*islice(pairs, 64), strict=True)))
     print("ready", flush=True)
@@ -99,7 +99,7 @@ def direct(judge: str, path: Path) -> None:
 
 
 async def ask(url: str, pairs: Iterator[Pair], clients: int, seconds: float) -> list[float]:
-    """Seconds of the requests of some clients, each with one pair at a time."""
+    """Run clients that send one pair at a time; return the seconds of each request."""
     import httpx
 
     times: list[float] = []
@@ -120,7 +120,7 @@ async def ask(url: str, pairs: Iterator[Pair], clients: int, seconds: float) -> 
 
 
 def processor_seconds(process: int) -> float:
-    """Processor time that a process has taken so far (proc(5))."""
+    """Return the processor time of a process so far (proc(5))."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -181,7 +181,7 @@ def serve(judge: str, batch: int, milliseconds: float) -> None:
 def kills(
     folder: Path, count: int = 20, clients: int = 8, texts: int = 1000, seconds: float = 2.0
 ) -> dict[str, int]:
-    """Kill a server ``count`` times, ``seconds`` after it is up; check what its clients get."""
+    """Kill a server ``count`` times, ``seconds`` after it starts; check its clients' scores."""
     port, reference = _free_port(), "A short man in a green coat sleeps under a tree by a lake."
     distinct = [f"A man in coat {number} sleeps near {number % 7} dogs." for number in range(texts)]
     expected = PoSh("fake-model").score(distinct, [reference] * texts)

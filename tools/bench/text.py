@@ -1,26 +1,25 @@
-"""POSH's cost on one core without a language model, in processor time and memory.
+"""Measure POSH without a language model, on one core: processor time and memory.
 
     OMP_NUM_THREADS=1 python -m tools.bench.text overhead GOLDENS.jsonl [--json PATH]
     OMP_NUM_THREADS=1 python -m tools.bench.text speed --planted PLANTED_DEV.json --nga NGA.json
     OMP_NUM_THREADS=1 python -m tools.bench.text store [--verdicts 200000]
     OMP_NUM_THREADS=1 python -m tools.bench.text figures GOLDENS.jsonl
 
-figures: the commit, then overhead and store as docs/performance.md has them.
+figures: the commit, then overhead and store, as in docs/performance.md.
 
-overhead: all that POSH does besides parsing and judging. ``PoSh.score`` scores each golden pair
-from its parses; the judge makes the prompts that a language model would get and then gives the
-recorded answers, which is not counted. A pair's figure is its fastest run (noise only ever adds);
-the median over pairs is printed. Then memory, while pair after pair is scored. No text comes
-twice: each is the first half of one golden text and the second half of another.
+overhead: everything besides parsing and judging. ``PoSh.score`` scores each golden pair from its
+parses; the judge makes a language model's prompts, then returns the recorded answers, which is not
+counted. A pair's figure is its fastest run, since noise only adds; the median over pairs is shown.
+Then memory, while pair after pair is scored. No text repeats: each joins the first half of one
+golden text and the second half of another.
 
-speed: pairs per second with the embedded judge, from texts and from texts that are already parsed;
-the best of the repeats. Each run starts with a new metric; only the dictionary is warm, as it is
-after the first seconds of any run.
+speed: pairs per second with the embedded judge, from texts and from parsed texts; the best of the
+repeats. Each run has a new metric; only the dictionary is warm, as after the first seconds of any
+run.
 
-store: putting and getting verdicts in batches of 1,000, and writing and reading the same ones as
-JSON.
+store: putting and getting verdicts in batches of 1,000, and writing and reading them as JSON.
 
-Machines differ and are noisy, so a fixed workload in plain Python is timed in the same run.
+Since machines differ and are noisy, a fixed workload in plain Python is timed in the same run.
 """
 
 from __future__ import annotations
@@ -58,14 +57,14 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
     from spacy.vocab import Vocab
 
-MARKS = (200, 500, 1000, 1500, 2000)  # after how many pairs memory is read
+MARKS = (200, 500, 1000, 1500, 2000)  # numbers of pairs after which memory is read
 AT_ONCE = 100  # pairs in each call where memory is measured
 BATCH = 1000  # verdicts that go to a store at once
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 
 def time_pair(golden: Golden, parses: dict[str, tuple[Doc, Clusters]]) -> dict[str, float]:
-    """Score one golden pair once, from its parses: milliseconds, without the judge's answers."""
+    """Score one golden pair from its parses; return milliseconds, without the judge's answers."""
     reader = ParsedReader(lambda text: describe(*parses[text]))
     judge, whole = PromptingJudge(ReplayJudge(golden)), Watch()
     posh = metric(reader, judge)
@@ -74,12 +73,12 @@ def time_pair(golden: Golden, parses: dict[str, tuple[Doc, Clusters]]) -> dict[s
     assert scores.f1 is not None, scores.failure
     total = whole.spent - judge.answers.spent
     parts = {"total": total, "graphs": reader.watch.spent, "prompts": judge.prompts.spent}
-    parts["rest"] = 2 * total - sum(parts.values())  # the sum has the total in it, too
+    parts["rest"] = 2 * total - sum(parts.values())  # the sum includes the total
     return {part: 1e3 * spent for part, spent in parts.items()}
 
 
 def fastest(goldens: Sequence[Golden], vocab: Vocab, repeats: int) -> list[dict[str, float]]:
-    """The fastest of several runs of each pair."""
+    """Return the fastest of several runs of each pair."""
     parses = [
         {golden[side]: recorded_parse(golden, side, vocab) for side in SIDES} for golden in goldens
     ]
@@ -90,9 +89,8 @@ def fastest(goldens: Sequence[Golden], vocab: Vocab, repeats: int) -> list[dict[
 
 
 def splice(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    """The first half of one text's sentences and the second half of another's, parsed."""
+    """Join the parsed first half of one text's sentences and second half of another's."""
     end, start = middle(first), middle(second)
-    # No text may come twice, or the reader's cache would answer; spliced parses are new texts.
     shift = end - start
     mentions = [[[a, b] for a, b in cluster if b < end] for cluster in first["clusters"]] + [
         [[a + shift, b + shift] for a, b in cluster if a >= start] for cluster in second["clusters"]
@@ -105,13 +103,13 @@ def splice(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
 
 
 def middle(parse: dict[str, Any]) -> int:
-    """The token that starts the second half of the sentences."""
+    """Return the token that starts the second half of the sentences."""
     starts = [token for token, start in enumerate(parse["sent_starts"]) if start]
     return starts[len(starts) // 2]
 
 
 def new_pairs(goldens: Sequence[Golden], vocab: Vocab) -> Iterator[list[tuple[Doc, Clusters]]]:
-    """Pairs of parses, no text twice: each golden with itself, the next, the one after that."""
+    """Yield parses of new pairs: each golden spliced with itself, the next, the one after."""
     for distance in range(len(goldens)):
         for index, golden in enumerate(goldens):
             other = goldens[(index + distance) % len(goldens)]
@@ -120,7 +118,7 @@ def new_pairs(goldens: Sequence[Golden], vocab: Vocab) -> Iterator[list[tuple[Do
 
 
 def mention(request: Question) -> float:
-    """5 if the last word of what is asked for is in the text, else 1."""
+    """Return 5 if the last word of the element is in the text, else 1."""
     words = (request.text or request.identifier).split() or [""]
     return 5.0 if words[-1] in request.target.text.lower() else 1.0
 
@@ -128,7 +126,7 @@ def mention(request: Question) -> float:
 def memory(
     pairs: Iterable[Sequence[tuple[Doc, Clusters]]], marks: Iterable[int]
 ) -> Iterator[tuple[int, float, float]]:
-    """(Pairs scored, resident MB, its peak so far) at each mark."""
+    """Yield (pairs scored, resident MB, peak MB so far) at each mark."""
     parses: dict[str, tuple[Doc, Clusters]] = {}
     answering = FakeJudge(mention)
     posh = metric(ParsedReader(lambda text: describe(*parses[text])), PromptingJudge(answering))
@@ -146,13 +144,13 @@ def memory(
 
 
 def resident_mb() -> float:
-    """Memory that this process holds now, in MB."""
+    """Return this process's memory in MB."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     return pages * resource.getpagesize() / 2**20
 
 
 def overhead(options: argparse.Namespace) -> None:
-    """Our own time and memory per pair."""
+    """Measure our own time and memory per pair."""
     from spacy.vocab import Vocab
 
     goldens, vocab = load(options.goldens), Vocab()
@@ -183,28 +181,27 @@ def overhead(options: argparse.Namespace) -> None:
 
 
 def planted_pairs(path: Path) -> list[tuple[str, str]]:
-    """Each artwork's faithful version and its reference; no text twice."""
+    """Return each artwork's faithful version and its reference."""
     items = json.loads(path.read_text(encoding="utf-8"))
     return [(item["faithful"], item["reference"]) for item in items]
 
 
 def nga_pairs(path: Path) -> list[tuple[str, str]]:
-    """Each museum description without every fifth sentence, and the whole one."""
-    texts = [item["description"] for item in json.loads(path.read_text(encoding="utf-8"))]
-    return [(without_every_fifth(text), text) for text in texts]
-
-
-def without_every_fifth(text: str) -> str:
-    """``text`` but for its fifth, tenth ... sentence."""
-    return " ".join(s for i, s in enumerate(SENTENCE_END.split(text), 1) if i % 5)
+    """Return each museum description without every fifth sentence, and the whole one."""
+    pairs = []
+    for item in json.loads(path.read_text(encoding="utf-8")):
+        text = item["description"]
+        kept = [s for i, s in enumerate(SENTENCE_END.split(text), 1) if i % 5]
+        pairs.append((" ".join(kept), text))
+    return pairs
 
 
 def speed(options: argparse.Namespace) -> None:
-    """Pairs per second with the embedded judge."""
+    """Measure pairs per second with the embedded judge."""
     pairs = planted_pairs(options.planted) if options.planted else []
     pairs += nga_pairs(options.nga) if options.nga else []
     if not pairs:
-        raise SystemExit("give --planted, --nga or both")
+        raise SystemExit("add --planted, --nga or both")
     words = sum(len(text.split()) for pair in pairs for text in pair) / len(pairs)
     print(f"{len(pairs)} pairs of {words:.0f} words together, one core")
     unit = seconds(reference_workload, options.repeats)
@@ -223,7 +220,7 @@ def speed(options: argparse.Namespace) -> None:
 
 
 def verdicts(count: int) -> Iterator[dict[str, Verdict]]:
-    """Batches of random verdicts by prompt, each prompt as long as a museum's."""
+    """Yield batches of random verdicts by prompt, with prompts as long as for a museum's text."""
     rng = random.Random(0)
     for start in range(0, count, BATCH):
         yield {
@@ -233,13 +230,13 @@ def verdicts(count: int) -> Iterator[dict[str, Verdict]]:
 
 
 def random_verdict(rng: random.Random) -> Verdict:
-    """Five random shares, and a random mass."""
+    """Return a verdict of five random shares and a random mass."""
     weights = [rng.random() for _ in range(5)]
     return Verdict(tuple(weight / sum(weights) for weight in weights), mass=rng.random())
 
 
 def store(options: argparse.Namespace) -> None:
-    """A store's time and size per verdict."""
+    """Measure a store's time and size per verdict."""
     watches = {what: Watch() for what in ("write JSON", "read JSON", "put", "get")}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "store.sqlite"
@@ -262,21 +259,21 @@ def store(options: argparse.Namespace) -> None:
 
 
 def figures(options: argparse.Namespace) -> None:
-    """The figures of docs/performance.md, "Our own time", after the commit that they belong to."""
+    """Print the commit and the figures of docs/performance.md, "Our own time"."""
     print(f"commit {commit()}")
     overhead(options)
     store(options)
 
 
 def commit() -> str:
-    """The checkout's commit, with a mark if files differ from it."""
+    """Return the checkout's commit, with a mark if files differ from it."""
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     return process.stdout.strip() or "unknown: not a checkout"
 
 
 def main() -> None:
-    """Run one of the four."""
+    """Run one of the four commands."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     commands = parser.add_subparsers(required=True)
     flags = {

@@ -3,22 +3,21 @@
     OMP_NUM_THREADS=1 python -m tools.bench.tokens batch GOLDENS.jsonl TOKENIZER [--json PATH]
     OMP_NUM_THREADS=1 python -m tools.bench.tokens training GOLDENS.jsonl TOKENIZER
 
-batch: the golden pairs in one batch, against what the release asks for them. Recorded answers
-decide which questions follow, so the scores must be those of the goldens. *The release* asks about
-every candidate, as often as it comes up, decodes five tokens for a grade, and words questions as
-preset ``released`` does; its counts are printed next to those of ``release_cost.json``, if that is
-in the goldens' folder, so that the counting can be checked. *Ours* is ``PromptJudge`` under
-``run_together``, lazily. *Decisive* is the same with a judge that only answers 1 or 5, *brisk* the
-same in few calls (``metrics.posh.search.Pace``). Preset ``mended`` has no golden answers: a fake
-judge answers both ways of asking.
+batch: the golden pairs in one batch, compared with the release. Recorded answers decide which
+questions follow, so the scores must be those of the goldens. *The release* asks about every
+candidate each time it comes up, decodes five tokens per grade, and words questions as preset
+``released``; its counts are printed next to those of ``release_cost.json`` in the goldens' folder,
+if present, to check the counting. *Ours* is ``PromptJudge`` under ``run_together``, lazily.
+*Decisive* is the same with a judge that only answers 1 or 5, *brisk* the same in few calls
+(``metrics.posh.search.Pace``). Preset ``mended`` has no golden answers, so a fake judge answers.
 
 training: three calls of ``PoSh.score``, as in training, each with 8 new generations for each of
-the same 8 references, made of sentences of the golden texts. A fake model answers; its prefix cache
-is empty at each step, as sleeping empties vLLM's. Then the first step twice with one store.
+the same 8 references, made of sentences from the golden texts. A fake model answers; its prefix
+cache is empty at each step, as after vLLM's sleep. Then the first step twice with one store.
 
-Computed: tokens that are not in a prefix cache which forgets nothing, in blocks of 16 (vLLM) or to
-the token (``transformers``). A rewrite decodes its phrase and the token that ends it. Ratios are
-to the release's tokens in blocks of 16; lower is better.
+Computed: tokens missing in an unlimited prefix cache, in blocks of 16 (vLLM) or to the token
+(``transformers``). A rewrite decodes its phrase and the token that ends it. Ratios are to the
+release's tokens in blocks of 16; lower is better.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ STEPS = 3
 
 
 def scores(examined: Sequence[Examination]) -> list[float]:
-    """Precision, recall and F1 of each pair, one after the other."""
+    """Return precision, recall and F1 of each pair, in one list."""
     means = [mean_score(each.elements) for each in examined]
     failures = [each.failure for each in examined if each.failure]
     assert not failures, failures[0]
@@ -72,7 +71,7 @@ def scores(examined: Sequence[Examination]) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """The release's way of asking a judge about some pairs."""
+    """Results of asking a judge in the release's way."""
 
     pairs: list[Pair]
     judge: NotingJudge
@@ -80,7 +79,7 @@ class Release:
     cost: Cost
 
     def model(self, preset: str) -> NotingModel:
-        """A model that answers as the judge did, and knows no prompt that the judge did not get."""
+        """Make a model that repeats the judge's answers, and fails at any other prompt."""
         verdicts = {prompt(request, preset): answer for request, answer in self.judge.verdicts}
         replies = {rewrite_prompt(r, preset): answer for r, answer in self.judge.replies}
         return NotingModel(verdicts.__getitem__, replies.__getitem__)
@@ -98,7 +97,7 @@ def as_release(pairs: list[Pair], answering: Judge, chat: Chat, *, mended: bool 
 
 
 def ours(release: Release, preset: str, chat: Chat, pace: Pace = "lazy") -> dict[str, float]:
-    """Ask in our way, gets the same answers, and compares."""
+    """Ask in our way with the same answers; return costs and the largest score difference."""
     model = release.model(preset)
     judge = PromptJudge(model, preset)
     mended = PRESET[preset].mended
@@ -116,7 +115,7 @@ def ours(release: Release, preset: str, chat: Chat, pace: Pace = "lazy") -> dict
 
 
 def mended_pairs(goldens: Sequence[Golden]) -> list[Pair]:
-    """The pairs with the graphs of preset ``mended``, from the parses the release was given."""
+    """Return the pairs with graphs of preset ``mended``, from the release's parses."""
     from spacy.vocab import Vocab
 
     vocab = Vocab()
@@ -128,12 +127,12 @@ def mended_pairs(goldens: Sequence[Golden]) -> list[Pair]:
 
 
 def decisive(prompt: Prompt) -> float:
-    """5 if at least half of the quoted words are there, else 1."""
+    """Return 5 if at least half of the quoted words are present, else 1."""
     return 5.0 if quoted_words(prompt) >= 3 else 1.0
 
 
 def releases(goldens: Sequence[Golden], chat: Chat) -> dict[str, Release]:
-    """The release's prompts: recorded and fake answers, its graphs and mended ones."""
+    """Ask in the release's way: recorded and fake answers, its graphs and mended ones."""
     pairs, mended = [read_golden(each) for each in goldens], mended_pairs(goldens)
     replayed = as_release(pairs, ReplayJudge(*goldens), chat)
     figures = [g["scores"][name] for g in goldens for name in ("precision", "recall", "f1")]
@@ -150,7 +149,7 @@ def releases(goldens: Sequence[Golden], chat: Chat) -> dict[str, Release]:
 
 
 def print_release(goldens: Path, cost: Cost) -> None:
-    """The release's cost as counted here, and as counted from its own run."""
+    """Print the release's cost as counted here and, if known, in its own run."""
     counts = {
         "requests": cost.requests,
         "submitted_tokens": cost.submitted,
@@ -169,7 +168,7 @@ def print_release(goldens: Path, cost: Cost) -> None:
 
 
 def print_ours(name: str, figures: dict[str, Any]) -> None:
-    """One line per preset."""
+    """Print a line of figures."""
     print(
         f"{name}: {figures['calls']} calls, {figures['requests']:,} requests, "
         f"{figures['submitted']:,} submitted, "
@@ -180,7 +179,7 @@ def print_ours(name: str, figures: dict[str, Any]) -> None:
 
 
 def batch(options: argparse.Namespace) -> None:
-    """All presets against the release."""
+    """Compare all presets with the release."""
     goldens, chat = load(options.goldens), Chat(qwen_tokenizer(options.tokenizer))
     release = releases(goldens, chat)
     print_release(options.goldens, release["golden"].cost)
@@ -199,13 +198,13 @@ def batch(options: argparse.Namespace) -> None:
 
 
 def references(goldens: Sequence[Golden]) -> list[Golden]:
-    """Goldens with different references, from all parts of the file."""
+    """Return goldens with different references, from all parts of the file."""
     distinct = list({each["reference"]: each for each in goldens}.values())
     return distinct[:: max(1, len(distinct) // REFERENCES)][:REFERENCES]
 
 
 def generations(goldens: Sequence[Golden], index: int, step: int) -> list[str]:
-    """New texts for one reference, as long as a golden generation, mostly of its own two texts."""
+    """Make new texts for one reference, mostly from sentences of its golden pair."""
     own, other = goldens[index], goldens[(index + 1) % len(goldens)]
     right = SENTENCE_END.split(own["generation"] + " " + own["reference"])
     wrong = SENTENCE_END.split(other["generation"])
@@ -220,7 +219,7 @@ def generations(goldens: Sequence[Golden], index: int, step: int) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Prompts and tokens of one step."""
+    """Cost of one step."""
 
     texts_parsed: int
     cost: Cost
@@ -241,7 +240,7 @@ class Step:
 def steps(
     goldens: Sequence[Golden], preset: str, chat: Chat, store: Store | None = None
 ) -> Iterator[Step]:
-    """Score step after step with one metric."""
+    """Score steps with one metric."""
     model = NotingModel(lambda each: verdict_of(quoted_words(each)), lambda p: Reply(raw_phrase(p)))
     coref, judge = CountingCoref(), NotingJudge(PromptJudge(model, preset, store))
     posh = PoSh(judge, coref=coref, preset=preset, store=store)
@@ -267,7 +266,7 @@ def steps(
 
 
 def training(options: argparse.Namespace) -> None:
-    """A line per step, of two presets; then the first step with a store, twice."""
+    """Print each step's cost for two presets; then the first step with a store, twice."""
     goldens, chat = references(load(options.goldens)), Chat(qwen_tokenizer(options.tokenizer))
     for preset in ("released", "prefix-first"):
         for number, step in enumerate(steps(goldens, preset, chat), 1):
@@ -279,7 +278,7 @@ def training(options: argparse.Namespace) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Count what one of the two asks for."""
+    """Run one of the commands."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     commands = parser.add_subparsers(required=True)
     for command in (batch, training):

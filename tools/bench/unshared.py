@@ -1,4 +1,4 @@
-"""The same questions without sharing anything: what packed prompts are compared with."""
+"""Baselines for packed prompts: the same questions without sharing."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 DIGITS = ("1", "2", "3", "4", "5")
 BATCH = 8192  # tokens of a padded batch, as many as of a packed pass
 FLOAT32_TOLERANCE = 1e-4
-"""Most by which a grade may differ from that of the prompt alone, in float32."""
+"""Largest allowed difference of a grade from that of the prompt alone, in float32."""
 BFLOAT16_TOLERANCE = 0.1  # the same in bfloat16
 SAMPLE = 24  # prompts that are compared
 
 
 def clock_of(model: PreTrainedModel) -> Callable[[], float]:
-    """Wall-clock seconds on a card; processor seconds without one, since others share it."""
+    """Return a wall clock for a card; for the CPU, which is shared, processor time."""
     return time.perf_counter if model.device.type == "cuda" else time.process_time
 
 
 def alone(model: PreTrainedModel, ids: Sequence[Sequence[int]]) -> torch.Tensor:
-    """(prompts, vocabulary) log-probabilities after each prompt, in a forward pass of its own."""
+    """Return (prompts, vocabulary) log-probabilities, by one forward pass per prompt."""
     import torch
 
     rows = []
@@ -44,7 +44,7 @@ def alone(model: PreTrainedModel, ids: Sequence[Sequence[int]]) -> torch.Tensor:
 
 
 def pad(model: PreTrainedModel, ids: Sequence[Sequence[int]]) -> None:
-    """All prompts in padded batches of similar lengths, nothing shared; the answers are dropped."""
+    """Compute all prompts in padded batches of similar lengths; drop the answers."""
     import torch
 
     batches: list[list[Sequence[int]]] = [[]]
@@ -64,11 +64,11 @@ def pad(model: PreTrainedModel, ids: Sequence[Sequence[int]]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Distance of a model's grades from those of a plain model that gets each prompt alone."""
+    """Difference of a model's grades from those of each prompt alone."""
 
     largest: float
-    spread: float  # spread of the plain model's grades: equal ones would prove nothing
-    bound: float  # limit of the largest
+    spread: float  # range of the plain model's grades: equal ones would prove nothing
+    bound: float  # allowed ``largest``
 
     @property
     def sound(self) -> bool:
@@ -83,7 +83,7 @@ def difference(
     prompts: Sequence[Prompt],
     bound: float,
 ) -> Difference:
-    """Compare a model's grades with those of a plain one that gets each prompt alone."""
+    """Compare a model's grades with those of a plain model that gets each prompt alone."""
     import torch
 
     tokens = [of[0] for of in label_tokens(tokenizer, DIGITS)]
@@ -102,14 +102,14 @@ def compare(
     tokenizer: PreTrainedTokenizerBase,
     waves: Sequence[Sequence[Prompt]],
 ) -> dict[str, Difference]:
-    """Compare a judge's grades with those of each prompt alone."""
+    """Compare a judge's grades with those of each prompt alone, and print the differences."""
     import torch
 
     prompts = [each for wave in waves for each in wave]
     sample = prompts[:: max(len(prompts) // SAMPLE, 1)]
     tolerance = BFLOAT16_TOLERANCE if model.dtype == torch.bfloat16 else FLOAT32_TOLERANCE
     plain = random_model("tiny", torch.device("cpu"), torch.float32)
-    # Copied, not made there: the same seed gives other numbers on another device.
+    # Copied, since the same seed gives different numbers on another device.
     here = random_model("tiny", torch.device("cpu"), torch.float32).to(model.device)
     packed = TransformersModel.of(here, tokenizer, "bench", memory_gb=0.5)
     differences = {
@@ -132,7 +132,7 @@ def compare(
 def ratios(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, waves: Sequence[Sequence[Prompt]]
 ) -> dict[str, float]:
-    """Seconds for the same questions: packed call by call, each alone, and in padded batches."""
+    """Measure seconds for the same questions: packed, in padded batches, and each alone."""
     ids = Chat(tokenizer).encode([prompt for wave in waves for prompt in wave])
     clock = clock_of(model)
     judge = TransformersModel.of(model, tokenizer, "bench")

@@ -1,4 +1,4 @@
-"""Processor time, and a reader and a judge that tell what they took of it."""
+"""Processor time, and a reader and a judge that measure theirs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from posh_reward.types import Description, Failure, Phrase, Question, Reply, Ver
 
 
 class Watch:
-    """Add up the processor time that is spent inside its ``with`` blocks, in seconds."""
+    """Sum of the processor seconds spent inside its ``with`` blocks."""
 
     def __init__(self) -> None:
         self.spent = 0.0
@@ -27,7 +27,7 @@ class Watch:
 
 
 def seconds(work: Callable[[], object], repeats: int) -> float:
-    """Least processor time of several runs: noise only ever adds."""
+    """Return the least processor time of several runs, since noise only adds."""
     watches = [Watch() for _ in range(repeats)]
     for watch in watches:
         with watch:
@@ -36,7 +36,7 @@ def seconds(work: Callable[[], object], repeats: int) -> float:
 
 
 def reference_workload() -> int:
-    """A fixed amount of dictionary and string work, about a quarter of a second."""
+    """Do a fixed amount of dictionary and string work, about a quarter of a second."""
     counts: dict[str, int] = {}
     for number in range(600_000):
         key = str(number * 7919 % 10_007)
@@ -45,7 +45,7 @@ def reference_workload() -> int:
 
 
 class ParsedReader(Reader):
-    """A reader with a function in place of its parser, which counts the time that takes."""
+    """Reader with a function in place of its parser, whose time it measures."""
 
     def __init__(self, parse: Callable[[str], Description | Failure]) -> None:
         super().__init__(coref="none")
@@ -54,7 +54,7 @@ class ParsedReader(Reader):
 
     @property
     def parser_name(self) -> str:
-        """No parser's name."""
+        """A name that no parser has."""
         return "given"
 
     def _describe(self, texts: list[str]) -> list[Description | Failure]:
@@ -63,7 +63,7 @@ class ParsedReader(Reader):
 
 
 class PromptingJudge(Recorder):
-    """Make the prompts that a language model would get; another judge answers."""
+    """Judge that makes a language model's prompts, and has another judge answer."""
 
     def __init__(self, answering: Judge) -> None:
         super().__init__("prompting")
@@ -71,7 +71,7 @@ class PromptingJudge(Recorder):
         self.prompts, self.answers = Watch(), Watch()
 
     def grade(self, requests: Sequence[Question]) -> list[Verdict]:
-        """The other judge's verdicts, after one prompt per question."""
+        """Return the other judge's verdicts, after making each prompt."""
         with self.prompts:
             for request in requests:
                 prompt(request)
@@ -79,7 +79,7 @@ class PromptingJudge(Recorder):
             return self.answering.grade(requests)
 
     def rewrite(self, requests: Sequence[Phrase]) -> list[Reply]:
-        """The other judge's phrases, after one prompt per phrase."""
+        """Return the other judge's phrases, after making each prompt."""
         with self.prompts:
             for request in requests:
                 rewrite_prompt(request)
@@ -88,7 +88,7 @@ class PromptingJudge(Recorder):
 
 
 def metric(reader: Reader, judge: Judge | None = None) -> PoSh:
-    """The metric with another reader; by default with the embedded judge."""
+    """Make a metric with another reader, by default with the embedded judge."""
     posh = PoSh(judge) if judge else PoSh()
     posh.reader = reader
     return posh
