@@ -95,7 +95,9 @@ def at_work(what: str, command: list[str], log: Path) -> None:
     with log.open("wb") as output:
         child = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
         while (status := wait_for(child)) is None:
-            show(f"{what}: {time.monotonic() - begun:.0f} s  {last_line(log)}")
+            lines = map(str.strip, reversed(log.read_text("utf-8", "replace").splitlines()))
+            progress = next((line for line in lines if line.startswith(WORK)), "")
+            show(f"{what}: {time.monotonic() - begun:.0f} s  {progress}")
     show(f"{what}: {time.monotonic() - begun:.0f} s  {'failed' if status else 'done'}", "\n")
     if status:
         raise FailedError(f"{log.read_text('utf-8', 'replace')[-3000:]}\nAll of it: {log}")
@@ -110,12 +112,6 @@ def wait_for(child: subprocess.Popen[bytes]) -> int | None:
     except KeyboardInterrupt:
         child.wait()
         raise
-
-
-def last_line(log: Path) -> str:
-    """Return pip's last line of progress."""
-    lines = map(str.strip, reversed(log.read_text("utf-8", "replace").splitlines()))
-    return next((line for line in lines if line.startswith(WORK)), "")
 
 
 def show(text: str, end: str = "") -> None:

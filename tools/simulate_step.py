@@ -154,8 +154,8 @@ def seconds(work: Work, way: Way, rates: Rates) -> dict[str, float]:
         return {name: small[name] + full[name] for name in small} | {"texts": small["texts"]}
     if way.student:
         gflop, gb = STUDENTS[way.student]
-        small = rates.small_efficiency
-        rates = replace(rates, efficiency=small, gflop_a_token=gflop, weights_gb=gb)
+        rates = replace(rates, efficiency=rates.small_efficiency, gflop_a_token=gflop)
+        rates = replace(rates, weights_gb=gb)
     size, faster = (0.5, rates.fp8) if way.fp8 else (1.0, 1.0)
     cost, weights = work.cost, rates.weights_gb * size
     speed = rates.tflops * rates.efficiency * faster

@@ -67,7 +67,10 @@ def main(argv: list[str] | None = None) -> int:
     rates = dict(zip(names, MARK_RATES, strict=True))
     opinions = opinions_with(flags.alpha, lean=flags.lean, side=flags.side)
     crowd = Crowd(true, opinions, rates, flags.seed)
-    answers = write_answers(flags.output / "answers", key, crowd)
+    answers = flags.output / "answers"
+    answers.mkdir(parents=True, exist_ok=True)
+    for name in key.raters:  # as the page saves it
+        (answers / f"answers-{key.packet}-{name}.json").write_bytes(answer_file(key, name, crowd))
     pages = ["-o", flags.output / "result.html", "--json", flags.output / "result.json"]
     status = command("read", key_file, answers, "--packet", packet, *pages)
     return status or compare(key, answers, true)
@@ -126,14 +129,6 @@ def shorten(reference: str, model: str, rng: random.Random) -> str:
     words = reference.split()
     words.pop(rng.randrange(1, len(words) - 1))
     return " ".join(words)
-
-
-def write_answers(folder: Path, key: PacketKey, crowd: Crowd) -> Path:
-    """Write one file per rater, as the page saves it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in key.raters:
-        (folder / f"answers-{key.packet}-{name}.json").write_bytes(answer_file(key, name, crowd))
-    return folder
 
 
 def compare(key: PacketKey, answers: Path, true: dict[str, float]) -> int:

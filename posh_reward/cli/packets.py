@@ -25,7 +25,6 @@ from posh_reward.errors import InputError
 
 if TYPE_CHECKING:
     from posh_reward.study.packets.rater_texts import RaterTexts
-    from posh_reward.study.packets.study_images import Album
     from posh_reward.study.rows.table_items import Columns
     from posh_reward.study.rows.tables import Row
 
@@ -122,6 +121,7 @@ def make(flags: argparse.Namespace) -> int:
         read_key,
         write_packet,
     )
+    from posh_reward.study.packets.study_images import Album
     from posh_reward.study.packets.study_items import StudyItems, items_of
     from posh_reward.study.rows.table_items import Columns
 
@@ -145,9 +145,12 @@ def make(flags: argparse.Namespace) -> int:
     )
     folder = Path(flags.output)
     key = Path(flags.key) if flags.key else folder.with_name(folder.name + ".key.json")
+    album = None
+    if not flags.no_images:
+        album = Album([file.parent for file in files], dataset_of(flags))
     inputs = {file.name: digest(file.read_bytes()) for file in files}
     packet = make_packet(
-        items, design, _album(flags, files), inputs, texts=_texts(flags), earlier=earlier,
+        items, design, album, inputs, texts=_texts(flags), earlier=earlier,
         with_potato=flags.potato,
     )  # fmt: skip
     write_packet(packet, folder, key)
@@ -179,14 +182,6 @@ def _rows(file: Path, columns: Columns, flags: argparse.Namespace, several: bool
             for flag, name in needed.items() if number == 0 else ():
                 check_column(row, display_name(str(file)), flag, name)
             yield row
-
-
-def _album(flags: argparse.Namespace, files: list[Path]) -> Album | None:
-    if flags.no_images:
-        return None
-    from posh_reward.study.packets.study_images import Album
-
-    return Album([file.parent for file in files], dataset_of(flags))
 
 
 def _texts(flags: argparse.Namespace) -> RaterTexts:

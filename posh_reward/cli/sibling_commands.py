@@ -18,7 +18,6 @@ from posh_reward.cli.flags import add_columns, add_files, add_running, describe,
 from posh_reward.errors import InputError, on_one_line
 
 if TYPE_CHECKING:
-    from posh_reward.metrics.rubric.rubric import Rubric
     from posh_reward.store import Store
     from posh_reward.study.rows.standings import Tally
 
@@ -124,19 +123,15 @@ def score_rubric(flags: argparse.Namespace) -> int:
     from posh_reward.study.rows.scorers import RubricRows, score_work
 
     judge = RubricJudge(flags.judge, flags.rubric, flags.store)
-    if not flags.quiet:
-        print(_rubric_line(judge.rubric), file=sys.stderr)
+    if not flags.quiet:  # name the rubric, so that nobody mistakes the default for their own
+        rubric = judge.rubric
+        metrics = ", ".join(f"{each.name} {each.title}" for each in rubric.metrics)
+        line = f"rubric {rubric.name}, {rubric.lowest} to {rubric.highest} points: {metrics}"
+        print(fill(on_one_line(line), 90), file=sys.stderr)
     work = RubricRows(judge, questions=flags.question is not None)
     texts = {name: getattr(flags, name) for name in ("generation", "reference", "question")}
     tally = score_work(work, flags.input, flags.output, table_settings(flags, texts))
     return _summarise(flags, tally, work.signature, judge.store)
-
-
-def _rubric_line(rubric: Rubric) -> str:
-    """Name the rubric, so that nobody mistakes the default for their own."""
-    metrics = ", ".join(f"{each.name} {each.title}" for each in rubric.metrics)
-    points = f"{rubric.lowest} to {rubric.highest} points"
-    return fill(on_one_line(f"rubric {rubric.name}, {points}: {metrics}"), 90)
 
 
 def _summarise(flags: argparse.Namespace, tally: Tally, signature: str, store: Store | None) -> int:

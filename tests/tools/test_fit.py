@@ -26,7 +26,7 @@ def test_what_is_no_configuration_of_a_recipe_is_one_line(
     (tmp_path / "mine.yaml").write_text("seed: 1\n")
     for argv, message in (
         ([], "name a configuration"),
-        (["nowhere.yaml"], "there is no file nowhere.yaml"),
+        (["nowhere.yaml"], "no such file: nowhere.yaml"),
         ([str(tmp_path / "mine.yaml")], "does not name one of recipes/dapo_posh.py"),
     ):
         assert fit.main(argv) == 2

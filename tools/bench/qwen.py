@@ -22,16 +22,16 @@ TEMPLATE = (
 VOCABULARY = 151936
 SHAPES: dict[str, dict[str, Any]] = {
     "Qwen3-14B": {
-        "hidden_size": 5120, "intermediate_size": 17408, "num_hidden_layers": 40, "num_attention_heads": 40,
-        "num_key_value_heads": 8, "head_dim": 128,
+        "hidden_size": 5120, "intermediate_size": 17408, "head_dim": 128, "num_hidden_layers": 40,
+        "num_attention_heads": 40, "num_key_value_heads": 8,
     },
     "small": {
-        "hidden_size": 512, "intermediate_size": 1536, "num_hidden_layers": 4, "num_attention_heads": 8,
-        "num_key_value_heads": 2, "head_dim": 64,
+        "hidden_size": 512, "intermediate_size": 1536, "head_dim": 64, "num_hidden_layers": 4,
+        "num_attention_heads": 8, "num_key_value_heads": 2,
     },
     "tiny": {
-        "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
-        "num_key_value_heads": 2, "head_dim": 16,
+        "hidden_size": 64, "intermediate_size": 128, "head_dim": 16, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "num_key_value_heads": 2,
         "initializer_range": 0.2,  # wide, so that the narrow model distinguishes questions
     },
 }  # fmt: skip

@@ -5,11 +5,11 @@
 
 load: pairs per second, the server's processor time per pair, and the 50th and 99th percentile of a
 request's milliseconds, for 1, 8 and 64 clients that send one pair after the other, with batching
-and without (``--batch 1``). Each row is measured between two runs of direct calls, 64 pairs at a time,
-and has its ratio to them, since other work on the machine varies. No text repeats: each is half of
-the sentences of a planted text. Two judges: the embedded one, which computes every pair, and a
-stand-in for a language model on a card, whose calls take 100 ms whatever their size. Server, direct
-calls and clients are separate processes.
+and without (``--batch 1``). Each row is measured between two runs of direct calls, 64 pairs at a
+time, and has its ratio to them, since other work on the machine varies. No text repeats: each is
+half of the sentences of a planted text. Two judges: the embedded one, which computes every pair,
+and a stand-in for a language model on a card, whose calls take 100 ms whatever their size. Server,
+direct calls and clients are separate processes.
 
 kills: a server with a store is killed with SIGKILL under the load of some clients, and restarted,
 repeatedly. All texts differ; their scores are compared with a direct call.
@@ -23,6 +23,7 @@ import json
 import os
 import random
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -165,8 +166,6 @@ def load(path: Path, seconds: float) -> None:
 
 def serve(judge: str, batch: int, milliseconds: float) -> None:
     """Serve a metric at a free port, and print its address."""
-    import socket
-
     from posh_reward.serve.app import create_app
     from posh_reward.serve.connections import server_of
     from posh_reward.serve.window import BatchedMetric
@@ -182,7 +181,9 @@ def kills(
     folder: Path, count: int = 20, clients: int = 8, texts: int = 1000, seconds: float = 2.0
 ) -> dict[str, int]:
     """Kill a server ``count`` times, ``seconds`` after it starts; check its clients' scores."""
-    port, reference = _free_port(), "A short man in a green coat sleeps under a tree by a lake."
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    reference = "A short man in a green coat sleeps under a tree by a lake."
     distinct = [f"A man in coat {number} sleeps near {number % 7} dogs." for number in range(texts)]
     expected = PoSh("fake-model").score(distinct, [reference] * texts)
     command = [*CLI, "--port", str(port), "--judge", "fake-model"]
@@ -223,15 +224,6 @@ def kills(
     over.set()
     servers.join()
     return {name: counts[name] for name in ("kills", "answered", "lost", "wrong")}
-
-
-def _free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def main() -> None:

@@ -180,28 +180,18 @@ def overhead(options: argparse.Namespace) -> None:
         options.json.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 
-def planted_pairs(path: Path) -> list[tuple[str, str]]:
-    """Return each artwork's faithful version and its reference."""
-    items = json.loads(path.read_text(encoding="utf-8"))
-    return [(item["faithful"], item["reference"]) for item in items]
-
-
-def nga_pairs(path: Path) -> list[tuple[str, str]]:
-    """Return each museum description without every fifth sentence, and the whole one."""
-    pairs = []
-    for item in json.loads(path.read_text(encoding="utf-8")):
-        text = item["description"]
-        kept = [s for i, s in enumerate(SENTENCE_END.split(text), 1) if i % 5]
-        pairs.append((" ".join(kept), text))
-    return pairs
-
-
 def speed(options: argparse.Namespace) -> None:
     """Measure pairs per second with the embedded judge."""
-    pairs = planted_pairs(options.planted) if options.planted else []
-    pairs += nga_pairs(options.nga) if options.nga else []
-    if not pairs:
+    if not options.planted and not options.nga:
         raise SystemExit("add --planted, --nga or both")
+    planted, museum = (
+        json.loads(path.read_text(encoding="utf-8")) if path else []
+        for path in (options.planted, options.nga)
+    )
+    pairs = [(item["faithful"], item["reference"]) for item in planted]
+    for text in (item["description"] for item in museum):
+        kept = [s for i, s in enumerate(SENTENCE_END.split(text), 1) if i % 5]
+        pairs.append((" ".join(kept), text))  # without every fifth sentence
     words = sum(len(text.split()) for pair in pairs for text in pair) / len(pairs)
     print(f"{len(pairs)} pairs of {words:.0f} words together, one core")
     unit = seconds(reference_workload, options.repeats)
@@ -223,16 +213,13 @@ def verdicts(count: int) -> Iterator[dict[str, Verdict]]:
     """Yield batches of random verdicts by prompt, with prompts as long as for a museum's text."""
     rng = random.Random(0)
     for start in range(0, count, BATCH):
-        yield {
-            f"{index} {'A prompt of some length. ' * 60}": random_verdict(rng)
-            for index in range(start, start + BATCH)
-        }
-
-
-def random_verdict(rng: random.Random) -> Verdict:
-    """Return a verdict of five random shares and a random mass."""
-    weights = [rng.random() for _ in range(5)]
-    return Verdict(tuple(weight / sum(weights) for weight in weights), mass=rng.random())
+        batch = {}
+        for index in range(start, start + BATCH):
+            weights = [rng.random() for _ in range(5)]
+            shares = tuple(weight / sum(weights) for weight in weights)
+            prompt = f"{index} {'A prompt of some length. ' * 60}"
+            batch[prompt] = Verdict(shares, mass=rng.random())
+        yield batch
 
 
 def store(options: argparse.Namespace) -> None:
