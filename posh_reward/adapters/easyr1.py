@@ -26,10 +26,9 @@ Inputs = Sequence[Mapping[str, Any]]
 def batch_reward(
     reward: AnyReward | str | None = None,
 ) -> Callable[[Inputs], list[dict[str, float]]]:
-    """Make a ``compute_score``: ``overall`` and sub-scores, which EasyR1 logs by name.
+    """Make a ``compute_score`` of a reward (``reward_of``) that needs only references.
 
-    Args:
-        reward: as for ``reward_of``; its metric may only need references.
+    It returns ``overall`` and sub-scores, which EasyR1 logs by name.
     """
     metric_reward = sole(reward_of(reward))
 

@@ -26,11 +26,7 @@ with framework("lighteval==0.13.0"):
 
 
 class TextFigures(SampleLevelComputation):  # type: ignore[misc]
-    """Figures of one reply, NaN if it could not be judged; replies are scored unchanged.
-
-    Args:
-        reward: as for ``reward_of``.
-    """
+    """Figures of one reply, scored unchanged by a reward (``reward_of``); NaN if not judged."""
 
     def __init__(self, reward: AnyReward | str | None = None) -> None:
         self.reward = reward_of(reward)

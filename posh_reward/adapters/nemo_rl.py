@@ -32,11 +32,7 @@ with framework("nemo-rl (from git, with ray)"):
 
 
 class DescriptionEnvironment(EnvironmentInterface):  # type: ignore[misc]
-    """Environment that rewards the assistant's turns of each conversation.
-
-    Args:
-        cfg: settings of the environment: ``reward``, as for ``reward_of``.
-    """
+    """Environment that rewards the assistant's turns by ``cfg["reward"]`` (``reward_of``)."""
 
     def __init__(self, cfg: dict[str, Any] | None = None) -> None:
         self.reward = sole(reward_of((cfg or {}).get("reward")))

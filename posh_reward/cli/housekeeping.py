@@ -81,10 +81,10 @@ def clear_store(flags: argparse.Namespace) -> int:
 
 def listing(survey: Survey) -> str:
     """Tabulate a store's holdings, with their sum."""
-    rows = [(each.kind, f"{each.rows:,}", size(each.bytes), each.space) for each in survey.holdings]
-    whole = sum(each.rows for each in survey.holdings)
-    total = sum(each.bytes for each in survey.holdings)
-    rows = [("kind", "rows", "size", "space"), *rows, ("all", f"{whole:,}", size(total), "")]
+    held = [(each.kind, each.rows, each.bytes, each.space) for each in survey.holdings]
+    held.append(("all", sum(row[1] for row in held), sum(row[2] for row in held), ""))
+    rows = [(kind, f"{count:,}", size(total), space) for kind, count, total, space in held]
+    rows.insert(0, ("kind", "rows", "size", "space"))
     kinds, counts, sizes = (max(len(row[column]) for row in rows) for column in range(3))
     lines = [
         f"{kind:{kinds}}  {count:>{counts}}  {amount:>{sizes}}  {space}".rstrip()
