@@ -1,4 +1,4 @@
-"""Texts to descriptions with scene graphs (paper, A.1.2), with unusable texts as values."""
+"""Texts -> descriptions with scene graphs (paper, A.1.2); a ``Failure`` for an unusable text."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import PoshError
 from posh_reward.graph.coref import Coreferencer, load_coref
+from posh_reward.graph.parser.parse import load_parser, parse, parser_version
 from posh_reward.graph.rules.components import read_syntax
 from posh_reward.graph.rules.entities import attributes, entity, qualities, read_components
 from posh_reward.graph.rules.mended import mended as mended_parse
@@ -32,32 +33,32 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
 
-
-MISSING = Failure("text", "is missing")
-
 MAX_CHARACTERS = 20_000
-"""Longest text that is read, fifteen times a museum's description. A longer one is a runaway
-generation."""
-
+"""Longest text that is parsed: fifteen times a museum's description. Longer ones are runaway
+generations."""
+GRAPH_VERSION = 3
+"""Raise it with any change of the embedded parser, the coreference rules or the graph rules that
+changes a description: signatures and stored descriptions carry it.
+``tests/golden/test_readings.py`` fails if that is forgotten."""
 
 ZONE = threading.Lock()
-"""Held while a pipeline has a zone of memory: pipelines are shared, zones cannot be."""
+"""Held while a pipeline has a memory zone: pipelines are shared, and zones cannot nest."""
 
 
 class Reader:
-    """Texts to descriptions: parsed, with their mentions linked, and with scene graphs.
+    """Parser, coreference resolver and graph rules in one: texts -> descriptions.
 
-    Descriptions of references stay in memory for later calls, and in a store, if there is one,
-    for later runs. The parser is loaded on first use and is left out of pickles.
+    Descriptions of references are cached in memory and, if there is a store, kept for later runs.
+    The parser is loaded on first use and left out of pickles.
 
     Args:
         parser: "embedded", or the name of an installed spaCy pipeline with ClearNLP labels.
         coref: a name ("rules", "none") or a ``Coreferencer``.
         mended: correct the release's clear mistakes in scene graphs (preset "mended").
         max_characters: longer texts are failures.
-        capacity: most descriptions in memory, 40 KB each; beyond it, the one that has been unused
-            longest is dropped.
-        store: descriptions of references that outlast the run.
+        capacity: maximum number of cached descriptions, 40 KB each; the least recently used goes
+            first.
+        store: keeps descriptions of references across runs.
     """
 
     def __init__(
@@ -83,26 +84,20 @@ class Reader:
     def nlp(self) -> Language:
         """The spaCy pipeline, loaded on first use."""
         if self._nlp is None:
-            from posh_reward.graph.parser.parse import load_parser
-
             self._nlp = load_parser(self._parser)
         return self._nlp
 
     @property
     def parser_name(self) -> str:
         """Name and version of the pipeline, for signatures."""
-        from posh_reward.graph.parser.parse import parser_version
-
-        version: str = parser_version(self.nlp)
-        return version
+        return parser_version(self.nlp)
 
     def read(self, texts: Sequence[object], *, keep: bool = False) -> list[Description | Failure]:
         """Describe each text, in order; equal texts are parsed once.
 
         Args:
-            texts: anything; an unusable one becomes a ``Failure``, whose detail continues a
-                sentence that begins with "the generation" or "the reference".
-            keep: keep the descriptions for later calls, and in the store.
+            texts: values of any type; see ``stripped_text`` for the failures of unusable ones.
+            keep: cache and store the descriptions, as is worthwhile for references.
         """
         remedy = "shorten it, or raise max_characters"
         stripped = [stripped_text(text, self._max_characters, remedy) for text in texts]
@@ -120,13 +115,11 @@ class Reader:
         return [results[text] if isinstance(text, str) else text for text in stripped]
 
     def _describe(self, texts: list[str]) -> list[Description | Failure]:
-        from posh_reward.graph.parser.parse import parse
-
         if not texts:
             return []
         nlp = self.nlp  # outside of try: a parser that cannot be loaded is not the texts' fault
         try:
-            # Words that the texts bring along are forgotten with the zone.
+            # The zone frees the strings that these texts add to the shared vocabulary.
             with ZONE, nlp.memory_zone():
                 docs = parse(nlp, texts)
                 pairs = zip(docs, self.coref.resolve(docs), strict=True)
@@ -147,20 +140,18 @@ class Reader:
         return descriptions
 
     def _keep(self, results: dict[str, Description | Failure], new: Sequence[str]) -> None:
-        """Put descriptions into the cache and, if new, into the store; failures may pass."""
+        # Failures are not kept: a second try may succeed.
         sound = {text: each for text, each in results.items() if isinstance(each, Description)}
         self._cache.update(sound)
         while len(self._cache) > self._capacity:
             self._cache.popitem(last=False)
-        if self._store is None:
-            return
         rows = {text: write_description(sound[text]) for text in new if text in sound}
-        if rows:
+        if self._store is not None and rows:
             self._store.put("graph", self._space, rows)
 
     @property
     def _space(self) -> str:
-        """Everything that a description depends on, apart from its text."""
+        """Everything but the text that a description depends on."""
         rules = "mended" if self._mended else "released"
         return f"{self.parser_name}|{self.coref.name}|{rules}|{GRAPH_VERSION}"
 
@@ -171,18 +162,13 @@ class Reader:
 def stripped_text(
     text: object, longest: int = MAX_CHARACTERS, remedy: str = "shorten it"
 ) -> str | Failure:
-    """Strip a text for a parser or a prompt, or say why it cannot be used.
+    """Strip a text for a parser or a prompt; a ``Failure`` if it cannot be used.
 
-    Args:
-        text: anything.
-        longest: most characters.
-        remedy: advice about a longer one.
-
-    Returns:
-        The text, or a failure whose detail continues a sentence such as "the generation ...".
+    The failure's detail continues a sentence that starts with "the generation" or "the reference";
+    ``remedy`` is the advice for a text of more than ``longest`` characters.
     """
     if is_missing(text):
-        return MISSING
+        return Failure("text", "is missing")
     if not isinstance(text, str):
         return Failure("text", f"is not a text but a value of type {type(text).__name__}")
     stripped = text.strip()
@@ -196,12 +182,6 @@ def stripped_text(
 def is_missing(text: object) -> bool:
     """Test for None, or NaN as data frames have it."""
     return text is None or (isinstance(text, float) and text != text)
-
-
-GRAPH_VERSION = 3
-"""Raise it with any change of the embedded parser, the coreference rules or the graph rules that
-changes a description: signatures and stored descriptions carry it.
-``tests/golden/test_readings.py`` fails if that is forgotten."""
 
 
 def write_description(description: Description) -> str:
@@ -251,9 +231,9 @@ def describe(doc: Doc, clusters: Clusters, *, mended: bool = False) -> Descripti
 
     Args:
         doc: a stripped text with parts of speech, ClearNLP dependency labels and sentence
-            boundaries; where annotations are missing, less is found.
-        clusters: mentions of the same thing, as (first, last) token indices, inclusive.
-        mended: clear mistakes of the release are mended (docs/released_quirks.md).
+            boundaries; missing annotations only make the graph smaller.
+        clusters: mentions of one entity each, as (first, last) token indices, inclusive.
+        mended: correct clear mistakes of the release (docs/released_quirks.md).
 
     Raises:
         InputError: a mention lies outside the text.
@@ -264,10 +244,8 @@ def describe(doc: Doc, clusters: Clusters, *, mended: bool = False) -> Descripti
     parse = mended_parse(syntax) if mended else syntax
     parts = read_components(parse, clusters, mended=mended)
     descriptions = attributes(parts, [*qualities(parts), *states(parts)])
-    entities = tuple(
-        entity(parts, mentions, own)
-        for mentions, own in zip(parts.mentions, descriptions, strict=True)
-    )
+    pairs = zip(parts.mentions, descriptions, strict=True)
+    entities = tuple(entity(parts, mentions, own) for mentions, own in pairs)
     # Possessions and actions in text order, then the positions that no action has used.
     used: set[int] = set()
     connections = [*possessions(parts), *actions(parts, used)]

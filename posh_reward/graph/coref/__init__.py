@@ -1,4 +1,4 @@
-"""Coreference: which phrases of a description mention the same thing."""
+"""Coreference: clusters of the phrases that mention the same entity."""
 
 from posh_reward.graph.coref.coreferencer import RESOLVERS, Coreferencer, NoCoref, load_coref
 

@@ -1,9 +1,9 @@
-"""The referent that a definite phrase, a name or a pronoun resumes.
+"""Antecedents of definite phrases, names and pronouns.
 
-One rule is behind all others for nouns: a phrase may resume a referent only if everything that it
-says was said of the referent before. "The man on the left" can only be the one on the left, "the
-old woman" only one who was said to be old, and "the women" cannot be a single woman. A pronoun
-resumes the most prominent referent that agrees and that syntax does not rule out.
+One rule is behind all others for nouns: a phrase may resume a referent only if everything it says
+was said of that referent before. "The man on the left" can only be the one on the left, "the old
+woman" only one already called old, and "the women" cannot be a single woman. A pronoun resumes the
+most prominent referent that agrees and that syntax does not rule out.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from posh_reward.graph.coref.lexicon import PLURAL, SPEAKER
 from posh_reward.graph.coref.mentions import Mention
 from posh_reward.graph.coref.noun_phrases import SIDES, Words
 
-SYNONYMS = 80  # referents back to which "the tree" may resume "an oak"
+SYNONYMS = 80  # latest referents among which "the tree" may resume "an oak"
 
 
 def antecedent_of_nominal(
     discourse: Discourse, mention: Mention, possessor: Referent | None
 ) -> Referent | None:
-    """Return the referent that a phrase resumes; None if it introduces one."""
+    """Return the referent that a noun phrase resumes; None if it introduces a new one."""
     if mention.form not in ("definite", "name") or not mention.lemma:
         return None
     if mention.elliptical and not mention.modifiers:
@@ -36,7 +36,7 @@ def antecedent_of_nominal(
     for referent in candidates:
         if compatible(mention, referent) and same_owner(possessor, referent):
             return referent
-    # Nothing said before matches all of it; a sole candidate may still be meant.
+    # No candidate fits everything that the phrase says; a sole one may still be meant.
     sole = candidates[0] if len(candidates) == 1 else None
     if sole and same_owner(possessor, sole) and only_one(mention, sole):
         return sole
@@ -46,31 +46,40 @@ def antecedent_of_nominal(
 
 
 def compatible(mention: Mention, referent: Referent) -> bool:
-    """Test whether number, sex, count and modifiers agree, and neither is inside the other."""
-    if not mention.number & referent.number or overlap(mention, referent.last):
+    """Test whether number, gender, count and modifiers agree, and neither contains the other."""
+    if not agree(mention, referent):
         return False
-    if mention.gender and referent.gender and not mention.gender & referent.gender:
-        return False
-    # "The others" are told from what a plain "the men" means, so only "others" resumes them.
+    # "The others" are not the men that a plain "the men" means: only "others" resumes them.
     if "others" in referent.facts - mention.modifiers:
         return False
     if mention.count and mention.count != referent.count:
         return False
     if lexicon.has("relational", mention.lemma):
-        # Parts and places ("the edge", "the middle") come once for each whole: one is the same only
-        # if it is said in the same way, of the same thing.
-        same = referent.mentions[0].modifiers == mention.modifiers
-        return same and (mention.of == referent.mentions[0].of)
+        # Every whole has its own parts and places ("the edge", "the middle"): two are the same only
+        # if they are described alike and belong to the same noun.
+        first = referent.mentions[0]
+        return first.modifiers == mention.modifiers and first.of == mention.of
     if mention.of and mention.of not in referent.ofs:
         return False
     return mention.modifiers <= referent.facts
 
 
-def only_one(mention: Mention, referent: Referent) -> bool:
-    """Test whether a phrase may say something new because there is only one such thing.
+def agree(mention: Mention, referent: Referent) -> bool:
+    """Test whether number and gender agree, and no token is shared with the latest mention."""
+    # Nothing is mentioned inside its own description.
+    last = referent.last
+    if mention.start <= last.end and last.start <= mention.end:
+        return False
+    if mention.gender and referent.gender and not mention.gender & referent.gender:
+        return False
+    return bool(mention.number & referent.number)
 
-    A side may be added to things: "the floor to our left" after the only floor. To living beings
-    anything may be added that does not contrast: "the bulky cow" after the only cow.
+
+def only_one(mention: Mention, referent: Referent) -> bool:
+    """Test whether a phrase may add something new to the only referent with its noun.
+
+    Things may get a side: "the floor to our left" after the only floor. Living beings may get
+    anything that does not contrast: "the bulky cow" after the only cow.
     """
     if lexicon.has("relational", mention.lemma) or mention.gender is None:
         return False
@@ -84,7 +93,7 @@ def only_one(mention: Mention, referent: Referent) -> bool:
 
 
 def contrasts(mention: Mention, referent: Referent) -> bool:
-    """Test for a choice among several: "the other", "the younger", "on the left"."""
+    """Test for a modifier that chooses among several: "other", "younger", "on the left"."""
     for quality in mention.modifiers - referent.facts:
         if quality.startswith("+") or quality.endswith(("er", "est")):
             return True
@@ -96,42 +105,31 @@ def contrasts(mention: Mention, referent: Referent) -> bool:
     return False
 
 
-def overlap(first: Mention, second: Mention) -> bool:
-    """Test whether two mentions share a token: nothing is mentioned inside its own description."""
-    return first.start <= second.end and second.start <= first.end
-
-
 def same_owner(possessor: Referent | None, referent: Referent) -> bool:
-    """Test whether "his head" belongs to the same man; "the skirt" may be anyone's."""
+    """Test whether "his head" has the same owner; "the skirt" may be anyone's."""
     return possessor is None or possessor is referent.possessor
 
 
 def same_name(mention: Mention, referent: Referent) -> bool:
     """Test whether one name is a shorter form of the other: "Mary", "the Virgin Mary"."""
-    if not mention.number & referent.number or overlap(mention, referent.last):
-        return False
-    if mention.gender and referent.gender and not mention.gender & referent.gender:
-        return False
-    return mention.modifiers <= referent.facts or referent.facts <= mention.modifiers
+    nested = mention.modifiers <= referent.facts or referent.facts <= mention.modifiers
+    return nested and agree(mention, referent)
 
 
 def synonym(discourse: Discourse, mention: Mention) -> Referent | None:
-    """Return the latest referent that the noun is another word for."""
+    """Return the latest referent that the phrase names by another word, as in "the dog"."""
     recent = discourse.referents[-SYNONYMS:]
     for referent in sorted(recent, key=lambda r: r.last.head, reverse=True):
-        if not compatible(mention, referent):
-            continue
         # Hypernyms and synonyms only; equal nouns have rules of their own.
         others = referent.lemmas - {mention.lemma}
-        if any(lexicon.resumes(mention.lemma, lemma) for lemma in others):
-            return referent
-        if agent_of(mention.lemma, referent.facts):
+        related = any(lexicon.resumes(mention.lemma, lemma) for lemma in others)
+        if (related or agent_of(mention.lemma, referent.facts)) and compatible(mention, referent):
             return referent
     return None
 
 
 def agent_of(noun: str, facts: set[str]) -> bool:
-    """Test whether the facts say that "the sleeper" sleeps, as "=sleep"."""
+    """Test whether "the sleeper" is known to sleep, by the fact "=sleep"."""
     if not noun.endswith(("er", "or")) or len(noun) < 5:
         return False
     stem = noun[:-2]
@@ -142,15 +140,16 @@ def agent_of(noun: str, facts: set[str]) -> bool:
 WINDOW = 4  # sentences that a pronoun looks back; a pair may be further away after "between"
 REFLEXIVE = ("self", "selves")
 
-PARALLEL = 40.0  # for a referent whose latest mention had the role that the pronoun has
-OWN_SUBJECT = 60.0  # for the subject of the clause that a possessive such as "his" is in
-TWO = 200.0  # for a pair, as the meaning of "between them"
-VAGUE = -70.0  # for places and parts: "the middle", "the edge"
+# Bonuses and penalties, in units of prominence (``discourse``).
+PARALLEL = 40.0  # the referent's latest mention has the pronoun's grammatical role
+OWN_SUBJECT = 60.0  # "his" refers to the subject of its own clause
+TWO = 200.0  # "between them" refers to a pair
+VAGUE = -70.0  # places and parts: "the middle", "the edge"
 NEARNESS = 2.0  # penalty per token in between, up to FAR, for pronouns that are not subjects
 FAR = 30
-PEOPLE_FIRST = 60.0  # for people and animals, as the meaning of "they"
-SINGULAR_THEY = -80.0  # for one person of unknown sex, as the meaning of "they"
-NOT_LISTED = -200.0  # for a subject that is not in the lexicon, as the meaning of "he" or "she"
+PEOPLE_FIRST = 60.0  # "they" refers to people or animals
+SINGULAR_THEY = -80.0  # "they" refers to one person of unknown gender
+NOT_LISTED = -200.0  # "he" or "she" refers to a subject that is not in the lexicon
 FLOOR = 12.0  # prominence below which a referent is forgotten
 
 
@@ -171,8 +170,8 @@ def antecedent_of_pronoun(words: Words, discourse: Discourse, mention: Mention) 
             continue
         pair = referent.count == "two" or len(referent.members) == 2
         far = mention.sentence - referent.sentence > WINDOW
-        # Lappin and Leass: prominence halves with each sentence, and what falls below the floor is
-        # forgotten. Pairs are not: "between them" can mean nothing else, however long ago.
+        # Lappin and Leass: prominence halves with each sentence, and a referent below the floor is
+        # forgotten. Not a pair: "between them" can mean nothing else, however long ago.
         score = referent.salience(mention.sentence)
         if (score < FLOOR or far) and not (pair and (between or not far)):
             continue
@@ -185,7 +184,7 @@ def antecedent_of_pronoun(words: Words, discourse: Discourse, mention: Mention) 
 
 
 def agreement(mention: Mention, referent: Referent) -> float | None:
-    """Return the bonus or penalty of a referent that agrees in number and sex; None if not."""
+    """Return the bonus or penalty of a referent that agrees in number and gender, else None."""
     if referent.mentions[0].lemma in SPEAKER:
         return None
     if mention.number == PLURAL:
@@ -198,7 +197,7 @@ def agreement(mention: Mention, referent: Referent) -> float | None:
         return None
     if mention.gender == lexicon.THING:
         return 0.0 if referent.gender is None or "n" in referent.gender else None
-    # A noun in no list of sexes is probably a thing: "he" takes it as a subject only, at a price.
+    # A noun without a listed gender is probably a thing: "he" may mean it only as a subject.
     if referent.gender is None:
         return NOT_LISTED if referent.last.role == "subject" else None
     assert mention.gender is not None
@@ -216,14 +215,13 @@ def preference(mention: Mention, referent: Referent) -> float:
 
 
 def vague(referent: Referent) -> bool:
-    """Test whether it is a place, a part or the picture itself, which pronouns seldom mean."""
-    return any(
-        lexicon.has("relational", lemma) or lexicon.has("frame", lemma) for lemma in referent.lemmas
-    )
+    """Test for a place, a part or the picture itself, which pronouns seldom mean."""
+    kinds = lexicon.classes()
+    return any(not referent.lemmas.isdisjoint(kinds[name]) for name in ("relational", "frame"))
 
 
 def contains(outer: Mention, pronoun: Mention) -> bool:
-    """Test whether the pronoun is inside the phrase, where it cannot mean the whole phrase."""
+    """Test whether a pronoun is inside a phrase, where it cannot mean the whole phrase."""
     return (
         outer.form != "pronoun"
         and outer.start <= pronoun.head <= outer.end
@@ -238,17 +236,14 @@ def expletive(words: Words, token: int) -> bool:
     verb = words.head[token]
     if words.dep[token] != "nsubj" or not words.same_sentence(verb, verb + 1):
         return False
-    clause = words.lower[verb + 1] in ("that", "as")
-    judgment = words.lemma[verb] == "be" and lexicon.has("judging", words.lower[verb + 1])
-    return (
-        judgment
-        or words.lemma[verb] in ("rain", "snow")
-        or (clause and words.lemma[verb] in ("seem", "appear"))
-    )
+    lemma, after = words.lemma[verb], words.lower[verb + 1]
+    if lemma in ("seem", "appear"):
+        return after in ("that", "as")
+    return lemma in ("rain", "snow") or (lemma == "be" and lexicon.has("judging", after))
 
 
 def clause_subject(words: Words, discourse: Discourse, token: int) -> Referent | None:
-    """Return the subject of the clause that a token is in, or that the clause shares."""
+    """Return the subject of the clause around a token, its own or one shared with another."""
     verb = governing_verb(words, token)
     if verb is None:
         return sentence_subject(discourse, words.sentence[token])
@@ -262,15 +257,14 @@ def clause_subject(words: Words, discourse: Discourse, token: int) -> Referent |
             return discourse.owner.get(subject)
         if words.dep[verb] in ("relcl", "acl"):
             return discourse.owner.get(words.head[verb])
-        parent = words.head[verb]
         if subject is not None or words.dep[verb] not in ("conj", "xcomp", "advcl", "ccomp"):
             return None
-        verb = parent if parent != verb else None
+        verb = words.head[verb] if words.head[verb] != verb else None
     return None
 
 
 def turns(words: Words, token: int) -> bool:
-    """Test whether the verb is one of turning or looking: one can turn to one's own right."""
+    """Test for a verb of turning or looking: one can turn to one's own right."""
     verb = governing_verb(words, token)
     return verb is None or lexicon.has("turning", words.lemma[verb])
 
@@ -298,35 +292,27 @@ def governing_verb(words: Words, token: int) -> int | None:
 def impossible_referents(
     words: Words, discourse: Discourse, mention: Mention, subject: Referent | None
 ) -> list[Referent]:
-    """Return referents that a pronoun cannot mean because they share its clause or its phrase.
+    """Return the referents that a pronoun cannot mean because they share its clause or phrase.
 
-    A possessive before a side does not mean the subject either, as one does not stand to one's own
-    right: "The young man stands in the lake to his right".
+    A possessive before a side excludes the subject, since nobody stands to his own right: "The
+    young man stands in the lake to his right".
     """
     token, parent = mention.head, words.head[mention.head]
     if mention.role == "possessor":
         own_side = words.lower[parent] in SIDES and not turns(words, token)
         return [subject] if subject and own_side else []
-    impossible: list[Referent] = []
     preposition = words.lower[parent] if words.dep[token] == "pobj" else ""
     direct = words.dep[token] in ("dobj", "dative", "obj", "iobj")
     if preposition == "of" and words.lower[words.head[parent]] == "front":
         preposition = "behind"
     # Binding (principle B): a plain pronoun does not mean another argument of its own verb, "the
     # man washes him"; a possessive or a place may, "the man puts his hat beside him".
-    if subject and (direct or (preposition and not lexicon.has("locative", preposition))):
-        impossible.append(subject)
+    bound = direct or (preposition and not lexicon.has("locative", preposition))
+    impossible = [subject] if subject and bound else []
     verb = words.head[parent] if preposition else parent
-    # "making it a focal point" speaks of what the main clause does, not of its subject.
+    # In "making it a focal point", "it" may be anything in the main clause.
     if words.tag[verb] == "VBG" and words.lemma[verb] in ("make", "give", "let", "leave", "cause"):
         return []
-    for sibling in words.children[verb]:
-        if (
-            sibling != token
-            and words.dep[sibling] in ("dobj", "obj")
-            and sibling in discourse.owner
-        ):
-            impossible.append(discourse.owner[sibling])
-    if preposition and verb in discourse.owner:
-        impossible.append(discourse.owner[verb])
-    return impossible
+    siblings = [i for i in words.children[verb] if i != token and words.dep[i] in ("dobj", "obj")]
+    excluded = [*siblings, verb] if preposition else siblings
+    return impossible + [discourse.owner[i] for i in excluded if i in discourse.owner]

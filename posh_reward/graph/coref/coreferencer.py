@@ -1,4 +1,4 @@
-"""Coreference resolvers: their protocol, those that come with the package, and the embedded one.
+"""Coreference resolvers: the protocol, the names, and the embedded resolver by rules.
 
 The embedded resolver goes through a text once, mention by mention.
 """
@@ -31,7 +31,7 @@ RESOLVERS = {
 
 
 class Coreferencer(Protocol):
-    """A finder of the phrases of a text that mention the same thing (paper, section 3)."""
+    """Finder of the phrases of a text that mention the same entity (paper, section 3)."""
 
     @property
     def name(self) -> str:
@@ -39,15 +39,10 @@ class Coreferencer(Protocol):
         ...
 
     def resolve(self, docs: Sequence[Doc]) -> list[Clusters]:
-        """Clusters of each text.
+        """Return the clusters of each text, which is a whole description.
 
-        Args:
-            docs: parsed texts, each a whole description.
-
-        Returns:
-            One ``Clusters`` per text, in order: clusters of mentions as (first, last) token
-            indices into the whole Doc, both inclusive, each cluster with at least two
-            mentions. Equal Docs give equal clusters.
+        A cluster has two or more mentions, as (first, last) token indices into the Doc, both
+        inclusive. Equal Docs give equal clusters.
         """
         ...
 
@@ -63,16 +58,15 @@ class NoCoref:
 
 
 def load_coref(name: str = "rules") -> Coreferencer:
-    """The resolver of this name.
+    """Make the resolver called ``name``.
 
     Raises:
-        InputError: there is no resolver of this name.
+        InputError: the name is unknown.
     """
-    path = RESOLVERS.get(name)
-    if path is None:
+    if name not in RESOLVERS:
         names = ", ".join(sorted(RESOLVERS))
-        raise InputError(f"no coreference resolver is called {name!r}; use one of: {names}")
-    module, _, attribute = path.partition(":")
+        raise InputError(f"unknown coreference resolver {name!r}: use one of {names}")
+    module, _, attribute = RESOLVERS[name].partition(":")
     resolver: Coreferencer = getattr(import_module(module), attribute)()
     return resolver
 
@@ -83,7 +77,7 @@ class RuleCoreferencer:
     name = "rules-1"  # for signatures; the version changes with any rule or word
 
     def resolve(self, docs: Sequence[Doc]) -> list[Clusters]:
-        """Clusters of each text, by first mention, each with two mentions or more."""
+        """Clusters of each text, ordered by first mention."""
         return [Resolution(read_words(doc)).clusters() for doc in docs]
 
 
@@ -96,7 +90,7 @@ class Resolution:
         self.speakers: dict[str, Referent] = {}
 
     def clusters(self) -> Clusters:
-        """Clusters of the text, by first mention."""
+        """Resolve all mentions, and return the clusters ordered by first mention."""
         for mention in find_mentions(self.words):
             self.resolve(mention)
         spans = (
@@ -109,8 +103,8 @@ class Resolution:
         """Link one mention to the referent that it resumes, or introduce a new one."""
         if mention.elliptical:
             mention = self.complete(mention)
-        # Left to right and greedy: a wrong link is never taken back, but each decision sees all
-        # that was said so far, and the text is read in linear time.
+        # Left to right and greedy: a wrong link is never undone, but each decision knows the whole
+        # text so far, and the time is linear.
         referent = self.antecedent(mention)
         if referent is None:
             if self.describes_subject(mention):
@@ -118,7 +112,7 @@ class Resolution:
             referent = self.discourse.introduce(mention)
             self.place(referent, mention)
         else:
-            # "The man with a hat" of a man without one so far: the mention ends at "man".
+            # "The man with a hat", said of a man without one so far: the mention ends at "man".
             extends = any(f[0] == "+" and f not in referent.facts for f in mention.modifiers)
             if extends and mention.form == "definite":
                 mention = replace(mention, end=mention.head)
@@ -127,7 +121,7 @@ class Resolution:
             referent.facts |= facts_of(self.words, mention)
 
     def antecedent(self, mention: Mention) -> Referent | None:
-        """The referent that a mention resumes, by the rules for its form."""
+        """Return the referent that a mention resumes, by the rules for its form."""
         speaker = speaker_of(mention)
         if speaker:
             return self.speakers.get(speaker)
@@ -139,10 +133,9 @@ class Resolution:
         return antecedent or self.cataphor(mention)
 
     def possessor(self, mention: Mention) -> Referent | None:
-        """The owner: the referent of "his" in "his head"."""
-        if mention.possessor is None:
-            return None
-        return self.discourse.owner.get(mention.possessor)
+        """Return the referent of "his" in "his head"."""
+        owner = self.discourse.owner
+        return None if mention.possessor is None else owner.get(mention.possessor)
 
     def place(self, referent: Referent, mention: Mention) -> None:
         """Link a new referent to its owner, its group and its members."""
@@ -150,19 +143,16 @@ class Resolution:
         if speaker:
             self.speakers[speaker] = referent
         referent.possessor = self.possessor(mention)
-        referent.members = [
-            self.discourse.owner[part] for part in mention.parts if part in self.discourse.owner
-        ]
+        owner = self.discourse.owner
+        referent.members = [owner[part] for part in mention.parts if part in owner]
         # "Two men ... the man on the left": one of a group, which "they" and "both" can then mean.
         if mention.form == "definite" and "p" not in mention.number and mention.modifiers:
-            whole = next(
-                (r for r in self.discourse.of_noun(mention.lemma) if "p" in r.number), None
-            )
-            if whole is not None:
-                whole.members.append(referent)
+            groups = (r for r in self.discourse.of_noun(mention.lemma) if "p" in r.number)
+            if (group := next(groups, None)) is not None:
+                group.members.append(referent)
 
     def complete(self, mention: Mention) -> Mention:
-        """An elliptical phrase with the noun that it omits: "ship" for "the third" of three."""
+        """Add the noun that an elliptical phrase omits: "ship" to "the third" of three ships."""
         source = self.ellipsis(mention)
         if source is None:
             return mention
@@ -170,25 +160,21 @@ class Resolution:
         return replace(mention, lemma=noun.lemma if noun else "", gender=source.gender)
 
     def ellipsis(self, mention: Mention) -> Referent | None:
-        """The referent whose noun an elliptical phrase omits."""
+        """Return the referent whose noun an elliptical phrase omits."""
         if mention.end > mention.head and self.words.lower[mention.head + 1] == "of":
-            return self.discourse.owner.get(mention.end) or self.owner_inside(mention)
+            # The awnings of "one of the awnings in front": the last token's, else the first found.
+            owner = self.discourse.owner
+            tokens = (mention.end, *range(mention.head + 2, mention.end))
+            return next((owner[i] for i in tokens if i in owner), None)
         recent = [r for r in reversed(self.discourse.active) if r.last.form != "group"]
         if mention.form == "indefinite":
             return recent[0] if recent else None
-        # "The third" is one of things that were counted or listed; failing those, of any plural.
+        # "The third" is one of several that were counted or listed; failing that, of any plural.
         groups = (r for r in recent if r.count or r.members)
         return next(groups, None) or next((r for r in recent if "p" in r.number), None)
 
-    def owner_inside(self, mention: Mention) -> Referent | None:
-        """The referent of the "of" phrase: the awnings of "one of the awnings in front"."""
-        owner = self.discourse.owner
-        return next(
-            (owner[i] for i in range(mention.head + 2, mention.end + 1) if i in owner), None
-        )
-
     def pair(self, mention: Mention) -> Referent | None:
-        """The referent that "both" resumes: the latest pair."""
+        """Return the referent that "both" resumes: the latest pair."""
         for referent in reversed(self.discourse.active):
             two = referent.count == "two" or len(referent.members) == 2
             if two and (not mention.lemma or mention.lemma in referent.lemmas):
@@ -196,7 +182,7 @@ class Resolution:
         return None
 
     def cataphor(self, mention: Mention) -> Referent | None:
-        """The referent of a pronoun before its noun: "In her hands, a woman holds a bowl"."""
+        """Return the referent of a pronoun before its noun: "In her hands, a woman holds it"."""
         if mention.role != "subject" or mention.form == "group":
             return None
         for referent in reversed(self.discourse.active[-6:]):
@@ -221,14 +207,14 @@ class Resolution:
 
 
 def speaker_of(mention: Mention) -> str:
-    """Whom a mention of the viewer, writer or reader means ("we", "i", "you"); else empty."""
+    """Return the person that a mention addresses as "we", "i" or "you"; else empty."""
     if mention.form == "pronoun":
         return SPEAKER.get(mention.lemma, "")
     return "we" if mention.form == "definite" and mention.lemma == "viewer" else ""
 
 
 def agreeing(pronoun: Mention, noun: Mention) -> bool:
-    """Test whether a pronoun and a noun after it agree in number and sex."""
+    """Test whether a pronoun and a later noun agree in number and gender."""
     if not pronoun.number & noun.number or noun.gender is None or pronoun.gender is None:
         return False
     return bool(pronoun.gender & noun.gender)
@@ -238,10 +224,10 @@ HAVING = frozenset("wear have hold carry".split())
 
 
 def facts_of(words: Words, mention: Mention) -> set[str]:
-    """Facts that are stated outside of the phrase: {"old"} of the man in "The man is old".
+    """Return the facts stated outside of the phrase: {"old"} in "The man is old".
 
-    "=sleep" says that it is the subject of this verb; "+hat" that it wears, has, holds or carries
-    one, which a later phrase may express as "with a hat".
+    "=sleep": the referent is the subject of this verb. "+hat": it wears, has, holds or carries one,
+    which a later phrase may express as "with a hat".
     """
     facts = loose_adjectives(words, mention.end + 1) | fronted_side(words, mention)
     verb = words.head[mention.head]
@@ -260,7 +246,7 @@ def facts_of(words: Words, mention: Mention) -> set[str]:
 
 
 def loose_adjectives(words: Words, token: int) -> set[str]:
-    """{"taller", "thinner"} of "the woman, taller and thinner, has"."""
+    """Return {"taller", "thinner"} in "the woman, taller and thinner, has"."""
     facts: set[str] = set()
     if token >= len(words) or words.lower[token] != ",":
         return facts
@@ -276,7 +262,7 @@ def loose_adjectives(words: Words, token: int) -> set[str]:
 
 
 def fronted_side(words: Words, mention: Mention) -> set[str]:
-    """{"+left"} of the book in "To our left, a small book ..."."""
+    """Return {"+left"} for the book in "To our left, a small book ..."."""
     start = mention.start
     is_fronted = start >= 4 and words.lower[start - 1] == "," and words.lower[start - 2] in SIDES
     if not is_fronted or words.lower[start - 3] not in ("our", "the"):
@@ -285,7 +271,7 @@ def fronted_side(words: Words, mention: Mention) -> set[str]:
 
 
 def predicate_noun_of(words: Words, mention: Mention) -> int | None:
-    """The subject that a predicate noun describes: "man" for "shepherd", "The man is a shepherd".
+    """Return the subject of a predicate noun: "man" in "The man is a shepherd".
 
     None for inversions ("Behind the women are three stalls"), which introduce something new.
     """

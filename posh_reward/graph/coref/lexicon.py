@@ -9,40 +9,37 @@ from importlib.resources import files
 from posh_reward.types import CACHED
 
 Gender = frozenset[str]
-"""Sexes of the pronouns that may refer to something: masculine "m", feminine "f", neuter "n"."""
+"""Genders of the pronouns that may refer to it: masculine "m", feminine "f", neuter "n"."""
 
 THING: Gender = frozenset("n")
 PERSON: Gender = frozenset("mf")
 ANY: Gender = frozenset("mfn")
 
 Number = frozenset[str]  # singular "s", plural "p", or both
-
 SINGULAR: Number = frozenset("s")
 PLURAL: Number = frozenset("p")
 EITHER: Number = frozenset("sp")
 
+WE, ME = "we us our ours ourselves".split(), "i me my mine myself".split()
+YOU = "you your yours yourself yourselves".split()
+SPEAKER = {word: words[0] for words in (WE, ME, YOU) for word in words}
+"""Pronouns of the first and second person, whose referent does not depend on the text."""
+
 PRONOUNS: dict[str, tuple[Number, Gender]] = {
-    **dict.fromkeys(("he", "him", "his", "himself"), (SINGULAR, frozenset("m"))),
-    **dict.fromkeys(("she", "her", "hers", "herself"), (SINGULAR, frozenset("f"))),
-    **dict.fromkeys(("it", "its", "itself"), (SINGULAR, THING)),
-    **dict.fromkeys(("they", "them", "their", "theirs", "themselves", "themself"), (PLURAL, ANY)),
-    **dict.fromkeys(("we", "us", "our", "ours", "ourselves"), (PLURAL, ANY)),
-    **dict.fromkeys(("i", "me", "my", "mine", "myself"), (SINGULAR, PERSON)),
-    **dict.fromkeys(("you", "your", "yours", "yourself", "yourselves"), (EITHER, ANY)),
+    **dict.fromkeys("he him his himself".split(), (SINGULAR, frozenset("m"))),
+    **dict.fromkeys("she her hers herself".split(), (SINGULAR, frozenset("f"))),
+    **dict.fromkeys("it its itself".split(), (SINGULAR, THING)),
+    **dict.fromkeys("they them their theirs themselves themself".split(), (PLURAL, ANY)),
+    **dict.fromkeys(WE, (PLURAL, ANY)),
+    **dict.fromkeys(ME, (SINGULAR, PERSON)),
+    **dict.fromkeys(YOU, (EITHER, ANY)),
 }
 """Number and gender of each personal pronoun."""
-
-SPEAKER = {
-    **dict.fromkeys(("we", "us", "our", "ours", "ourselves"), "we"),
-    **dict.fromkeys(("i", "me", "my", "mine", "myself"), "i"),
-    **dict.fromkeys(("you", "your", "yours", "yourself", "yourselves"), "you"),
-}
-"""Pronouns of the first and second person, whose referent does not depend on the text."""
 
 
 @lru_cache(maxsize=1)
 def classes() -> dict[str, frozenset[str]]:
-    """The classes of ``lexicon.txt``: name -> lemmas."""
+    """Read ``lexicon.txt``: name of a class -> its lemmas."""
     table: dict[str, set[str]] = {}
     text = files(__package__).joinpath("lexicon.txt").read_text(encoding="utf-8")
     for line in text.splitlines():
@@ -53,13 +50,13 @@ def classes() -> dict[str, frozenset[str]]:
 
 
 def has(name: str, lemma: str) -> bool:
-    """Test whether a class of the lexicon has a lemma."""
+    """Test whether a lemma is in a class of the lexicon."""
     return lemma in classes()[name]
 
 
 @lru_cache(maxsize=CACHED)
 def gender_of(lemma: str) -> Gender | None:
-    """The pronouns that a common noun may be resumed by; None for an unlisted noun."""
+    """Gender of a common noun; None for an unlisted one."""
     table = classes()
     if lemma in table["male"] or lemma in table["female"]:
         return frozenset("m" if lemma in table["male"] else "f")
@@ -71,17 +68,17 @@ def gender_of(lemma: str) -> Gender | None:
         return frozenset("fn")
     if lemma in table["animal"] or lemma in table["kind.animal"] or lemma in table["kind.bird"]:
         return ANY
+    # Compounds: a "horsewoman" is female, a "bookkeeper" may be either.
     if any(lemma.endswith(suffix) and lemma != suffix for suffix in table["personsuffix"]):
-        return compound_gender(lemma)
-    if lemma in table["things"] or any(
-        lemma in lemmas for name, lemmas in table.items() if name.startswith("kind.")
-    ):
-        return THING
-    return None
+        if lemma.endswith(("woman", "women", "maid")):
+            return frozenset("f")
+        return frozenset("m") if lemma.endswith(("man", "men")) else PERSON
+    kinds = (lemmas for name, lemmas in table.items() if name.startswith("kind."))
+    return THING if lemma in table["things"] or any(lemma in each for each in kinds) else None
 
 
 def gender_of_name(words: Iterable[str]) -> Gender:
-    """By the first word with a gender: {"f"} of "the Virgin Mary", {"m"} of "King Charles"."""
+    """Gender of the first word that has one: {"f"} of "the Virgin Mary", else ``ANY``."""
     table = classes()
     for word in words:
         for gender, kinds in (("m", ("male", "malename")), ("f", ("female", "femalename"))):
@@ -90,42 +87,27 @@ def gender_of_name(words: Iterable[str]) -> Gender:
     return ANY
 
 
-def compound_gender(lemma: str) -> Gender:
-    """Gender of compounds: a "horsewoman" is female, a "bookkeeper" may be either."""
-    if lemma.endswith(("woman", "women", "maid")):
-        return frozenset("f")
-    return frozenset("m") if lemma.endswith(("man", "men")) else PERSON
-
-
 def animate(gender: Gender) -> bool:
-    """Test whether it is a person or an animal; a ship, although it may be "she", is not."""
+    """Test for the gender of a person or an animal; a ship may be "she" but is not animate."""
     return "m" in gender or gender == frozenset("f")
 
 
 @lru_cache(maxsize=CACHED)
 def resumes(anaphor: str, antecedent: str) -> bool:
-    """Test whether "the <anaphor>" may refer to what was introduced as an <antecedent>.
+    """Test whether "the <anaphor>" may resume "an <antecedent>".
 
-    "the dog" may after "a hound", "the child" after "a boy"; not the other way round, as "the
-    boy" after "a child" says something new.
+    "The dog" may resume "a hound", "the child" "a boy"; not the other way round, since "the boy"
+    adds to "a child".
     """
     table = classes()
     if antecedent in table.get(f"kind.{anaphor}", ()):
         return True
     if anaphor in table["animal"]:
-        return any(
-            antecedent in table[f"kind.{name}"] for name in ("animal", "dog", "bird", "fish")
-        )
+        kinds = ("animal", "dog", "bird", "fish")
+        return any(antecedent in table[f"kind.{name}"] for name in kinds)
+    # People: general words resume specific ones of the same age and gender.
     first, second = gender_of(anaphor), gender_of(antecedent)
-    if first is None or second is None or not (first & second):
-        return False
-    return person_resumes(anaphor, antecedent)
-
-
-def person_resumes(anaphor: str, antecedent: str) -> bool:
-    """The same for people: general words resume specific ones of the same age and sex."""
-    table = classes()
-    if not is_person(antecedent):
+    if not first or not second or not first & second or not is_person(antecedent):
         return False
     if anaphor in table["anyone"]:
         return True

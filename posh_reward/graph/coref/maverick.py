@@ -1,6 +1,6 @@
 """Maverick, the paper's coreference model, in an environment and a process of its own.
 
-Martinelli, Barba, Navigli: Maverick, ACL 2024. It is given tokens split into sentences, as in the
+Martinelli, Barba, Navigli: Maverick, ACL 2024. Its input is tokens split into sentences, as in the
 POSH paper (section 3). The package pins old libraries, so it is never imported here.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PAPER_WEIGHTS = "sapienzanlp/maverick-mes-ontonotes"
-DEADLY = 2  # fresh workers that a text may crash before it is given up
+DEADLY = 2  # fresh workers that a text may crash before it counts as unresolvable
 
 
 class CorefError(PoshError, RuntimeError):
@@ -40,22 +40,21 @@ class UnresolvedTextError(RuntimeError):
 
 
 class MaverickCoref:
-    """Coreference by Maverick. Its process starts when first needed; it is left out of pickles.
+    """Coreference by Maverick. Its process starts on first use and is left out of pickles.
 
     The package and the published weights are CC BY-NC-SA 4.0: not for commercial use.
 
     Args:
-        weights: a repository on the hub, optionally as ``"repository@revision"``; or a checkpoint
+        weights: a repository on the hub, optionally as ``"repository@revision"``; a checkpoint
             file; or a folder with a ``weights.ckpt``. Checkpoints are *unpickled*, which can run
             code: use only those that you trust.
         env: folder of Maverick's environment; by default ``$POSH_MAVERICK_ENV``, or
             ``posh-reward/maverick`` in the user's cache directory.
-        device: where the model runs: "auto" for the card of this rank, or the CPU if there is
-            none; "cpu"; or a card such as "cuda:0", the same for all ranks.
+        device: "auto" for this rank's card, or the CPU if there is none; "cpu"; or a card such as
+            "cuda:0", the same for all ranks.
         timeout: seconds for one text.
         start_timeout: seconds for loading the model, including the download of its weights.
-        max_restarts: how often in a row the process may be restarted without an answer in
-            between.
+        max_restarts: maximum number of restarts in a row without an answer in between.
 
     Raises:
         MissingDependencyError: the environment does not exist; the message has the command.
@@ -63,7 +62,7 @@ class MaverickCoref:
 
     _worker: ChildProcess | None
     _revision: str | None
-    _deadly: dict[str, str]  # texts that were given up, as JSON -> why
+    _deadly: dict[str, str]  # unresolvable texts, as JSON, with the reason
 
     def __init__(
         self,
@@ -90,7 +89,7 @@ class MaverickCoref:
         """Weights and revision, e.g. ``"maverick-mes-ontonotes@3f2a..."``, for signatures.
 
         The revision of local weights is the start of their SHA-256. Starts the process if it has
-        never run, and so raises what ``resolve`` raises.
+        never run, so it raises what ``resolve`` raises.
         """
         with self._lock:
             if self._revision is None:
@@ -99,7 +98,7 @@ class MaverickCoref:
             return f"{weights}@{self._revision}"
 
     def resolve(self, docs: Sequence[Doc]) -> list[Clusters]:
-        """Clusters of each text, in the model's order. Texts without words are not sent to it.
+        """Clusters of each text, in the model's order. Blank texts are not sent to it.
 
         Raises:
             CorefError: the process cannot start, or dies whatever the text.
@@ -115,7 +114,7 @@ class MaverickCoref:
             self._stop()
 
     def _ask(self, sentences: list[list[str]]) -> Clusters:
-        """The worker's clusters of one text, which is given up if it crashes two workers."""
+        # A text that crashes ``DEADLY`` fresh workers is never sent again.
         text = json.dumps(sentences)
         if text in self._deadly:
             raise UnresolvedTextError(self._deadly[text])
@@ -137,7 +136,7 @@ class MaverickCoref:
         if "error" in reply:
             self._failures = 0
             if self._on_card:
-                self._stop()  # an error on a GPU may have broken the whole context
+                self._stop()  # an error on a GPU may have broken its whole context
             raise UnresolvedTextError(f"Maverick failed on a text: {reply['error']}")
         try:
             clusters = valid_clusters(reply.get("clusters"), sum(map(len, sentences)))
@@ -150,8 +149,8 @@ class MaverickCoref:
         while self._worker is None or self._worker.owner != os.getpid():
             if self._failures > self._max_restarts:
                 raise CorefError(
-                    f"Maverick failed {self._failures} times in a row. Check its last error and "
-                    f"the free memory, then start again. The last error: {self._last_words}"
+                    f"Maverick failed {self._failures} times in a row: check the free memory and "
+                    f"the last error, then start again. The last error: {self._last_words}"
                 )
             try:
                 self._worker = self._start()
@@ -174,19 +173,16 @@ class MaverickCoref:
         return worker
 
     def _pin(self) -> str:
-        """The weights, pinned to the revision that ``name`` has told, if it has."""
+        # A restarted worker must load the revision that ``name`` already reported.
         hub = self._revision is not None and not Path(self._weights).exists()
         return f"{self._weights.partition('@')[0]}@{self._revision}" if hub else self._weights
 
     def _no_start(self, why: str) -> PoshError:
-        broken = why.startswith(("ModuleNotFoundError", "ImportError"))
-        remedy = f"Repair its environment with: {setup_command(self._env)}"
-        if not broken:
-            remedy = (
-                f"Check that the weights {self._weights!r} and the device {self._device} exist."
-            )
-        kind = MissingDependencyError if broken else CorefError
-        return kind(f"Maverick cannot start: {why}. {remedy}")
+        if why.startswith(("ModuleNotFoundError", "ImportError")):
+            remedy = f"Repair its environment with: {setup_command(self._env)}"
+            return MissingDependencyError(f"Maverick cannot start: {why}. {remedy}")
+        remedy = f"Check that the weights {self._weights!r} and the device {self._device} exist."
+        return CorefError(f"Maverick cannot start: {why}. {remedy}")
 
     def _count(self, failure: ChildFailureError) -> None:
         logger.warning("Maverick's process failed: %s", failure)
@@ -228,7 +224,7 @@ def check_env(env: Path) -> None:
 
 @lru_cache(maxsize=1)
 def say_licence() -> None:
-    """Tell the user, once, what the model may be used for."""
+    """Warn once of the model's licence."""
     logger.warning(
         "Maverick and its published weights are licensed CC BY-NC-SA 4.0: not for commercial use. "
         "The resolver 'rules' has no such limit."
@@ -236,22 +232,22 @@ def say_licence() -> None:
 
 
 def environment(python: str, weights: str, device: str) -> dict[str, str]:
-    """The worker's variables; the key to the hub only if the weights are on the hub."""
+    """Return the worker's variables; the hub's key is among them only for weights on the hub."""
     variables = child_variables(os.environ, python, hub=not Path(weights).exists())
     if device == "cpu":
         variables["CUDA_VISIBLE_DEVICES"] = ""
     elif device == "auto":
         variables["CUDA_VISIBLE_DEVICES"] = card_of(os.environ)
-    # Maverick's checkpoint holds its settings as objects, which torch unpickles only if forced.
-    # That can run any code in the file, so it is set for the worker alone.
+    # Maverick's checkpoint has its settings as objects, which torch unpickles only if forced. That
+    # can run any code in the file, so only the worker gets this variable.
     return {**variables, "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
 def sentences_of(doc: Doc) -> list[list[str]]:
-    """Split a text's tokens into its sentences, tokens of white space included.
+    """Split a text's tokens into sentences, white space included, as the release does.
 
-    So does the release. White space has no subwords, so Maverick misses the end of a sentence that
-    ends in it: a mention may reach over a blank line.
+    White space has no subwords, so Maverick does not see the end of a sentence that ends in it: a
+    mention may cross a blank line.
     """
     sentences: list[list[str]] = []
     for token, sentence in zip(doc, read_syntax(doc).sentence, strict=True):
@@ -262,7 +258,7 @@ def sentences_of(doc: Doc) -> list[list[str]]:
 
 
 def valid_clusters(clusters: object, tokens: int) -> Clusters:
-    """The worker's clusters as ``Clusters``; TypeError or ValueError if they are not valid."""
+    """Return the worker's clusters as ``Clusters``; TypeError or ValueError if invalid."""
     if not isinstance(clusters, list):
         raise TypeError(f"{clusters!r} is not a list")
     spans = tuple(tuple((int(a), int(b)) for a, b in cluster) for cluster in clusters)

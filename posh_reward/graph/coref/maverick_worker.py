@@ -7,8 +7,8 @@ It imports nothing from posh_reward. The protocol is one JSON object per line on
     parent:  {"id": 7, "sentences": [["A", "man", "sits", "."], ["He", "sleeps", "."]]}
     worker:  {"id": 7, "clusters": [[[0, 1], [4, 4]]]}              or {"id": 7, "error": "why"}
 
-Clusters hold (first, last) token indices into the whole text, both inclusive. It ends when stdin
-does; ``process/keeper.py`` ends it with its parent, whatever it is doing then.
+Clusters are (first, last) token indices into the whole text, both inclusive. The worker ends when
+stdin does; ``process/keeper.py`` ends it with its parent, whatever it is doing.
 """
 
 from __future__ import annotations
@@ -33,12 +33,10 @@ def claim_stdout() -> IO[str]:
 
 
 def find_checkpoint(weights: str) -> Path:
-    """The checkpoint: a local file, one in a local folder, or of ``repository[@revision]``."""
+    """Return a local file, one in a local folder, or that of ``repository[@revision]``."""
     local = Path(weights).absolute()
-    if local.is_dir():
-        return local / CHECKPOINT
-    if local.is_file():
-        return local
+    if local.exists():
+        return local / CHECKPOINT if local.is_dir() else local
     from transformers.utils.hub import cached_file
 
     repository, _, revision = weights.partition("@")
@@ -48,25 +46,25 @@ def find_checkpoint(weights: str) -> Path:
 
 
 def revision_of(checkpoint: Path) -> str:
-    """The commit of a file from the hub; of another file, the start of its SHA-256."""
+    """Return the commit of a file from the hub, or the start of another file's SHA-256."""
     if checkpoint.parent.parent.name == "snapshots":
         return checkpoint.parent.name
     digest = hashlib.sha256()
-    with checkpoint.open("rb") as file:
+    with checkpoint.open("rb") as file:  # a gigabyte: not read at once
         while block := file.read(1 << 20):
             digest.update(block)
     return f"sha256-{digest.hexdigest()[:16]}"
 
 
 def clusters_of(model: Any, sentences: list[list[str]]) -> list[list[list[int]]]:
-    """The model's clusters of one text, in its order, without those of a single mention."""
+    """Return the clusters of one text in the model's order, without single mentions."""
     offsets = model.predict(sentences)["clusters_token_offsets"]
     clusters = [sorted({(int(first), int(last)) for first, last in each}) for each in offsets]
     return [[list(span) for span in spans] for spans in clusters if len(spans) > 1]
 
 
 def answer(model: Any, line: str) -> dict[str, object]:
-    """The reply to one request. If the model fails on a text, the reply says so."""
+    """Return the reply to one request: clusters, or the error that the model raised."""
     request = json.loads(line)
     try:
         return {"id": request["id"], "clusters": clusters_of(model, request["sentences"])}
@@ -75,9 +73,9 @@ def answer(model: Any, line: str) -> dict[str, object]:
 
 
 def load(maverick: Any, checkpoint: str, device: str) -> tuple[Any, str]:
-    """The model, and where it is: "auto" is the one visible card, or the CPU if it cannot be used.
+    """Load the model; return it with its device. "auto" is the visible card, or else the CPU.
 
-    A card in compute mode EXCLUSIVE_PROCESS cannot: it has the trainer.
+    A card in compute mode EXCLUSIVE_PROCESS that already runs the trainer cannot be used.
     """
     if device != "auto":
         return maverick(hf_name_or_path=checkpoint, device=device), device
@@ -89,7 +87,7 @@ def load(maverick: Any, checkpoint: str, device: str) -> tuple[Any, str]:
 
 
 def serve(weights: str, device: str, replies: IO[str]) -> None:
-    """Load the model, say so, and answer until stdin ends."""
+    """Load the model, report that it is ready, and answer until stdin ends."""
 
     def say(reply: dict[str, object]) -> None:
         replies.write(json.dumps(reply) + "\n")
@@ -103,9 +101,8 @@ def serve(weights: str, device: str, replies: IO[str]) -> None:
     except Exception as error:  # the parent tells the user, with the command that repairs it
         say({"fatal": f"{type(error).__name__}: {error}"})
         raise
-    about = {"revision": revision_of(checkpoint), "maverick": version("maverick-coref")}
-    about["device"] = device
-    say({"ready": about})
+    versions = {"revision": revision_of(checkpoint), "maverick": version("maverick-coref")}
+    say({"ready": {**versions, "device": device}})
     for line in sys.stdin:
         say(answer(model, line))
 

@@ -1,4 +1,4 @@
-"""Mentions: phrases of a text that may refer, and what each says by itself."""
+"""Mentions: the phrases of a text that may refer, with the features that each has by itself."""
 
 from __future__ import annotations
 
@@ -6,22 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from posh_reward.graph.coref import lexicon
-from posh_reward.graph.coref.lexicon import (
-    ANY,
-    EITHER,
-    PLURAL,
-    PRONOUNS,
-    SINGULAR,
-    THING,
-    Gender,
-    Number,
-)
+from posh_reward.graph.coref.lexicon import PLURAL, PRONOUNS, SINGULAR, Gender, Number
 from posh_reward.graph.coref.noun_phrases import DETERMINERS, SIDES, Chunk, Words, find_chunks
 
 Form = Literal["pronoun", "definite", "indefinite", "bare", "name", "group"]
 Role = Literal["subject", "object", "oblique", "possessor"]
 
-LONGEST_LIST = 20  # conjuncts after which the search for the role of the first one stops
+LONGEST_LIST = 20  # maximum conjuncts between a mention and the one whose role it shares
 DEFINITE = frozenset("the this that these those both".split())
 
 
@@ -34,7 +25,7 @@ class Tail:
 
 
 def phrase_tails(words: Words, chunks: list[Chunk]) -> list[Tail]:
-    """The tail of each phrase. A phrase may end in the tail of a later one."""
+    """Return the tail of each phrase, which may include the tail of a later phrase."""
     starts = {chunk.start: index for index, chunk in enumerate(chunks)}
     tails = [Tail(chunk.head) for chunk in chunks]
     # From right to left, so that a tail can take over the end of the phrase inside it: "the edge of
@@ -57,10 +48,10 @@ def phrase_tails(words: Words, chunks: list[Chunk]) -> list[Tail]:
 
 
 def attaches(words: Words, chunk: Chunk, preposition: int) -> bool:
-    """Test whether a preposition right after a phrase belongs to the phrase, not to the verb.
+    """Test whether a preposition right after a phrase belongs to it, not to the verb.
 
     Only "of", "in", "with" and sides may. Others ("holds a hat above the boy") mostly belong to the
-    verb, which small parsers cannot tell; so does "with its chin on its paws".
+    verb, which small parsers often miss; so does "with its chin on its paws".
     """
     word = words.lower[preposition]
     if word == "of":
@@ -89,37 +80,40 @@ def side_after(words: Words, token: int) -> bool:
 
 
 def qualities_of(words: Words, chunk: Chunk) -> frozenset[str]:
-    """Words that describe the noun, {"small", "black"}, and a quoted one after it."""
+    """Return the modifiers of a noun, {"small", "black"}, and a quoted word after it."""
+    head = chunk.head
     first = chunk.start if chunk.possessor is None else chunk.possessor + 1
-    inside = (i for i in range(first, chunk.head))
-    texts = {words.lower[i] for i in inside if words.pos[i] not in ("PUNCT", "CCONJ", "PART")}
-    comparing = words.tag[chunk.head] in ("JJR", "JJS")
-    if chunk.elliptical and (comparing or lexicon.has("distinguishing", words.lower[chunk.head])):
-        texts.add(words.lower[chunk.head])
-    if words.same_sentence(chunk.head, chunk.head + 2) and words.tag[chunk.head + 1] == "``":
-        texts.add(words.lower[chunk.head + 2])
+    inside = (i for i in range(first, head) if words.pos[i] not in ("PUNCT", "CCONJ", "PART"))
+    texts = {words.lower[i] for i in inside}
+    comparing = words.tag[head] in ("JJR", "JJS")
+    if chunk.elliptical and (comparing or lexicon.has("distinguishing", words.lower[head])):
+        texts.add(words.lower[head])
+    if words.same_sentence(head, head + 2) and words.tag[head + 1] == "``":
+        texts.add(words.lower[head + 2])
     return frozenset(texts) - DETERMINERS - lexicon.classes()["generic"]
 
 
 def count_of(words: Words, chunk: Chunk) -> str:
-    """The number of things: "two" of "two dogs", and of "both dogs"; else empty."""
+    """Return the number word: "two" for "two dogs" and "both dogs"; else empty."""
     if words.lower[chunk.start] == "both":
         return "two"
     numbers = (words.lower[i] for i in range(chunk.start, chunk.head))
     return next((word for word in numbers if lexicon.has("numbers", word)), "")
 
 
-def gender_of_phrase(words: Words, chunk: Chunk, noun: str) -> lexicon.Gender | None:
-    """By the noun; of names also by the words before it: "the Virgin Mary"."""
-    gender = None if chunk.elliptical else lexicon.gender_of(noun)
-    if words.pos[chunk.head] != "PROPN" or chunk.elliptical:
+def gender_of_phrase(words: Words, chunk: Chunk, noun: str) -> Gender | None:
+    """Return the gender of the noun; of a name, that of any of its words: "the Virgin Mary"."""
+    if chunk.elliptical:
+        return None
+    gender = lexicon.gender_of(noun)
+    if words.pos[chunk.head] != "PROPN":
         return gender
     gender_of_all = lexicon.gender_of_name(words.lower[chunk.start : chunk.head + 1])
-    return gender_of_all if gender_of_all != ANY else gender or ANY
+    return gender_of_all if gender_of_all != lexicon.ANY else gender or lexicon.ANY
 
 
 def form_of(words: Words, chunk: Chunk) -> Form:
-    """Definite phrases and names may resume a referent; the others introduce one."""
+    """Return the form; only definite phrases and names may resume a referent."""
     first = words.lower[chunk.start]
     singular = words.tag[chunk.head] == "NN" and words.capital[chunk.head]
     if not chunk.elliptical and (words.pos[chunk.head] == "PROPN" or singular):
@@ -129,11 +123,11 @@ def form_of(words: Words, chunk: Chunk) -> Form:
     return "indefinite" if first in DETERMINERS or chunk.elliptical else "bare"
 
 
-def number_of(words: Words, chunk: Chunk) -> lexicon.Number:
-    """Singular, plural, or either (for a pair)."""
+def number_of(words: Words, chunk: Chunk) -> Number:
+    """Return singular, plural, or either (for a pair)."""
     head, first = words.lower[chunk.head], words.lower[chunk.start]
     if lexicon.has("pair", words.lemma[chunk.head]):
-        return EITHER
+        return lexicon.EITHER
     if any(lexicon.has("numbers", words.lower[i]) for i in range(chunk.start, chunk.head + 1)):
         return PLURAL
     if first in ("a", "an", "this", "that", "another", "every", "each", "one") or head == "one":
@@ -147,15 +141,13 @@ def number_of(words: Words, chunk: Chunk) -> lexicon.Number:
 
 
 def role_of(words: Words, head: int) -> Role:
-    """The grammatical role that decides how prominent a mention is."""
+    """Return the grammatical role, which decides how prominent a mention is."""
     for _ in range(LONGEST_LIST):
         if words.dep[head] != "conj" or words.head[head] > head:
             break
         head = words.head[head]
-    dep = words.dep[head]
-    if dep == "poss":
-        return "possessor"
-    if words.tag[head] == "PRP$" or words.lower[head] in ("its", "their", "our", "my", "your"):
+    dep, pronouns = words.dep[head], ("its", "their", "our", "my", "your")
+    if dep == "poss" or words.tag[head] == "PRP$" or words.lower[head] in pronouns:
         return "possessor"
     if dep in ("nsubj", "nsubjpass", "csubj", "ROOT", "expl"):
         return "subject"
@@ -166,7 +158,7 @@ def role_of(words: Words, head: int) -> Role:
 
 
 def role_of_chunk(words: Words, chunk: Chunk) -> Role:
-    """As ``role_of``; after a preposition it is not a subject, whatever the parse says."""
+    """Return ``role_of`` its noun; never subject after a preposition, whatever the parse says."""
     role, before = role_of(words, chunk.head), chunk.start - 1
     is_fronted = words.same_sentence(chunk.head, before) and words.pos[before] == "ADP"
     return "oblique" if is_fronted and role == "subject" else role
@@ -177,9 +169,8 @@ class Mention:
     """One phrase that refers. Equal mentions are the same phrase of the same text."""
 
     start: int
-    end: int  # inclusive; phrases with "of", "in", "with" ... that belong to the noun are inside.
+    end: int  # inclusive, with the phrases in "of", "in", "with" ... that belong to the noun
     head: int
-    core: int  # first token of the phrase proper: its determiner, or its first modifier
     sentence: int
     form: Form
     lemma: str
@@ -192,7 +183,7 @@ class Mention:
     possessor: int | None = None
     elliptical: bool = False
     inner: bool = False  # it is inside another noun phrase
-    parts: tuple[int, ...] = ()  # heads of the members of a coordination
+    parts: tuple[int, ...] = ()  # heads of the members of a group
 
     @property
     def span(self) -> tuple[int, int]:
@@ -201,9 +192,9 @@ class Mention:
 
 
 def find_mentions(words: Words) -> list[Mention]:
-    """All mentions, in the order in which they can be resolved (a possessor before its NP)."""
+    """Find all mentions, in the order of resolution: a possessor before its noun."""
     # A group ("the man and the woman") is a mention beside its members: "they" may resume it, and
-    # its own referent is prominent only as far as theirs are.
+    # its referent is only as prominent as theirs.
     chunks = find_chunks(words)
     tails = phrase_tails(words, chunks)
     nominal = [
@@ -221,33 +212,28 @@ def find_mentions(words: Words) -> list[Mention]:
 
 
 def reading_order(mention: Mention) -> tuple[int, int]:
-    """By noun, but a group comes after its members, and "one of them" after "them"."""
+    """Sort key: by noun, but a group after its members, and "one of them" after "them"."""
     partitive = mention.elliptical and mention.end > mention.head
     return (mention.end if partitive else mention.head, mention.form == "group" or partitive)
 
 
 def refers(words: Words, chunk: Chunk) -> bool:
     """Test whether a phrase may be mentioned again: not sides, times, "no ..." or "sky blue"."""
-    if words.lower[chunk.start] in ("no", "any"):
-        return False
     head, after = words.lower[chunk.head], chunk.head + 1
-    if (
-        words.same_sentence(chunk.head, after)
-        and chunk.start == chunk.head
-        and (lexicon.has("colour", words.lower[after]))
-    ):
+    bare = chunk.start == chunk.head and words.same_sentence(chunk.head, after)
+    shade = bare and lexicon.has("colour", words.lower[after])
+    if shade or words.lower[chunk.start] in ("no", "any"):
         return False
     return chunk.elliptical or (head not in SIDES and not lexicon.has("temporal", head))
 
 
 def pronoun_mention(words: Words, token: int) -> Mention:
-    """The mention of one personal pronoun."""
+    """Return the mention of a personal pronoun."""
     number, gender = PRONOUNS[words.lower[token]]
     return Mention(
         start=token,
         end=token,
         head=token,
-        core=token,
         sentence=words.sentence[token],
         form="pronoun",
         lemma=words.lower[token],
@@ -258,7 +244,7 @@ def pronoun_mention(words: Words, token: int) -> Mention:
 
 
 def nominal_mention(words: Words, chunk: Chunk, tail: Tail) -> Mention:
-    """The mention of a base noun phrase with the phrases that belong to it."""
+    """Return the mention of a base noun phrase with the phrases that belong to it."""
     head = chunk.head
     noun = words.lemma[head] if words.pos[head] in ("NOUN", "PROPN") else words.lower[head]
     nameless = chunk.elliptical or words.lower[chunk.start] in ("each", "every")
@@ -270,7 +256,6 @@ def nominal_mention(words: Words, chunk: Chunk, tail: Tail) -> Mention:
         start=chunk.start,
         end=tail.end,
         head=head,
-        core=chunk.start,
         sentence=words.sentence[head],
         form=form_of(words, chunk),
         lemma="" if nameless else noun,
@@ -287,18 +272,17 @@ def nominal_mention(words: Words, chunk: Chunk, tail: Tail) -> Mention:
 
 
 def group_mention(words: Words, members: list[Chunk], end: int) -> Mention:
-    """The mention of all members of a coordination together."""
+    """Return the mention of all members of a coordination together."""
     first, last = members[0], members[-1]
     return Mention(
         start=first.start,
         end=end,
         head=last.head,
-        core=first.start,
         sentence=words.sentence[first.head],
         form="group",
         lemma="",
         number=PLURAL,
-        gender=lexicon.gender_of(words.lemma[first.head]) or THING,
+        gender=lexicon.gender_of(words.lemma[first.head]) or lexicon.THING,
         role=role_of(words, first.head),
         parts=tuple(member.head for member in members),
     )
@@ -306,7 +290,7 @@ def group_mention(words: Words, members: list[Chunk], end: int) -> Mention:
 
 def mark_inner(mentions: list[Mention]) -> list[Mention]:
     """Mark phrases that are inside an earlier, longer one."""
-    # Outer phrases before those that start with them, so one sweep with the farthest end suffices.
+    # Outer phrases come before those at their start, so one sweep with the farthest end suffices.
     result, reach = [], -1
     for mention in sorted(mentions, key=lambda m: (m.start, -m.end)):
         inside = mention.end <= reach and mention.start > 0
@@ -316,7 +300,7 @@ def mark_inner(mentions: list[Mention]) -> list[Mention]:
 
 
 def coordinations(words: Words, chunks: list[Chunk], ends: list[int]) -> list[list[int]]:
-    """Indices of the phrases of each coordination; ``ends`` are their last tokens."""
+    """Return the indices of each coordination's phrases; ``ends`` are the phrases' last tokens."""
     groups, run = [], [0] if chunks else []  # a run: phrases with only ", and" between
     for index in range(1, len(chunks) + 1):
         if index < len(chunks) and continues(words, chunks, ends, run, index):
@@ -332,7 +316,7 @@ def coordinations(words: Words, chunks: list[Chunk], ends: list[int]) -> list[li
 def continues(
     words: Words, chunks: list[Chunk], ends: list[int], run: list[int], index: int
 ) -> bool:
-    """Test whether a phrase continues a coordination: only ", and" between, and parsed as one."""
+    """Test whether a phrase continues a coordination: only ", and" between, and parsed as such."""
     chunk = chunks[index]
     between = words.lower[ends[run[-1]] + 1 : chunk.start]
     parent, last = words.head[chunk.head], chunks[run[-1]].head

@@ -1,7 +1,7 @@
-"""Base noun phrases of a text, found by tags and word lists more than by syntax.
+"""Base noun phrases of a text, by tags and word lists more than by syntax.
 
 Small parsers mistake verbs for plural nouns ("a ewe sniffs at") far more often than they miss
-a determiner or an adjective, so phrases are read from the noun leftwards, by tags.
+a determiner or an adjective, so phrases are read leftwards from the noun, by tags.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ class Words:
     head: tuple[int, ...]
     sentence: tuple[int, ...]
     children: tuple[tuple[int, ...], ...]
-    capital: tuple[bool, ...]  # it starts with a capital letter
+    capital: tuple[bool, ...]  # starts with a capital letter
 
     def __len__(self) -> int:
         return len(self.lower)
 
     def same_sentence(self, first: int, second: int) -> bool:
-        """Test whether both are tokens of one sentence; False for an index past the ends."""
+        """Test whether both tokens are in one sentence; False for an index outside the text."""
         inside = 0 <= first < len(self) and 0 <= second < len(self)
         return inside and self.sentence[first] == self.sentence[second]
 
     def child(self, token: int, *deps: str) -> int | None:
-        """The first child of a token that has one of these dependency labels."""
+        """Return the first child of a token with one of some dependency labels, if any."""
         return next((c for c in self.children[token] if self.dep[c] in deps), None)
 
 
@@ -50,7 +50,7 @@ def read_words(doc: Doc) -> Words:
     lower = tuple(text.lower() for text in syntax.text)
     return Words(
         lower=lower,
-        lemma=tuple(map(name_of, lower, map(str.lower, syntax.lemma), syntax.pos)),
+        lemma=tuple(map(comparable_lemma, lower, syntax.lemma, syntax.pos)),
         pos=syntax.pos,
         tag=syntax.tag,
         dep=syntax.dep,
@@ -61,18 +61,15 @@ def read_words(doc: Doc) -> Words:
     )
 
 
-def name_of(word: str, lemma: str, pos: str) -> str:
-    """Return the lemma to compare by. Lemmatizers keep "people", the plural of "person"."""
-    if word == "people" and pos in NOMINAL:
-        return "person"
-    return lemma or word
+def comparable_lemma(word: str, lemma: str, pos: str) -> str:
+    """Return the lemma in lower case. Lemmatizers keep "people", the plural of "person"."""
+    return "person" if word == "people" and pos in NOMINAL else lemma.lower() or word
 
 
 def sentences_by_stops(lower: tuple[str, ...]) -> tuple[int, ...]:
-    """The sentence of each token of a parse without boundaries: full stops end sentences."""
-    return tuple(accumulate((word in (".", "!", "?") for word in lower[:-1]), initial=0))[
-        : len(lower)
-    ]
+    """Number the sentence of each token of a parse without boundaries, by full stops."""
+    stops = [word in (".", "!", "?") for word in lower]
+    return tuple(accumulate(stops[:-1], initial=0)) if stops else ()
 
 
 DETERMINERS = frozenset("the a an this that these those some any no every each another".split())
@@ -88,16 +85,16 @@ class Chunk:
     """One base noun phrase: determiner, modifiers and noun, without what follows."""
 
     start: int
-    head: int  # its noun, always its last token, or what replaces one: "the third", "one"
-    possessor: int | None  # the token of its possessor: "his", or the noun before "'s"
-    elliptical: bool = False  # it has no noun of its own
+    head: int  # its last token: the noun, or the word in its place: "the third", "one"
+    possessor: int | None  # "his", or the noun before "'s"
+    elliptical: bool = False  # without a noun of its own
 
 
 def find_chunks(words: Words) -> list[Chunk]:
-    """Find all base noun phrases in text order. They do not overlap, except by a possessor."""
+    """Find all base noun phrases in text order; they overlap only in possessors."""
     chunks: list[Chunk] = []
     for token in range(len(words)):
-        # The noun before was followed by this "noun" as by its verb: "a ewe *sniffs*".
+        # This "noun" is really the verb of the noun before: "a ewe *sniffs*".
         nouns = token and is_noun(words, token) and is_noun(words, token - 1)
         if nouns and verb_after(words, token - 1, token):
             continue
@@ -116,15 +113,14 @@ def is_noun(words: Words, token: int) -> bool:
     word = words.lower[token]
     if word in ("one", "ones") or word in lexicon.PRONOUNS or lexicon.has("distinguishing", word):
         return False
-    if words.pos[token] in ("NOUN", "PROPN"):
-        if words.tag[token].startswith("VB"):
-            return False
-        return words.lower[token] not in SIDES or words.dep[token] not in ("amod", "compound")
-    return noun_by_context(words, token)
+    if words.pos[token] not in NOMINAL:
+        return noun_by_context(words, token)
+    is_modifying_side = word in SIDES and words.dep[token] in ("amod", "compound")
+    return not words.tag[token].startswith("VB") and not is_modifying_side
 
 
 def noun_by_context(words: Words, token: int) -> bool:
-    """Nouns tagged otherwise: "a brown donkey/ADJ", "a lantern/ADJ burns", "that book/VERB"."""
+    """Test for a mistagged noun: "a brown donkey/ADJ", "a lantern/ADJ burns", "that book/VERB"."""
     after_determiner = token > 0 and is_determiner(words, token - 1)
     if words.tag[token] in ("VB", "VBP"):
         return after_determiner
@@ -132,16 +128,12 @@ def noun_by_context(words: Words, token: int) -> bool:
         return False
     if words.dep[token] != "amod":
         return lexicon.gender_of(words.lower[token]) not in (None, lexicon.THING)
-    after = token + 1
-    return (
-        after_determiner
-        and words.same_sentence(token, after)
-        and (lexicon.has("stance", words.lower[after]))
-    )
+    followed = words.same_sentence(token, token + 1)
+    return after_determiner and followed and lexicon.has("stance", words.lower[token + 1])
 
 
 def ends_noun_run(words: Words, token: int) -> bool:
-    """Test whether a token is the noun that a phrase ends in: "square" in "a market square"."""
+    """Test whether a token is the last noun of a phrase: "square" in "a market square"."""
     if not is_noun(words, token):
         return False
     after = token + 1
@@ -157,8 +149,8 @@ def ends_noun_run(words: Words, token: int) -> bool:
 def verb_after(words: Words, noun: int, after: int) -> bool:
     """Test whether a "plural" right after a noun is really its verb.
 
-    It is after "a" ("a ewe sniffs"), after a plural, and if it is a verb that is frequent in
-    descriptions ("the angel kneels").
+    It is after "a" ("a ewe sniffs"), after a plural, and if descriptions often use that verb ("the
+    angel kneels").
     """
     if words.tag[noun] == "NNS" or lexicon.has("stance", words.lower[after]):
         return words.same_sentence(noun, after)
@@ -178,20 +170,22 @@ def is_determiner(words: Words, token: int) -> bool:
 
 
 def is_possessive(words: Words, token: int) -> bool:
-    """Test whether a token is a possessive such as "his" or "whose", even if there are no tags."""
+    """Test for a possessive such as "his" or "whose", even in a text without tags."""
     return words.tag[token] in ("PRP$", "WP$") or (
         words.dep[token] == "poss" and words.lower[token] in lexicon.PRONOUNS
     )
 
 
 def chunk_at(words: Words, head: int, floor: int, previous: Chunk | None) -> Chunk:
-    """The phrase that ends in the noun ``head`` and starts no earlier than ``floor``."""
-    # Leftwards from the noun until a determiner or a possessive, which begins the phrase for sure.
-    # A token that cannot stand inside a phrase ends it, unless the tagger erred: then there is a
-    # determiner a few tokens further on.
+    """Return the phrase that ends in the noun ``head`` and starts no earlier than ``floor``."""
+    # Leftwards from the noun to a determiner or a possessive, which always begins the phrase. A
+    # token that cannot be inside a phrase ends it, unless a determiner a few tokens further left
+    # shows that the tagger erred.
     start = head
     for token in range(head - 1, max(floor, head - LONGEST) - 1, -1):
-        if not words.same_sentence(token, head) or is_own_side(words, token):
+        # The "left" of "our left" does not modify a later noun.
+        our_side = words.lower[token] in SIDES and token > 0 and words.lower[token - 1] == "our"
+        if our_side or not words.same_sentence(token, head):
             break
         if is_possessive(words, token):
             return Chunk(token, head, token)
@@ -207,7 +201,7 @@ def chunk_at(words: Words, head: int, floor: int, previous: Chunk | None) -> Chu
 
 
 def determiner_before(words: Words, token: int, floor: int) -> int | None:
-    """A determiner before oddly tagged modifiers: "a" of "a frozen, greenish pond"."""
+    """Return the determiner before mistagged modifiers: "a" of "a frozen, greenish pond"."""
     for i in range(token, floor - 1, -1):
         if is_determiner(words, i):
             return i if words.same_sentence(i, token) else None
@@ -217,13 +211,8 @@ def determiner_before(words: Words, token: int, floor: int) -> int | None:
     return None
 
 
-def is_own_side(words: Words, token: int) -> bool:
-    """Test whether a token is the "left" of "our left", which is not a modifier of a later noun."""
-    return words.lower[token] in SIDES and token > 0 and words.lower[token - 1] == "our"
-
-
 def modifies(words: Words, token: int) -> bool:
-    """Test whether a token can stand between a determiner and its noun."""
+    """Test whether a token can be between a determiner and its noun."""
     pos, word, after = words.pos[token], words.lower[token], token + 1
     if pos in ("NOUN", "PROPN") or word in HYPHENS or adjectival(words, token):
         return True
@@ -238,16 +227,17 @@ def modifies(words: Words, token: int) -> bool:
 
 
 def adjectival(words: Words, token: int) -> bool:
-    """Test whether any annotation makes a token an adjective, a number or a participle."""
-    if words.pos[token] in ("ADJ", "NUM") or words.tag[token].startswith("JJ"):
-        return True
-    if lexicon.has("numbers", words.lower[token]):
-        return True
-    return words.tag[token] in PARTICIPLES and words.dep[token] == "amod"
+    """Test for an adjective, a number or a participle, by any of the annotations."""
+    return (
+        words.pos[token] in ("ADJ", "NUM")
+        or words.tag[token].startswith("JJ")
+        or lexicon.has("numbers", words.lower[token])
+        or (words.tag[token] in PARTICIPLES and words.dep[token] == "amod")
+    )
 
 
 def trim(words: Words, start: int, head: int) -> int:
-    """Start of a phrase without a determiner: not at a comma, nor at what a comma separates."""
+    """Return the start of a phrase without a determiner, past commas and what they separate."""
     for token in range(start, head):
         in_list = words.lower[token] in (",", "and", "or", "but")
         if in_list and words.dep[token - 1] not in ("amod", "conj"):
@@ -277,18 +267,17 @@ def phrase_goes_on(words: Words, token: int) -> bool:
     after = token + 1
     if not words.same_sentence(token, after) or lexicon.has("stance", words.lower[after]):
         return False
-    adjective = words.pos[after] in ("ADJ", "NUM") or words.lower[after] in HYPHENS
-    return adjective or is_noun(words, after)
+    is_adjective = words.pos[after] in ("ADJ", "NUM") or words.lower[after] in HYPHENS
+    return is_adjective or is_noun(words, after)
 
 
 def elliptical_start(words: Words, head: int) -> int:
     """Return the start of "the smaller one" or "the third"."""
     start = head
     while words.same_sentence(start - 1, head) and head - start < 4:
-        if words.pos[start - 1] == "ADJ" or is_determiner(words, start - 1):
-            start -= 1
-        else:
+        if words.pos[start - 1] != "ADJ" and not is_determiner(words, start - 1):
             break
+        start -= 1
         if words.lower[start] in DETERMINERS:
             break
     return start

@@ -2,8 +2,8 @@
 
 A deep biaffine parser (Dozat and Manning, 2017): hashed word, affix and shape features, two
 bidirectional LSTM layers, one classifier for part of speech and fine tag together, and biaffine
-scores of heads and labels, decoded to a tree with one root. Sentence boundaries must be set; it
-sets tags, parts of speech, heads and labels. Trained in ``research/train_parser``.
+scores of heads and labels, decoded to a tree with one root. It needs sentence boundaries, and was
+trained in ``research/train_parser``.
 """
 
 from __future__ import annotations
@@ -27,17 +27,13 @@ from posh_reward.types import CACHED
 
 Array = NDArray[Any]
 
-ROOTS = 3  # words that are tried as the root where the best heads alone are not a tree
+ROOTS = 3  # likeliest roots to try where the best heads alone are not a tree
 
 
 def tree(scores: Array) -> Array:
-    """Return the heads of the best tree with one root.
+    """Return the heads of the best tree with one root, as columns of the scores: (words,).
 
-    Args:
-        scores: (words, 1 + words), of each word with each head; column 0 is the root's.
-
-    Returns:
-        (words,), the column of each word's head.
+    ``scores`` are (words, 1 + words), of each word with each head; column 0 is the root.
     """
     size = len(scores)
     scores = scores.astype(np.float64)
@@ -49,9 +45,9 @@ def tree(scores: Array) -> Array:
     square = np.full((size + 1, size + 1), -np.inf)  # (dependent, head), the root first in both
     square[1:] = scores
     best, best_score = heads, -np.inf
-    # Chu-Liu-Edmonds allows any number of roots: run it with each likely word as the only one.
+    # Chu-Liu-Edmonds allows any number of roots: run it with each likely root as the only one.
     for root in np.argsort(-scores[:, 0])[:ROOTS]:
-        # Only this word may hang on the root, and only on the root.
+        # Only this word may attach to the root, and only to the root.
         one_root = square.copy()
         one_root[:, 0] = -np.inf
         one_root[root + 1] = -np.inf
@@ -64,7 +60,7 @@ def tree(scores: Array) -> Array:
 
 
 def is_tree(heads: Array) -> bool:
-    """Test whether all nodes lead to node 0, the root."""
+    """Test whether following heads leads from every node to node 0, the root."""
     leads = np.zeros(len(heads), dtype=bool)
     leads[0] = True
     for start in range(1, len(heads)):
@@ -80,10 +76,10 @@ def is_tree(heads: Array) -> bool:
 
 
 def maximum_spanning(scores: Array) -> Array:
-    """Return the best head of each node, ``scores[dependent, head]``, root at node 0.
+    """Return the best head of each node, by ``scores[dependent, head]``; node 0 is the root.
 
-    Chu-Liu-Edmonds as Tarjan (1977) does it, in time quadratic in the nodes: follow best heads
-    until the root, or a node from which the root was reached, and contract each cycle met.
+    Chu-Liu-Edmonds by Tarjan's method (1977), quadratic in the nodes: follow best heads to the
+    root, or to a node known to lead there, and contract each cycle on the way.
     """
     arcs = Arcs(scores)
     finished = {0}
@@ -91,8 +87,8 @@ def maximum_spanning(scores: Array) -> Array:
         path: list[int] = []
         node = int(arcs.outermost[start])
         while node not in finished:
-            # A cycle becomes one node, whose arcs are worth what they gain over the arc of the
-            # cycle that they replace; the search goes on from it.
+            # A cycle becomes one node. An arc into it is worth its gain over the arc of the cycle
+            # that it replaces.
             if node in path:
                 cycle = path[path.index(node) :]
                 del path[-len(cycle) :]
@@ -104,33 +100,27 @@ def maximum_spanning(scores: Array) -> Array:
 
 
 class Arcs:
-    """The best arc into each node, where a node may be a contracted cycle of others."""
+    """The best arc into each node; a node is a word or a contracted cycle of nodes."""
 
     def __init__(self, scores: Array) -> None:
-        self.size = len(scores)
-        self.scores = list(scores)
-        """Per node the score of the best arc into it from each word."""
-        self.entries = list(np.indices(scores.shape)[0])
-        """Per node the word at which that arc ends."""
-        self.best_arc = [(0, node) for node in range(self.size)]
-        """Per node the arc into it: (head, dependent), both words."""
-        self.outer = list(range(self.size))
-        """Per node the cycle that it was contracted into, or itself."""
-        self.words = list(np.arange(self.size)[:, None])
-        """Per node the words inside it."""
-        self.outermost = np.arange(self.size)
-        """Per word the largest node that it is in."""
+        size = self.size = len(scores)
+        self.scores = list(scores)  # per node: score of the best arc into it from each word
+        self.entries = list(np.indices(scores.shape)[0])  # per node: word at which that arc ends
+        self.best_arc = [(0, node) for node in range(size)]  # per node: (head, dependent), as words
+        self.outer = list(range(size))  # per node: the cycle that it was contracted into, or itself
+        self.words = list(np.arange(size)[:, None])  # per node: the words inside
+        self.outermost = np.arange(size)  # per word: the largest node that it is in
 
     def follow(self, node: int) -> int:
-        """Choose the best arc into a node; returns the node that it comes from."""
+        """Choose the best arc into a node; return the node that it comes from."""
         head = int(self.scores[node].argmax())
         self.best_arc[node] = (head, int(self.entries[node][head]))
         return int(self.outermost[head])
 
     def contract(self, cycle: list[int]) -> int:
-        """Make one node of a cycle: an arc into it replaces the chosen one of its dependent."""
-        # From each word, the arc into the cycle that gains most over the arc it would replace; the
-        # entry remembers where inside it ends, so that ``heads`` can break the cycle there.
+        """Make one node of a cycle, and return it."""
+        # From each word, keep the arc into the cycle that gains most over the arc it would replace,
+        # and where in the cycle it ends: ``heads`` will break the cycle there.
         new = len(self.scores)
         gains = np.stack([self.scores[n] - self.scores[n][self.best_arc[n][0]] for n in cycle])
         best = gains.argmax(axis=0), np.arange(self.size)  # gains: (nodes of the cycle, words)
@@ -161,11 +151,11 @@ Parameters = dict[str, Array]
 
 ROWS = {"word": 12000, "prefix": 4000, "suffix2": 1500, "suffix3": 5000, "suffix4": 7000,
         "shape": 600}  # fmt: skip
-"""Rows of each feature's embedding table. Row 0 replaced dropped words in training."""
+"""Rows of each feature's embedding table. Row 0 stood for dropped words in training."""
 LAYERS = 2
 LONGEST = 200
 """Words after which a sentence is cut. Scores and decoding are quadratic in its length: a
-generation that repeats one word three thousand times needed more memory than a machine has."""
+generation that repeated one word 3,000 times ran out of memory."""
 SENTENCES_AT_ONCE = 64
 
 
@@ -173,11 +163,9 @@ def shape(word: str) -> str:
     """Return the classes of characters, with runs cut at two: *Mustard-yellow2* -> ``Xxx-xxd``."""
     classes = ""
     for character in word:
-        kind = character
+        kind = "d" if character.isdigit() else character
         if character.isalpha():
             kind = "X" if character.isupper() else "x"
-        elif character.isdigit():
-            kind = "d"
         if not classes.endswith(kind * 2):
             classes += kind
     return classes
@@ -185,7 +173,7 @@ def shape(word: str) -> str:
 
 @lru_cache(maxsize=CACHED)
 def feature_rows(word: str, first: bool = False) -> tuple[int, ...]:
-    """Return rows of one word (7 numbers): its form under two hashes, prefix, suffixes, shape."""
+    """Return a word's 7 embedding rows: its form under two hashes, prefix, suffixes, shape."""
     low = word.lower()
     texts = (("word", low, 0), ("word", low, 7), ("prefix", low[:3], 1), ("suffix2", low[-2:], 2),
              ("suffix3", low[-3:], 3), ("suffix4", low[-4:], 4),
@@ -203,7 +191,7 @@ def features(rows: Array, weights: Parameters) -> Array:
 
 
 def sigmoid(x: Array) -> Array:
-    """Logistic function by way of tanh, which does not overflow."""
+    """Logistic function by tanh, which does not overflow."""
     return 0.5 * (np.tanh(0.5 * x) + 1.0)
 
 
@@ -211,16 +199,16 @@ def sigmoid(x: Array) -> Array:
 class Packing:
     """Sentences, longest first, laid out word by word: all first words, all second words, ...
 
-    Nothing is padded: the sentences that have an i-th word are a slice at step i of the LSTM.
+    Nothing is padded: at step i of the LSTM, the sentences with an i-th word are a slice.
     """
 
-    sizes: Array  # number of sentences with a first, second, ... word.
-    places: Array  # the place of each word, in sentence order
-    mirror: Array  # per place that of the word as far from the other end of its sentence
+    sizes: Array  # number of sentences with a first, second, ... word
+    places: Array  # place of each word, in sentence order
+    mirror: Array  # per place: the place of its mirror image in the reversed sentence
 
 
 def packing(lengths: Array) -> Packing:
-    """The layout of sentences of these lengths, longest first."""
+    """Lay out sentences of these lengths, longest first."""
     sizes = (lengths[None, :] > np.arange(lengths[0])[:, None]).sum(axis=1)
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     places = [starts[:length] + i for i, length in enumerate(lengths)]
@@ -232,7 +220,7 @@ def packing(lengths: Array) -> Packing:
 
 def lstm(x: Array, sizes: Array, weights: Parameters, name: str) -> Array:
     """Run one direction of an LSTM over packed (words, features)."""
-    # The input's share of all gates in one product; only the recurrent share waits for each step.
+    # The input's share of all gates in one product; only the recurrent share needs a step each.
     gates = x @ weights[f"weight_ih_{name}"].T  # (words, 4 x width): input, forget, cell, output
     gates += weights[f"bias_ih_{name}"] + weights[f"bias_hh_{name}"]
     recurrent = np.ascontiguousarray(weights[f"weight_hh_{name}"].T)  # multiplied at every step
@@ -242,7 +230,7 @@ def lstm(x: Array, sizes: Array, weights: Parameters, name: str) -> Array:
     result = np.empty((len(x), width), dtype=np.float32)
     start = 0
     for size in sizes:
-        # Longest first, so those that still have a word are the first ``size`` rows.
+        # Longest first, so the sentences that still have a word are the first ``size`` rows.
         gate = hidden[:size] @ recurrent  # (size, 4 x width)
         gate += gates[start : start + size]
         keep = sigmoid(gate[:, : 2 * width])  # input and forget gates
@@ -270,7 +258,7 @@ def project(x: Array, weights: Parameters, name: str) -> Array:
 
 
 def with_one(x: Array) -> Array:
-    """Add a constant feature of 1, for the biases of a biaffine product."""
+    """Append a constant feature of 1, for the biases of a biaffine product."""
     return np.concatenate([x, np.ones((len(x), 1), dtype=np.float32)], axis=1)
 
 
@@ -294,19 +282,18 @@ def label_scores(states: Array, heads: Array, weights: Parameters) -> Array:
     governors = with_one(project(everyone, weights, "label_head"))[heads]
     labels, width, _ = weights["label"].shape
     flat = weights["label"].transpose(1, 0, 2).reshape(width, labels * width)
-    # One product for all labels: only the governor that was chosen is scored, not all pairs.
+    # One product for all labels; only the chosen governor is scored, not all pairs.
     products = (dependents @ flat).reshape(len(states), labels, width)
     scores: Array = (products @ governors[:, :, None])[:, :, 0]
     return scores
 
 
 class BiaffineParser:
-    """A component that sets tags, parts of speech, heads and labels of Docs with sentences."""
+    """spaCy component that sets tags, parts of speech, heads and labels."""
 
     def __init__(self, weights: Parameters, tags: Sequence[tuple[str, str]], labels: Sequence[str]):
         self.weights = weights
-        self.tags = list(tags)
-        """(part of speech, fine tag), in the order of the classifier's outputs."""
+        self.tags = list(tags)  # (part of speech, fine tag), in the order of the outputs
         self.labels = list(labels)
 
     def __call__(self, doc: Doc) -> Doc:
@@ -326,8 +313,8 @@ class BiaffineParser:
             yield from batch
 
     def predict(self, texts: Sequence[Sequence[str]]) -> list[Array]:
-        """Return (words, 3) per sentence: head (a root is its own), label, tag, as indices."""
-        # Sentences of like length together: a step of the LSTM serves as many as have that word.
+        """Return (words, 3) per sentence: indices of head (a root is its own), label and tag."""
+        # Sentences of similar length together, so that few steps of the LSTM serve a short slice.
         order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
         results: dict[int, Array] = {}
         for start in range(0, len(order), SENTENCES_AT_ONCE):
@@ -350,7 +337,7 @@ class BiaffineParser:
         is_root = heads == 0
         labels = label_scores(states, np.where(is_root, -1, starts + heads - 1), weights)
         root = self.labels.index("ROOT")
-        labels[:, root] = -np.inf  # for the root alone, which has it whatever its scores
+        labels[:, root] = -np.inf  # the root alone gets this label, whatever its scores
         best = np.where(is_root, root, labels.argmax(axis=1))
         tags = (states @ weights["tag.weight"].T + weights["tag.bias"]).argmax(axis=1)
         own = np.arange(len(rows)) - starts
@@ -358,11 +345,11 @@ class BiaffineParser:
         return np.split(result, np.cumsum(lengths)[:-1])
 
     def _annotate(self, doc: Doc, spans: list[list[int]], predictions: list[Array]) -> None:
-        """Write predictions to a Doc; the head of white space is the token before it."""
+        # The head of white space is the token before it.
         if not len(doc):
             return
         strings = doc.vocab.strings
-        # spaCy takes arrays of uint64, in which a head is the offset to it, negative ones wrapped.
+        # spaCy's arrays are of uint64: a head is the offset to it, and wraps if negative.
         values = np.zeros((len(doc), 4), dtype=np.uint64)  # HEAD, DEP, TAG, POS
         values[:, 0] = np.array(-1 * (np.arange(len(doc)) > 0)).astype(np.uint64)
         values[:, 1:] = [strings.add("dep"), strings.add("_SP"), strings.add("SPACE")]
@@ -397,7 +384,10 @@ class BiaffineParser:
 
 
 def sentences(doc: Doc) -> list[list[int]]:
-    """Return each sentence's tokens but blanks; blank lines and ``LONGEST`` words end one, too."""
+    """Return each sentence's tokens without white space.
+
+    Blank lines and ``LONGEST`` words end a sentence, too.
+    """
     spans: list[list[int]] = []
     starts = True
     for token in doc:

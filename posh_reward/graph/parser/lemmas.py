@@ -25,18 +25,18 @@ E_ENDINGS = tuple(
     "at it ut av iv ov rv lv iz yz az ac ic uc nc rc is as us os rs ns ir ur ar dg rg ag "
     "bl cl dl fl gl pl tl ak ik ok id ud ap".split()
 )
-"""Ends of stems that have mostly lost an *e*, as *decorat-ing* has."""
+"""Ends of stems that have usually lost an *e*, such as *decorat-ing*."""
 
 
 def lemma(word: str, pos: str, tag: str, forms: dict[str, str], words: frozenset[str]) -> str:
     """Return the lemma of a word, e.g. *women* NNS -> *woman*, *slanting* VBG -> *slant*.
 
     Args:
-        word: As written.
-        pos: Universal part of speech.
-        tag: Fine tag (Penn Treebank).
-        forms: Irregular forms, keyed ``"tag form"``.
-        words: Known base forms, to choose among the candidates of the rules.
+        word: as written.
+        pos: universal part of speech.
+        tag: fine tag (Penn Treebank).
+        forms: irregular forms, keyed ``"tag form"``.
+        words: known base forms, to choose among the candidates of the rules.
     """
     if pos == "PROPN":
         return word
@@ -50,19 +50,16 @@ def lemma(word: str, pos: str, tag: str, forms: dict[str, str], words: frozenset
         if low.endswith(ending) and len(low) > len(ending) + 1
     ]
     candidates += [stem[:-1] for stem in candidates if _is_doubled(stem)]
-    regular = [candidate for candidate in candidates if candidate in words]
-    if regular:
-        return regular[0]
-    return _guess(low, tag, candidates)
+    known = (candidate for candidate in candidates if candidate in words)
+    return next(known, None) or _guess(low, tag, candidates)
 
 
 def _is_doubled(stem: str) -> bool:
-    """*running* leaves *runn*."""
+    # "running" leaves "runn".
     return len(stem) > 3 and stem[-1] == stem[-2] and stem[-1] in "bdgklmnprtv"
 
 
 def _guess(low: str, tag: str, candidates: list[str]) -> str:
-    """Return the likeliest candidate where none is a known word."""
     if not candidates:
         return low
     if tag in ("NNS", "VBZ"):
@@ -77,7 +74,7 @@ def _guess(low: str, tag: str, candidates: list[str]) -> str:
 
 
 class TableLemmatizer:
-    """Lemmatizer by fine tag."""
+    """spaCy component that sets lemmas by fine tag."""
 
     def __init__(self, forms: dict[str, str], words: frozenset[str]):
         self.forms = forms
@@ -90,12 +87,12 @@ class TableLemmatizer:
         return doc
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
-        """Write the two tables as JSON."""
+        """Write both tables as JSON."""
         folder = Path(path)
         folder.mkdir(parents=True, exist_ok=True)
         tables = {"forms": self.forms, "words": " ".join(sorted(self.words))}
-        (folder / "tables.json").write_text(json.dumps(tables, indent=0, ensure_ascii=False),
-                                            encoding="utf-8")  # fmt: skip
+        text = json.dumps(tables, indent=0, ensure_ascii=False)
+        (folder / "tables.json").write_text(text, encoding="utf-8")
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> TableLemmatizer:
         """Read the file of ``to_disk``."""

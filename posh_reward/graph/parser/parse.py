@@ -1,4 +1,4 @@
-"""Text to spaCy ``Doc`` with ClearNLP labels, by the embedded pipeline or an installed one."""
+"""Text -> spaCy ``Doc`` with ClearNLP labels, by the embedded pipeline or an installed one."""
 
 from __future__ import annotations
 
@@ -19,16 +19,14 @@ if TYPE_CHECKING:
 
 EMBEDDED = "embedded"
 NEEDED_LABELS = frozenset(("nsubj", "dobj", "pobj", "prep", "amod", "compound", "poss"))
-"""Labels by which ClearNLP is recognised; Universal Dependencies, say, lack ``pobj``."""
+"""Labels that identify ClearNLP; Universal Dependencies, for example, lack ``pobj``."""
 NEEDED_PIPES = ("parser", "tagger", "lemmatizer")
 
 
 def load_parser(name: str = EMBEDDED) -> Language:
-    """Load the pipeline called ``name``; the same object for the same name.
+    """Load ``"embedded"``, or an installed pipeline such as ``"en_core_web_trf"`` (the paper's).
 
-    Args:
-        name: ``"embedded"`` for the one in the package, or the name of an installed spaCy
-            package such as ``"en_core_web_trf"`` (the paper's).
+    The same name gives the same object.
 
     Raises:
         MissingDependencyError: the package is not installed; the message has the command.
@@ -66,7 +64,7 @@ def _load_embedded() -> Language:
 
 
 def check(nlp: Language, name: str) -> None:
-    """Raise InputError unless the pipeline has the components and labels that POSH reads."""
+    """Raise ``InputError`` unless the pipeline has the components and labels that POSH needs."""
     missing = [pipe for pipe in NEEDED_PIPES if pipe not in nlp.pipe_names]
     if missing:
         raise InputError(
@@ -95,15 +93,15 @@ def parse(nlp: Language, texts: Sequence[str], batch_size: int = 16) -> list[Doc
 
 
 LONGEST_RUN = 100
-"""Characters; a longer run without white space is tokenized in pieces. spaCy's tokenizer strips
-punctuation from its ends, one sign at a time, and searches the rest each time: a generation of
+"""Characters without white space; a longer run is tokenized in pieces. spaCy's tokenizer strips
+punctuation from its ends one character at a time, and searches the rest each time: a generation of
 20,000 exclamation marks took a minute."""
 
 PIECE = re.compile(
     rf"(?=\S{{{LONGEST_RUN + 1}}})"
     rf"(?:\S{{{LONGEST_RUN // 2},{LONGEST_RUN - 1}}}[^\w\s]|\S{{{LONGEST_RUN}}})"
 )
-"""The first piece of a long run: it ends in punctuation if there is some in its second half."""
+"""First piece of a long run, up to the last punctuation mark in its second half, if any."""
 
 
 def tokenize(nlp: Language, text: str) -> Doc:
@@ -111,22 +109,18 @@ def tokenize(nlp: Language, text: str) -> Doc:
 
     A text without runs of more than ``LONGEST_RUN`` characters gets exactly spaCy's tokens.
     """
-    ends = [match.end() for match in PIECE.finditer(text)]
-    return in_pieces(nlp, text, ends) if ends else nlp.make_doc(text)
-
-
-def in_pieces(nlp: Language, text: str, ends: list[int]) -> Doc:
-    """Tokenize a text that is cut at the offsets ``ends``, as if spaces stood there."""
     from spacy.attrs import NORM
     from spacy.tokens import Doc
 
+    ends = [match.end() for match in PIECE.finditer(text)]
+    if not ends:
+        return nlp.make_doc(text)
+    # With a space at each cut, which the result has not.
     pieces = [text[start:end] for start, end in zip([0, *ends], [*ends, len(text)], strict=True)]
     spaced = nlp.make_doc(" ".join(pieces))
     inserted = {end + spaces for spaces, end in enumerate(ends)}
     words = [token.text for token in spaced]
-    spaces = [
-        bool(token.whitespace_) and token.idx + len(token) not in inserted for token in spaced
-    ]
+    spaces = [bool(t.whitespace_) and t.idx + len(t) not in inserted for t in spaced]
     doc = Doc(nlp.vocab, words=words, spaces=spaces)
-    # The splitter reads norms, which special cases such as "ca|n't" set.
+    # The sentence splitter reads norms, which special cases such as "ca|n't" set.
     return doc.from_array([NORM], spaced.to_array([NORM]))

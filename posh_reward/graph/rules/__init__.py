@@ -2,11 +2,11 @@
 
 ::
 
-    mended       parses without plain mistakes (preset "mended")
-    components   the Doc's columns, read once; tokens -> nouns, adjectives, verbs, prepositions
-    links        which component describes, does or holds which, and what conjuncts share
-    entities     clusters -> which nouns are one thing, and what describes it
-    relations    links -> relations
+    components   Doc -> ``Syntax``; tokens -> nouns, adjectives, verbs, prepositions
+    mended       corrections of parses (preset "mended")
+    links        dependencies -> roles of components for each other, shared by conjuncts
+    entities     nouns and clusters -> entities; adjectives -> attributes
+    relations    possessives, verbs and prepositions -> relations
 
 ``graph.reader.describe`` calls them in order.
 """

@@ -1,6 +1,6 @@
-"""Components of a sentence: the words that name, describe, act and place (paper, A.1.2).
+"""Components of a sentence: words that name, describe, act or place (paper, A.1.2).
 
-A token belongs to one component, of the first kind that wants it: nouns, then adjectives,
+A token belongs to one component, of the first kind whose rule takes it: nouns, then adjectives,
 verbs, prepositions and adverbs. Examples mark the tokens that a rule is about with *stars*.
 """
 
@@ -49,13 +49,13 @@ class Syntax:
 
 
 def read_syntax(doc: Doc) -> Syntax:
-    """Copy the annotations of a Doc; a missing one is an empty string, or one sentence."""
+    """Copy a Doc's annotations; missing ones are empty strings, or one sentence."""
     words = doc.to_array(["ORTH", "LEMMA", "POS", "TAG", "DEP"]).T.tolist()
     places = doc.to_array(["HEAD", "IDX", "SENT_START"]).view("int64").T.tolist()
-    # One string object for all that are equal: descriptions are kept by the thousand.
+    # Equal strings share one object, since descriptions are cached by the thousand.
     name = {key: intern(doc.vocab.strings[key]) for key in set().union(*words)}
     text, lemma, pos, tag, dep = (tuple([name[key] for key in keys]) for keys in words)
-    steps, begin, starts = places
+    steps, begins, starts = places
     head = tuple([token + step for token, step in enumerate(steps)])
     return Syntax(
         text=text,
@@ -65,7 +65,7 @@ def read_syntax(doc: Doc) -> Syntax:
         dep=dep,
         head=head,
         sentence=sentences([start == 1 for start in starts]),
-        span=tuple([(first, first + len(word)) for first, word in zip(begin, text, strict=True)]),
+        span=tuple([(first, first + len(word)) for first, word in zip(begins, text, strict=True)]),
         children=children_of(head),
     )
 
@@ -89,11 +89,11 @@ ComponentKind = Literal["noun", "adjective", "verb", "preposition", "adverb"]
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """A word with those that belong to it, e.g. "holds up"."""
+    """A word and the words that belong to it, e.g. "holds up"."""
 
     kind: ComponentKind
-    root: int  # the token that the rules of its kind are about
-    tokens: tuple[int, ...]  # all tokens including the root, in text order
+    root: int  # the token to which the rules of its kind apply
+    tokens: tuple[int, ...]  # with the root, in text order
 
 
 def find_components(syntax: Syntax) -> tuple[Component, ...]:
@@ -104,10 +104,7 @@ def find_components(syntax: Syntax) -> tuple[Component, ...]:
         for root in list(free):
             if root not in free or not is_root(syntax, root):
                 continue
-            tokens: tuple[int, ...] = (root,)
-            if syntax.children[root]:
-                partners = {token for token in companions(syntax, root) if token in free}
-                tokens = tuple(sorted(partners | {root}))
+            tokens = tuple(sorted({root, *companions(syntax, root)} & free.keys()))
             for token in tokens:
                 del free[token]
             result.append(Component(kind, root, tokens))
@@ -115,7 +112,7 @@ def find_components(syntax: Syntax) -> tuple[Component, ...]:
 
 
 def is_adjectival_noun(syntax: Syntax, token: int) -> bool:
-    """A noun that describes another: "a *market* square", "the *oak* door"."""
+    """Test for a noun that describes another: "a *market* square", "the *oak* door"."""
     return (
         syntax.dep[token] in ("compound", "amod", "nmod")
         and syntax.pos[token] in NOMINAL
@@ -124,12 +121,12 @@ def is_adjectival_noun(syntax: Syntax, token: int) -> bool:
 
 
 def is_coordinated_adjective(syntax: Syntax, token: int) -> bool:
-    """Whatever is joined to an adjective: "brown and *carved*", "tall and with a *beard*"."""
+    """Test for a conjunct of an adjective: "brown and *carved*", "tall and with a *beard*"."""
     return syntax.dep[token] == "conj" and syntax.parent_pos(token) == "ADJ"
 
 
 def is_noun(syntax: Syntax, token: int) -> bool:
-    """A noun or pronoun that stands for a thing: "a *woman* whom *we* see"."""
+    """Test for a noun or pronoun that names an entity: "a *woman* whom *we* see"."""
     return (
         syntax.pos[token] in ("NOUN", "PRON", "PROPN")
         and syntax.dep[token] != "poss"
@@ -139,7 +136,7 @@ def is_noun(syntax: Syntax, token: int) -> bool:
 
 
 def is_adjective(syntax: Syntax, token: int) -> bool:
-    """A word that describes or possesses: "*her* *two* *market* stalls *outside*"."""
+    """Test for a word that describes or possesses: "*her* *two* *market* stalls *outside*"."""
     pos, dep = syntax.pos[token], syntax.dep[token]
     return (
         pos in ("ADJ", "NUM")
@@ -152,22 +149,22 @@ def is_adjective(syntax: Syntax, token: int) -> bool:
 
 
 def is_verb(syntax: Syntax, token: int) -> bool:
-    """A verb that is no adjective: "a laughing girl *runs*"."""
+    """Test for a verb that is not an adjective: "a laughing girl *runs*"."""
     return syntax.pos[token] == "VERB" and syntax.dep[token] != "amod"
 
 
 def is_preposition(syntax: Syntax, token: int) -> bool:
-    """A word that places: "*under* a tree", "pushed *by* a boy"."""
+    """Test for a preposition: "*under* a tree", "pushed *by* a boy"."""
     return syntax.pos[token] == "ADP" and syntax.dep[token] in ("prep", "case", "conj", "agent")
 
 
 def is_adverb(syntax: Syntax, token: int) -> bool:
-    """An adverb that is left: "seen from *behind*". In no graph, but "from" has an object."""
+    """Test for an adverb left over: "seen from *behind*". In no graph, but the place of "from"."""
     return syntax.pos[token] == "ADV"
 
 
 def compounded_nouns(syntax: Syntax, noun: int) -> Iterable[int]:
-    """Return nouns compounded into a pronoun: other compounds describe a noun."""
+    """Return nouns compounded into a pronoun; other compounds describe a noun."""
     return (
         child
         for child in syntax.children[noun]
@@ -199,23 +196,14 @@ def particles_and_adverbs(syntax: Syntax, verb: int) -> Iterable[int]:
     )
 
 
-def nothing(syntax: Syntax, token: int) -> Iterable[int]:
-    """Prepositions and adverbs stand alone."""
-    return ()
+Test = Callable[[Syntax, int], bool]
+Companions = Callable[[Syntax, int], Iterable[int]]
 
-
-RULES: tuple[
-    tuple[
-        ComponentKind,
-        Callable[[Syntax, int], bool],
-        Callable[[Syntax, int], Iterable[int]],
-    ],
-    ...,
-] = (
+RULES: tuple[tuple[ComponentKind, Test, Companions], ...] = (
     ("noun", is_noun, compounded_nouns),
     ("adjective", is_adjective, compounded_describers),
     ("verb", is_verb, particles_and_adverbs),
-    ("preposition", is_preposition, nothing),
-    ("adverb", is_adverb, nothing),
+    ("preposition", is_preposition, lambda syntax, token: ()),
+    ("adverb", is_adverb, lambda syntax, token: ()),
 )
-"""Kind, which token founds a component of it, and which others belong to that component."""
+"""Each kind with the test for its roots, and the other tokens of a root's component."""

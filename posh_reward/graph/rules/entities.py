@@ -1,4 +1,4 @@
-"""Entities: noun components, merged where they corefer, with what describes them."""
+"""Entities: noun components, merged where they corefer, with the attributes that describe them."""
 
 from __future__ import annotations
 
@@ -13,35 +13,41 @@ from posh_reward.graph.rules.links import Links, Role, find_links
 from posh_reward.types import Attribute, Clusters, Entity, Mention, Span
 
 LEFT, RIGHT = -1, -2
-"""Numbers of the clusters "our left" and "our right"; those of others are their index."""
+"""Numbers of the clusters "our left" and "our right"; another cluster's is its index."""
 
 CUTS = frozenset({"\u2019s", "'s", "s", "-"})
-"""Possessive markers and hyphens by their text, whatever their tag, as the release has them."""
+"""Possessive markers and hyphens by their text, whatever their tag, as in the release."""
+VIEWER = frozenset({"us", "our", "we"})
 
 
 @dataclass(frozen=True, slots=True)
 class Coreference:
-    """The cluster of each token that stands for something."""
+    """Clusters by token."""
 
-    cluster_of: Mapping[int, int]  # cluster of a token, if it has one
-    former: Mapping[int, int]  # cluster that still lists a token of "our left" or "right"
+    cluster_of: Mapping[int, int]
+    former: Mapping[int, int]  # cluster that still lists a token of "our left" or "our right"
     sides: Mapping[int, int]  # cluster of each token of "our left" or "our right"
     left: int
-    right: int  # clusters of the viewer's sides; one and the same if the release confuses them
+    right: int  # clusters of the viewer's sides; the same number where the release confuses them
 
 
 def coreference(syntax: Syntax, clusters: Clusters, *, mended: bool = False) -> Coreference:
-    """Find the cluster of each token that a mention is narrowed to.
+    """Find the cluster of each token to which a mention is narrowed.
 
-    "Our left" and "our right" leave their clusters for two of their own. As released, the old
-    cluster goes on listing them: "On our left is a tree. The side glows", with "our left" and "the
-    side" in one cluster, makes the side our left. And without any "our left" both sides have one
-    number, so two mentions of "our right" are our left, too. Neither if ``mended``.
+    "Our left" and "our right" leave their clusters for two of their own. In the release, the old
+    cluster still lists them: "On our left is a tree. The side glows", with "our left" and "the
+    side" in one cluster, makes the side our left. And without any "our left" both sides have the
+    same number, so two mentions of "our right" are our left, too. Not so if ``mended``.
 
     Raises:
         InputError: a mention reaches outside the text, or ends before it starts.
     """
-    check(clusters, len(syntax))
+    for first, last in (mention for members in clusters for mention in members):
+        if not 0 <= first <= last < len(syntax):
+            raise InputError(
+                f"mention ({first}, {last}) is not a span of a text with {len(syntax)} tokens: "
+                "clusters are (first, last) token indices, both inclusive"
+            )
     mentions = [
         (last - first, cluster, (first, last))
         for cluster, members in enumerate(clusters)
@@ -50,12 +56,15 @@ def coreference(syntax: Syntax, clusters: Clusters, *, mended: bool = False) -> 
     ]
     narrow = Narrowing(syntax, mended=mended)
     owner: dict[int, int] = {}
-    # The shortest mention has a token that several claim, the first of equally short ones: "the
-    # man" before "the man and his dog". Sorting is stable, so clusters decide in their order.
+    # The shortest mention gets a token: "the man" before "the man and his dog". Sorting is stable,
+    # so the first of equally short ones wins.
     for _, cluster, mention in sorted(mentions, key=lambda row: row[0]):
         for token in narrow(mention):
             owner.setdefault(token, cluster)
-    left, right = our_sides(syntax)
+    words = [text.lower() for text in syntax.text]
+    after_our = [token for token in range(1, len(words)) if words[token - 1] == "our"]
+    left = [token for token in after_our if words[token] == "left"]
+    right = [token for token in after_our if words[token] == "right"]
     right_cluster = RIGHT if mended or left else LEFT
     sides = {**dict.fromkeys(left, LEFT), **dict.fromkeys(right, right_cluster)}
     return Coreference(
@@ -67,26 +76,15 @@ def coreference(syntax: Syntax, clusters: Clusters, *, mended: bool = False) -> 
     )
 
 
-def check(clusters: Clusters, tokens: int) -> None:
-    """Refuse mentions that are not spans of a text with so many tokens."""
-    for cluster in clusters:
-        for first, last in cluster:
-            if not 0 <= first <= last < tokens:
-                raise InputError(
-                    f"mention ({first}, {last}) is not a span of a text with {tokens} tokens: "
-                    "clusters hold (first, last) token indices, both inclusive"
-                )
-
-
 class Narrowing:
-    """A mention -> those of its tokens that stand for the thing, within its first sentence.
+    """A mention -> its tokens that name the entity, within its first sentence.
 
-    The first run of nouns ("the *market square* of the town"), but not one before a possessive
-    marker or a hyphen ("the man's *hat*"); else the first pronoun; else all. What follows each
-    run is computed once a text, so that mentions within mentions cost no more than others.
+    These are the first run of nouns ("the *market square* of the town"), but not one before a
+    possessive marker or a hyphen ("the man's *hat*"); else the first pronoun; else all tokens.
+    Scans from the right, once per text, keep the time linear for mentions within mentions.
 
-    A marker is a word of ``CUTS``, so in "the *boys* ' hats" the boys stand for the hats; with
-    ``mended`` it is what is tagged as one.
+    A marker is a word in ``CUTS``, so in "the *boys* ' hats" the boys name the hats; with
+    ``mended`` it is any token tagged as a marker.
     """
 
     def __init__(self, syntax: Syntax, *, mended: bool = False) -> None:
@@ -97,7 +95,7 @@ class Narrowing:
         self._noun_from = [size] * (size + 1)
         self._pronoun_from = [size] * (size + 1)
         whole = False  # no marker follows the run of nouns that the token is in
-        # From right to left: each token takes over the answers of the token after it.
+        # From right to left: each token inherits the values of the token after it.
         for token in range(size - 1, -1, -1):
             after = token + 1
             if after < size and syntax.sentence[token] == syntax.sentence[after]:
@@ -107,19 +105,16 @@ class Narrowing:
                     self._run_end[token] = self._run_end[after]
                 else:
                     whole = after == size or not is_cut(syntax, after, mended)
-            self._noun_from[token] = (
-                token if whole and self._nominal[token] else self._noun_from[after]
-            )
-            self._pronoun_from[token] = (
-                token if syntax.pos[token] == "PRON" else self._pronoun_from[after]
-            )
+            noun, pronoun = whole and self._nominal[token], syntax.pos[token] == "PRON"
+            self._noun_from[token] = token if noun else self._noun_from[after]
+            self._pronoun_from[token] = token if pronoun else self._pronoun_from[after]
 
     def __call__(self, mention: Mention) -> Sequence[int]:
-        """The tokens, in text order."""
+        """Return the tokens in text order."""
         first, last = mention
         last = min(last, self._sentence_end[first])
         noun = self._noun_from[first]
-        if noun > last and self._nominal[last]:  # what cuts the last run off lies outside
+        if noun > last and self._nominal[last]:  # the marker after the last run is outside
             noun = last
             while noun > first and self._nominal[noun - 1]:
                 noun -= 1
@@ -130,29 +125,17 @@ class Narrowing:
 
 
 def is_cut(syntax: Syntax, token: int, mended: bool) -> bool:
-    """Test for a marker after nouns that a mention is not about: "the man*'s* hat"."""
+    """Test for a marker after nouns that do not name the entity: "the man*'s* hat"."""
     if mended:
         return syntax.tag[token] == "POS" or syntax.text[token] == "-"
     return syntax.text[token] in CUTS
-
-
-def our_sides(syntax: Syntax) -> tuple[list[int], list[int]]:
-    """Return the tokens of "our *left*", and of "our *right*"."""
-    words = [text.lower() for text in syntax.text]
-    after_our = [token for token in range(1, len(words)) if words[token - 1] == "our"]
-    left = [token for token in after_our if words[token] == "left"]
-    right = [token for token in after_our if words[token] == "right"]
-    return left, right
-
-
-VIEWER = frozenset({"us", "our", "we"})
 
 
 @dataclass(frozen=True, slots=True)
 class Components:
     """The components of a text, linked, and grouped into entities.
 
-    Components are named by index, in text order; entities too, by first mention.
+    Components are indices in text order; entities are indices in order of first mention.
     """
 
     syntax: Syntax
@@ -160,10 +143,10 @@ class Components:
     links: Links
     coreference: Coreference
     mentions: tuple[tuple[int, ...], ...]  # components of each entity, in text order
-    entity_of: Mapping[int, int]  # entity of a noun component, if it is one
-    owner_of_cluster: Mapping[int, int]  # entity of the first mention in the cluster
-    sides: frozenset[int]  # clusters of the viewer's sides that the text names often enough
-    mended: bool = False  # preset "mended": clear mistakes of the release are left out
+    entity_of: Mapping[int, int]  # entity of a noun component
+    owner_of_cluster: Mapping[int, int]  # entity of a cluster's first mention
+    sides: frozenset[int]  # clusters of the viewer's sides that are mentioned often enough
+    mended: bool = False  # preset "mended": without clear mistakes of the release
 
     def of_kind(self, *kinds: str) -> list[int]:
         """Return the components of some kinds, in text order."""
@@ -180,15 +163,15 @@ class Components:
         return [owner[token] for token in self.components[component].tokens if token in owner]
 
     def tokens(self, components: Iterable[int]) -> tuple[int, ...]:
-        """Return the tokens of components, one component after the other."""
+        """Concatenate the tokens of components."""
         return tuple([token for i in components for token in self.components[i].tokens])
 
     def sentence(self, component: int) -> int:
-        """Return the sentence that a component starts in."""
+        """Return the sentence in which a component starts."""
         return self.syntax.sentence[self.components[component].tokens[0]]
 
     def spans(self, tokens: Iterable[int]) -> tuple[Span, ...]:
-        """Return the character offsets of tokens, a span for each."""
+        """Return the character span of each token."""
         return tuple([self.syntax.span[token] for token in tokens])
 
 
@@ -202,7 +185,7 @@ class Sighting(NamedTuple):
 
 
 def read_components(syntax: Syntax, clusters: Clusters, *, mended: bool = False) -> Components:
-    """Find, link and group the components of a text; ``mended``: as preset "mended" does.
+    """Find, link and group the components of a text.
 
     Raises:
         InputError: a mention of a cluster lies outside the text.
@@ -215,11 +198,15 @@ def read_components(syntax: Syntax, clusters: Clusters, *, mended: bool = False)
     entity_of_cluster: dict[int, int] = {}  # that later mentions join
     owner_of_cluster: dict[int, int] = {}  # that possessives belong to
     for i, component in enumerate(components):
-        if component.kind != "noun" or is_empty_pronoun(syntax, component, links, i):
+        if component.kind != "noun":
             continue
         own = [refers.cluster_of[token] for token in component.tokens if token in refers.cluster_of]
-        if mended and not own and is_unknown(syntax, component, links, i):
-            continue
+        # A pronoun without links is no entity: "*There* is a tower", but "a picture of *it*" is.
+        # Nor, if ``mended``, is one that is only described and in no cluster: "*it* is clear".
+        if syntax.pos[component.root] == "PRON":
+            roles = links.roles(i).keys()
+            if not roles or (mended and not own and roles == {"described_by"}):
+                continue
         # A component of several clusters joins the entity that was mentioned first.
         earlier = [entity_of_cluster[cluster] for cluster in own if cluster in entity_of_cluster]
         entity = min(earlier, default=len(mentions))
@@ -247,9 +234,7 @@ def read_components(syntax: Syntax, clusters: Clusters, *, mended: bool = False)
 def frequent_sides(
     components: Sequence[Component], refers: Coreference, least: int
 ) -> frozenset[int]:
-    """Return the clusters of "our left" and "our right" that so many components mention."""
-    if not refers.sides:
-        return frozenset()
+    """Return the clusters of "our left" and "our right" with at least so many mentions."""
     mentions = Counter(
         cluster
         for component in components
@@ -258,18 +243,8 @@ def frequent_sides(
     return frozenset(cluster for cluster, times in mentions.items() if times >= least)
 
 
-def is_empty_pronoun(syntax: Syntax, component: Component, links: Links, index: int) -> bool:
-    """Test for a pronoun without links: "*There* is a tower", "a picture of *it*" is not."""
-    return syntax.pos[component.root] == "PRON" and not links.any(index)
-
-
-def is_unknown(syntax: Syntax, component: Component, links: Links, index: int) -> bool:
-    """Test for a pronoun that is only described: no thing, if without cluster: "*it* is clear"."""
-    return syntax.pos[component.root] == "PRON" and links.roles(index).keys() == {"described_by"}
-
-
 def is_possessive(parts: Components, component: int) -> bool:
-    """Test whether an adjective says whose, not how: "*her* head", "the *man*'s hat"."""
+    """Test for an adjective that names an owner: "*her* head", "the *man*'s hat"."""
     return parts.syntax.dep[parts.components[component].root] == "poss"
 
 
@@ -293,7 +268,7 @@ class Evidence:
         self._places: set[Span] = set()
 
     def add(self, parts: Components, component: int, tokens: Iterable[int]) -> None:
-        """Add a place; ``mended``: once, even if it is told of two mentions."""
+        """Add a place; ``mended``: only once, even if two mentions lead to it."""
         spans = parts.spans(tokens)
         if parts.mended:
             if self._places.issuperset(spans):
@@ -304,7 +279,7 @@ class Evidence:
 
 
 def attributes(parts: Components, descriptions: Iterable[Sighting]) -> list[tuple[Attribute, ...]]:
-    """Return each entity's attributes: equal texts are one, in text order of their first."""
+    """Return each entity's attributes, in order of first occurrence; equal texts are merged."""
     entities: list[dict[str, Evidence]] = [{} for _ in parts.mentions]
     for component, entity, text, tokens in sorted(descriptions, key=lambda each: each.component):
         entities[entity].setdefault(text, Evidence()).add(parts, component, tokens)
@@ -320,15 +295,14 @@ def attributes(parts: Components, descriptions: Iterable[Sighting]) -> list[tupl
 def entity(parts: Components, mentions: Sequence[int], attributes: tuple[Attribute, ...]) -> Entity:
     """Make the record of one entity.
 
-    As released its first mention alone says whether it is the viewer or one of the viewer's
-    sides: "The *viewer* stands. A dog faces *us*", with both one thing, is not the viewer.
-    ``mended``: any of its mentions does.
+    In the release only the first mention can make an entity the viewer or one of the viewer's
+    sides: "The *viewer* stands. A dog faces *us*", as one entity, is not the viewer. ``mended``:
+    any mention can.
     """
     heads = tuple(parts.syntax.phrase(parts.components[i].tokens) for i in mentions)
     deciding = len(heads) if parts.mended else 1
-    sides: set[int] = set()
-    if parts.sides:
-        sides = {cluster for i in mentions[:deciding] for cluster in parts.clusters(i)}
+    clusters = {cluster for i in mentions[:deciding] for cluster in parts.clusters(i)}
+    sides = parts.sides & clusters
     return Entity(
         head=heads[0],
         heads=heads,
@@ -336,6 +310,6 @@ def entity(parts: Components, mentions: Sequence[int], attributes: tuple[Attribu
         sentences=tuple(parts.sentence(i) for i in mentions),
         spans=parts.spans(parts.tokens(mentions)),
         us=any(head.lower() in VIEWER for head in heads[:deciding]),
-        left=parts.coreference.left in parts.sides & sides,
-        right=parts.coreference.right in parts.sides & sides,
+        left=parts.coreference.left in sides,
+        right=parts.coreference.right in sides,
     )

@@ -1,8 +1,8 @@
-"""Links between the components of a sentence: who is described, acts, suffers and is where."""
+"""Links between the components of a sentence: who is described, who acts on whom, who is where."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from posh_reward.graph.rules.components import NOMINAL, Component, Syntax
@@ -11,8 +11,8 @@ Role = Literal[
     "describes", "described_by", "subject", "subject_of", "object", "object_of",
     "place_of", "preposition", "place", "placed_by",
 ]  # fmt: skip
-"""Role of one component for another: "verb: subject noun", "noun: subject_of verb"; a
-preposition is the ``place_of`` its head and has its ``place``: *a cup* (place_of) on *a table*."""
+"""Role of one component for another: a verb has a ``subject``, a noun the verb that it is
+``subject_of``, a preposition its head (``place_of``) and its object (``place``)."""
 
 INVERSE: dict[Role, Role] = {
     "describes": "described_by", "described_by": "describes",
@@ -24,10 +24,10 @@ INVERSE: dict[Role, Role] = {
 
 
 class Links:
-    """Links by role, each known from both of its ends, in the order in which they were made.
+    """Links by role, from both ends, in the order in which they were made.
 
-    Components are named by index. As in the release a link may be there twice, and a component
-    may be linked to itself; neither if ``mended``.
+    Components are indices. As in the release, a link may exist twice and a component may be linked
+    to itself; neither if ``mended``.
     """
 
     def __init__(self, components: int, *, mended: bool = False) -> None:
@@ -35,7 +35,7 @@ class Links:
         self._once: set[tuple[int, Role, int]] | None = set() if mended else None
 
     def join(self, first: int, role: Role, second: int) -> None:
-        """State that ``second`` is the ``role`` of ``first``."""
+        """Make ``second`` the ``role`` of ``first``."""
         if self._once is not None:
             link = (first, role, second)
             if first == second or link in self._once:
@@ -45,15 +45,15 @@ class Links:
         self._ends[second].setdefault(INVERSE[role], []).append(first)
 
     def borrow(self, first: int, role: Role, second: int) -> None:
-        """As ``join``, but ``second`` does not know of it."""
+        """Make ``second`` the ``role`` of ``first``, but without the inverse link."""
         self._ends[first].setdefault(role, []).append(second)
 
     def forget(self, first: int, role: Role) -> None:
-        """Remove the links of one role; their other ends keep theirs."""
+        """Remove the links of one role, but not the inverse ones."""
         self._ends[first].pop(role, None)
 
     def part(self, first: int, role: Role) -> None:
-        """Remove the links of one role, from both ends."""
+        """Remove the links of one role and the inverse ones."""
         for second in self._ends[first].pop(role, ()):
             if self._once is not None:
                 self._once -= {(first, role, second), (second, INVERSE[role], first)}
@@ -63,15 +63,11 @@ class Links:
                 del self._ends[second][INVERSE[role]]
 
     def ends(self, component: int, role: Role) -> Sequence[int]:
-        """Return the components that have a role for this one, its own before those taken over."""
+        """Return the components with a role for this one, its own before those it shares."""
         return self._ends[component].get(role, ())
 
-    def any(self, component: int) -> bool:
-        """Test whether a component has any link."""
-        return bool(self._ends[component])
-
     def roles(self, component: int) -> dict[Role, tuple[int, ...]]:
-        """Return all links of a component, as they are now."""
+        """Return a copy of all links of a component."""
         return {role: tuple(ends) for role, ends in self._ends[component].items()}
 
 
@@ -80,7 +76,7 @@ THINGS = (*NOMINAL, "PRON")
 
 
 def find_links(syntax: Syntax, components: Sequence[Component], *, mended: bool = False) -> Links:
-    """Find all links of a text; ``mended``: conjuncts share what is plainly said of both."""
+    """Find all links of a text; ``mended``: conjuncts share only what is clearly said of both."""
     of_token = {token: i for i, part in enumerate(components) for token in part.tokens}
     links = Links(len(components), mended=mended)
     describe(syntax, components, of_token, links, mended=mended)
@@ -116,11 +112,11 @@ def describe(
 ) -> None:
     """Link adjectives to what they describe: nouns above them, or else below them.
 
-    As released, an adjective looks below only if it has no link at all, and what an adjective
-    before it says *of it* is a link, too: in "her sash is pink and her ribbon *flies*" (flies
-    joined to pink) it is described by "her" and "ribbon", so it does not describe "ribbon", and
-    takes over the sash from "pink". Once one word of it has found a noun, the next ones do not
-    look. ``mended``: all its words look below whenever nothing is found above.
+    In the release, an adjective searches below only if it has no link at all, even one from an
+    adjective that describes *it*: in "her sash is pink and her ribbon *flies*" (flies joined to
+    pink), "her" and "ribbon" describe "flies", so it does not describe "ribbon", and shares the
+    sash of "pink". Once one of its words has found a noun, the next ones do not search.
+    ``mended``: all its words search below if nothing is found above.
     """
     for i, component in enumerate(components):
         if component.kind != "adjective":
@@ -129,16 +125,16 @@ def describe(
         for token in above:
             links.join(i, "describes", of_token[token])
         for word in component.tokens:
-            if not (above if mended else links.any(i)):
+            if not (above if mended else links.roles(i)):
                 for token in described_below(syntax, word):
                     links.join(i, "describes", of_token[token])
 
 
 def attachments(syntax: Syntax, component: Component) -> Iterator[tuple[Role, int]]:
-    """Return the tokens that a verb or preposition is linked to by its dependencies, with roles.
+    """Yield the roles of a verb or preposition with the tokens that fill them.
 
-    Every verb of a component brings its own: "she runs *waving* flags" is one component, and
-    gives (she, runs waving, flags).
+    Every verb of a component contributes: "she runs *waving* flags" is one component, and gives
+    (she, runs waving, flags).
     """
     root = component.root
     if component.kind == "verb":
@@ -146,21 +142,21 @@ def attachments(syntax: Syntax, component: Component) -> Iterator[tuple[Role, in
             if syntax.pos[verb] == "VERB":
                 yield from (("subject", token) for token in subjects(syntax, verb))
                 yield from (("object", token) for token in children_as(syntax, verb, "dobj", "obj"))
-    elif component.kind == "preposition":
+    else:
         yield "place_of", syntax.head[root]
         yield from (("place", token) for token in children_as(syntax, root, "pobj", "obj"))
 
 
 def children_as(syntax: Syntax, token: int, *labels: str) -> list[int]:
-    """Return the children with one of some dependency labels."""
+    """Return the children with one of these dependency labels."""
     return [child for child in syntax.children[token] if syntax.dep[child] in labels]
 
 
 def described_above(syntax: Syntax, adjective: Component) -> list[int]:
-    """Return the nouns that the words of an adjective describe above them.
+    """Return the nouns above an adjective that its words describe.
 
     "A *red* coat": coat. "The coat is *red*": coat. "*Nearest* are two women": women. Each word
-    looks, so in "an *off*-*white* wall" both find the wall, and it is told twice. Pronouns are
+    searches, so in "an *off*-*white* wall" both find the wall, and it is there twice. Pronouns are
     not described: "a light *red* one".
     """
     nouns: list[int] = []
@@ -177,8 +173,8 @@ def nouns_above(syntax: Syntax, adjective: int, trail: set[int]) -> list[int]:
     "A *dark* blue coat": dark -> blue -> coat. Words on the way are added to ``trail``.
     """
     nouns: list[int] = []
-    # The last noun of a clause comes first, which shows in the order of possessions: "The *door* is
-    # a wall frame", with "door" a possessive, gives (frame, part of, door) before the wall's.
+    # The last noun of a clause comes first, as the order of possessions shows: "The *door* is a
+    # wall frame", with "door" a possessive, gives (frame, part of, door) before the wall's.
     stack = [syntax.head[adjective]]
     while stack:
         token = stack.pop()
@@ -191,35 +187,28 @@ def nouns_above(syntax: Syntax, adjective: int, trail: set[int]) -> list[int]:
             further = ()
             if syntax.pos[token] in NOMINAL:
                 nouns.append(token)
-        # Nobody climbs twice to a word, nouns included: in "a *toned* *close*-up shot", with
-        # "close" below "toned", "toned" alone finds the shot.
+        # Each word is visited once, nouns included: in "a *toned* *close*-up shot", with "close"
+        # below "toned", only "toned" finds the shot.
         stack += [each for each in further if each not in trail]
     return nouns
 
 
 def described_below(syntax: Syntax, adjective: int) -> list[int]:
-    """Return nouns, last first, that hang on a word but do not modify it: "*bare*, the *face*"."""
-    return [
-        child
-        for child in reversed(syntax.children[adjective])
-        if syntax.pos[child] in NOMINAL and syntax.dep[child] != "amod"
-    ]
+    """Return nouns, last first, below a word that they do not modify: "*bare*, the *face*"."""
+    below = reversed(syntax.children[adjective])
+    return [each for each in below if syntax.pos[each] in NOMINAL and syntax.dep[each] != "amod"]
 
 
 def subjects(syntax: Syntax, verb: int) -> list[int]:
     """Return the subjects of a verb and its auxiliary: "*she* runs", "the *font* is not carved".
 
-    Its head is one if it is a noun ("a man *holding* a cup"), or is itself labelled a subject,
-    whatever it is: "*dancing* holding ropes helps".
+    Its head is one if it is a noun ("a man *holding* a cup"), or is labelled a subject itself,
+    whatever its part of speech: "*dancing* holding ropes helps".
     """
     above = syntax.head[verb]
-    heads: list[int] = []
-    if syntax.pos[above] in THINGS or syntax.dep[above] in SUBJECT:
-        heads.append(above)
-    own = children_as(syntax, verb, *SUBJECT)
-    if syntax.parent_pos(verb) != "AUX":
-        return heads + own
-    return heads + own + children_as(syntax, above, *SUBJECT)
+    heads = [above] if syntax.pos[above] in THINGS or syntax.dep[above] in SUBJECT else []
+    clauses = [verb, above] if syntax.parent_pos(verb) == "AUX" else [verb]
+    return heads + [child for each in clauses for child in children_as(syntax, each, *SUBJECT)]
 
 
 def describe_pronouns(
@@ -235,33 +224,29 @@ def describe_pronouns(
 
 
 SINGLE = frozenset(INVERSE) - {"place", "placed_by"}
-"""Roles that a conjunct which has them already does not take over from the first."""
+"""Roles that a conjunct does not share if it has its own."""
 
 MAX_DISTANCE = 8
-"""Tokens between conjuncts; farther ones are likely parsing errors (the release's limit)."""
+"""Tokens between conjuncts; beyond it, a parsing error is likelier (the release's limit)."""
 
 
-def conjuncts(syntax: Syntax) -> Iterable[tuple[int, int]]:
-    """Return each token joined by "and", a comma or the like, with the one it is joined to."""
-    return (
-        (token, head)
-        for token, head in enumerate(syntax.head)
-        if syntax.dep[token] == "conj" and abs(token - head) <= MAX_DISTANCE
-    )
+def conjuncts(syntax: Syntax) -> Iterator[tuple[int, int]]:
+    """Yield each token joined by "and", a comma or the like, with the one it is joined to."""
+    for token, head in enumerate(syntax.head):
+        if syntax.dep[token] == "conj" and abs(token - head) <= MAX_DISTANCE:
+            yield token, head
 
 
 def share_place(links: Links, first: int, second: int) -> None:
-    """Give both prepositions one head, and the first the second's object if it has none.
+    """Share the first preposition's head, and the second's object if the first has none.
 
-    "To and from *us*". As released: the second gets only the first's own head (in "boys and
-    girls with hats and in boots" only the boys are in boots), and hangs on the first still, so
-    a verb that both hang on meets it twice. The first gets one object, which does not know: in
-    "the path to and from the house and garden" the path is not to the garden.
+    "To and from *us*". In the release the second gets only one head (in "boys and girls with hats
+    and in boots" only the boys are in boots), and stays linked to the first, so a verb above both
+    meets it twice. The first borrows one object without the inverse link: in "the path to and from
+    the house and garden" the path is not to the garden.
     """
-    heads = links.ends(first, "place_of")[:1]
-    if heads:
+    for head in links.ends(first, "place_of")[:1]:
         links.forget(second, "place_of")
-    for head in heads:
         links.join(second, "place_of", head)
     if not links.ends(first, "place"):
         for place in links.ends(second, "place")[:1]:
@@ -269,7 +254,7 @@ def share_place(links: Links, first: int, second: int) -> None:
 
 
 def share_place_justly(links: Links, first: int, second: int) -> None:
-    """Give both prepositions one place in the sentence (preset "mended"): all heads and objects."""
+    """Share all heads of the first preposition, and all objects of the second (preset "mended")."""
     heads = links.roles(first).get("place_of", ())
     if heads:
         links.part(second, "place_of")
@@ -281,7 +266,7 @@ def share_place_justly(links: Links, first: int, second: int) -> None:
 
 
 def share_links(links: Links, first: int, second: int) -> None:
-    """Let hold of both what holds of one: "a red coat and *hat*", unless the hat is blue."""
+    """Share the first conjunct's links: "a red coat and *hat*", unless the hat is blue."""
     own = links.roles(second)
     for role, ends in links.roles(first).items():
         if role in SINGLE and role in own:
@@ -291,12 +276,12 @@ def share_links(links: Links, first: int, second: int) -> None:
 
 
 def share_justly(links: Links, first: int, second: int, *, own_article: bool) -> None:
-    """Share links by where things stand (preset "mended").
+    """Share links by word order (preset "mended").
 
-    What follows both describes or is done by both: "an old man and a bearded woman *read*".
-    What stands between them belongs to the first: "a man *with a hat* and a woman". What
-    describes the first from before ends at an article: "an *old* man and a woman". A joined
-    verb has no object from before: "the child has *shoes* and gazes at us".
+    What follows both conjuncts describes both, or is done by both: "an old man and a bearded woman
+    *read*". What is between them belongs to the first: "a man *with a hat* and a woman". A
+    description before the first ends at an article: "an *old* man and a woman". A joined verb has
+    no object before it: "the child has *shoes* and gazes at us".
     """
     own = links.roles(second)
     for role, ends in links.roles(first).items():

@@ -1,8 +1,8 @@
-"""The parses of preset "mended", as its rules should see them.
+"""Corrections of parses for preset "mended".
 
-Each mend is a fact about one sentence, stated as new parts of speech, labels or heads; the
-rules of the release then do what was meant. Mends that no parse can express are arguments
-``mended`` of the rules themselves. docs/released_quirks.md has examples.
+Each mend changes parts of speech, labels or heads so that the release's rules do what was meant.
+Mends that no parse can express are arguments ``mended`` of the rules themselves.
+docs/released_quirks.md has examples.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ RELATIVE = frozenset({"who", "which", "that"})
 SUBJECT = ("nsubj", "nsubjpass")
 
 Change = tuple[int, str, str, int]
-"""A token, and the part of speech, label and head that it should have."""
+"""A token, and its new part of speech, label and head."""
 
 
 def mended(syntax: Syntax) -> Syntax:
-    """Return the parse with every mend made, each on the result of those before it."""
+    """Return the parse after all mends; each sees the result of those before it."""
     for mend in MENDS:
         pos, dep, head = list(syntax.pos), list(syntax.dep), list(syntax.head)
         for token, new_pos, new_dep, new_head in mend(syntax):
@@ -33,37 +33,33 @@ def mended(syntax: Syntax) -> Syntax:
 
 
 def white_space(syntax: Syntax) -> Iterator[Change]:
-    """White space is no word, whatever a parser calls it."""
+    """White space is not a word, whatever a parser calls it."""
     for token, text in enumerate(syntax.text):
         if text.isspace():
             yield token, "SPACE", syntax.dep[token], syntax.head[token]
 
 
 def being(syntax: Syntax) -> Iterator[Change]:
-    """To be is nothing that one does: "there *are* birds"."""
+    """To be is not an action: "there *are* birds"."""
     for token, pos in enumerate(syntax.pos):
         if pos == "VERB" and syntax.text[token].lower() in BE:
             yield token, "AUX", syntax.dep[token], syntax.head[token]
 
 
 def relative_clauses(syntax: Syntax) -> Iterator[Change]:
-    """No thing of its own is "who": "the boy *who* is tall" is a tall boy."""
+    """A relative pronoun is not an entity: "the boy *who* is tall" is a tall boy."""
     for token, dep in enumerate(syntax.dep):
         clause = syntax.head[token]
         boy = syntax.head[clause]
-        if (
-            dep in SUBJECT
-            and syntax.text[token].lower() in RELATIVE
-            and syntax.dep[clause] == "relcl"
-            and syntax.pos[boy] in NOMINAL
-        ):
+        relative = dep in SUBJECT and syntax.text[token].lower() in RELATIVE
+        if relative and syntax.dep[clause] == "relcl" and syntax.pos[boy] in NOMINAL:
             yield token, "X", dep, clause
             if syntax.pos[clause] == "AUX":
                 yield from move(syntax, clause, boy)
 
 
 def clauses_apart(syntax: Syntax) -> Iterator[Change]:
-    """With a subject, a clause is no part: "the edges are blurry and the wall *is* white"."""
+    """A clause with a subject is separate: "the edges are blurry and the wall *is* white"."""
     for token, pos in enumerate(syntax.pos):
         above = syntax.head[token]
         own = any(syntax.dep[child] in SUBJECT for child in syntax.children[token])
@@ -72,7 +68,7 @@ def clauses_apart(syntax: Syntax) -> Iterator[Change]:
 
 
 def joined_predicates(syntax: Syntax) -> Iterator[Change]:
-    """A joined clause without a subject has the first one's: "the sky is blue and is *bright*"."""
+    """A joined clause without a subject shares the first's: "the sky is blue and is *bright*"."""
     for token, dep in enumerate(syntax.dep):
         above = syntax.head[token]
         if dep == "conj" and syntax.pos[token] == syntax.pos[above] == "AUX":
@@ -82,7 +78,7 @@ def joined_predicates(syntax: Syntax) -> Iterator[Change]:
 
 
 def coordinated_colours(syntax: Syntax) -> Iterator[Change]:
-    """They describe the last noun: "a *rough* grey tree trunk", "a gray and *white* floor"."""
+    """Colours describe the last noun: "a *rough* grey tree trunk", "a gray and *white* floor"."""
     for token, pos in enumerate(syntax.pos):
         noun = syntax.head[token]
         if pos == "ADJ" and syntax.dep[token] in ("amod", "conj"):
@@ -95,7 +91,7 @@ def coordinated_colours(syntax: Syntax) -> Iterator[Change]:
 
 
 def whereabouts(syntax: Syntax) -> Iterator[Change]:
-    """Places of things: "the cup is *on* the table", "there are women *in* the square"."""
+    """Places of subjects: "the cup is *on* the table", "there are women *in* the square"."""
     for token, dep in enumerate(syntax.dep):
         above = syntax.head[token]
         if dep == "prep" and syntax.pos[token] == "ADP" and syntax.pos[above] == "AUX":
@@ -105,14 +101,14 @@ def whereabouts(syntax: Syntax) -> Iterator[Change]:
 
 
 def fronted_places(syntax: Syntax) -> Iterator[Change]:
-    """Places of actions: "*on* the grass, cows graze", but not "in his hand, he holds a cup"."""
+    """Fronted places, too: "*on* the grass, cows graze", but not "in his hand, he holds a cup"."""
     for token, dep in enumerate(syntax.dep):
         verb = syntax.head[token]
         if dep == "prep" and syntax.pos[token] == "ADP" and syntax.pos[verb] == "VERB":
-            below = syntax.children[verb]
             subject = subject_of(syntax, verb)
-            acted_on = any(syntax.dep[child] in ("dobj", "obj") for child in below)
-            if token < verb and subject is not None and not acted_on:
+            below = syntax.children[verb]
+            transitive = any(syntax.dep[child] in ("dobj", "obj") for child in below)
+            if token < verb and subject is not None and not transitive:
                 yield token, "ADP", dep, subject
 
 
@@ -128,7 +124,7 @@ def subject_of(syntax: Syntax, verb: int) -> int | None:
 
 
 def move(syntax: Syntax, auxiliary: int, noun: int) -> Iterator[Change]:
-    """Hang the adjectives and prepositions of an auxiliary on a noun."""
+    """Attach the adjectives and prepositions of an auxiliary to a noun."""
     for child in syntax.children[auxiliary]:
         if syntax.pos[child] == "ADJ":
             yield child, "ADJ", "amod", noun

@@ -1,4 +1,4 @@
-"""Relations between entities: part of what, who does what, and what is where."""
+"""Relations between entities, from possessives, verbs and prepositions."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from posh_reward.types import Relation, RelationSource
 PART_OF = "part of"
 
 MOST_MEETINGS = 5_000
-"""Maximum meetings with the prepositions of one verb; the release has no limit. Of joined ones the
-second is met twice, the third three times: forty are met 820 times."""
+"""Maximum visits to the prepositions of one verb; the release has no limit. The second of joined
+ones is visited twice, the third three times: forty are visited 820 times."""
 
 
 class Connection(NamedTuple):
-    """One place where the text relates two entities."""
+    """One place in the text that relates two entities."""
 
     component: int  # the possessive, verb or preposition
     subject: int
@@ -38,46 +38,42 @@ def possessions(parts: Components) -> Iterator[Connection]:
 
 
 def possessor(parts: Components, component: int) -> int | None:
-    """Return the entity that a possessive refers to, mentioned before or after it."""
+    """Return the entity to which a possessive refers, mentioned before or after it."""
     owners = parts.owner_of_cluster
     return next((owners[each] for each in parts.clusters(component) if each in owners), None)
 
 
 def prepositions_of(parts: Components, verb: int) -> list[int]:
-    """Return the prepositions that hang on a verb, or on others that do: "comes *out* *of*".
+    """Return the prepositions below a verb, or below those: "comes *out* *of*".
 
-    Each has to come after what it hangs on ("fly *up* from trees", with "up" below "from", is
-    "fly from"), and one that two lead to is there twice. ``mended``: all that come after the verb,
-    once each.
+    Each has to come after its head ("fly *up* from trees", with "up" below "from", is "fly from"),
+    and one with two heads is there twice. ``mended``: all those after the verb, once each.
     """
     if not parts.links.ends(verb, "preposition"):
         return []
     meetings: list[int] = []
     stack = [verb]
-    # The order is the release's and shows in the spans of a state: those on the verb come first,
-    # in text order, then those on the last of them. "Fly *in* from *behind*", with "from" below
-    # "in", is (in, behind, from).
+    # The order is the release's, and shows in the spans of a state: those below the verb come
+    # first, in text order, then those below the last of them. "Fly *in* from *behind*", with "from"
+    # below "in", is (in, behind, from).
     while stack and len(meetings) < MOST_MEETINGS:
         above = stack.pop()
         below = sorted(parts.links.ends(above, "preposition"))
-        if parts.mended:
-            below = [i for i in below if i not in meetings]
-        else:
-            below = [i for i in below if i > above]
+        below = [i for i in below if (i not in meetings if parts.mended else i > above)]
         meetings += below
         stack += below
     return [i for i in meetings if i > verb]
 
 
 def places(parts: Components, prepositions: Iterable[int]) -> list[int]:
-    """Return the objects of prepositions in text order; twice if two ways lead there."""
+    """Return the objects of prepositions in text order; twice if two prepositions share one."""
     return sorted([place for i in prepositions for place in parts.links.ends(i, "place")])
 
 
 def states(parts: Components) -> Iterator[Sighting]:
     """Describe subjects by verbs without any object: "the baby *sleeps*", "a man *bends over*".
 
-    As released, a preposition that is met twice is told twice: "fly up and down", with "down"
+    In the release, a preposition visited twice is there twice: "fly up and down", with "down"
     joined to "up", is "fly up down down".
     """
     for verb in parts.of_kind("verb"):
@@ -93,10 +89,10 @@ def states(parts: Components) -> Iterator[Sighting]:
 
 
 def actions(parts: Components, used: set[int]) -> Iterator[Connection]:
-    """Relate what verbs connect; prepositions that they use up are added to ``used``.
+    """Relate subjects to objects; the prepositions that a verb uses are added to ``used``.
 
-    With an object: "she shields her eyes", (she, shields, eyes). Without one, by places: "rain
-    falls on roofs by us" is (rain, falls on, roofs) and (rain, falls on by, us).
+    "She shields her eyes" is (she, shields, eyes). A verb without an object relates its subject to
+    places: "rain falls on roofs by us" is (rain, falls on, roofs) and (rain, falls on by, us).
     """
     for verb in parts.of_kind("verb"):
         subjects = sorted(parts.links.ends(verb, "subject"))
@@ -105,12 +101,12 @@ def actions(parts: Components, used: set[int]) -> Iterator[Connection]:
         objects = sorted(parts.links.ends(verb, "object"))
         prepositions = prepositions_of(parts, verb)
         words = [verb, *sorted(set(prepositions))]
-        # Objects are placed first: in "She puts the cup *in* the box and the plate", "in" places
-        # the cup, although it also stands between "She" and "plate", which would use it up.
+        # Objects come first: in "She puts the cup *in* the box and the plate", "in" places the cup,
+        # although it is also between "She" and "plate", which would use it.
         if objects:
             yield from placed_objects(parts, verb, objects, prepositions, used)
-        # Places in text order over all prepositions: "a vest adorned with buckles on one *side*
-        # and a *belt*", with "belt" joined to "buckles", tells of the side before the belt.
+        # Places in text order over all prepositions: in "a vest adorned with buckles on one *side*
+        # and a *belt*", with "belt" joined to "buckles", the side comes before the belt.
         for subject, target in product(subjects, objects or places(parts, prepositions)):
             bridge = between(bringing(parts, words, target), subject, target)
             relation = connect(parts, verb, subject, target, bridge)
@@ -128,16 +124,15 @@ def placed_objects(
 ) -> list[Connection]:
     """Relate a verb's objects to its places: (eyes, with, hand) of "shields her eyes with a hand".
 
-    A verb that does not stand between subject and object goes with the prepositions: "she has no
-    shoes and gazes at us", where "gazes" shares the object of "has", gives (shoes, gazes at, us).
-    A preposition that has placed one object places no other; ``mended``: joined objects are all
-    placed.
+    A verb after its object stays with the prepositions: "she has no shoes and gazes at us", where
+    "gazes" shares the object of "has", gives (shoes, gazes at, us). A preposition places only one
+    object; ``mended``: all joined objects.
     """
     words = [verb, *sorted(set(prepositions))]
     connections: list[Connection] = []
     spent: set[int] = set()
     # In text order over all prepositions: "shook hands and went *out of* the hall and *into* the
-    # street" is (hands, went out of, hall) before "into" is spent on the street.
+    # street" is (hands, went out of, hall) before the street uses "into".
     for source, target in product(objects, places(parts, prepositions)):
         bridge = [
             i
@@ -152,10 +147,10 @@ def placed_objects(
 
 
 def bringing(parts: Components, words: Sequence[int], target: int) -> Sequence[int]:
-    """Return a verb and those of its prepositions that lead to an object.
+    """Return a verb and its prepositions on the way to an object.
 
-    All of them in the release: "sits on a chair *at* a table" is "sits on at". In preset
-    "mended" not those with other objects: "sits at".
+    In the release all of them: "sits on a chair *at* a table" is "sits on at". ``mended``: not
+    those with other objects, so "sits at".
     """
     if not parts.mended:
         return words
@@ -164,14 +159,14 @@ def bringing(parts: Components, words: Sequence[int], target: int) -> Sequence[i
 
 
 def between(components: Iterable[int], first: int, last: int) -> list[int]:
-    """Return those components that stand after one and before another."""
+    """Return the components after one and before another."""
     return [i for i in components if first < i < last]
 
 
 def connect(
     parts: Components, verb: int, subject: int, target: int, words: Sequence[int]
 ) -> list[Connection]:
-    """Return the connection that words make between two components, if those are entities."""
+    """Connect two components by words, if both are entities and there are words."""
     if not words or subject not in parts.entity_of or target not in parts.entity_of:
         return []
     tokens = parts.tokens(words)
@@ -180,7 +175,7 @@ def connect(
 
 
 def positions(parts: Components, used: set[int]) -> Iterator[Connection]:
-    """Relate the ends of prepositions that no verb has used: "a cup *on* a table"."""
+    """Relate the heads and objects of prepositions that no verb used: "a cup *on* a table"."""
     for i in parts.of_kind("preposition"):
         if i not in used:
             tokens = parts.components[i].tokens
@@ -190,7 +185,7 @@ def positions(parts: Components, used: set[int]) -> Iterator[Connection]:
 
 
 def relations(parts: Components, connections: Iterable[Connection]) -> tuple[Relation, ...]:
-    """Merge equal triples, in order of their first connection, with the evidence of all."""
+    """Merge equal triples, in order of their first connection."""
     triples: dict[tuple[int, int, str], tuple[RelationSource, Evidence]] = {}
     for component, subject, target, text, source, tokens in connections:
         _, evidence = triples.setdefault((subject, target, text), (source, Evidence()))
