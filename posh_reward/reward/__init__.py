@@ -1,11 +1,11 @@
-"""Scores -> what a trainer wants.
+"""Scores -> rewards for a trainer.
 
 ::
 
-    trl             TRL's contract, whatever the metric: columns in, numbers and a log out
-    posh_reward     POSH      harmonic_reward      rubric_reward      the rewards
-    objectives      several rewards of one scoring call, and other functions that fail with them
-    texts           columns and texts of a call; texts made safe for a judge's prompt, or worthless
-    shaping         POSH's scores -> numbers
+    trl             TRL's contract for any metric: columns in, rewards and logged figures out
+    posh_reward     POSH's reward; its siblings are harmonic_reward and rubric_reward
+    shaping         POSH's scores -> rewards
+    texts           completions -> texts that are safe in a judge's prompt; columns of a call
+    objectives      several reward functions that share one scoring call, and fail together
     instance        rewards by dotted name, for TRL's command line
 """

@@ -15,26 +15,25 @@ from posh_reward.reward.texts import column_of, images_of, is_blank
 from posh_reward.reward.trl import MetricReward
 from posh_reward.types import HIGHEST_GRADE, Failure
 
-SIDE = 64  # pixels of the image that check asks about
+SIDE = 64  # pixels of the image in ``check``
 
 
 class HarmonicReward(MetricReward[HarmonicScores]):
     """A callable for ``GRPOTrainer(reward_funcs=...)``: the overall score over 5; higher is better.
 
-    It needs no reference: the image is the one that the policy saw. A text without any letter or
-    digit gets the worst reward, whatever the judge says of it. See ``MetricReward``
-    for failures and pickling.
+    It needs no reference, only the image that the policy saw. A text without any letter or digit
+    gets the worst reward, whatever the judge answers. See ``MetricReward`` for failures and
+    pickling.
 
     Args:
         harmonic: the metric.
-        task: what the completions are; see ``HarmonicEval.score``.
-        image_column: the dataset's column of images; by default ``images`` or ``image``, as for
-            TRL itself.
-        question_column: the column of questions, in tasks that have them.
-        grounded: pay no more than the mean of the criteria that look at the image. The overall
-            score follows the surest criterion, so that a fluent falsehood (correctness and
-            completeness 1.5, the rest 5 with certainty) has 4.8 of 5.
-        max_failed_calls: after this many calls in a row in which most completions failed, stop.
+        task: kind of the completions; see ``HarmonicEval.score``.
+        image_column: column of images; by default ``images`` or ``image``, as in TRL.
+        question_column: column of questions, for tasks that have them.
+        grounded: cap the reward at the mean of the criteria that look at the image. The overall
+            score follows the most certain criterion, so that a fluent falsehood (correctness and
+            completeness 1.5, the rest 5 with certainty) gets 4.8 of 5.
+        max_failed_calls: stop after this many calls in a row in which most completions failed.
 
     Raises:
         InputError: the task is unknown, or ``max_failed_calls`` is less than 1.
@@ -66,23 +65,20 @@ class HarmonicReward(MetricReward[HarmonicScores]):
 
     @property
     def signature(self) -> str:
-        """All that the scores depend on."""
+        """Everything that the scores depend on."""
         return self.harmonic.signature_for(self.task) + ("" if self.grounded else "|grounded:0")
 
     @property
     def templates(self) -> tuple[str, ...]:
         """The wording of the metric's prompts."""
-        return tuple(
-            text
-            for name in ("ours", "paper")
-            for text in sections("posh_reward.metrics.harmonic", name).values()
-        )
+        ours, paper = (sections("posh_reward.metrics.harmonic", name) for name in ("ours", "paper"))
+        return (*ours.values(), *paper.values())
 
     def check(self) -> None:
-        """Score one text, so that a judge that cannot work fails before the first step.
+        """Score one text, so that a broken judge fails before the first step.
 
         Raises:
-            JudgeError: it gave no score; the message has the reason.
+            JudgeError: there is no score; the message has the reason.
         """
         from PIL import Image
 
@@ -95,9 +91,9 @@ class HarmonicReward(MetricReward[HarmonicScores]):
     def _columns(self, columns: Mapping[str, Any], expected: int) -> tuple[list[Any], ...]:
         images = images_of(columns, expected, self.image_column)
         if images is None:
-            there = ", ".join(sorted(columns)) or "none"
+            names = ", ".join(sorted(columns)) or "none"
             raise InputError(
-                f"no column of images reached the reward (columns: {there}): call it image or "
+                f"no column of images reached the reward (columns: {names}): call it image or "
                 "images in the dataset, or name it with image_column"
             )
         if self.task not in ANSWERS:
@@ -117,8 +113,7 @@ class HarmonicReward(MetricReward[HarmonicScores]):
             return (None,)
         if is_blank(score.text):
             return (WORST,)
-        means = [
-            each.mean for each in score.criteria if each.criterion in IMAGE_CRITERIA and each.mean
-        ]
-        most = fmean(means) if self.grounded and means else HIGHEST_GRADE
-        return (min(score.overall, most) / HIGHEST_GRADE,)
+        grounded = (each.mean for each in score.criteria if each.criterion in IMAGE_CRITERIA)
+        means = [mean for mean in grounded if mean]
+        cap = fmean(means) if self.grounded and means else HIGHEST_GRADE
+        return (min(score.overall, cap) / HIGHEST_GRADE,)

@@ -1,11 +1,11 @@
-"""A ready-made reward for command lines that take a dotted name instead of an object.
+"""Ready-made rewards for command lines that take a dotted name instead of an object.
 
 ::
 
     POSH_REWARD_SETTINGS=reward.yaml trl grpo --reward_funcs posh_reward.reward.instance.posh ...
 
-``posh`` is a ``PoshReward`` that is built when it is first asked for, from the settings file that
-the environment names, if any::
+``posh`` is a ``PoshReward``, built on first use from the settings file in the environment variable,
+if any::
 
     metric: published         # or a mapping of arguments of PoSh, such as {judge: judge.yaml}
     shaping: {precision_weight: 4}
@@ -13,12 +13,12 @@ the environment names, if any::
     image_column: image     # for a metric with a witness
     max_failed_calls: 10
 
-With ``shaping: {objective: separate}`` there are two functions, which share one scoring call::
+With ``shaping: {objective: separate}`` it is two functions that share one scoring call::
 
     --reward_funcs posh_reward.reward.instance.precision posh_reward.reward.instance.recall
     --multi_objective_aggregation normalize_then_sum --reward_weights 1 1
 
-There is no ``StopWithCheckpoint`` here: a rank whose judge is gone raises on its own.
+There is no ``StopWithCheckpoint`` here: a rank whose judge is gone raises alone.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     precision: Callable[..., Rewards]
     recall: Callable[..., Rewards]
 
-VARIABLE = "POSH_REWARD_SETTINGS"  # of the environment; names the settings file
+VARIABLE = "POSH_REWARD_SETTINGS"  # environment variable: path of the settings file
 
 
 def make_reward(
@@ -51,18 +51,10 @@ def make_reward(
     image_column: str | None = None,
     max_failed_calls: int = 10,
 ) -> PoshReward:
-    """The reward that settings describe.
-
-    Args:
-        metric: what ``metrics.load_metric.load_metric`` takes; None for the embedded judge.
-        shaping: fields of ``Shaping``.
-        reference_column: as in ``PoshReward``.
-        image_column: as in ``PoshReward``.
-        max_failed_calls: as in ``PoshReward``.
+    """Make a ``PoshReward`` from settings: arguments of ``load_metric``, ``Shaping`` and its own.
 
     Raises:
-        ConfigError: a setting is unknown or cannot be used.
-        InputError: likewise.
+        ConfigError, InputError: a setting is unknown or cannot be used.
     """
     return PoshReward(
         load_metric(metric),
@@ -75,12 +67,7 @@ def make_reward(
 
 @cache
 def settings_reward() -> PoshReward:
-    """The reward of the settings file that the environment names; it is made once.
-
-    Raises:
-        ConfigError: as for ``make_reward``.
-        InputError: likewise.
-    """
+    """Make the reward of the settings file, once; errors as for ``make_reward``."""
     path = os.environ.get(VARIABLE)
     settings = read_settings(Path(path)) if path else {}
     return make_reward(**check_settings(make_reward, settings, f"reward ({VARIABLE})"))
@@ -88,11 +75,6 @@ def settings_reward() -> PoshReward:
 
 @cache
 def _functions() -> dict[str, Callable[..., Rewards]]:
-    """By the name under which the command line finds them.
-
-    Raises:
-        ConfigError: as for ``make_reward``.
-    """
     functions = settings_reward().functions()
     return dict(zip(("posh",) if len(functions) == 1 else AXES, functions, strict=True))
 
@@ -100,10 +82,10 @@ def _functions() -> dict[str, Callable[..., Rewards]]:
 def __getattr__(name: str) -> Callable[..., Rewards]:
     if name not in ("posh", *AXES):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    there = _functions()
-    if name not in there:
+    functions = _functions()
+    if name not in functions:
         raise ConfigError(
             f"with objective {settings_reward().shaping.objective}, name as reward_funcs "
-            f"{' and '.join(f'{__name__}.{each}' for each in there)}, not {__name__}.{name}"
+            f"{' and '.join(f'{__name__}.{each}' for each in functions)}, not {__name__}.{name}"
         )
-    return there[name]
+    return functions[name]

@@ -1,9 +1,9 @@
-"""One scoring call, and a reward function for each of its objectives.
+"""Several reward functions that share one scoring call, one for each objective.
 
-TRL calls every reward function with the same completions, one function after the other, and with
-``multi_objective_aggregation="normalize_then_sum"`` compares each function's rewards within their
-group before it adds them (GRPOTrainer of TRL 1.16, ``_generate_and_score_completions``). So an axis
-counts by where a completion stands among its siblings, and not by how much the axis varies.
+TRL calls every reward function with the same completions, one function after the other. With
+``multi_objective_aggregation="normalize_then_sum"`` it normalises each function's rewards within
+their group before it adds them (GRPOTrainer of TRL 1.16, ``_generate_and_score_completions``). So
+an axis counts by where a completion is among its siblings, not by how much the axis varies.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ from posh_reward.reward.shaping import Shaping
 
 AXES = ("precision", "recall")
 NORMALIZE_FIRST = "normalize_then_sum"
-"""TRL's name for comparing each function within its group before adding them."""
+"""TRL's name for normalising each function within its group before adding them."""
 
 TextBatch = tuple[Any, ...]
-"""Texts to score and their columns: lists, in tuples. None stands for an optional column that the
-dataset has not."""
+"""Texts to score and their columns: lists, in nested tuples; None for a missing optional column."""
 Rewards = list[float | None]
 
 
@@ -36,23 +35,23 @@ class Objectives(Protocol):
         ...
 
     def batch(self, completions: Sequence[object], columns: Mapping[str, Any]) -> TextBatch:
-        """Texts and columns out of TRL's arguments."""
+        """Texts and columns from TRL's arguments."""
         ...
 
     def rewards(self, *batch: Any, log_metric: Any, log_extra: Any) -> dict[str, Rewards]:
-        """The rewards by name."""
+        """Rewards by name."""
         ...
 
 
 class JointReward:
     """Several rewards of the same completions: if one fails on a completion, all do.
 
-    TRL leaves a completion out only if every function gave ``None`` (``grpo_trainer.py:2756`` in
-    1.16). A single ``None`` would count as 0 in the sum, or as average if each is normalised first.
+    TRL skips a completion only if every function returns ``None`` (``grpo_trainer.py:2756`` in
+    1.16). A single ``None`` would count as 0 in the sum, or as average if normalised first.
 
     Args:
         members: such as a ``PoshReward`` and a ``HarmonicReward``.
-        others: names of plain reward functions, for which ``rewards`` gives a mask.
+        others: names of plain reward functions, for which ``rewards`` returns a mask.
 
     Raises:
         ConfigError: two have the same name.
@@ -67,7 +66,7 @@ class JointReward:
 
     @property
     def objectives(self) -> Mapping[str, float | None]:
-        """Those of all members, in their order."""
+        """The objectives of all members."""
         return {name: by for member in self.members for name, by in member.objectives.items()}
 
     def batch(self, completions: Sequence[object], columns: Mapping[str, Any]) -> TextBatch:
@@ -75,9 +74,9 @@ class JointReward:
         return tuple(member.batch(completions, columns) for member in self.members)
 
     def rewards(self, *batch: Any, log_metric: Any, log_extra: Any) -> dict[str, Rewards]:
-        """The rewards by name, all None for a completion for which one is.
+        """Rewards by name; all are None for a completion for which one is.
 
-        Each of ``others`` has 1 for a completion that could be judged, None for the rest.
+        Each of ``others`` is a mask: 1 for a judged completion, else None.
         """
         rewards: dict[str, Rewards] = {}
         for member, part in zip(self.members, batch, strict=True):
@@ -91,13 +90,13 @@ class JointReward:
 
 
 def together(*rewards: Objectives | Callable[..., Any]) -> list[Callable[..., Any]]:
-    """Reward functions for ``reward_funcs`` that fail together: one an objective, then the others.
+    """Make ``reward_funcs`` that fail together: one per objective, then the plain functions.
 
-    A completion that a metric cannot judge has ``None`` from all of them, and so advantage 0.
-    Without this, a run whose judge is gone trains on what the other functions say.
+    A completion that a metric cannot judge gets ``None`` from all of them, and so advantage 0.
+    Without this, a run whose judge is gone would train on the other functions alone.
 
-    Set ``multi_objective_aggregation="normalize_then_sum"`` to compare each within its group before
-    they are added, and ``reward_weights`` to weight them. Metrics' rewards can all go to
+    Set ``multi_objective_aggregation="normalize_then_sum"`` to normalise each within its group
+    first, and ``reward_weights`` to weight them. Pass the metrics' rewards to
     ``StopWithCheckpoint``.
 
     Args:
@@ -112,31 +111,31 @@ def together(*rewards: Objectives | Callable[..., Any]) -> list[Callable[..., An
     for other in others:
         if not callable(other) or hasattr(other, "parameters"):
             raise ConfigError(
-                f"{other!r} is a reward model, which gives no None: wrap it in a function"
+                f"{other!r} is a reward model, which never returns None: wrap it in a function"
             )
     joint = JointReward(members, [_name_of(other) for other in others])
     scoring = SharedScoring(joint.rewards)
-    return [*_functions(joint, scoring), *(_dependent(each, joint, scoring) for each in others)]
-
-
-def functions_of(reward: Objectives) -> list[Callable[..., Rewards]]:
-    """One reward function per objective; they share one scoring call."""
-    return _functions(reward, SharedScoring(reward.rewards))
-
-
-def _functions(reward: Objectives, scoring: SharedScoring) -> list[Callable[..., Rewards]]:
-    return [
-        ObjectiveReward(name, reward.batch, scoring, weight)
-        for name, weight in reward.objectives.items()
+    dependent = [
+        (AsyncDependentReward if _is_async(each) else DependentReward)(each, joint, scoring)
+        for each in others
     ]
+    return [*functions_of(joint, scoring), *dependent]
+
+
+def functions_of(
+    reward: Objectives, scoring: SharedScoring | None = None
+) -> list[Callable[..., Rewards]]:
+    """Make one reward function per objective; they share one scoring call."""
+    scoring = scoring or SharedScoring(reward.rewards)
+    objectives = reward.objectives.items()
+    return [ObjectiveReward(name, reward.batch, scoring, weight) for name, weight in objectives]
 
 
 class SharedScoring:
     """One scoring call for several functions that TRL calls one after the other.
 
-    Each function takes its rewards of a scoring once, and only for the very texts and columns that
-    were scored. All else is scored again: equal texts in a later call, or a call after one that
-    was broken off.
+    Each function takes its rewards of a scoring once, and only for the same texts and columns.
+    Anything else is scored again: equal texts in a later call, or a call after an interrupted one.
     """
 
     def __init__(self, score: Callable[..., dict[str, Rewards]]) -> None:
@@ -149,13 +148,13 @@ class SharedScoring:
         self._untaken: dict[str, Rewards] = {}
 
     def take(self, function: str, batch: TextBatch, **logs: Any) -> Rewards:
-        """The rewards for one function; scores, and logs, if no fitting ones are left."""
+        """Take the rewards of one function; scores first, and logs, if none are left for it."""
         with self._lock:
             values = _values(batch)
-            # TRL calls the functions in turn with the same lists, so the first one's call scores
-            # for all; taken rewards are gone, so a second round scores anew.
+            # TRL calls the functions in turn with the same lists, so the first call scores for all;
+            # taken rewards are gone, so that a second round scores again.
             if function not in self._untaken or not _same(self._values, values):
-                self._untaken = {}  # should scoring raise
+                self._untaken = {}  # scoring may raise
                 self._untaken = self._score(*batch, **logs)
                 self._values = values
             return self._untaken.pop(function)
@@ -169,7 +168,7 @@ class SharedScoring:
 
 
 def _values(batch: TextBatch) -> list[Any]:
-    """All values of the lists, which stand in tuples and in tuples of those."""
+    # Flattens lists in nested tuples.
     values: list[Any] = []
     for each in batch:
         values += _values(each) if isinstance(each, tuple) else each or ()
@@ -177,7 +176,7 @@ def _values(batch: TextBatch) -> list[Any]:
 
 
 def _same(some: list[Any], others: list[Any]) -> bool:
-    """Equality of strings by content, of all else by identity: arrays, say, do not compare."""
+    # Strings by content, anything else by identity: arrays, for example, do not compare to a bool.
     return len(some) == len(others) and all(
         a is b or (isinstance(a, str) and isinstance(b, str) and a == b)
         for a, b in zip(some, others, strict=True)
@@ -185,9 +184,9 @@ def _same(some: list[Any], others: list[Any]) -> bool:
 
 
 class ObjectiveReward:
-    """A reward function for one objective; TRL's logs call it ``posh_precision_reward``, say.
+    """Reward function for one objective, logged by TRL as ``posh_precision_reward``, say.
 
-    The trainer's ``reward_weights`` must say the same as ``weight``; None leaves it to the trainer.
+    The trainer's ``reward_weights`` must agree with ``weight``; None leaves it to the trainer.
     """
 
     def __init__(
@@ -212,11 +211,11 @@ class ObjectiveReward:
         log_extra: Any = None,
         **columns: Any,
     ) -> Rewards:
-        """Rewards of this objective; None wherever another objective has none either.
+        """Return this objective's rewards; None where any objective failed.
 
         Raises:
-            ConfigError: the trainer would add the objectives in another way, or has a function
-                that does not fail with them.
+            ConfigError: the trainer would add the objectives differently, or has a function that
+                does not fail with them.
         """
         trainer = trainer_of(log_metric)
         check_shared(trainer, lambda each: getattr(each, "scoring", None) is self.scoring)
@@ -226,7 +225,7 @@ class ObjectiveReward:
         return self.scoring.take(self.objective, batch, log_metric=log_metric, log_extra=log_extra)
 
     def _check_addition(self, trainer: Any, weight: float) -> None:
-        """Refuse a trainer that sums the axes, or weights them otherwise: no figure shows it."""
+        # No logged figure would show that a trainer sums the axes, or weights them differently.
         functions = getattr(trainer, "reward_funcs", None)
         if functions is None:
             return
@@ -234,8 +233,8 @@ class ObjectiveReward:
         if aggregation != NORMALIZE_FIRST:
             raise ConfigError(
                 f"objective is separate, but this trainer adds precision and recall by "
-                f"{aggregation}: call settle_aggregation(args, reward.shaping) before you make a "
-                f"GRPOTrainer, or set multi_objective_aggregation to {NORMALIZE_FIRST}"
+                f"{aggregation}: call settle_aggregation(args, reward.shaping) before you create "
+                f"the GRPOTrainer, or set multi_objective_aggregation to {NORMALIZE_FIRST}"
             )
         weights = zip(functions, trainer.reward_weights, strict=True)
         actual = next((float(each) for function, each in weights if function is self), weight)
@@ -243,12 +242,12 @@ class ObjectiveReward:
             axis = self.objective.rpartition("_")[2]
             raise ConfigError(
                 f"{axis}_weight is {weight:g}, but the trainer's reward_weights have "
-                f"{actual:g}: call settle_aggregation(args, reward.shaping), or set both alike"
+                f"{actual:g}: call settle_aggregation(args, reward.shaping), or set both the same"
             )
 
 
 class DependentReward:
-    """A plain reward function that says nothing of what a metric could not judge."""
+    """Plain reward function whose rewards are None where a metric failed."""
 
     def __init__(
         self, function: Callable[..., Any], reward: Objectives, scoring: SharedScoring
@@ -259,7 +258,7 @@ class DependentReward:
         self._batch = reward.batch
 
     def __call__(self, prompts: Any = None, completions: Any = (), **columns: Any) -> Any:
-        """The function's rewards; None for completions without a score."""
+        """Return the function's rewards; None for completions without a score."""
         mask = self._mask(completions, columns)
         return _where(mask, self.function(prompts=prompts, completions=completions, **columns))
 
@@ -270,20 +269,17 @@ class DependentReward:
 
 
 class AsyncDependentReward(DependentReward):
-    """The same of an ``async`` function, which TRL runs after all others, at once."""
+    """The same for an ``async`` function; TRL runs these concurrently, after all others."""
 
     async def __call__(self, prompts: Any = None, completions: Any = (), **columns: Any) -> Any:
-        """The function's rewards; None for completions without a score."""
+        """Return the function's rewards; None for completions without a score."""
         mask = self._mask(completions, columns)
         values = await self.function(prompts=prompts, completions=completions, **columns)
         return _where(mask, values)
 
 
-def _dependent(
-    function: Any, reward: Objectives, scoring: SharedScoring
-) -> DependentReward | AsyncDependentReward:
-    waits = iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__)
-    return (AsyncDependentReward if waits else DependentReward)(function, reward, scoring)
+def _is_async(function: Any) -> bool:
+    return iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__)
 
 
 def _where(mask: Rewards, values: Sequence[float | None]) -> Rewards:
@@ -295,31 +291,31 @@ def _name_of(function: Any) -> str:
 
 
 def trainer_of(log_metric: object) -> Any:
-    """The trainer behind TRL's ``log_metric``, one of its methods (``grpo_trainer.py:1594``)."""
+    """Return the trainer whose method ``log_metric`` is (``grpo_trainer.py:1594``), or None."""
     return getattr(log_metric, "__self__", None)
 
 
 def check_shared(trainer: Any, shares: Callable[[Any], bool]) -> None:
-    """Refuse a trainer whose functions do not all fail together.
+    """Refuse a trainer whose reward functions do not all fail together.
 
-    After a judge's death it would train on the others alone, and save what comes of it. A trainer
-    that has none of them calls the reward from functions of its user's, who answers for them.
+    After a judge's death it would train on the others alone, and save the result. If none of its
+    functions is ours, users call the reward from functions of their own, and are responsible.
 
     Raises:
-        ConfigError: the trainer has a reward function for which ``shares`` is false.
+        ConfigError: ``shares`` is true for some of the trainer's functions but not for all.
     """
     functions = getattr(trainer, "reward_funcs", ())
     alone = [each for each in functions if not shares(each)]
     if 0 < len(alone) < len(functions):
         raise ConfigError(
-            f"{', '.join(map(_name_of, alone))} would still be rewarded where the judge fails: "
-            "give the trainer reward_funcs=reward.functions(other, ...), or "
+            f"{', '.join(map(_name_of, alone))} would still pay where the judge fails: "
+            "set reward_funcs=reward.functions(other, ...), or "
             "posh_reward.reward.objectives.together(reward, other, ...)"
         )
 
 
 class Aggregation(Protocol):
-    """The settings of TRL's ``GRPOConfig`` that say how rewards are added."""
+    """Settings of TRL's ``GRPOConfig`` for adding rewards."""
 
     multi_objective_aggregation: str
     reward_weights: list[float] | None
@@ -327,16 +323,16 @@ class Aggregation(Protocol):
 
 
 def settle_aggregation(args: Aggregation, shaping: Shaping, *other_weights: float) -> None:
-    """Make the trainer add rewards as the shaping's objective says.
+    """Set the trainer's aggregation of rewards to what the shaping's objective needs.
 
     Args:
         args: the trainer's settings.
-        shaping: of the reward.
-        other_weights: of the functions given to ``functions``, in their order; needed only with
+        shaping: the reward's.
+        other_weights: weights of the other functions passed to ``functions``, in order; only for
             objective ``separate``.
 
     Raises:
-        ConfigError: the trainer's settings say something else.
+        ConfigError: the trainer's settings conflict with the shaping.
     """
     if shaping.objective != "separate":
         if args.multi_objective_aggregation == NORMALIZE_FIRST:

@@ -25,16 +25,16 @@ Observer = Callable[[Sequence[Scores]], None]
 
 
 class PoshMetric(Figures[Scores], Protocol):
-    """POSH as far as a reward needs it: ``PoSh``, or a server's, ``serve.client.RemotePosh``."""
+    """The part of POSH that a reward needs: ``PoSh``, or a server's ``serve.client.RemotePosh``."""
 
     @property
     def preset(self) -> str:
-        """Of the wording."""
+        """Name of the prompts' wording."""
         ...
 
     @property
     def weights(self) -> Weights:
-        """Of entities, attributes and relations."""
+        """Weights of entities, attributes and relations."""
         ...
 
     @property
@@ -48,26 +48,24 @@ class PoshMetric(Figures[Scores], Protocol):
         ...
 
     def score(self, *columns: Any, **by_field: Any) -> list[Scores]:
-        """Scores of generations and references, and with a witness of images."""
+        """Score generations against references and, with a witness, images."""
         ...
 
 
 class PoshReward(MetricReward[Scores]):
     """A callable for ``GRPOTrainer(reward_funcs=...)``; higher rewards are better.
 
-    The dataset has a column with each image's reference, which is parsed once for all its
-    generations, and for a metric with a witness a column of images. See ``MetricReward`` for
-    failures and pickling.
+    The dataset has a column of references, each parsed once for all its generations, and for a
+    metric with a witness a column of images. See ``MetricReward`` for failures and pickling.
 
     Args:
         posh: the metric; by default ``PoSh()`` with the embedded judge.
-        shaping: how scores make a reward; by default their f1, as in the paper. With objective
-            ``separate`` there are two, on precision and on recall: give the trainer
-            ``reward_funcs=reward.functions()``, and ``objectives.settle_aggregation`` makes it add
-            them as it should.
-        reference_column: the dataset's column of references.
-        image_column: its column of images, for a witness; by default ``images`` or ``image``.
-        max_failed_calls: after this many calls in a row in which most completions failed, stop.
+        shaping: turns scores into rewards; by default f1, as in the paper. Objective ``separate``
+            makes two, precision and recall: pass the trainer ``reward_funcs=reward.functions()``,
+            and call ``objectives.settle_aggregation`` so that it adds them correctly.
+        reference_column: column of references.
+        image_column: column of images, for a witness; by default ``images`` or ``image``.
+        max_failed_calls: stop after this many calls in a row in which most completions failed.
 
     Raises:
         InputError: ``max_failed_calls`` is less than 1.
@@ -79,7 +77,7 @@ class PoshReward(MetricReward[Scores]):
     __name__ = "posh"
 
     observer: Observer | None = None
-    """Receives the scores behind each call's rewards, in the order of the completions. Set it
+    """Called with the scores behind each call's rewards, in the order of the completions. Set it
     around a call, as ``training.dapo`` does: no score is stored, so none can be stale."""
 
     def __init__(
@@ -105,14 +103,14 @@ class PoshReward(MetricReward[Scores]):
 
     @property
     def templates(self) -> tuple[str, ...]:
-        """The wording of the metric's preset, also where its judge reads no prompts."""
+        """The wording of the metric's preset, even if its judge reads no prompts."""
         return templates_of(self.posh.preset)
 
     @property
     def signature(self) -> str:
-        """All that rewards depend on: the metric's signature, our rules, and changed shaping.
+        """Everything that rewards depend on: the metric, these rules, and non-default shaping.
 
-        Ranks compare it, so that none trains on another balance of precision and recall.
+        Ranks compare it, so that all train on the same balance of precision and recall.
         """
         changed = [
             f"{each.name}={value}"
@@ -124,18 +122,18 @@ class PoshReward(MetricReward[Scores]):
 
     @property
     def objectives(self) -> Mapping[str, float | None]:
-        """``posh``, or one for each axis with its weight."""
+        """``posh``, or one reward per axis with its weight."""
         if self.shaping.objective != "separate":
             return super().objectives
         names = (f"{self.__name__}_{axis}" for axis in AXES)
         return dict(zip(names, self.shaping.weights, strict=True))
 
     def check(self) -> None:
-        """Score one pair, so that a judge that cannot work fails before the first step.
+        """Score one pair, so that a broken judge or witness fails before the first step.
 
         Raises:
-            JudgeError: it gave no score, such as for a witness that cannot be asked, or answers
-                without digits, which ``top-20`` reads as the lowest grade.
+            JudgeError: there is no score, or the judge answers without digits, which ``top-20``
+                reads as the lowest grade.
         """
         prompt_images = [_first_image(self.posh.witness)] if self.posh.wants_images else None
         [score] = self.posh.score(
@@ -158,16 +156,15 @@ class PoshReward(MetricReward[Scores]):
             return (references,)
         images = images_of(columns, expected, self.image_column)
         if images is None:
-            there = ", ".join(sorted(columns))
             raise InputError(
-                f"the metric has a witness, but no column of images reached the reward (columns: "
-                f"{there}): name it with image_column, and keep it in the dataset "
-                "(remove_unused_columns=False)"
+                "the metric has a witness, but no column of images reached the reward (columns: "
+                f"{', '.join(sorted(columns))}): name it with image_column, and keep it in the "
+                "dataset (remove_unused_columns=False)"
             )
         return references, images
 
     def _note_language(self, references: Sequence[object]) -> None:
-        """Warn once of a reference that is not English: its scores mean nothing."""
+        # Scores of texts that are not English mean nothing.
         if self._warned:
             return
         texts = {text for text in references if isinstance(text, str)}
@@ -175,8 +172,8 @@ class PoshReward(MetricReward[Scores]):
         if foreign is not None:
             self._warned = True
             logger.warning(
-                "a reference does not read like English, the only language that POSH's parser and "
-                "questions know: %s",
+                "a reference does not read like English, the only language of POSH's parser and "
+                "questions: %s",
                 brief(foreign),
             )
 
@@ -197,7 +194,7 @@ class PoshReward(MetricReward[Scores]):
 
 
 def _first_image(witness: object) -> object:
-    """An image to try a witness on: one of its own, or a blank one for a model that sees."""
+    # For ``check``: an oracle knows only its own drawings; any other witness can look at a blank.
     from PIL import Image
 
     from posh_reward.metrics.posh.judges.oracle import Oracle

@@ -17,14 +17,14 @@ from posh_reward.types import Failure
 class RubricReward(MetricReward[RubricScores]):
     """A callable for ``GRPOTrainer(reward_funcs=...)``: the share of the points, 0 to 1.
 
-    Higher is better. A text without any letter or digit gets 0, whatever the judge says of it.
+    Higher is better. A text without any letter or digit gets 0, whatever the judge answers.
     See ``MetricReward`` for failures and pickling.
 
     Args:
         judge: the metric.
-        reference_column: the dataset's column of references, the ground truth.
-        question_column: the column of questions; None for the rubric's own question.
-        max_failed_calls: after this many calls in a row in which most completions failed, stop.
+        reference_column: column of references, the ground truth.
+        question_column: column of questions; None for the rubric's own question.
+        max_failed_calls: stop after this many calls in a row in which most completions failed.
 
     Raises:
         InputError: ``max_failed_calls`` is less than 1.
@@ -56,22 +56,20 @@ class RubricReward(MetricReward[RubricScores]):
         return tuple(sections("posh_reward.metrics.rubric", "paper").values())
 
     def check(self) -> None:
-        """Judge one text, so that a judge that cannot work fails before the first step.
+        """Score one text, so that a broken judge fails before the first step.
 
         Raises:
-            JudgeError: it gave no points; the message has the reason.
+            JudgeError: there are no points; the message has the reason.
         """
         [score] = self.judge.score(["A man in a red coat."], ["A tall man in a red coat."])
         if score.failure is not None:
             raise JudgeError(f"the judge could not score a first text: {score.failure}")
 
     def _columns(self, columns: Mapping[str, Any], expected: int) -> tuple[list[Any] | None, ...]:
-        return (
-            column_of(columns, self.reference_column, expected, "reference_column"),
-            None
-            if self.question_column is None
-            else column_of(columns, self.question_column, expected, "question_column"),
-        )
+        references = column_of(columns, self.reference_column, expected, "reference_column")
+        if self.question_column is None:
+            return references, None
+        return references, column_of(columns, self.question_column, expected, "question_column")
 
     def _score(self, texts: list[Any], *columns: Any) -> list[RubricScores]:
         return self.judge.score(texts, *columns)

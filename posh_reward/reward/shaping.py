@@ -1,8 +1,8 @@
-"""Scores -> what the trainer gets: one number, or one for each axis.
+"""POSH's scores -> one reward, or one for each axis.
 
-A model tuned on POSH as published buys coverage with mistakes: against SFT, on a scale of -2 to 2
+A model tuned on POSH as published trades mistakes for coverage: against SFT, on a scale of -2 to 2
 (higher is better), people gave it -0.243 for mistakes and +0.432 for omissions (paper, Table 7).
-``Shaping`` moves that balance. What describes nothing gets the worst reward, whatever the shaping.
+``Shaping`` changes that balance. A text that describes nothing always gets the worst reward.
 """
 
 from __future__ import annotations
@@ -31,67 +31,63 @@ from posh_reward.reward.texts import repeated_share, says_nothing
 from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, Element, Scores
 
 REWARD_VERSION = 4
-"""Of what makes rewards of scores, here and in ``texts``; part of a reward's signature."""
+"""Version of the rules that turn scores into rewards, here and in ``texts``, for signatures."""
 WORST = LOWEST_GRADE / HIGHEST_GRADE  # the lowest possible score: every element graded 1 of 5
 
 FREE_WORDS, FREE_SHARE = 2, 0.06
-"""Loose words that the reference lacks, and that cost nothing: two, or this share of the content
-words. Rewordings by people have 0.047 on average (adverbs, and verbs without an object, mostly)."""
+"""Loose words not in the reference that cost nothing: two, or this share of the content words.
+People's rewordings have 0.047 on average (mostly adverbs, and verbs without an object)."""
 
-LIST = 8  # a text of this many entities or more that says nothing about them is a list
+LIST = 8  # entities from which a text without attributes and relations counts as a list
 
 BARE_THINGS, BARE_SHARE = 3, 0.1
-"""Entities of a sentence that need no attribute or verb, of which each stands for two more; and the
-share of others that costs nothing. People's texts have 0.09 at most, chains of prepositions 0.5."""
+"""Entities of a sentence that need no attribute or verb (each of which allows two more), and the
+share of further ones that costs nothing. People's texts have at most 0.09, chains of prepositions
+0.5."""
 
-FOREIGN_THINGS = 3  # that the reference does not name, for each attribute or verb of their sentence
+FOREIGN_THINGS = 3  # entities not in the reference, per attribute or verb of their sentence
 
 Objective = Literal["f1", "weighted", "separate"]
 
 
 @dataclass(frozen=True, slots=True)
 class Shaping:
-    """Settings by which precision (few mistakes) and recall (few omissions) make rewards.
+    """Rules that turn precision (few mistakes) and recall (few omissions) into rewards.
 
-    Rewards lie in [0.2, 1]; higher is better.
+    Rewards are in [0.2, 1]; higher is better.
     """
 
     objective: Objective = "f1"
     """f1: the weighted harmonic mean, as in the paper. weighted: the weighted arithmetic mean.
-    separate: two rewards, which the trainer compares each within its group before it adds them."""
+    separate: two rewards, each normalised within its group before the trainer adds them."""
     precision_weight: float = 1.0
     recall_weight: float = 1.0
     mistake_floor: float | None = None
-    """Below this precision the reward falls, down to the worst at precision 0.2."""
+    """Precision below which the reward falls, to the worst at precision 0.2."""
     length_limit: float | None = None
     """Words per word of the reference that cost nothing; twice as many get the worst reward."""
     repetition_limit: float | None = None
     """Share of four-word sequences that may repeat an earlier one at no cost; beyond it the reward
-    falls, down to the worst if all do. People's descriptions stay below 0.15."""
+    falls, to the worst if all do. People's descriptions stay below 0.15."""
     detail_floor: float = 0.65
     """Attributes and relations per entity below which a text of 8 entities or more counts as a
-    list: its reward falls, down to the worst at none. Prepositions count as far as verbs and
-    attributes do. People's descriptions have 0.69 or more; a search without looking at images came
-    to 0.42 ("There are a person, something red, light"). It also falls for a text with sentences
-    that are full of bare things."""
-
+    list: its reward falls, to the worst at none. Prepositions count up to the number of verbs and
+    attributes. People's descriptions have 0.69 or more; the best of a search without images had
+    0.42 ("There are a person, something red, light"). Sentences full of bare entities cost, too."""
     coverage_floor: float = 0.65
-    """Share of content words inside spans of elements below which the reward falls, down to the
-    worst at none. Descriptions by people have 0.73 or more, captions of ten content words 0.67."""
+    """Share of content words inside spans of elements below which the reward falls, to the worst at
+    none. People's descriptions have 0.73 or more, captions of ten content words 0.67."""
     loose_weight: float = 0.5
-    """Weight, in the mean of precision, of a loose word against an element's. Loose words are
-    content words of no element; those that the reference lacks, beyond the few that people have,
-    count as mistakes."""
-
+    """Weight of a loose word in precision, relative to an element. Loose words are content words
+    outside all elements; those not in the reference, beyond people's usual few, are mistakes."""
     disorder_limit: float = 0.15
-    """Disorder of words, in bits a word (``lexicon.word_order``), at which the reward is the worst.
-    Texts by people have none, shuffled ones 0.5, keywords 0.4 or more. 0 is off."""
-
+    """Disorder of words, in bits per word (``lexicon.word_order``), with the worst reward. People's
+    texts have 0, shuffled ones 0.5, keywords 0.4 or more. 0 turns it off."""
     image_cap: float = SUPPORTED
-    """Grade, 1 to 5, that an element can reach by a witness's look at the image. A text pads with
-    what is true of any image ("it has edges and colours"); and since the image is asked only below
-    the metric's ``supported`` (3), a higher cap would pay an element that the reference supports
-    weakly (3.2) less than one that it does not (2.9). 5 is no cap."""
+    """Maximum grade, 1 to 5, from a witness's look at the image; 5 is no cap. Otherwise texts would
+    pad with what is true of any image ("it has edges and colours"). Since the witness is asked only
+    below the metric's ``supported`` (3), a higher cap would also pay less for an element with weak
+    support in the reference (3.2) than for one without (2.9)."""
 
     def __post_init__(self) -> None:
         if self.objective not in get_args(Objective):
@@ -104,27 +100,27 @@ class Shaping:
                 f"{self.recall_weight:g}: neither may be negative, nor both 0"
             )
         if self.mistake_floor is not None and not WORST < self.mistake_floor <= 1:
-            raise ConfigError(f"mistake_floor is {self.mistake_floor:g}: give one in (0.2, 1]")
+            raise ConfigError(f"mistake_floor is {self.mistake_floor:g}: use a value in (0.2, 1]")
         if self.length_limit is not None and self.length_limit <= 0:
-            raise ConfigError(f"length_limit is {self.length_limit:g}: give a ratio above 0")
+            raise ConfigError(f"length_limit is {self.length_limit:g}: use a ratio above 0")
         if self.repetition_limit is not None and not 0 <= self.repetition_limit < 1:
-            raise ConfigError(f"repetition_limit is {self.repetition_limit:g}: give one in [0, 1)")
+            raise ConfigError(f"repetition_limit is {self.repetition_limit:g}: use one in [0, 1)")
         for name in ("detail_floor", "loose_weight", "disorder_limit"):
             if (value := getattr(self, name)) < 0:
-                raise ConfigError(f"{name} is {value:g}: give 0, for none, or more")
+                raise ConfigError(f"{name} is {value:g}: use 0, for none, or more")
         if not LOWEST_GRADE <= self.image_cap <= HIGHEST_GRADE:
-            raise ConfigError(f"image_cap is {self.image_cap:g}: give a grade from 1 to 5")
+            raise ConfigError(f"image_cap is {self.image_cap:g}: use a grade from 1 to 5")
         if not 0 <= self.coverage_floor <= 1:
-            raise ConfigError(f"coverage_floor is {self.coverage_floor:g}: give one in [0, 1]")
+            raise ConfigError(f"coverage_floor is {self.coverage_floor:g}: use one in [0, 1]")
 
     @property
     def weights(self) -> tuple[float, float]:
-        """Of precision and of recall."""
+        """Weights of precision and of recall."""
         return self.precision_weight, self.recall_weight
 
 
 def shape(scores: Scores, shaping: Shaping, weights: Weights = EQUAL) -> float | None:
-    """The reward of one scored generation; None if it has no scores."""
+    """Return the reward of one generation; None without scores."""
     axes = _axes(scores, shaping, weights)
     if axes is None:
         return None
@@ -134,9 +130,9 @@ def shape(scores: Scores, shaping: Shaping, weights: Weights = EQUAL) -> float |
 def shape_axes(
     scores: Scores, shaping: Shaping, weights: Weights = EQUAL
 ) -> tuple[float, float] | None:
-    """The rewards of one scored generation on precision and on recall; None if it has no scores.
+    """Return a generation's rewards for precision and recall; None without scores.
 
-    What shaping takes away, it takes from both.
+    Penalties apply to both.
     """
     axes = _axes(scores, shaping, weights)
     if axes is None:
@@ -147,14 +143,11 @@ def shape_axes(
 
 
 def _axes(scores: Scores, shaping: Shaping, weights: Weights) -> tuple[float, float] | None:
-    """Precision, loose words included, and recall; None if either is missing.
-
-    A generation that says nothing (empty, blank, gibberish, or without any element of a scene
-    graph) gets the worst on both. POSH gives an empty one precision 1, since it makes no mistake;
-    as a reward that would teach silence.
-    """
+    """Precision, loose words included, and recall; None if either is missing."""
     if scores.precision is None or scores.recall is None:
         return None
+    # POSH gives an empty text precision 1, since it makes no mistake. As a reward that would teach
+    # silence, so a text that is empty, gibberish or without any element gets the worst on both.
     if scores.count("precision") == 0 or says_nothing(scores.generation, scores.reference):
         return WORST, WORST
     elements = [_cap(element, shaping.image_cap) for element in scores.elements]
@@ -166,7 +159,7 @@ def _axes(scores: Scores, shaping: Shaping, weights: Weights) -> tuple[float, fl
 
 
 def _cap(element: Element, cap: float) -> Element:
-    """The element with at most the cap from the image, and at least the reference's grade."""
+    # The reference's grade is not capped.
     if element.witness != "picture" or element.image_grade is None or element.grade is None:
         return element
     grade = max(element.image_grade.reference_grade, min(element.grade, cap))
@@ -176,10 +169,10 @@ def _cap(element: Element, cap: float) -> Element:
 def _with_loose_words(scores: Scores, precision: float, shaping: Shaping) -> float:
     """Precision with the loose words as further elements.
 
-    A word that no element covers is asked about by nobody, so that it can only earn recall. A
-    policy that pads finds that. So each that the reference lacks, beyond people's share, counts as
+    The judge is never asked about a word outside all elements, so it can only gain recall, which a
+    policy learns to exploit. So each that is not in the reference, beyond people's share, counts as
     a mistake: the mean of n elements becomes one of n + weight * excess. In a sentence without any
-    element ("We run.") none is free: people do not write such sentences of an image.
+    element ("We run.") none is free, since people do not describe images like that.
     """
     if not is_english(scores.reference):
         return precision
@@ -194,10 +187,10 @@ def _with_loose_words(scores: Scores, precision: float, shaping: Shaping) -> flo
 
 
 def _foreign_things(scores: Scores) -> int:
-    """Number of entities that the reference does not name, beyond three for each claim beside them.
+    """Number of entities not in the reference, beyond three per claim in their sentence.
 
-    Vague things ("There is an item in a person") are hardly wrong of any image, and earn recall. Of
-    129 texts written of the reference's image, 8 have one.
+    Vague entities ("There is an item in a person") are hardly wrong for any image, and gain recall.
+    Of 129 texts about the reference's image, 8 have one.
     """
     things, claims = _by_sentence(scores)
     if len(things) < LIST:
@@ -211,7 +204,7 @@ def _foreign_things(scores: Scores) -> int:
 
 
 def _by_sentence(scores: Scores) -> tuple[list[tuple[Element, set[int]]], Counter[int]]:
-    """A generation's entities with their sentences, and the number of claims of each sentence."""
+    """The generation's entities with their sentences, and the claims per sentence."""
     ends = [sentence.end() for sentence in SENTENCE.finditer(scores.generation)]
     things: list[tuple[Element, set[int]]] = []
     claims: Counter[int] = Counter()
@@ -226,12 +219,12 @@ def _by_sentence(scores: Scores) -> tuple[list[tuple[Element, set[int]]], Counte
 
 
 def _is_claim(element: Element) -> bool:
-    """True of attributes, and of relations by more than prepositions, which join any two things."""
+    # Attributes, and relations with more than prepositions, which can join any two entities.
     return not LIGHT.issuperset(element.text.lower().split())
 
 
 def _costly_coverage(scores: Scores) -> float:
-    """Coverage, but for the loose words that cost nothing; 1 if the reference is not English."""
+    # Coverage without the loose words that are free.
     words = loose_words(scores)
     if not words.content or not is_english(scores.reference):
         return 1.0
@@ -241,16 +234,16 @@ def _costly_coverage(scores: Scores) -> float:
 def _combine(precision: float, recall: float, shaping: Shaping) -> float:
     p, r = shaping.weights
     if shaping.objective == "f1":
-        # Weighted harmonic: the weaker axis counts most. Neither can be 0, since grades begin at 1.
+        # Harmonic: the weaker axis counts most. Neither can be 0, since grades begin at 1.
         mean = (p + r) / (p / precision + r / recall)
     else:
         mean = (p * precision + r * recall) / (p + r)
-    return max(min(precision, recall), min(mean, max(precision, recall)))  # rounding apart
+    return max(min(precision, recall), min(mean, max(precision, recall)))  # despite rounding
 
 
 def _share_left(scores: Scores, precision: float, shaping: Shaping) -> float:
-    """The share of its distance from the worst that a reward keeps."""
-    # Factors, not differences: two faults cost more than one, and none can push below the worst.
+    """Share of its distance from the worst that a reward keeps."""
+    # Factors, not differences: two faults cost more than one, and none goes below the worst.
     left = 1.0
     if shaping.mistake_floor is not None:
         left *= _clip((precision - WORST) / (shaping.mistake_floor - WORST))
@@ -269,10 +262,10 @@ def _share_left(scores: Scores, precision: float, shaping: Shaping) -> float:
 
 
 def _described_share(scores: Scores, floor: float) -> float:
-    """The share that a reward keeps of a text that may be a list; 1 if it names only a few things.
+    """Share of its reward that a text keeps that may be a list; 1 with few entities.
 
-    Prepositions join any two things ("the sky of the quay beside the sailors"), so that they count
-    for no more than attributes and verbs do, and not at all for a sentence that is full of things.
+    Prepositions can join any two entities ("the sky of the quay beside the sailors"), so they count
+    only up to the number of attributes and verbs, and not at all in a crowded sentence.
     """
     things, claims = _by_sentence(scores)
     if len(things) < LIST:

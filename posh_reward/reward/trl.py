@@ -1,8 +1,8 @@
-"""TRL's contract for a reward function, whatever the metric.
+"""TRL's contract for a reward function, for any metric.
 
 GRPOTrainer of TRL 1.16 passes the prompts, the completions, and every column of the dataset, with
-one value for each completion (``grpo_trainer.py:1580-1630``). It wants a number for each completion
-and leaves out those for which every function gave ``None`` (``grpo_trainer.py:2756``).
+one value per completion (``grpo_trainer.py:1580-1630``). It expects a number per completion, and
+skips those for which every function returns ``None`` (``grpo_trainer.py:2756``).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from dataclasses import replace
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from posh_reward.errors import ConfigError, InputError, JudgeError, PoshError
 from posh_reward.metrics.metric import Figures, MetricResult
@@ -43,38 +43,27 @@ T = TypeVar("T", bound=MetricResult)
 LogMetric = Callable[[str, float], None]
 LogExtra = Callable[[str, list[Any]], None]
 
-
 CALL = (
-    "words",
-    "repeated_share",
-    "failed_share",
-    "seconds",
-    "judge_requests",
-    "judge_cached_share",
-    "judge_doubtful_share",
-)
-"""Logged for each call after the metric's own figures: mean words of a text, mean share of its
-four-word sequences that repeat an earlier one, the share of completions without a score, how long
-scoring took, how many questions and rewrites it needed, the share of them that was answered
-without asking, and the share whose reply was mostly not a grade."""
+    "words", "repeated_share", "failed_share", "seconds",
+    "judge_requests", "judge_cached_share", "judge_doubtful_share",
+)  # fmt: skip
+"""Figures of each call, logged after the metric's own: mean words of a text, mean share of its
+four-word sequences that repeat an earlier one, share of completions without a score, seconds of
+scoring, number of questions and rewrites, share of them answered from a cache, and share of them
+whose reply was mostly not a grade."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallCost:
+class CallCost(NamedTuple):
     """Time and questions of one call."""
 
-    seconds: float
-    """Wall time, parsing included."""
-    requests: int
-    """Questions and rewrites."""
-    cached: int
-    """Of these, those answered without asking."""
-    doubtful: int
-    """Of these, those whose reply was mostly not a label."""
+    seconds: float  # wall time, parsing included
+    requests: int  # questions and rewrites
+    cached: int  # requests that were answered from a cache
+    doubtful: int  # requests whose reply was mostly not a label
 
     @classmethod
     def between(cls, before: Usage, after: Usage, seconds: float) -> CallCost:
-        """The difference of two readings of a judge's running total."""
+        """Subtract two readings of a judge's running total."""
         return cls(
             seconds,
             after.requests + after.rewrites - before.requests - before.rewrites,
@@ -84,31 +73,31 @@ class CallCost:
 
 
 class FailureLimit:
-    """End of patience with a judge: calls in a row in which over half of the completions failed.
+    """Limit of calls in a row in which over half of the completions failed.
 
-    Most, not all: with a judge that answers one question in twenty, a run would train to its end
-    on the few completions that it happened to get through.
+    Most, not all: with a judge that answers one question in twenty, a run would otherwise train to
+    its end on the few completions that happened to get a score.
 
     Raises:
-        InputError: that is less than 1.
+        InputError: the limit is less than 1.
     """
 
     stop_reason: Failure | None
     """Reason to stop the run; None as long as there is none."""
     last_call_failed: bool
-    """True if the last call had completions and none of them has a score."""
+    """True if the last call had completions but no score."""
 
     def __init__(self, max_failed_calls: int) -> None:
         if max_failed_calls < 1:
-            raise InputError(f"max_failed_calls is {max_failed_calls}: give 1 or more")
+            raise InputError(f"max_failed_calls is {max_failed_calls}: use 1 or more")
         self.max_failed_calls = max_failed_calls
         self.begin()
 
     def begin(self, *, supervised: bool = False) -> None:
-        """Forget earlier failures: a run begins.
+        """Begin a run: forget earlier failures.
 
-        If ``supervised``, something else stops the run once ``stop_reason`` is set
-        (``StopWithCheckpoint``); otherwise ``note_failures`` raises.
+        If ``supervised``, something else (``StopWithCheckpoint``) stops the run once
+        ``stop_reason`` is set; otherwise ``note_failures`` raises.
         """
         self.stop_reason = None
         self.last_call_failed = False
@@ -117,14 +106,14 @@ class FailureLimit:
 
     @property
     def stopping(self) -> bool:
-        """True if the run is about to be stopped, so that nothing more need be asked."""
+        """True if the run is about to stop, so that no more questions are needed."""
         return self._supervised and self.stop_reason is not None
 
     def note_failures(self, failures: Sequence[Failure | None]) -> None:
-        """Count one call, and log why completions failed.
+        """Count one call, and log the reasons for its failures.
 
         Raises:
-            JudgeError: it was one failed call too many, and nothing else stops the run.
+            JudgeError: the limit is reached, and nothing else stops the run.
         """
         reasons = Counter(str(failure) for failure in failures if failure is not None)
         failed = sum(reasons.values())
@@ -134,7 +123,7 @@ class FailureLimit:
             return
         summary = "; ".join(f"{count} x {reason}" for reason, count in reasons.most_common(3))
         logger.warning("%d of %d completions have no reward: %s", failed, len(failures), summary)
-        # In a row: one call that mostly worked forgives the earlier ones.
+        # In a row: one call that mostly worked resets the count.
         self._failed_calls = self._failed_calls + 1 if 2 * failed > len(failures) else 0
         if self._failed_calls < self.max_failed_calls:
             return
@@ -151,12 +140,11 @@ class FailureLimit:
 class MetricReward(FailureLimit, ABC, Generic[T]):
     """A reward function for ``GRPOTrainer(reward_funcs=...)`` on one metric; higher is better.
 
-    A completion that cannot be judged gets ``None``, which TRL leaves out of its group. The object
+    A completion that cannot be judged gets ``None``, so TRL leaves it out of its group. The object
     pickles, without what it has loaded or cached.
 
-    A judge that is gone for good must end the run. On its own this object can only raise, on one
-    rank: add ``training.stopping.StopWithCheckpoint`` to the trainer, and all ranks stop
-    together, with a checkpoint.
+    A judge that is gone for good must end the run. Alone, this object can only raise, on one rank:
+    with ``training.stopping.StopWithCheckpoint``, all ranks stop together, with a checkpoint.
 
     A subclass names its metric, reads the columns that it needs, and turns scores into rewards.
     """
@@ -164,14 +152,10 @@ class MetricReward(FailureLimit, ABC, Generic[T]):
     __name__: str
     """Name of the reward in TRL's logs; each subclass has its own."""
     reference_column = "reference"
-    """The column of what frameworks call answer, label or target, where they know one alone."""
+    """Column for the answer, label or target of frameworks that have only one such field."""
 
     def __new__(cls, *args: Any, **options: Any) -> MetricReward[T]:
-        """Refuse to be taken for a function: TRL's command line calls the class that it is given.
-
-        Raises:
-            ConfigError: always, on a call with completions.
-        """
+        """Refuse a call with completions, as TRL's command line makes to the name it gets."""
         if "completions" in options:
             raise ConfigError(
                 f"{cls.__name__} is a class, and TRL's command line wants a function: "
@@ -186,40 +170,37 @@ class MetricReward(FailureLimit, ABC, Generic[T]):
 
     @property
     def objectives(self) -> Mapping[str, float | None]:
-        """Names of the rewards that a score makes, each with its weight: one, unless overridden.
-
-        A weight of None leaves to the trainer how the reward is added to others.
-        """
+        """Names of a score's rewards with their weights; None leaves a weight to the trainer."""
         return {self.__name__: None}
 
     @abstractmethod
     def _columns(self, columns: Mapping[str, Any], expected: int) -> tuple[list[Any] | None, ...]:
-        """The columns that texts are scored against; None for an optional one that is missing.
+        """Read the columns that ``_score`` needs; None for a missing optional one.
 
         Raises:
-            InputError: one is missing or of another length.
+            InputError: one is missing or has a different length.
         """
 
     @abstractmethod
     def _score(self, texts: list[Any], *columns: Any) -> list[T]:
-        """The metric's scores of texts against the columns."""
+        """Score texts against the columns."""
 
     @abstractmethod
     def _failed(self, why: Failure) -> T:
-        """The score of a text that has none."""
+        """Make the record of a text without a score."""
 
     @abstractmethod
     def _rewards(self, score: T) -> tuple[float | None, ...]:
-        """One for each of ``objectives``."""
+        """Turn a score into one reward per objective."""
 
     @property
     def templates(self) -> tuple[str, ...]:
-        """The prompts in use, whose labels no completion may write into them."""
+        """The judge's prompts, whose labels are blanked out of completions."""
         return ()
 
     @property
     def signature(self) -> str:
-        """All that the scores depend on: the metric's signature."""
+        """Everything that the scores depend on."""
         return self.metric.signature
 
     def __call__(
@@ -231,28 +212,27 @@ class MetricReward(FailureLimit, ABC, Generic[T]):
         log_extra: LogExtra | None = None,
         **columns: Any,
     ) -> Rewards:
-        """Rewards, at most 1, one per completion; None for those that could not be judged.
+        """Return one reward per completion, at most 1; None where judging failed.
 
         Args:
             prompts: unused; part of TRL's contract.
             completions: strings, or conversations whose assistant turns are the text.
                 Thoughts in ``<think>`` tags are not scored.
-            log_metric: TRL's; gets the same names on every rank at every call
-                (``metrics``).
-            log_extra: TRL's; likewise (``extras``).
-            columns: the dataset's columns, of which the metric's own are used.
+            log_metric: TRL's; called with the names of ``metrics`` at every call on every rank.
+            log_extra: TRL's; called with the names of ``extras`` likewise.
+            columns: the dataset's columns.
 
         Raises:
-            ConfigError: the reward has several objectives, or the trainer has other functions
-                beside it: ``functions`` gives both.
-            InputError: a column is missing or of another length.
+            ConfigError: the reward has several objectives, or the trainer has other reward
+                functions: use ``functions`` for both.
+            InputError: a column is missing or has a different length.
             JudgeError: most completions failed in ``max_failed_calls`` calls in a row, and
                 there is no ``StopWithCheckpoint`` to stop the run.
         """
         if len(self.objectives) > 1:
             raise ConfigError(
                 f"this reward is {len(self.objectives)} rewards ({', '.join(self.objectives)}): "
-                "give the trainer reward_funcs=reward.functions()"
+                "set reward_funcs=reward.functions()"
             )
         check_shared(trainer_of(log_metric), lambda function: function is self)
         batch = self.batch(completions, columns)
@@ -260,13 +240,10 @@ class MetricReward(FailureLimit, ABC, Generic[T]):
         return rewards
 
     def functions(self, *others: Callable[..., Any]) -> list[Callable[..., Any]]:
-        """The trainer's ``reward_funcs``: this object, or one function per objective, and others.
+        """Make ``reward_funcs``: this object, or one function per objective, and ``others``.
 
-        The functions share one scoring call, and what the metric cannot judge has ``None`` from
-        all of them.
-
-        Args:
-            others: reward functions of your own, such as one that pays for brevity.
+        They share one scoring call, and a completion that cannot be judged gets ``None`` from all.
+        ``others`` are reward functions of your own, such as one that pays for brevity.
 
         Raises:
             ConfigError: two have the same name, or one is a model or its name.
@@ -278,9 +255,9 @@ class MetricReward(FailureLimit, ABC, Generic[T]):
     def batch(
         self, completions: Sequence[object], columns: Mapping[str, Any], *, raw: bool = False
     ) -> TextBatch:
-        """The texts in completions, and the columns that they are scored against.
+        """Return the texts of completions, and the columns that they are scored against.
 
-        ``raw`` leaves strings as they are, for an evaluation with the metric as published.
+        ``raw`` keeps strings as they are, to evaluate with the metric as published.
         """
         labels = labels_of(self.templates)
         texts = list(completions) if raw else [_text_of(each, labels) for each in completions]
@@ -292,7 +269,7 @@ class MetricReward(FailureLimit, ABC, Generic[T]):
         log_metric: LogMetric | None = None,
         log_extra: LogExtra | None = None,
     ) -> dict[str, Rewards]:
-        """The rewards of a ``batch`` by objective. Logs figures, counts failures."""
+        """Return the rewards of a ``batch`` by objective; log figures and count failures."""
         scores = self.scores(*batch, log_metric=log_metric)
         if log_extra is not None:
             for name, values in extras(self.metric, scores).items():
@@ -301,12 +278,12 @@ class MetricReward(FailureLimit, ABC, Generic[T]):
         return self.rewards_of(scores)
 
     def rewards_of(self, scores: Sequence[T]) -> dict[str, Rewards]:
-        """The rewards that scores make, by objective."""
+        """Turn scores into rewards by objective."""
         rows = [self._rewards(score) for score in scores]  # completions x objectives
         return {name: [row[at] for row in rows] for at, name in enumerate(self.objectives)}
 
     def scores(self, *batch: Any, log_metric: LogMetric | None = None) -> list[T]:
-        """The metric's scores of a ``batch``, failures in their places."""
+        """Score a ``batch``; failures are in their places."""
         texts, *columns = batch
         before, started = replace(self.metric.usage), time.perf_counter()
         scores = self._scores_or_failures(texts, *columns)
@@ -318,10 +295,10 @@ class MetricReward(FailureLimit, ABC, Generic[T]):
         return scores
 
     def _observe(self, scores: Sequence[T]) -> None:
-        """Hand the scores of a call to an observer; here there is none."""
+        """Pass the scores of a call to an observer, if a subclass has one."""
 
     def _scores_or_failures(self, texts: list[Any], *columns: Any) -> list[T]:
-        """Scores; failures in their place if scoring raises, since the other ranks would wait."""
+        # If this rank raised, the others would wait for it in their next collective.
         if self.stop_reason is not None and self.stopping:
             return [self._failed(self.stop_reason) for _ in texts]
         try:
@@ -337,18 +314,17 @@ class MetricReward(FailureLimit, ABC, Generic[T]):
 
 
 def _text_of(completion: object, labels: re.Pattern[str] | None) -> Any:
-    """The text of a completion, safe for prompts and without thoughts; a non-text as it is."""
     text = completion_text(completion)
     if not isinstance(text, str):
         return text
-    # Thoughts go first: where words are parted, so are the tags around them.
+    # Thoughts go first: ``unjoined`` would break the tags around them.
     return unlabelled(unjoined(without_thoughts(text)), labels)
 
 
 def metrics(
     metric: Figures[T], scores: Sequence[T], texts: Sequence[object], cost: CallCost
 ) -> dict[str, float]:
-    """The figures of one call, such as ``posh/precision``: the same names at every call."""
+    """Return the figures of one call, such as ``posh/precision``: the same names at every call."""
     strings = [text for text in texts if isinstance(text, str)]
     failed = sum(score.failure is not None for score in scores)
     of_the_call = (
@@ -365,17 +341,17 @@ def metrics(
 
 
 def extras(metric: Figures[T], scores: Sequence[T]) -> dict[str, list[Any]]:
-    """One value per completion, such as ``posh_f1``; ``posh_failure`` is "" where there is none."""
+    """Return a column per figure, such as ``posh_f1``; an empty ``posh_failure`` is no failure."""
     columns: dict[str, list[Any]] = {**metric.columns(scores)}
     columns["failure"] = [str(score.failure or "") for score in scores]
     return {f"{metric.name}_{name}": values for name, values in columns.items()}
 
 
 def figure_names(reward: MetricReward[Any]) -> list[str]:
-    """Names of the numbers among ``extras``, such as ``posh_precision``."""
+    """Return the names of the numeric ``extras``, such as ``posh_precision``."""
     return [f"{reward.metric.name}_{name}" for name in reward.metric.columns([])]
 
 
 def share(part: float, whole: int) -> float:
-    """``part`` of ``whole``; NaN if that is nothing."""
+    """Divide; NaN if ``whole`` is 0."""
     return part / whole if whole else math.nan
