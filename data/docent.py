@@ -42,7 +42,7 @@ def _copy(flags: argparse.Namespace) -> object:
 
 def _build(flags: argparse.Namespace) -> object:
     selection = select(
-        flags.images,
+        flags.table,
         flags.objects,
         classifications=flags.classification,
         min_words=flags.min_words,
@@ -67,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     copy.add_argument("--reference_column", default="reference", help="of the dataset")
     build = commands.add_parser("build", help="from the National Gallery of Art's open data")
     build.set_defaults(make=_build)
-    build.add_argument("images", type=Path, help="published_images.csv")
+    build.add_argument("table", type=Path, help="published_images.csv")
     build.add_argument("--objects", type=Path, help="objects.csv, for titles and classifications")
     build.add_argument(
         "--classification", action="append", default=[], help="only these, such as Painting"

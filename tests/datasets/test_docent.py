@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from datasets import DatasetDict
+from datasets import DatasetDict, load_from_disk
 from PIL import Image
 
 from posh_reward.datasets import downloads
@@ -298,3 +298,16 @@ def test_the_command_copies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     command(["copy", str(tmp_path / "original"), "--splits", "test", "--output", str(output)])
     assert "test              2" in capsys.readouterr().out
     assert len(load_images(str(output), "test")) == 2
+
+
+@pytest.mark.parametrize("folder", [None, "elsewhere"])
+def test_the_command_builds(
+    tmp_path: Path, museum: tuple[str, list[str], dict[str, Any]], folder: str | None
+) -> None:
+    csv_file = table(tmp_path, *(row(number, museum[0]) for number in (1, 2)))
+    command = runpy.run_path(str(shipped("data/docent.py")))["main"]
+    output = tmp_path / "gallery"
+    where = [] if folder is None else ["--images", str(tmp_path / folder)]
+    command(["build", str(csv_file), "--output", str(output), *where])
+    assert len(list((tmp_path / (folder or "gallery_pictures")).iterdir())) == 2
+    assert sum(len(rows) for rows in load_from_disk(output).values()) == 2
