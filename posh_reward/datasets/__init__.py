@@ -1,4 +1,4 @@
-"""Images with references: datasets by name (``load_dataset``), paintings drawn here (``scenes``).
+"""Images with references: datasets by name (``load_dataset``), drawn scenes (``scenes``).
 
-``image_files`` opens images, which are anybody's.
+``image_files`` opens untrusted images; ``copies`` makes local copies of datasets.
 """

@@ -1,4 +1,4 @@
-"""Local copies of datasets, with sound images of a bounded size, for ``load_images``."""
+"""Local copies of datasets for ``load_images``, with checked images of bounded size."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from posh_reward.errors import InputError
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
 
-MAX_PIXELS = 1280 * 28 * 28  # 1,280 tokens of Qwen2.5-VL, one for each square of 28 x 28 pixels
+MAX_PIXELS = 1280 * 28 * 28  # 1,280 tokens of Qwen2.5-VL, one per 28 x 28 pixels
 
 
 def copy_dataset(
@@ -55,34 +55,37 @@ def build_dataset(
     skip_broken: bool = False,
     quiet: bool = False,
 ) -> DatasetDict:
-    """A dataset of works, whose images are fetched into a folder or are there already.
+    """Build a dataset of artworks; missing images are fetched.
 
     Args:
-        works: of ``national_gallery.select``.
-        images: folder of ``<uuid>.jpg``; those that are missing are fetched into it.
+        works: from ``national_gallery.select``.
+        images: folder of ``<uuid>.jpg`` files, into which missing ones are fetched.
         max_pixels: larger images are shrunk.
-        skip_broken: leave out works whose image cannot be had or read.
+        skip_broken: leave out works whose image cannot be fetched or read.
         quiet: show no progress bar.
 
     Returns:
         Splits with the columns uuid, image, reference, title and object_id.
 
     Raises:
-        InputError: an image cannot be had, or no work is left; it names them, and what was
-            fetched is kept.
-        MissingDependencyError: httpx is not installed, and images have to be fetched.
+        InputError: an image cannot be fetched or read, or no work is left. Fetched images stay.
+        MissingDependencyError: httpx is not installed, but images are missing.
     """
     from datasets import DatasetDict
 
     images.mkdir(parents=True, exist_ok=True)
     files = {work: _file(images, work) for work in works}
-    addresses = {file: _address(work, max_pixels) for work, file in files.items()}
+    addresses = {}
+    for work, file in files.items():
+        # IIIF Image API 2.1: the whole image, fitted into a box.
+        width, height = fit_size(work.width, work.height, max_pixels)
+        addresses[file] = f"{work.iiif}/full/!{width},{height}/0/default.jpg"
     failures = fetch_images(addresses, max_pixels, quiet=quiet)
     if failures and not skip_broken:
         reasons = [(file.stem, why) for file, why in failures.items()]
         raise InputError(
-            f"{len(failures)} images could not be had: {first_few(reasons)}; run it again to try "
-            "these again, or leave them out with --skip_broken"
+            f"{len(failures)} images could not be fetched: {first_few(reasons)}; run it again to "
+            "retry these, or leave them out with --skip_broken"
         )
     splits = {}
     for split in SPLITS:
@@ -91,18 +94,18 @@ def build_dataset(
             where = f"{images}, split {split!r}"
             splits[split] = without_broken(_dataset(part), where, skip_broken=skip_broken)
     if not splits:
-        raise InputError("no work is left: no row of the tables was chosen")
+        raise InputError("no work is left: choose other classifications, or lower min_words")
     return DatasetDict(splits)
 
 
 def save(dataset: DatasetDict, folder: Path) -> None:
-    """Save a dataset with its images' bytes in it, whole or not at all.
+    """Save a dataset, with the images' bytes inside, completely or not at all.
 
     Raises:
-        InputError: the folder is there already.
+        InputError: the folder already exists.
     """
     if folder.exists():
-        raise InputError(f"{folder} is there already: name another folder, or move it")
+        raise InputError(f"{folder} already exists: choose another folder, or move it")
     part = folder.with_name(f"{folder.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     dataset.save_to_disk(part)
@@ -110,7 +113,7 @@ def save(dataset: DatasetDict, folder: Path) -> None:
 
 
 def summary(dataset: DatasetDict) -> str:
-    """One line for each split: rows, words of the references, sizes of the images."""
+    """One line per split: rows, words of the references, sizes of the images."""
     lines = [f"{'split':<12}{'rows':>7}{'words':>8}{'median size':>14}{'largest':>14}"]
     for split, rows in dataset.items():
         words = median(len(text.split()) for text in rows["reference"])
@@ -121,31 +124,22 @@ def summary(dataset: DatasetDict) -> str:
 
 
 def _file(images: Path, work: Artwork) -> Path:
-    """An image's file. Its name comes from a table, so only plain names are taken as they are."""
+    # The name comes from a table, so only a plain one is used as it is.
     name = work.uuid
     if not (name.isascii() and name.replace("-", "").isalnum()):
         name = f"object-{work.object_id}"
     return images / f"{name}.jpg"
 
 
-def _address(work: Artwork, max_pixels: int) -> str:
-    """IIIF Image API 2.1: the whole image, fitted into a box of the size that is wanted."""
-    width, height = fit_size(work.width, work.height, max_pixels)
-    return f"{work.iiif}/full/!{width},{height}/0/default.jpg"
-
-
 def _dataset(works: Mapping[Artwork, Path]) -> Dataset:
     from datasets import Dataset, Features, Image, Value
 
-    text = Value("string")
-    kinds = {"uuid": text, "image": Image(), "reference": text, "title": text}
-    return Dataset.from_dict(
-        {
-            "uuid": [work.uuid for work in works],
-            "image": [str(file) for file in works.values()],
-            "reference": [work.description for work in works],
-            "title": [work.title for work in works],
-            "object_id": [work.object_id for work in works],
-        },
-        features=Features(kinds | {"object_id": Value("int64")}),
-    )
+    columns = {
+        "uuid": (Value("string"), [work.uuid for work in works]),
+        "image": (Image(), [str(file) for file in works.values()]),
+        "reference": (Value("string"), [work.description for work in works]),
+        "title": (Value("string"), [work.title for work in works]),
+        "object_id": (Value("int64"), [work.object_id for work in works]),
+    }
+    features = Features({name: feature for name, (feature, _) in columns.items()})
+    return Dataset.from_dict({name: x for name, (_, x) in columns.items()}, features=features)

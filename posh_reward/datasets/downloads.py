@@ -1,7 +1,7 @@
 """Downloads of images: checked, shrunk once, and never fetched twice.
 
-Whatever a server sends is untrusted: its size and time are bounded before anything is decoded, and
-only the pixels of an image are kept.
+What a server sends is untrusted: size and time are bounded before anything is decoded, and only an
+image's pixels are kept.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from posh_reward.datasets.image_files import decoding_error, open_image
 from posh_reward.errors import InputError, MissingDependencyError
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 MOST_BYTES = 64 * 2**20
 MOST_SECONDS = 120.0  # for one image
 TRIES = 3
-GIVE_UP_AFTER = 20  # failures before the first success: the server, or the network, is not there
+GIVE_UP_AFTER = 20  # failures before the first success: the server or the network is down
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -38,17 +37,17 @@ def fetch_images(
     wait: float = 1.0,
     quiet: bool = False,
 ) -> dict[Path, str]:
-    """Fetch each image into its file, unless the file is there.
+    """Fetch each image into its file, unless the file exists.
 
     Args:
-        addresses: where each file's image is.
+        addresses: address of each file's image.
         max_pixels: larger images are shrunk.
-        workers: how many are fetched at a time; a museum's server is not ours to load.
+        workers: simultaneous downloads, few, to spare a museum's server.
         wait: seconds before the second try of an image; twice as many before the third.
         quiet: show no progress bar.
 
     Returns:
-        The files that could not be had, each with the reason.
+        The files that could not be fetched, each with the reason.
 
     Raises:
         InputError: the first ``GIVE_UP_AFTER`` images all failed.
@@ -72,8 +71,8 @@ def fetch_images(
             timeout=30,
             follow_redirects=True,
             max_redirects=3,
-            event_hooks={"request": [_check_web]},
-        ) as client,
+            event_hooks={"request": [_check_encrypted]},
+        ) as client,  # fmt: skip
         ThreadPoolExecutor(workers) as pool,
         progress_bar("images", len(missing), "image", quiet) as bar,
     ):
@@ -92,7 +91,7 @@ def fetch_images(
                         f"the first {count} images could not be fetched, the last because {why}; "
                         "check the network and the addresses, then run it again"
                     )
-        except BaseException:  # Ctrl-C too: otherwise the pool would first fetch all the others
+        except BaseException:  # also Ctrl-C: otherwise the pool would first fetch all the others
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return failures
@@ -101,23 +100,20 @@ def fetch_images(
 def _fetch(
     client: httpx.Client, address: str, file: Path, max_pixels: int, wait: float
 ) -> str | None:
-    why: str | None = None
-    for attempt in range(TRIES):
-        if attempt:
-            time.sleep(wait * 2 ** (attempt - 1))
-        content, why, again = _body(client, address)
-        if content is not None:
-            return _save(content, file, max_pixels)
+    content, why, again = _body(client, address)
+    for retry in range(TRIES - 1):
         if not again:
             break
-    return why
+        time.sleep(wait * 2**retry)
+        content, why, again = _body(client, address)
+    return why if content is None else _save(content, file, max_pixels)
 
 
 def _body(client: httpx.Client, address: str) -> tuple[bytes | None, str | None, bool]:
-    """An image's bytes, or the reason and whether another try may help."""
+    """An image's bytes; or None, the reason, and True if another try may help."""
     import httpx
 
-    ends = time.monotonic() + MOST_SECONDS
+    deadline = time.monotonic() + MOST_SECONDS
     content = bytearray()
     try:
         with client.stream("GET", address) as response:
@@ -130,7 +126,7 @@ def _body(client: httpx.Client, address: str) -> tuple[bytes | None, str | None,
                 content += piece
                 if len(content) > MOST_BYTES:
                     return None, f"it has more than {MOST_BYTES} bytes", False
-                if time.monotonic() > ends:
+                if time.monotonic() > deadline:
                     return None, f"it took more than {MOST_SECONDS:g} seconds", True
     except InputError as error:
         return None, str(error), False
@@ -139,23 +135,15 @@ def _body(client: httpx.Client, address: str) -> tuple[bytes | None, str | None,
     return bytes(content), None, False
 
 
-def _check_web(request: httpx.Request) -> None:
-    """Raise ``InputError`` before a request, redirected ones too, that would go unencrypted."""
-    address = str(request.url)
-    if not _is_web(address):
-        raise InputError(f"{address[:200]!r} is not an https address")
-
-
-def _is_web(address: str) -> bool:
-    try:
-        parts = urlsplit(address)
-    except ValueError:
-        return False
-    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK)
+def _check_encrypted(request: httpx.Request) -> None:
+    """Refuse a request, redirected ones too, that would go unencrypted over the network."""
+    url = request.url
+    if url.scheme != "https" and not (url.scheme == "http" and url.host in LOOPBACK):
+        raise InputError(f"{str(url)[:200]!r} is not an https address")
 
 
 def _save(content: bytes, file: Path, max_pixels: int) -> str | None:
-    """Write an image to its file, whole or not at all; the reason if it is not an image."""
+    """Write an image to its file, completely or not at all; the reason if it is no image."""
     try:
         with open_image(content) as image:
             pixels = cap_pixels(image, max_pixels)
@@ -168,7 +156,7 @@ def _save(content: bytes, file: Path, max_pixels: int) -> str | None:
 
 
 def cap_pixels(image: Image, max_pixels: int) -> Image:
-    """The image in RGB, shrunk to at most ``max_pixels`` pixels; its shape is kept."""
+    """Return the image in RGB, shrunk to at most ``max_pixels`` pixels in the same shape."""
     from PIL.Image import Resampling
 
     image = image.convert("RGB")
@@ -179,7 +167,7 @@ def cap_pixels(image: Image, max_pixels: int) -> Image:
 
 
 def fit_size(width: int, height: int, max_pixels: int) -> tuple[int, int]:
-    """The largest size of the same shape, not larger, with at most ``max_pixels`` pixels."""
+    """Return the size, shrunk to at most ``max_pixels`` pixels in the same shape."""
     if width * height <= max_pixels:
         return width, height
     scale = math.sqrt(max_pixels / (width * height))

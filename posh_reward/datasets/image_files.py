@@ -1,4 +1,4 @@
-"""Image files, which are anybody's: opened within bounds, in the formats of images only."""
+"""Untrusted image files: opened within bounds, and only in image formats."""
 
 from __future__ import annotations
 
@@ -14,24 +14,21 @@ if TYPE_CHECKING:
     from PIL import Image
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "TIFF", "BMP", "PPM")
-"""Formats that are read. Pillow knows forty more; for EPS it would run another program."""
-LARGEST = 100_000_000  # bytes of a file that is read
+"""Accepted formats. Pillow has forty more; for EPS it would run another program."""
+LARGEST = 100_000_000  # bytes of a file
 MOST_SCANS = 64
-"""Of a progressive JPEG. Ten are usual; each of a million empty ones takes as long as the first."""
+"""Maximum scans of a progressive JPEG. Ten are usual; a million empty ones would take hours."""
 SCAN = b"\xff\xda"
 ADDRESS = re.compile(r"<[^<>]* at 0x[0-9a-f]+>", re.IGNORECASE)
 
 
 @contextmanager
 def open_image(source: bytes | str | Path) -> Iterator[Image.Image]:
-    """An image, not decoded yet.
-
-    Args:
-        source: the content of a file, or its path.
+    """Open an image from a file's content or path, without decoding it yet.
 
     Raises:
-        OSError: the file is not there, is no ordinary file, or not of ``FORMATS``. Decoding may
-            raise it, too, and SyntaxError, struct.error, and whatever Pillow's decoders raise.
+        OSError: the file is missing, not an ordinary file, or not in ``FORMATS``. Decoding may
+            raise it too, or SyntaxError, struct.error and whatever else Pillow's decoders raise.
         ValueError: it is too large, or has too many scans.
     """
     from PIL import Image
@@ -47,35 +44,35 @@ def open_image(source: bytes | str | Path) -> Iterator[Image.Image]:
 
 def _content(path: Path) -> bytes:
     if not path.is_file() and path.exists():
-        raise OSError(f"{path} is not a file")  # a pipe, say, which would be waited for
+        raise OSError(f"{path} is not a file")  # reading a pipe, say, would block
     if path.stat().st_size > LARGEST:
         raise ValueError(f"a file of more than {LARGEST / 1e6:.0f} MB")
     return path.read_bytes()
 
 
 def decoding_error(error: Exception) -> str:
-    """The reason why an image cannot be decoded, the same for equal bytes in every process.
+    """Describe why an image cannot be decoded, identically for equal bytes in every process.
 
-    Pillow names its buffer with its address (``<_io.BytesIO object at 0x7f...>``): reasons that
-    differ in nothing else would be counted, and stored, apart.
+    Pillow's messages have addresses (``<_io.BytesIO object at 0x7f...>``), by which equal reasons
+    would be counted, and stored, separately.
     """
     words = " ".join(ADDRESS.sub("", str(error)).split())
     return f"{type(error).__name__}: {words}" if words else type(error).__name__
 
 
 def path_exists(path: str | Path) -> bool:
-    """True if there is such a file or folder; no text, however odd, raises."""
+    """Return True if a file or folder exists; no text, however odd, raises."""
     try:
         return Path(path).exists()
-    except (OSError, ValueError):  # longer than names may be, behind a closed folder, with a NUL
+    except (OSError, ValueError):  # too long, in an unreadable folder, with a NUL
         return False
 
 
 def on_white(image: Image.Image) -> Image.Image:
-    """The image in RGB as people see it: what is transparent is white.
+    """Return the image in RGB as people see it: on white, where it is transparent.
 
     Raises:
-        ValueError: its samples have 32 bits, whose range nobody knows.
+        ValueError: its samples have 32 bits, of unknown range.
     """
     from PIL import Image
 

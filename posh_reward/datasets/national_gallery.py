@@ -1,12 +1,11 @@
 """Artworks with descriptions, from the open data of the National Gallery of Art, Washington.
 
-DOCENT's references come from there (paper, section 4): ``published_images.csv`` has, for each
-image, an IIIF address and the text that a screen reader gets, and ``objects.csv`` says what kind
-of work it shows. Both are at https://github.com/NationalGalleryOfArt/opendata in ``data/``, CC0;
-the images are open access where the table says so.
+DOCENT's references come from there (paper, section 4): ``published_images.csv`` has each image's
+IIIF address and its text for screen readers, ``objects.csv`` the kinds of works. Both are CC0, at
+https://github.com/NationalGalleryOfArt/opendata in ``data/``; images marked so are open access.
 
-What comes of it approximates DOCENT: it is the same collection and the same kind of text, but
-neither the same 1,750 works nor the same splits.
+The result approximates DOCENT: the same collection and the same kind of text, but neither the same
+1,750 works nor the same splits.
 """
 
 from __future__ import annotations
@@ -16,27 +15,21 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from posh_reward.errors import ConfigError
 from posh_reward.settings import brief_list
 
 NEEDED = (
-    "uuid",
-    "iiifurl",
-    "viewtype",
-    "sequence",
-    "width",
-    "height",
-    "maxpixels",
-    "depictstmsobjectid",
-    "assistivetext",
-)
-"""Columns of ``published_images.csv``. There are others."""
+    "uuid", "iiifurl", "viewtype", "sequence", "width", "height", "maxpixels",
+    "depictstmsobjectid", "assistivetext",
+)  # fmt: skip
+"""Columns of ``published_images.csv`` that are read."""
 SPLITS = {"train": 4 / 7, "validation": 1 / 7, "test": 2 / 7}
-"""Shares of the splits. The paper trains on 1,000 of 1,750 works, which is 4/7; how it parts the
-rest is not published, and this is our choice."""
+"""Shares of the splits. The paper trains on 1,000 of 1,750 works, 4/7; its split of the rest is not
+published, so this one is ours."""
 
 _MARKUP = re.compile(r"</?(?:i|em|b|strong|br|p)\s*/?>", re.IGNORECASE)
 
@@ -45,38 +38,32 @@ _MARKUP = re.compile(r"</?(?:i|em|b|strong|br|p)\s*/?>", re.IGNORECASE)
 class Artwork:
     """A work of art with its image's address and its description."""
 
-    uuid: str
-    """Of the image."""
+    uuid: str  # of the image
     object_id: int
-    title: str
-    """Empty without ``objects.csv``."""
-    classification: str
-    """Such as Painting; empty without ``objects.csv``."""
-    iiif: str
-    """Base of the image's IIIF address."""
-    width: int
-    """Of the whole image, in pixels."""
+    title: str  # empty without ``objects.csv``
+    classification: str  # such as Painting; empty without ``objects.csv``
+    iiif: str  # base of the image's IIIF address
+    width: int  # of the whole image, in pixels
     height: int
     description: str
 
     @property
     def split(self) -> str:
-        """train, validation or test; it depends on the work alone, so a later table keeps it."""
+        """train, validation or test, by the work alone, so that later tables agree."""
         digest = hashlib.sha256(str(self.object_id).encode()).digest()
         place = int.from_bytes(digest[:8], "big") / 2**64
         for name, share in SPLITS.items():
             if place < share:
                 return name
             place -= share
-        return "test"  # only if the shares' sum is rounded below 1
+        return "test"  # reached only if the shares' sum is rounded below 1
 
 
-@dataclass(slots=True)
-class Selection:
-    """Works, and why other rows were left out."""
+class Selection(NamedTuple):
+    """Works, and the number of rows left out for each reason."""
 
-    works: list[Artwork] = field(default_factory=list)
-    left_out: Counter[str] = field(default_factory=Counter)
+    works: list[Artwork]
+    left_out: Counter[str]
 
 
 def select(
@@ -91,40 +78,39 @@ def select(
     Args:
         images: ``published_images.csv``.
         objects: ``objects.csv``; needed for titles and classifications.
-        classifications: keep only these, such as Painting; all of them if empty.
-        min_words: descriptions with fewer words are left out. Older ones are mere captions.
+        classifications: keep only these, such as Painting; empty for all.
+        min_words: minimum length of a description; older ones are mere captions.
 
     Returns:
-        Works in the order of their object ids, and counts of the rows that were left out.
+        Works in the order of their object ids, and the rows left out.
 
     Raises:
         ConfigError: a file cannot be read, or lacks a column.
     """
     if classifications and objects is None:
         raise ConfigError(
-            f"classifications {', '.join(classifications)} were asked for, but "
-            "published_images.csv has none: give objects.csv too"
+            f"cannot select classifications {', '.join(classifications)}: published_images.csv "
+            "has none, so give objects.csv too"
         )
     about = _objects(objects) if objects is not None else {}
-    selection = Selection()
+    left_out: Counter[str] = Counter()
     best: dict[int, tuple[tuple[int, str], Artwork]] = {}
     for row in _rows(images, NEEDED):
         work = _work(row, about)
         why = _unfit(row, work, classifications, min_words)
         if why is not None or work is None:
-            selection.left_out[why or "incomplete"] += 1
+            left_out[why or "incomplete"] += 1
             continue
         rank = _sequence(row["sequence"]), work.uuid
         if work.object_id in best:
-            selection.left_out["another image of the same work"] += 1
+            left_out["another image of the same work"] += 1
         if work.object_id not in best or rank < best[work.object_id][0]:
             best[work.object_id] = rank, work
-    selection.works = [work for _, (_, work) in sorted(best.items())]
-    return selection
+    return Selection([work for _, (_, work) in sorted(best.items())], left_out)
 
 
 def _work(row: Mapping[str, str], about: Mapping[str, tuple[str, str]]) -> Artwork | None:
-    """The row's work; None if a number, the image's name or its address is missing."""
+    """The row's work; None if a number, the uuid or the address is missing."""
     numbers = [row[name].strip() for name in ("depictstmsobjectid", "width", "height")]
     if not all(number.isascii() and number.isdigit() and int(number) for number in numbers):
         return None
@@ -146,7 +132,7 @@ def _work(row: Mapping[str, str], about: Mapping[str, tuple[str, str]]) -> Artwo
 def _unfit(
     row: Mapping[str, str], work: Artwork | None, classifications: Collection[str], min_words: int
 ) -> str | None:
-    """The reason why a row is left out; None if it is not."""
+    """The reason for leaving a row out; None to keep it."""
     if not row["assistivetext"].strip():
         return "no description"
     if row["viewtype"].strip() != "primary":
@@ -163,10 +149,9 @@ def _unfit(
 
 
 def is_open_access(row: Mapping[str, str]) -> bool:
-    """True if an image may be used freely.
+    """Return True if an image may be used freely.
 
-    Older tables have no column ``openaccess``; there, a bound on pixels marks the images that
-    are shown as fair use.
+    Older tables have no column ``openaccess``; there, a bound on pixels marks fair use.
     """
     if "openaccess" in row:
         return row["openaccess"].strip() == "1"
@@ -174,7 +159,7 @@ def is_open_access(row: Mapping[str, str]) -> bool:
 
 
 def plain(text: str) -> str:
-    """A description without markup, on one line."""
+    """Return a description without markup, on one line."""
     return " ".join(_MARKUP.sub(" ", text).split())
 
 

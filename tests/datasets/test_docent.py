@@ -190,7 +190,7 @@ def test_a_dataset_is_built_from_tables_and_addresses(
     loaded = load_images(str(tmp_path / "gallery"), split)
     assert loaded[0]["image"].size == (200, 150)
     assert loaded[0]["reference"] == LONG.strip()
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="gallery already exists: choose another folder"):
         save(dataset, tmp_path / "gallery")
 
 
@@ -209,7 +209,7 @@ def test_broken_images_are_named_and_the_others_are_not_fetched_again(
         "7": lie(302, b"", Location="ftp://elsewhere/image.jpg"),
     }
     works = [work(number, f"{base}/{number}") for number in range(1, 8)]
-    with pytest.raises(InputError, match="6 images could not be had") as caught:
+    with pytest.raises(InputError, match="6 images could not be fetched") as caught:
         build_dataset(works, tmp_path / "pictures", quiet=True)
     assert "image-2 (the server answered 404)" in str(caught.value)
     assert [file.name for file in (tmp_path / "pictures").iterdir()] == ["image-1.jpg"]
