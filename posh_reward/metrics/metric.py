@@ -20,7 +20,6 @@ class MetricResult(Protocol):
     @property
     def failure(self) -> Failure | None:
         """Reason why there is no score; None if there is one."""
-        ...
 
 
 S = TypeVar("S", bound=MetricResult, contravariant=True)
@@ -32,25 +31,20 @@ class Figures(Protocol[S]):
     @property
     def name(self) -> str:
         """First word of its signatures and of its names in logs."""
-        ...
 
     @property
     def signature(self) -> str:
         """Settings and versions that reproduce a score; each score carries it."""
-        ...
 
     @property
     def usage(self) -> Usage:
         """Questions, tokens and seconds of its judge so far."""
-        ...
 
     def figures(self, scores: Sequence[S]) -> dict[str, float]:
         """Figures of one call; the same names at every call."""
-        ...
 
     def columns(self, scores: Sequence[S]) -> dict[str, list[float | None]]:
         """Figures of each completion; the same names at every call."""
-        ...
 
 
 def mean(values: Sequence[float | None]) -> float:

@@ -1,4 +1,4 @@
-"""Each distinct prompt to a model once; answers kept in a store, and counted."""
+"""Ask a model each distinct prompt once; store and count the answers."""
 
 from __future__ import annotations
 
@@ -19,34 +19,33 @@ from posh_reward.types import Failure, Reply, Verdict
 logger = logging.getLogger(__name__)
 
 READING_VERSION = 2
-"""Of how replies are asked for and read. Raise it when that changes: the store keeps by it, and
-signatures carry it. 2: ``top-20`` counts every token that contains a digit, and tokens that were
-added without being marked as special stay text."""
-DOUBTFUL = 0.5  # a reply is doubtful if the labels had less probability than this
-ENOUGH = 100  # replies after which it shows whether a model answers with labels
-BLIND = Failure("prompt", "this model does not take images: choose one that sees")
+"""Version of how replies are requested and read, part of store keys and signatures. 2: ``top-20``
+counts every token that contains a digit; added tokens not marked as special stay text."""
+DOUBTFUL = 0.5  # a reply is doubtful if the labels' total probability is below this
+ENOUGH = 100  # replies before judging whether a model answers with labels
+BLIND = Failure("prompt", "this model does not take images: choose a vision-language model")
 
 A = TypeVar("A", Verdict, Reply)
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerKind(Generic[A]):
-    """One way of asking a model, and how its answers are kept."""
+    """One way of asking a model, and how its answers are stored."""
 
     kind: str  # the store's name for such answers
-    space: str  # everything that they depend on besides the prompt
+    space: str  # everything the answers depend on besides the prompt
     ask: Callable[[Sequence[Prompt]], list[A]]
-    check: Callable[[object], A]  # put a failure in the place of an answer that cannot be used
+    check: Callable[[object], A]  # turn an unusable answer into a failed one
     failed: Callable[[Failure], A]
     write: Callable[[A], str]
-    read: Callable[[str], A]  # undo write; raises ValueError or TypeError at anything else
+    read: Callable[[str], A]  # undo write; ValueError or TypeError on anything else
 
 
 class Asker:
-    """The way from a metric, which has prompts, to a model, which answers them.
+    """A metric's access to a model: deduplicates, stores, checks and counts answers.
 
-    Without a store nothing is kept between calls: of the twelve thousand questions of a training
-    step, one or two have been asked before (``tools.bench.tokens training``).
+    Without a store nothing is kept between calls: of a training step's twelve thousand questions,
+    only one or two repeat earlier ones (``tools.bench.tokens training``).
     """
 
     def __init__(self, model: Model, store: Store | None = None) -> None:
@@ -56,59 +55,59 @@ class Asker:
 
     @contextmanager
     def awake(self, prompts: Sequence[object]) -> Iterator[None]:
-        """Keep the model awake in this context, if there is anything to ask it."""
+        """Keep the model awake inside this context, unless there are no prompts."""
         with awake(*[self.model] if prompts else ()):
             yield
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
-        """One distribution over the labels per prompt, in order; a failure has its reason."""
-        asking = AnswerKind(
+        """One distribution over the labels per prompt, in order; failures carry a reason."""
+        kind = AnswerKind(
             "verdict",
             f"{self.model.name}|{READING_VERSION}|{'/'.join(labels)}",
             lambda new: self.model.choose(new, labels),
             lambda verdict: sound_verdict(verdict, len(labels)),
-            lambda why: Verdict(None, why),
+            lambda failure: Verdict(None, failure),
             write_verdict,
             read_verdict,
         )
-        verdicts = self._answers(prompts, asking)
+        verdicts = self._answers(prompts, kind)
         self.model.usage.requests += len(prompts)
         self._note(verdicts)
         return verdicts
 
     def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
         """One greedy reply per prompt, in order; a blank one is a failure."""
-        asking = AnswerKind(
+        kind = AnswerKind(
             "rewrite",
             f"{self.model.name}|{READING_VERSION}|{max_tokens}",
             lambda new: self.model.write(new, max_tokens),
             lambda reply: not_blank(sound_reply(reply)),
-            lambda why: Reply(None, why),
-            write_reply,
+            lambda failure: Reply(None, failure),
+            lambda reply: json.dumps(reply.text),
             read_reply,
         )
-        replies = self._answers(prompts, asking)
+        replies = self._answers(prompts, kind)
         self.model.usage.rewrites += len(prompts)
         return replies
 
-    def _answers(self, prompts: Sequence[Prompt], asking: AnswerKind[A]) -> list[A]:
-        """Answers from the store or the model; equal prompts share one, failures are not kept."""
-        # Sorted, because a model's cache of prefixes holds little: prompts with the same images
-        # and beginning must be neighbours to profit from it.
+    def _answers(self, prompts: Sequence[Prompt], kind: AnswerKind[A]) -> list[A]:
+        """Answers from the store or the model; equal prompts share one, failures are not stored."""
+        # Sorted because a model's prefix cache is small: prompts with the same images and prefix
+        # must be adjacent to benefit from it.
         distinct = sorted(set(prompts), key=lambda prompt: (prompt.images, prompt))
-        answer_of = self._recall(distinct, asking)
+        answer_of = self._recall(distinct, kind)
         blind = [] if self.model.sees else [each for each in distinct if each.images]
-        answer_of |= dict.fromkeys(blind, asking.failed(BLIND))
+        answer_of |= dict.fromkeys(blind, kind.failed(BLIND))
         new = [each for each in distinct if each not in answer_of]
         if new:
             started = time.perf_counter()
             with at_work():
-                fresh = dict(zip(new, map(asking.check, asking.ask(new)), strict=True))
+                fresh = dict(zip(new, map(kind.check, kind.ask(new)), strict=True))
             self.model.usage.seconds += time.perf_counter() - started
             answer_of.update(fresh)
             if self.store is not None:
-                sound = {p.key: asking.write(a) for p, a in fresh.items() if a.failure is None}
-                self.store.put(asking.kind, asking.space, sound)
+                sound = {p.key: kind.write(a) for p, a in fresh.items() if a.failure is None}
+                self.store.put(kind.kind, kind.space, sound)
         self.model.usage.cache_hits += len(prompts) - len(new) - len(blind)
         answers = [answer_of[each] for each in prompts]
         failures = self.model.usage.failures
@@ -117,15 +116,15 @@ class Asker:
             failures[reason] = failures.get(reason, 0) + count
         return answers
 
-    def _recall(self, prompts: Sequence[Prompt], asking: AnswerKind[A]) -> dict[Prompt, A]:
-        """The answers that the store has; a row that cannot be read is asked for again."""
+    def _recall(self, prompts: Sequence[Prompt], kind: AnswerKind[A]) -> dict[Prompt, A]:
+        """Stored answers; an unreadable row counts as missing."""
         if self.store is None:
             return {}
         keys = {each.key: each for each in prompts}
         answers: dict[Prompt, A] = {}
-        for key, row in self.store.get(asking.kind, asking.space, list(keys)).items():
+        for key, row in self.store.get(kind.kind, kind.space, list(keys)).items():
             with suppress(ValueError, TypeError):
-                answer = asking.check(asking.read(row))
+                answer = kind.check(kind.read(row))
                 if answer.failure is None:
                     answers[keys[key]] = answer
         return answers
@@ -140,11 +139,9 @@ class Asker:
         if not self._warned and usage.requests >= ENOUGH and usage.doubtful > usage.requests / 2:
             self._warned = True
             logger.warning(
-                "%s seldom answers with a label: in %d of %d replies less than half the "
-                "probability is on one. Is it instruction-tuned, and is thinking off?",
-                self.model.name,
-                usage.doubtful,
-                usage.requests,
+                "%s seldom answers with a label: in %d of %d replies the labels have less than "
+                "half the probability. Is it instruction-tuned, and is thinking off?",
+                *(self.model.name, usage.doubtful, usage.requests),
             )
 
 
@@ -160,23 +157,14 @@ def read_verdict(row: str) -> Verdict:
 
 
 def not_blank(reply: Reply) -> Reply:
-    """The reply, if it has any text; otherwise a failure."""
+    """Return the reply if it has any text, otherwise a failed one."""
     if reply.text is not None and not reply.text.strip():
         return Reply(None, Failure("reply", "the model wrote nothing"))
     return reply
 
 
-def write_reply(reply: Reply) -> str:
-    """A reply as JSON."""
-    return json.dumps(reply.text)
-
-
 def read_reply(row: str) -> Reply:
-    """Undo ``write_reply``.
-
-    Raises:
-        ValueError: the row was not written by it.
-    """
+    """Read a reply's text from JSON; ``ValueError`` if there is none."""
     text = json.loads(row)
     if not isinstance(text, str) or not text.strip():
         raise ValueError(f"not a reply: {row[:40]!r}")

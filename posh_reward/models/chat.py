@@ -12,22 +12,19 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerBase
 
-REMEMBERED = 1024  # prefixes that are remembered; beyond that only those of the current call
-MARK = "\u2402message\u2403"  # stands for the message while the template is read
+REMEMBERED = 1024  # cached prefixes; beyond that only those of the current call
+MARK = "\u2402message\u2403"  # placeholder for the message while the template is rendered
 
 
 class Chat:
-    """One user message, no system message, thinking off: the form that POSH asks in.
+    """Chat format of POSH's questions: one user message, no system message, thinking off.
 
-    Images precede the text, where the template puts one placeholder for each. A description that
-    holds the text of a special or an added token, such as a placeholder, keeps it as text. A shared
-    prefix is tokenised once, unless the tokenizer would join it to what follows.
-
-    Args:
-        tokenizer: with a chat template.
+    Images precede the text; the template adds a placeholder for each. The names of special or added
+    tokens in a description stay plain text. A shared prefix is tokenised once, unless the tokenizer
+    would merge its end with what follows.
 
     Raises:
-        ConfigError: it has no template, or one that drops the message.
+        ConfigError: the tokenizer has no chat template, or one that drops the message.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
@@ -39,22 +36,22 @@ class Chat:
 
     @property
     def turn_end(self) -> int | None:
-        """The token that the template closes a turn with; None if it closes it with text."""
+        """The special token with which the template ends a turn, if any."""
         _, tail = self._frame(0)
         first = tail[0] if tail else None
         return first if first in self.tokenizer.all_special_ids else None
 
     def encode(self, prompts: Sequence[Prompt]) -> list[list[int]]:
-        """Token ids of each prompt, from the first of the template to the last."""
+        """Token ids of each prompt, including the template's."""
         return [ids for ids, _ in self.split(prompts)]
 
     def split(self, prompts: Sequence[Prompt]) -> list[tuple[list[int], int]]:
         """Each prompt's token ids, and how many of them are the template's and the prefix's.
 
-        Where the tokenizer would join prefix and suffix, only the template's are counted.
+        Where the tokenizer would merge across prefix and suffix, only the template's are counted.
         """
-        # Tokenising dominates the host's time, and thousands of questions share a description: so
-        # each prefix is tokenised once, and only the short rests anew.
+        # Tokenising dominates CPU time and thousands of questions share a description: tokenise
+        # each prefix once, and only the short suffixes anew.
         starts = self._prefixes(prompts)
         rests = self._many([p.text if starts[p.prefix] is None else p.suffix for p in prompts])
         splits = []
@@ -65,17 +62,14 @@ class Chat:
         return splits
 
     def _frame(self, images: int) -> tuple[list[int], list[int]]:
-        """Ids of what the template puts before and after a message with so many images."""
+        """Ids of the template before and after a message with this many images."""
         if images not in self._frames:
-            before, after = template_halves(self.tokenizer, images)
-            self._frames[images] = (
-                self._ids(before, special=True),
-                self._ids(after, special=True),
-            )
+            before, after = self._many([*template_halves(self.tokenizer, images)], special=True)
+            self._frames[images] = before, after
         return self._frames[images]
 
     def _prefixes(self, prompts: Sequence[Prompt]) -> dict[str, list[int] | None]:
-        """Ids of each prefix; recent ones are remembered, since they come in waves."""
+        """Ids of each prefix; recent ones are cached, since equal ones arrive close together."""
         firsts = {prompt.prefix: prompt for prompt in reversed(prompts)}
         starts = {
             prefix: self._starts[prefix] if prefix in self._starts else self._start(first)
@@ -86,17 +80,13 @@ class Chat:
 
     def _start(self, first: Prompt) -> list[int] | None:
         """Ids of a prefix; None if they depend on what follows it."""
-        # One prompt stands for all with its prefix: tokenizers join only within a word, and a
-        # metric's suffixes begin with the same one.
-        start = self._ids(first.prefix)
-        whole = self._ids(first.text)
-        return start if start + self._ids(first.suffix) == whole else None
-
-    def _ids(self, text: str, *, special: bool = False) -> list[int]:
-        [ids] = self._many([text], special=special)
-        return ids
+        # One prompt represents all with its prefix: tokenizers merge only within a word, and a
+        # metric's suffixes all begin with the same one.
+        start, suffix, whole = self._many([first.prefix, first.suffix, first.text])
+        return start if start + suffix == whole else None
 
     def _many(self, texts: list[str], *, special: bool = False) -> list[list[int]]:
+        """Ids of each text; special tokens in it count as such only if ``special``."""
         if not texts:
             return []
         if not special and self._plain is not None:
@@ -109,14 +99,13 @@ class Chat:
 
 
 def plain_tokenizer(tokenizer: PreTrainedTokenizerBase) -> Tokenizer | None:
-    """A copy that takes no part of a text for a token that stands for something else.
+    """Copy a tokenizer so that names of added tokens in a text stay plain text.
 
-    ``split_special_tokens`` covers only those that are marked as special. Qwen3's ``</think>`` and
-    ``<tool_call>`` are not, but are tokens that were added all the same. Added white space, such as
-    indents, is left as it is.
+    ``split_special_tokens`` covers only tokens marked as special. Qwen3's ``</think>`` and
+    ``<tool_call>`` are added tokens without that mark. Added whitespace, such as indents, stays.
 
     Returns:
-        None if ``split_special_tokens`` does it, or the tokenizer is not a fast one.
+        None if ``split_special_tokens`` suffices, or the tokenizer is not a fast one.
     """
     from tokenizers import AddedToken, Tokenizer
 
@@ -138,15 +127,15 @@ def template_halves(tokenizer: PreTrainedTokenizerBase, images: int = 0) -> tupl
 
     Args:
         tokenizer: with a chat template.
-        images: how many precede the text; their placeholders are in the first half.
+        images: number of images; their placeholders are at the end of the first half.
 
     Raises:
         ConfigError: there is no template, or one that drops the message.
     """
+    model = tokenizer.name_or_path or "this model"
     if not tokenizer.chat_template:
         raise ConfigError(
-            f"the tokenizer of {tokenizer.name_or_path or 'this model'} has no chat template: "
-            "choose an instruction-tuned model"
+            f"the tokenizer of {model} has no chat template: choose an instruction-tuned model"
         )
     parts = [*({"type": "image"} for _ in range(images)), {"type": "text", "text": MARK}]
     rendered = tokenizer.apply_chat_template(
@@ -157,8 +146,8 @@ def template_halves(tokenizer: PreTrainedTokenizerBase, images: int = 0) -> tupl
     )
     if not isinstance(rendered, str) or rendered.count(MARK) != 1:
         raise ConfigError(
-            f"the chat template of {tokenizer.name_or_path or 'this model'} does not repeat the "
-            "user's message once: choose another model"
+            f"the chat template of {model} does not render the user's message exactly once: "
+            "choose another model"
         )
     before, after = rendered.split(MARK)
     return before, after

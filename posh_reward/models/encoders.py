@@ -1,7 +1,7 @@
-"""Texts -> vectors, whose cosine says how alike two texts are.
+"""Texts -> vectors whose cosine measures similarity.
 
-``embedded`` needs no download and knows no synonyms. Any model of sentence-transformers can be
-named instead, or a function of one's own.
+``embedded`` needs no download and knows no synonyms. Alternatives: any model of
+sentence-transformers, or a function of your own.
 """
 
 from __future__ import annotations
@@ -25,19 +25,18 @@ Floats = NDArray[np.float64]
 EMBEDDED = "embedded"
 EMBEDDED_NAME = "embedded-words-1"
 """Its name in signatures. Raise the number with any change of its vectors."""
-
 LIBRARY = "sentence-transformers"
 
 DIMENSIONS = 2048
 SPREAD = 8
-"""Dimensions that one feature touches, with either sign; unrelated texts are within 0.05 of 0."""
+"""Dimensions per feature, each with a random sign; unrelated texts have cosines within 0.05."""
 FUNCTION_WORDS = frozenset(
     "a an the of and or to is are was were be been being am do does did it its that this there "
     "in on at by with for from as".split()
 )
 FUNCTION_WEIGHT = 0.3
-SPELLING_SHARE = 0.4  # share of a word's vector that is its spelling; the rest is the word itself
-ORDER_WEIGHT = 0.3  # of two words in a row, so that "man, left of, dog" is not "dog, left of, man"
+SPELLING_SHARE = 0.4  # share of a word's weight on its letter trigrams; the rest is the whole word
+ORDER_WEIGHT = 0.3  # of word bigrams, so that "man, left of, dog" differs from "dog, left of, man"
 NUMBERS = "zero one two three four five six seven eight nine ten eleven twelve".split()
 ENDINGS = (
     *(("ies", "y"), ("sses", "ss"), ("shes", "sh"), ("ches", "ch"), ("xes", "x"), ("men", "man")),
@@ -47,74 +46,81 @@ SHORTEST_STEM = 3
 WORD = re.compile(r"\w+")
 
 
-def load_encoder(name: str) -> Encoder:
-    """The encoder of a name.
+def load_encoder(which: str | Encoder) -> Encoder:
+    """Return the encoder that was passed in, or load one by name.
 
     Args:
-        name: "embedded"; ``module:function`` for code of your own; or a model of
-            sentence-transformers.
+        which: "embedded"; ``module:function`` for code of your own; a model of
+            sentence-transformers; or the function itself.
 
     Raises:
         InputError: there is no such function.
         MissingDependencyError: sentence-transformers is not installed.
     """
-    if name == EMBEDDED:
+    if not isinstance(which, str):
+        return which
+    if which == EMBEDDED:
         return embedded
-    module, colon, function = name.partition(":")
-    if colon:
-        try:
-            encoder: Encoder = getattr(import_module(module), function)
-        except (ImportError, AttributeError) as error:
-            raise InputError(f"the encoder {name!r} cannot be loaded: {error}") from None
-        return encoder
+    if ":" in which:
+        function: Encoder = import_function(which)
+        return function
     try:
         sentence_transformers = import_module("sentence_transformers")
     except ImportError:
         raise MissingDependencyError(
-            f"the encoder {name!r} needs `pip install sentence-transformers`; or name a function "
-            "of your own as module:function"
+            f"the encoder {which!r} needs `pip install sentence-transformers`; or use a function "
+            "of your own, module:function"
         ) from None
-    encode: Encoder = sentence_transformers.SentenceTransformer(name).encode
+    encode: Encoder = sentence_transformers.SentenceTransformer(which).encode
     return encode
 
 
-def encoder_of(encoder: str | Encoder) -> Encoder:
-    """The encoder itself, or the one of that name."""
-    return load_encoder(encoder) if isinstance(encoder, str) else encoder
+def import_function(path: str) -> Any:
+    """Import the encoder ``module:function``; ``InputError`` if it cannot be imported."""
+    module, _, function = path.partition(":")
+    try:
+        return getattr(import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise InputError(f"the encoder {path!r} cannot be loaded: {error}") from None
 
 
 def name_of(encoder: str | Encoder) -> str:
-    """An encoder's name in signatures; a library's with its version."""
+    """An encoder's name in signatures, with the version of its library."""
     if encoder == EMBEDDED:
         return EMBEDDED_NAME
     if isinstance(encoder, str):
         library = "" if ":" in encoder else f"{LIBRARY}-{metadata.version(LIBRARY)}:"
         return f"{library}{encoder}"
-    kind = encoder if hasattr(encoder, "__qualname__") else type(encoder)
+    return qualified_name(encoder)
+
+
+def qualified_name(function: Callable[..., Any]) -> str:
+    """``module:name`` of a function, or of a callable object's class."""
+    kind = function if hasattr(function, "__qualname__") else type(function)
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
 def unit_vectors(encoder: Encoder, texts: Sequence[str]) -> Floats:
-    """(texts, dimensions) of length 1, so that a product is a cosine; zeros stay zeros.
+    """(texts, dimensions) of length 1, so that a dot product is a cosine; zero vectors stay zero.
 
     Raises:
-        ValueError: the encoder gave something other than one finite vector for each text.
+        ValueError: the encoder did not return one finite vector per text.
     """
     if not texts:
         return np.zeros((0, 1))
     vectors = np.asarray(encoder(list(texts)), dtype=np.float64)
     if vectors.ndim != 2 or len(vectors) != len(texts) or not np.isfinite(vectors).all():
-        raise ValueError(f"the encoder gave no finite vector for each of {len(texts)} texts")
+        raise ValueError(f"the encoder returned no finite vector for each of {len(texts)} texts")
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit: Floats = vectors / np.where(lengths > 0, lengths, 1)
     return unit
 
 
 def embedded(texts: Sequence[str]) -> Floats:
-    """Hashed vectors (texts, 2048) of words without inflection, their spelling and their order.
+    """Hashed vectors (texts, 2048) of uninflected words, their spelling and their order.
 
-    It sees that "red dress" and "the dresses are red" share two words. It does not know that a
-    frock is a dress, that crimson is a red, or that "no hat" is not a hat.
+    "red dress" and "the dresses are red" share two words. Synonyms (dress, frock), shades (red,
+    crimson) and negation ("no hat") are not recognised.
     """
     vectors = np.zeros((len(texts), DIMENSIONS))
     for row, text in zip(vectors, texts, strict=True):
@@ -125,10 +131,10 @@ def embedded(texts: Sequence[str]) -> Floats:
 
 
 def features(text: str) -> Iterator[tuple[str, float]]:
-    """Features, each with its weight, that sum to a text's embedded vector."""
+    """Features and weights that sum to a text's embedded vector."""
     words = [base(word) for word in WORD.findall(text.casefold())]
     if not words:
-        yield f"text:{text.strip()}", 1.0  # "?!" is like nothing but itself
+        yield f"text:{text.strip()}", 1.0  # "?!" is similar only to itself
     for word in words:
         weight = FUNCTION_WEIGHT if word in FUNCTION_WORDS else 1.0
         yield f"word:{word}", weight * (1 - SPELLING_SHARE) ** 0.5
@@ -141,14 +147,14 @@ def features(text: str) -> Iterator[tuple[str, float]]:
 
 
 def content_words(text: str) -> list[str]:
-    """The words of a text that say something, without inflection, numbers as digits."""
+    """A text's words without function words and inflection, numbers as digits."""
     words = WORD.findall(text.casefold())
     return [base(word) for word in words if word not in FUNCTION_WORDS]
 
 
 @lru_cache(maxsize=50_000)
 def base(word: str) -> str:
-    """A lower-case word without its inflection, more or less: "women" -> "woman", "two" -> "2"."""
+    """Strip a lower-case word's inflection, roughly: "women" -> "woman", "two" -> "2"."""
     if word in NUMBERS:
         return str(NUMBERS.index(word))
     for ending, new in ENDINGS:

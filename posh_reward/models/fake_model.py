@@ -1,6 +1,6 @@
-"""A language model that does not think: for our tests and for our users'.
+"""A fake language model for tests, ours and users'.
 
-Its answers depend on the prompt alone, so they are the same in any order, batch or process.
+Its answers depend only on the prompt: they are the same in any order, batch or process.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from posh_reward.models.model import Prompt
 from posh_reward.types import Failure, Reply, Usage, Verdict
 
 Grader = Callable[[Prompt], "float | Failure"]
-"""Gives the mean label, counted from 1, or the reason why this judgment fails."""
-Writer = Callable[[Prompt], "str | Failure"]  # gives a reply, or the reason why there is none
+"""Prompt -> mean label, counted from 1, or a failure."""
+Writer = Callable[[Prompt], "str | Failure"]  # prompt -> reply or failure
 
 
 def quoted_words(prompt: Prompt) -> float:
-    """1 plus 4 times the share of the suffix's quoted words that the prefix's first line has."""
+    """1 plus 4 times the share of words quoted in the suffix that occur in the prefix's line 1."""
     quotation = set(re.findall(r"\w+", " ".join(re.findall(r'"(.*?)"', prompt.suffix)).lower()))
-    there = set(re.findall(r"\w+", prompt.prefix.partition("\n")[0].lower()))
-    return 1 + 4 * len(quotation & there) / len(quotation) if quotation else 1.0
+    first_line = set(re.findall(r"\w+", prompt.prefix.partition("\n")[0].lower()))
+    return 1 + 4 * len(quotation & first_line) / len(quotation) if quotation else 1.0
 
 
 def quoted(prompt: Prompt) -> str:
-    """The suffix's first quotation, after "the"."""
+    """The suffix's first quotation, preceded by "the"."""
     match = re.search('"([^"]*)"', prompt.suffix)
     return f"the {match[1] if match else ''}"
 
 
 class Recorder:
-    """A name, totals, and a record of the calls."""
+    """A name, usage totals and a record of calls."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -51,7 +51,7 @@ class Recorder:
 
 
 class FakeModel(Recorder):
-    """A model that answers by pure functions of the prompt, and records every prompt."""
+    """A model that answers by pure functions of the prompt and records every prompt."""
 
     few_calls = False
 
@@ -82,14 +82,14 @@ class FakeModel(Recorder):
 
 
 def verdict_of(answer: float | Failure, labels: int = 5) -> Verdict:
-    """A verdict with this mean, or this failure."""
+    """A verdict with this mean, or with this failure."""
     if isinstance(answer, Failure):
         return Verdict(None, answer)
     return Verdict(between_labels(answer, labels))
 
 
 def between_labels(grade: float, labels: int = 5) -> tuple[float, ...]:
-    """The distribution over labels 1..n that has this mean and as little spread as it can."""
+    """The narrowest distribution over labels 1..n with this mean."""
     low = min(max(int(grade), 1), labels - 1)
     share = min(max(grade - low, 0.0), 1.0)
     return tuple(

@@ -1,4 +1,4 @@
-"""Commits and fingerprints: the weights that a model's name stands for."""
+"""Commits and fingerprints that identify a model's weights."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import json
 import re
 from pathlib import Path
 
-ENDS = 1 << 20  # bytes at the start and at the end of each file that its fingerprint reads
+ENDS = 1 << 20  # bytes hashed at the start and at the end of each file
 
 
 def commit(model: str, revision: str | None) -> str:
-    """The commit that a branch or tag points to: on the hub, otherwise in the cache."""
+    """The commit that a branch or tag points to: on the hub or, failing that, in the cache."""
     if revision is not None and re.fullmatch("[0-9a-f]{40}", revision):
         return revision
     from huggingface_hub import model_info, try_to_load_from_cache
@@ -28,7 +28,7 @@ def commit(model: str, revision: str | None) -> str:
 
 
 def model_file(model: str, commit: str, name: str) -> Path:
-    """A small file of a model on the hub, from the cache if it is there."""
+    """A small file of a model on the hub, from the cache if present."""
     from huggingface_hub import hf_hub_download
 
     return Path(hf_hub_download(model, name, revision=commit))
@@ -41,7 +41,7 @@ def model_type(config: Path) -> str:
 
 
 def fingerprint(folder: Path) -> str:
-    """Start of a SHA-256 over names, sizes and ends of a model's files: all bytes take a minute."""
+    """Truncated SHA-256 over names, sizes and ends of a model's files; all bytes take a minute."""
     digest = hashlib.sha256()
     for file in sorted(path for path in folder.iterdir() if path.is_file()):
         size = file.stat().st_size

@@ -13,37 +13,30 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 LabelReading = Literal["labels", "top-20"]
-"""labels: the probability of every label is read, however small. top-20: as the release reads,
-only among the twenty likeliest tokens, of which any that contains a digit counts for it (``says``);
-with no label among them the reply counts as the lowest label and is marked as unparsed."""
+"""labels: the probability of every label, however small. top-20: the released code's reading, only
+the twenty likeliest tokens, where any token that contains a digit counts for that digit (``says``);
+with no label among them, the reply counts as the lowest label and is marked as unparsed."""
 
-TOP = 20  # tokens that top-20 reads
+TOP = 20  # tokens read by top-20
 
 NOT_NUMBERS = Failure("reply", "the model gave probabilities that are not numbers")
 NO_LABEL = Failure("reply", "the model gave no label any probability")
 
-LONGEST_TOKEN = 8
-"""A token with more characters is not a label, even with the marks that tokenizers add."""
+LONGEST_TOKEN = 8  # characters of a label's token at most, with the marks that tokenizers add
 
 
 def check_reading(reading: str) -> None:
-    """Refuse what is not a ``LabelReading``.
-
-    Raises:
-        InputError: the message lists them all.
-    """
-    if reading not in get_args(LabelReading):
-        raise InputError(
-            f"no reading {reading!r}: choose one of {', '.join(get_args(LabelReading))}"
-        )
+    """Raise ``InputError`` unless ``reading`` is a ``LabelReading``."""
+    if reading not in (readings := get_args(LabelReading)):
+        raise InputError(f"unknown reading {reading!r}: choose one of {', '.join(readings)}")
 
 
 def label_tokens(
     tokenizer: PreTrainedTokenizerBase, labels: Sequence[str], reading: LabelReading = "labels"
 ) -> tuple[tuple[int, ...], ...]:
-    """Ids, for each label, of all tokens that say it under a reading (``says``).
+    """For each label, the ids of all tokens that count for it (``says``).
 
-    ``"1"`` may be there as itself, with a blank (``"Ġ1"``, ``"▁1"``) and as a byte (``"<0x31>"``).
+    ``"1"`` may occur alone, after a space (``"Ġ1"``, ``"▁1"``) and as a byte (``"<0x31>"``).
     """
     ids: dict[str, list[int]] = {label: [] for label in labels}
     for token, index in sorted(tokenizer.get_vocab().items(), key=lambda item: item[1]):
@@ -57,10 +50,10 @@ def label_tokens(
 
 
 def says(token: str, label: str, reading: LabelReading) -> bool:
-    """True if a token's text counts for a label: it is the label, blanks around it or not.
+    """True if a token's text counts for a label: it is the label, up to surrounding whitespace.
 
-    The release counts every token that *contains* a digit, once for each of its digits: "10" and
-    "15" are both a 1, and "15" is a 5, too. So does ``top-20``, for labels of one digit.
+    The released code counts every token that *contains* a digit, once for each of its digits: "10"
+    and "15" both count for 1, and "15" also for 5. So does ``top-20``, for one-digit labels.
     """
     if reading == "top-20" and len(label) == 1 and label.isdigit():
         return label in token
@@ -68,7 +61,7 @@ def says(token: str, label: str, reading: LabelReading) -> bool:
 
 
 def no_token(labels: Sequence[str], tokens: Sequence[Sequence[int]]) -> Failure | None:
-    """A failure if a label is not a single token of the model, by ``label_tokens``."""
+    """Return a failure if ``label_tokens`` found no token for some label."""
     missing = [label for label, ids in zip(labels, tokens, strict=True) if not ids]
     if not missing:
         return None
@@ -76,13 +69,13 @@ def no_token(labels: Sequence[str], tokens: Sequence[Sequence[int]]) -> Failure 
 
 
 def verdict(masses: Sequence[float], reading: LabelReading = "labels") -> Verdict:
-    """The verdict for a reply that was each label with these probabilities.
+    """The verdict for these label probabilities, renormalised.
 
     Args:
-        masses: one per label, 0 where it was not read, summing to at most 1.
-        reading: what it means if all are 0.
+        masses: one per label, 0 where it was not read, with a sum of at most 1.
+        reading: decides what a reply without any label means.
     """
-    if not all(0 <= each <= 2 for each in masses):  # nor is NaN; more than 1 may be rounding
+    if not all(0 <= each <= 2 for each in masses):  # false for NaN; above 1 may be rounding
         return Verdict(None, NOT_NUMBERS)
     mass = math.fsum(masses)
     if mass > 0:
@@ -94,10 +87,10 @@ def verdict(masses: Sequence[float], reading: LabelReading = "labels") -> Verdic
 
 
 def distribution(verdict: Verdict) -> tuple[float, ...] | Failure:
-    """The probabilities of the labels; a failure if the reply held none.
+    """The probabilities of the labels; a failure if the reply contained no label.
 
-    ``top-20`` is sure that such a reply is the lowest label. POSH keeps to that, as released;
-    whoever else asks would take silence for a sure answer.
+    ``top-20`` turns such a reply into the lowest label with certainty. POSH follows the release in
+    that; other metrics must not mistake a missing answer for a certain one.
     """
     if verdict.probabilities is None:
         return verdict.failure or NO_LABEL
@@ -107,7 +100,7 @@ def distribution(verdict: Verdict) -> tuple[float, ...] | Failure:
 def label_masses(
     log_probabilities: Mapping[int, float], tokens: Sequence[Collection[int]]
 ) -> list[float]:
-    """Probability of each label: that of its tokens, added up; a missing token has none."""
+    """Probability of each label: the sum over its tokens; missing tokens count as 0."""
     return [
         math.fsum(math.exp(log_probabilities[i]) for i in ids if i in log_probabilities)
         for ids in tokens

@@ -1,7 +1,4 @@
-"""Prompts, the models that answer them and their names, and checks of the answers.
-
-A model is imported when its name is asked for.
-"""
+"""Prompts, the models that answer them, models by name, and checks of answers."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from posh_reward.settings import make, read_settings, settings_of
 from posh_reward.shipped import shipped
 from posh_reward.types import Failure, PromptImage, Reply, Usage, Verdict
 
-ROUNDING = 1e-3  # by how much probabilities, in half precision say, may miss the sum of 1
+ROUNDING = 1e-3  # tolerance on sums of probabilities, which may come in half precision
 
 NOT_A_VERDICT = Failure("reply", "the judge's answer is not a verdict")
 NOT_A_REPLY = Failure("reply", "the judge's answer is not a reply in words")
@@ -27,16 +24,15 @@ UNSOUND = Verdict(None, NOT_A_DISTRIBUTION)
 
 
 class Prompt(NamedTuple):
-    """A user message in two parts: what many questions share, and what is this one's own.
+    """A user message in two parts: a prefix that many questions share, and this one's suffix.
 
-    Prompts sort by prefix first. Those about one pair hold the same prefix object, so thousands
-    are hashed and compared without reading the descriptions each time. Prompts with the same words
-    and different images are different prompts.
+    Prompts about one pair share the same prefix object, so comparing thousands of them does not
+    read the descriptions each time. Prompts with equal texts and different images are different.
     """
 
     prefix: str
     suffix: str
-    images: tuple[PromptImage, ...] = ()  # shown before the text, in this order
+    images: tuple[PromptImage, ...] = ()  # placed before the text, in this order
 
     @property
     def text(self) -> str:
@@ -45,88 +41,77 @@ class Prompt(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The store's key: the text, and the digests of the images if any."""
+        """The store's key: the text and the images' digests."""
         return "\0".join((self.text, *(image.digest for image in self.images)))
 
 
 class Model(Protocol):
-    """A language model that answers user messages, thinking off; by name: ``load_model``.
+    """A language model that answers user messages, with thinking off; by name: ``load_model``.
 
-    One bad prompt never spoils its neighbours.
+    A prompt that fails never affects the others of its call.
     """
 
     @property
     def sees(self) -> bool:
-        """True if it takes prompts with images."""
-        ...
+        """True if the model accepts prompts with images."""
 
     @property
     def few_calls(self) -> bool:
-        """True if few calls suit it better than few tokens.
+        """True if fewer calls are cheaper than fewer tokens.
 
-        So it is where a call has a wait of its own, however little it asks: the decoding steps of a
-        card, a network. No answer depends on it.
+        This holds where each call has a fixed latency: decoding steps on a GPU, a network. Answers
+        do not depend on it.
         """
-        ...
 
     @property
     def name(self) -> str:
-        """Model, revision and whatever else its answers depend on, for signatures and stores."""
-        ...
+        """Model, revision and everything else answers depend on, for signatures and stores."""
 
     @property
     def usage(self) -> Usage:
-        """A running total. Models count tokens; ``models.asker`` counts the rest."""
-        ...
+        """Running totals. Models count tokens; ``models.asker`` counts the rest."""
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
         """The distribution of each prompt's next token over the labels, renormalised.
 
         Args:
-            prompts: distinct; those with equal images and prefixes stand together.
-            labels: one short text each, such as ``"1"``.
+            prompts: distinct; those with equal images and prefixes are adjacent.
+            labels: short texts, such as ``"1"``.
 
         Returns:
-            One verdict per prompt, in order; a failure is a verdict with its reason.
+            One verdict per prompt, in order; a failed one carries the reason.
         """
-        ...
 
     def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
-        """The greedy reply to each prompt, in order, stripped; cut at ``max_tokens``."""
-        ...
+        """The greedy reply to each prompt, in order, stripped; truncated at ``max_tokens``."""
 
     def sleep(self) -> None:
-        """Free what can be freed between batches (GPU memory)."""
-        ...
+        """Free resources between batches (GPU memory)."""
 
     def wake(self) -> None:
-        """Get ready for a batch; undoes ``sleep``. The first call loads the model.
+        """Get ready for a batch; undo ``sleep``. The first call loads the model.
 
         Raises:
-            JudgeError: the model cannot work at all; the message names what is missing or too big.
+            JudgeError: the model cannot run; the message names what is missing or too large.
         """
-        ...
 
     def close(self) -> None:
-        """Release everything; the model is not used again."""
-        ...
+        """Release everything; the model cannot be used afterwards."""
 
 
 class Sleeper(Protocol):
-    """A model or a judge, which is awake while it answers."""
+    """A model or a judge, as far as ``awake`` is concerned."""
 
     def sleep(self) -> None:
-        """Free what can be freed between batches."""
-        ...
+        """Free resources between batches."""
 
     def wake(self) -> None:
         """Get ready for a batch."""
-        ...
 
 
 @contextmanager
 def awake(*sleepers: Sleeper) -> Iterator[None]:
-    """Keep all awake in this context; those that woke sleep again if another one cannot."""
+    """Keep all awake inside this context; if one fails to wake, put the others back to sleep."""
     with ExitStack() as stack:
         for each in sleepers:
             each.wake()
@@ -135,13 +120,9 @@ def awake(*sleepers: Sleeper) -> Iterator[None]:
 
 
 def sound_verdict(verdict: object, labels: int) -> Verdict:
-    """The verdict if it can be relied on, else a failure in its place.
+    """Return the verdict if it is a distribution over ``labels`` labels, otherwise a failed one.
 
-    Judges and models are anybody's code. One NaN among a hundred grades would be the mean.
-
-    Args:
-        verdict: a judge's or a model's answer to one question.
-        labels: how many labels it chose among.
+    Judges and models may be third-party code, and a single NaN would turn the mean into NaN.
     """
     if not isinstance(verdict, Verdict):
         return Verdict(None, NOT_A_VERDICT)
@@ -151,33 +132,33 @@ def sound_verdict(verdict: object, labels: int) -> Verdict:
         shares, mass = verdict.probabilities, verdict.mass
         if len(shares) != labels or min(shares) < 0 or not 0 <= mass <= 1 + ROUNDING:
             return UNSOUND
-        if not abs(sum(shares) - 1) <= ROUNDING:  # nor is NaN
+        if not abs(sum(shares) - 1) <= ROUNDING:  # true for NaN, too
             return UNSOUND
         if type(shares) is tuple and {float}.issuperset(map(type, (*shares, mass))):
             return verdict
-        # numpy's numbers cannot be written as JSON.
+        # NumPy numbers cannot be written as JSON.
         return Verdict(tuple(map(float, shares)), None, bool(verdict.unparsed), float(mass))
-    except Exception:  # comparing and adding foreign objects may raise anything
+    except Exception:  # arithmetic on foreign objects may raise anything
         return UNSOUND
 
 
 def sound_reply(reply: object) -> Reply:
-    """The reply if its text can be used, else a failure in its place."""
+    """Return the reply if its text can be used, otherwise a failed one."""
     if not isinstance(reply, Reply):
         return Reply(None, NOT_A_REPLY)
     if reply.failure is not None or reply.text is None:
         return Reply(None, _reason(reply.failure))
     try:
-        reply.text.encode("utf-8")  # half of a surrogate pair cannot be printed or saved
+        reply.text.encode("utf-8")  # a lone surrogate cannot be printed or saved
     except (AttributeError, UnicodeEncodeError):
         return Reply(None, NOT_A_REPLY)
     return reply
 
 
 def savable(text: str) -> str:
-    """A model's text that can be saved and printed: no half of a surrogate pair, no control signs.
+    """Make a model's text safe to save and print: no lone surrogates, no control characters.
 
-    JSON can spell both: a file could not be written, and a terminal would be steered.
+    JSON can contain both; files would reject the former, and terminals obey the latter.
     """
     saved = text.encode("utf-8", "replace").decode("utf-8")
     return "".join(each for each in saved if each.isprintable() or each in "\n\t")
@@ -193,61 +174,56 @@ MODELS = {
     "server": "posh_reward.models.server:ServerModel",
     "fake-model": "posh_reward.models.fake_model:FakeModel",
 }
-"""Name -> ``module:class``. A settings file gives the arguments of that class."""
+"""Name -> ``module:class``, imported on use. A settings file lists arguments of that class."""
 
 SHIPPED = ("transformers", "vllm")
-"""Names that on their own mean the shipped ``configs/judge/NAME.yaml``. A server's address cannot
-be shipped."""
-
-
-OWN_FOLDER = "."
-"""The ``model`` of settings that stand in the model's own folder, as a distilled judge's do."""
+"""Names that stand for the shipped ``configs/judge/NAME.yaml`` when used alone."""
 
 
 def model_settings(which: object, names: Sequence[str], what: str) -> dict[str, Any]:
-    """``settings_of``, with the shipped ones for a language model's name on its own.
+    """Return ``settings_of``, or the shipped settings for a model's bare name.
 
-    ``model: .`` in a settings file is the folder of that file, which may be moved as a whole; other
-    paths are relative to the working folder.
+    ``model: .`` in a settings file means the folder of that file, so that the folder can be moved;
+    other paths are relative to the working directory.
     """
     if isinstance(which, str) and which in SHIPPED:
         return read_settings(shipped(f"configs/judge/{which}.yaml"))
     settings = settings_of(which, names, what)
-    if settings.get("model") == OWN_FOLDER and isinstance(which, str):
+    if settings.get("model") == "." and isinstance(which, str):
         settings["model"] = str(Path(which).resolve().parent)
     return settings
 
 
 def model_of(which: str | Mapping[str, Any] | Model, *, sees: bool = False) -> Model:
-    """The model that was passed in, or the one of a name or of settings.
+    """Return the model that was passed in, or load the one described by a name or settings.
 
     Args:
-        which: a name, a settings file or a mapping, as for ``load_model``, or a ``Model``.
-        sees: whether it has to take images.
+        which: as for ``load_model``, or a ``Model``.
+        sees: if True, require a model that accepts images.
 
     Raises:
-        InputError: it is not a model, or does not take images and has to.
-        ConfigError: the settings have a value that cannot be used.
+        InputError: not a model, or one that does not accept images although it has to.
+        ConfigError: a setting has an invalid value.
     """
     model: Model = load_model(which) if isinstance(which, str | Mapping) else which
     if not (hasattr(model, "choose") and hasattr(model, "write")):
-        raise InputError(f"model is {which!r}: give a name, a settings file or a Model")
+        raise InputError(f"model is {which!r}: pass a name, a settings file or a Model")
     if sees and not model.sees:
-        raise InputError(f"{model.name} does not take images: name a model that sees")
+        raise InputError(f"{model.name} does not take images: choose a vision-language model")
     return model
 
 
 def load_model(which: str | Mapping[str, Any]) -> Model:
-    """The model of that name, or as a settings file or mapping describes it.
+    """Load the model described by a name, a settings file or a mapping.
 
     Args:
         which: a name, a path that ends in ``.yaml`` or ``.json``, or ``{"name": ..., ...}``.
 
     Raises:
-        InputError: there is no such name; the message lists those there are.
-        ConfigError: the settings have a value that cannot be used.
+        InputError: unknown name; the message lists the known ones.
+        ConfigError: a setting has an invalid value.
     """
     settings = model_settings(which, tuple(MODELS), "model")
-    settings.pop("preset", None)  # wording of POSH's questions; whoever loads a judge checks it
+    settings.pop("preset", None)  # wording of POSH's questions, which ``load_judge`` checks
     model: Model = make(MODELS, settings, "model")
     return model

@@ -1,4 +1,4 @@
-"""Images in any form that datasets give them -> images to show a model, in its sizes."""
+"""Images in any form that datasets use -> images for prompts, resized for a model."""
 
 from __future__ import annotations
 
@@ -18,56 +18,50 @@ from posh_reward.types import Failure, PromptImage
 if TYPE_CHECKING:
     from PIL import Image
 
-MOST_PIXELS = 16_000_000
-"""Of an image as it is held: 48 MB. A larger one is shrunk; models see far fewer."""
+MOST_PIXELS = 16_000_000  # of an image in memory (48 MB); larger ones are shrunk
 NO_PILLOW = Failure("engine", "images need Pillow: pip install pillow")
 MISSING = Failure("text", "there is no image")
 NUMBERED = (
     "the image {} is a row of a dataset: name the dataset (posh-reward score --dataset NAME "
-    "--split SPLIT), or give the image's path"
+    "--split SPLIT), or use the image's path"
 )
-NO_PLACE = Failure("prompt", "the model's chat template does not give each image a placeholder")
+NO_PLACE = Failure("prompt", "the model's chat template does not have a placeholder for each image")
 
-SEEING = ("qwen2_5_vl", "qwen3_vl")  # model_type of the checkpoints that see
-TOKEN = 28 * 28  # pixels behind one token of Qwen2.5-VL; other models that see take about as many
+SEEING = ("qwen2_5_vl", "qwen3_vl")  # model_type of supported vision-language checkpoints
+TOKEN = 28 * 28  # pixels per image token of Qwen2.5-VL; other models use about as many
 MAX_PIXELS = 1280 * TOKEN  # a megapixel: 1280 tokens of Qwen2.5-VL, 980 of Qwen3-VL
-LONGEST_SIDE = 200  # the longest that an image may be, in heights, or the highest, in widths
-FASTEST = 1  # PNG's compression level. A higher one takes several times as long and saves a tenth.
+LONGEST_SIDE = 200  # maximal ratio of an image's longer to its shorter side
+FASTEST = 1  # PNG compression level; higher ones take several times as long and save a tenth
 
 
 class SizeLimits(NamedTuple):
-    """The sizes in which a model sees images."""
+    """The image sizes that a model accepts."""
 
     factor: int  # sides are multiples of this many pixels; each such square is one token
     min_pixels: int
     max_pixels: int
 
     def tokens(self, width: int, height: int) -> int:
-        """Tokens of an image once it has the model's size."""
+        """Tokens of an image after resizing."""
         width, height = size_for_model(width, height, *self)
         return width * height // self.factor**2
 
 
 def check_max_pixels(max_pixels: int, factor: int) -> None:
-    """Refuse a cap that no image can be shrunk to; sides are multiples of ``factor`` pixels.
-
-    Raises:
-        InputError: it is less than one token's square.
-    """
+    """Raise ``InputError`` if a cap is below one image token, ``factor`` x ``factor`` pixels."""
     if max_pixels < factor**2:
         raise InputError(
-            f"max_pixels is {max_pixels}: one token of an image has {factor} x {factor} pixels, "
-            f"so give {factor**2} or more"
+            f"max_pixels is {max_pixels}: an image token has {factor} x {factor} pixels, "
+            f"so use {factor**2} or more"
         )
 
 
 def image_of(source: object) -> PromptImage | Failure:
-    """The image, turned upright and in RGB; a failure if it cannot be read.
+    """Load an image, upright and in RGB; a failure if it cannot be read. Nothing is downloaded.
 
     Args:
-        source: a ``PromptImage``, a PIL image, a path, the bytes of a file, or a mapping with
-            ``bytes`` or ``path`` as in a column of Hugging Face datasets. Nothing is ever
-            fetched. A failure to find it stays what it is.
+        source: a ``PromptImage``, a PIL image, a path, a file's bytes, or a mapping with ``bytes``
+            or ``path`` as in a column of Hugging Face datasets. A ``Failure`` is returned as is.
     """
     if isinstance(source, PromptImage | Failure):
         return source
@@ -82,22 +76,18 @@ def image_of(source: object) -> PromptImage | Failure:
         if isinstance(source, Failure):
             return source
         with open_image(source) as image:
-            image.draft("RGB", _capped_size(image))  # a JPEG is decoded no larger than needed
+            image.draft("RGB", _capped_size(image))  # decodes a JPEG no larger than needed
             return _prompt_image(image)
-    # Files are anybody's: Pillow raises SyntaxError and struct.error, too, for broken ones.
-    except Exception as error:
+    except Exception as error:  # Pillow raises even SyntaxError and struct.error for broken files
         return Failure("text", f"the image cannot be read: {decoding_error(error)}")
 
 
 def images_of(images: Iterable[object]) -> list[PromptImage | Failure]:
-    """Each image, in order; one that comes several times is read and held in memory once."""
-    by_key: dict[object, PromptImage | Failure] = {}
-    sources = list(images)  # whose ids are their own only while all of them live
+    """Each image, in order; repeated ones are loaded and kept in memory once."""
+    sources = list(images)  # keeps all of them alive, so that their ids stay distinct
     keys = [image if isinstance(image, str | Path) else id(image) for image in sources]
-    for key, image in zip(keys, sources, strict=True):
-        if key not in by_key:
-            by_key[key] = image_of(image)
-    return [by_key[key] for key in keys]
+    loaded = {key: image_of(image) for key, image in dict(zip(keys, sources, strict=True)).items()}
+    return [loaded[key] for key in keys]
 
 
 def _source(value: object) -> bytes | str | Path | Failure:
@@ -106,7 +96,7 @@ def _source(value: object) -> bytes | str | Path | Failure:
         value = content if content is not None else value.get("path")
     if value is None or value == "":
         return MISSING
-    # A table that was scored from a dataset names its images by row: "17" is hardly a path.
+    # Tables scored from a dataset identify images by row number: "17" is hardly a path.
     if isinstance(value, int) or (
         isinstance(value, str) and value.isdecimal() and not path_exists(value)
     ):
@@ -119,7 +109,7 @@ def _source(value: object) -> bytes | str | Path | Failure:
 
 
 def _prompt_image(image: Image.Image) -> PromptImage | Failure:
-    """The image as people see it, in RGB, and small enough for many to be held."""
+    """The image as people see it, in RGB, capped so that many fit in memory."""
     from PIL import ImageOps
 
     if not all(image.size):
@@ -132,7 +122,7 @@ def _prompt_image(image: Image.Image) -> PromptImage | Failure:
 
 
 def _capped_size(image: Image.Image) -> tuple[int, int]:
-    """The size of the same shape with at most ``MOST_PIXELS``."""
+    """The image's size, scaled down to at most ``MOST_PIXELS``."""
     shrunk = max(1.0, math.sqrt(math.prod(image.size) / MOST_PIXELS))
     width, height = (max(1, int(side / shrunk)) for side in image.size)
     return width, height
@@ -141,21 +131,21 @@ def _capped_size(image: Image.Image) -> tuple[int, int]:
 def size_for_model(
     width: int, height: int, factor: int, min_pixels: int, max_pixels: int
 ) -> tuple[int, int]:
-    """The width and height that Qwen's processors would give an image.
+    """The width and height to which Qwen's processors would resize an image.
 
     Sides are rounded to multiples of ``factor``; an image outside the limits is scaled into them,
-    with its shape kept as far as multiples allow.
+    keeping its aspect ratio as far as the rounding allows.
 
     Raises:
-        InputError: it is too long and thin for them.
+        InputError: the image is too long and thin for them.
     """
     if max(width, height) > LONGEST_SIDE * min(width, height):
         raise InputError(
-            f"an image of {width} x {height} pixels is too long and thin: crop it to less than "
-            f"{LONGEST_SIDE} times its shorter side"
+            f"an image of {width} x {height} pixels is too long and thin: crop its longer side to "
+            f"at most {LONGEST_SIDE} times the shorter"
         )
-    # As ``smart_resize`` of transformers, to the pixel: the order of rounding decides how many
-    # tokens an image takes, and a processor that disagrees would resize it once more.
+    # Exactly as ``smart_resize`` of transformers: the order of rounding determines the number of
+    # tokens, and a processor that disagrees would resize the image again.
     sides = [round(side / factor) * factor for side in (width, height)]
     if math.prod(sides) > max_pixels:
         shrunk = math.sqrt(width * height / max_pixels)
@@ -171,10 +161,10 @@ def size_for_model(
 def resize_for_model(
     image: Image.Image, factor: int, min_pixels: int, max_pixels: int
 ) -> Image.Image:
-    """The image in RGB and in its model's size; a processor then leaves it as it is.
+    """Convert an image to RGB and the model's size, which a processor then leaves unchanged.
 
     Raises:
-        InputError: it is too long and thin.
+        InputError: the image is too long and thin.
     """
     from PIL.Image import Resampling
 
@@ -184,30 +174,26 @@ def resize_for_model(
 
 
 def image_for_model(prompt_image: PromptImage, sizes: SizeLimits) -> Image.Image | Failure:
-    """The image as a model sees it; a failure if it cannot be shown."""
+    """The image resized for a model; a failure if that is impossible."""
     try:
         from PIL import Image
 
         if not isinstance(prompt_image.image, Image.Image):
             return Failure("prompt", f"{type(prompt_image.image).__name__} is not a PIL image")
         return resize_for_model(prompt_image.image, *sizes)
-    except Exception as error:  # reading a file late may raise anything
+    except Exception as error:  # lazily reading a file may raise anything
         return image_failure(error)
 
 
 def png_base64(image: Any) -> str:
-    """A PIL image as a PNG in base64, without loss."""
+    """Encode a PIL image losslessly, as a PNG in base64."""
     png = BytesIO()
     image.save(png, "PNG", compress_level=FASTEST)
     return b64encode(png.getvalue()).decode()
 
 
 def size_of(prompt_image: PromptImage) -> tuple[int, int]:
-    """Width and height of an image, in pixels.
-
-    Raises:
-        InputError: it has none.
-    """
+    """Width and height in pixels; ``InputError`` if this is not an image with pixels."""
     size = getattr(prompt_image.image, "size", None)
     if not isinstance(size, tuple) or len(size) != 2 or min(size) < 1:
         raise InputError(f"{type(prompt_image.image).__name__} is not a PIL image with pixels")
@@ -215,6 +201,6 @@ def size_of(prompt_image: PromptImage) -> tuple[int, int]:
 
 
 def image_failure(error: Exception) -> Failure:
-    """The failure of prompts whose image cannot be shown, for this reason."""
+    """The failure of prompts whose image cannot be used, with the error's reason."""
     reason = str(error) if isinstance(error, InputError) else decoding_error(error)
     return Failure("prompt", f"the image cannot be shown: {reason}"[:300])

@@ -1,7 +1,7 @@
-"""Sentences -> vectors of their tokens in context, by a small encoder such as all-MiniLM-L6-v2.
+"""Sentences -> contextual token vectors, by a small encoder such as all-MiniLM-L6-v2.
 
-All sentences of one text are encoded together, and no others with them: padding moves vectors by
-1e-6, and a score must not depend on the company of its text.
+The sentences of one text are encoded together, and never with those of another: padding changes
+vectors by 1e-6, and a score must not depend on which texts are scored with it.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posh_reward.errors import InputError, MissingDependencyError
+from posh_reward.models.encoders import import_function, qualified_name
 from posh_reward.types import Span
 
 Floats = NDArray[np.float32]
 FILES = ("model.safetensors", "tokenizer.json", "config.json")
-DIGITS = 12  # digits of a digest in names
-MOST_PIECES = 254  # word pieces that are encoded together; a longer sentence goes in parts
+DIGITS = 12  # hexadecimal digits of a digest in names
+MOST_PIECES = 254  # word pieces per forward pass; longer sentences are split
 
 
 @dataclass(frozen=True)
 class TokenVectors:
     """Vectors of one sentence's tokens (word pieces or words), in text order."""
 
-    spans: tuple[Span, ...]  # per token its characters in the sentence
-    vectors: Floats  # (tokens, dimensions): the last layer
+    spans: tuple[Span, ...]  # of each token in the sentence
+    vectors: Floats  # (tokens, dimensions), last layer
 
 
 EncodeTokens = Callable[[Sequence[str]], Sequence[TokenVectors]]
@@ -39,11 +40,11 @@ EncodeTokens = Callable[[Sequence[str]], Sequence[TokenVectors]]
 
 
 def load_token_encoder(which: str | EncodeTokens) -> EncodeTokens:
-    """The encoder that was passed in, or the one of a name.
+    """Return the encoder that was passed in, or load one by name.
 
     Args:
-        which: a model of sentence-transformers, by folder or by its name on the hub;
-            ``module:function`` for code of your own; or the function.
+        which: a model of sentence-transformers, as a folder or its name on the hub;
+            ``module:function`` for code of your own; or the function itself.
 
     Raises:
         InputError: there is none, or it has no weights in safetensors.
@@ -51,30 +52,23 @@ def load_token_encoder(which: str | EncodeTokens) -> EncodeTokens:
     """
     if not isinstance(which, str):
         return which
-    module, colon, function = which.partition(":")
-    if not colon or Path(which).exists():
+    if ":" not in which or Path(which).exists():
         return TokenEncoder(which)
-    try:
-        encoder: EncodeTokens = getattr(import_module(module), function)
-    except (ImportError, AttributeError) as error:
-        raise InputError(f"the encoder {which!r} cannot be loaded: {error}") from None
-    return encoder
+    function: EncodeTokens = import_function(which)
+    return function
 
 
 def token_encoder_name(encoder: EncodeTokens) -> str:
     """An encoder's name in signatures: the digest of its files, or the function's own name."""
     name = getattr(encoder, "name", None)
-    if isinstance(name, str):
-        return name
-    kind = encoder if hasattr(encoder, "__qualname__") else type(encoder)
-    return f"{kind.__module__}:{kind.__qualname__}"
+    return name if isinstance(name, str) else qualified_name(encoder)
 
 
 class TokenEncoder:
     """A BERT-like encoder, run by transformers on the CPU in float32.
 
     Args:
-        model: folder, or name on the hub, with weights in safetensors and a fast tokenizer.
+        model: folder or name on the hub, with weights in safetensors and a fast tokenizer.
 
     Raises:
         InputError: it cannot be loaded.
@@ -100,7 +94,7 @@ class TokenEncoder:
                 f"the hub, with {', '.join(FILES)}"
             ) from None
         self.name = digest.hexdigest()[:DIGITS]
-        """Digest of weights, tokenizer and configuration: the same from a folder and the hub."""
+        """Digest of weights, tokenizer and configuration; equal for a folder and its hub model."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_model": self._model, "name": self.name}
@@ -117,7 +111,7 @@ class TokenEncoder:
         return tokenizer, model.eval()
 
     def __call__(self, sentences: Sequence[str]) -> list[TokenVectors]:
-        """Vectors of each sentence's word pieces, without the signs that the model adds."""
+        """Vectors of each sentence's word pieces, without special tokens."""
         if not sentences:
             return []
         tokenizer, model = self._loaded
@@ -132,7 +126,7 @@ class TokenEncoder:
         )
         ids = parts["input_ids"]
         states: dict[int, Floats] = {}
-        for batch in alike_in_length([len(each) for each in ids]):
+        for batch in batches_by_length([len(each) for each in ids]):
             width = max(len(ids[part]) for part in batch)
             padded = [ids[part] + [0] * (width - len(ids[part])) for part in batch]
             mask = [[1] * len(ids[part]) + [0] * (width - len(ids[part])) for part in batch]
@@ -142,18 +136,18 @@ class TokenEncoder:
         spans: list[list[Span]] = [[] for _ in sentences]
         vectors: list[list[Floats]] = [[] for _ in sentences]
         for part, sentence in enumerate(parts["overflow_to_sample_mapping"]):
-            own = [i for i, added in enumerate(parts["special_tokens_mask"][part]) if not added]
-            places = parts["offset_mapping"][part]
-            spans[sentence] += [(places[i][0], places[i][1]) for i in own]
-            vectors[sentence].append(states[part][own])
+            text = [i for i, added in enumerate(parts["special_tokens_mask"][part]) if not added]
+            offsets = parts["offset_mapping"][part]
+            spans[sentence] += [(offsets[i][0], offsets[i][1]) for i in text]
+            vectors[sentence].append(states[part][text])
         return [
             TokenVectors(tuple(own_spans), np.concatenate(own_vectors))
             for own_spans, own_vectors in zip(spans, vectors, strict=True)
         ]
 
 
-def alike_in_length(lengths: Sequence[int]) -> list[list[int]]:
-    """Numbers of the parts that go in one batch: none is twice as long as another."""
+def batches_by_length(lengths: Sequence[int]) -> list[list[int]]:
+    """Indices in batches of similar length: in each, none is twice as long as another."""
     batches: list[list[int]] = []
     for part in sorted(range(len(lengths)), key=lambda part: lengths[part]):
         if not batches or lengths[part] >= 2 * lengths[batches[-1][0]]:

@@ -201,7 +201,7 @@ def test_a_judge_that_hangs_from_the_start_costs_two_timeouts(
         with pytest.raises(JudgeError, match="no answer in time; is it started, and timeout long"):
             judge.wake()
         assert len(server.bodies) == 2, "a first timeout may pass"
-    assert f"waiting for a first answer of the judge at {server.url}: 0.3 s at most" in caplog.text
+    assert f"waiting for the judge's first answer at {server.url}: 0.3 s at most" in caplog.text
 
 
 def test_a_server_that_fails_again_and_again_is_logged_with_the_reason(
@@ -212,7 +212,7 @@ def test_a_server_that_fails_again_and_again_is_logged_with_the_reason(
 
     with LyingServer(lie) as server, caplog.at_level(logging.WARNING):
         model(server, retries=4, concurrency=1).choose(PROMPTS, LABELS)
-    assert "fails again and again (the server failed (503))" in caplog.text
+    assert "fails repeatedly (the server failed (503))" in caplog.text
 
 
 def test_a_server_known_to_be_silent_costs_one_sign_of_life() -> None:
@@ -378,7 +378,7 @@ def nothing(server: LyingServer) -> None:
 @pytest.mark.parametrize(
     ("lie", "prepare", "message"),
     [
-        (changes(drop_log_probabilities), nothing, "no log-probabilities; choose a server"),
+        (changes(drop_log_probabilities), nothing, "no log-probabilities; use a server"),
         (None, lambda server: server.models.__setitem__(0, "other/model"), "serves other/model"),
         (None, LyingServer.kill, "cannot be reached; is it started"),
         (changes(lambda reply: top(reply).pop()), nothing, "fewer than the 20"),
@@ -404,7 +404,7 @@ def test_a_server_without_log_probabilities_may_write() -> None:
         assert honest.text
         assert writer.name.endswith(":text")
         assert not any("logprobs" in body for body in server.bodies)
-        with pytest.raises(JudgeError, match=r"only writes .*: choose a server that gives"):
+        with pytest.raises(JudgeError, match=r"only writes .*: use a server that returns"):
             writer.choose(PROMPTS, LABELS)
 
 
@@ -426,6 +426,15 @@ def test_all_labels_are_read_where_the_server_knows_ids() -> None:
 def test_all_labels_are_refused_where_the_server_does_not() -> None:
     with LyingServer() as server, pytest.raises(JudgeError, match=r"needs vLLM 0\.26"):
         model(server, reading="labels").wake()
+
+
+def test_another_server_tells_the_tokens_of_labels_when_the_first_is_killed() -> None:
+    with LyingServer(knows_ids=True) as one, LyingServer(knows_ids=True) as two:
+        judge = model(one, two, reading="labels")
+        judge.wake()
+        one.kill()
+        judge.choose(PROMPTS, ("1", "5"))
+        assert two.bodies[-1]["logprob_token_ids"] == [16, 20]
 
 
 @pytest.mark.parametrize("labels", [("1", "ten"), ("1", "2", "ten")])
@@ -581,10 +590,10 @@ def test_an_interrupt_ends_the_call() -> None:
     [
         ({"base_urls": []}, "at least one address"),
         ({"base_urls": "localhost:8000"}, "is not an address"),
-        ({"base_urls": "http://host:99999"}, "its port is malformed"),
+        ({"base_urls": "http://host:99999"}, "host or port is malformed"),
         ({"base_urls": f"http://me:{KEY}@host/v1"}, "api_key_env"),
         ({"base_urls": f"http://host/v1?key={KEY}"}, "api_key_env"),
-        ({"model": ""}, "name at the server"),
+        ({"model": ""}, "model: name it"),
         ({"concurrency": 0}, "concurrency: 0"),
         ({"timeout": 0}, "timeout: 0"),
         ({"retries": -1}, "retries: -1"),
@@ -600,7 +609,7 @@ def test_arguments_are_checked(options: dict[str, Any], message: str) -> None:
 
 
 def test_an_unknown_reading_is_refused() -> None:
-    with pytest.raises(InputError, match="no reading 'top-5'"):
+    with pytest.raises(InputError, match="unknown reading 'top-5'"):
         ServerModel("http://host", "m", reading="top-5")  # type: ignore[arg-type]
 
 

@@ -303,7 +303,7 @@ def test_certificates_that_cannot_be_read_are_named(
     named = {"missing": tmp_path / "none.pem", "empty": tmp_path / "a.pem", "folder": tmp_path}
     (tmp_path / "a.pem").touch()
     environment.setenv("SSL_CERT_FILE", str(named[kind]))
-    with pytest.raises(ConfigError, match=f"SSL_CERT_FILE is '{named[kind]}'.*name a PEM file"):
+    with pytest.raises(ConfigError, match=f"SSL_CERT_FILE is '{named[kind]}'.*set it to a PEM"):
         model("https://judge.invalid/v1").wake()
     with LyingServer() as server:  # which needs no certificates
         model(server.url).wake()
@@ -355,7 +355,7 @@ def test_a_certificate_that_is_not_trusted_is_not_called_a_server_that_is_down(
     with LyingServer() as server:
         server.socket = context.wrap_socket(server.socket, server_side=True)
         url = f"https://localhost:{server.server_address[1]}/v1"
-        with pytest.raises(JudgeError, match=r"certificate is not trusted; name .* SSL_CERT_FILE"):
+        with pytest.raises(JudgeError, match=r"certificate is not trusted; point SSL_CERT_FILE"):
             model(url).wake()
         environment.setenv("SSL_CERT_FILE", str(certificate))
         addresses._certificates.cache_clear()

@@ -481,7 +481,7 @@ def test_a_missing_library_or_model_is_named(tmp_path: Path) -> None:
         TransformersModel(str(folder), device="cuda:99").wake()
     with pytest.raises(ConfigError, match="'int8'"):
         TransformersModel(str(folder), dtype="int8").wake()
-    with pytest.raises(InputError, match="no reading 'lables'"):
+    with pytest.raises(InputError, match="unknown reading 'lables'"):
         TransformersModel(str(folder), reading="lables")  # type: ignore[arg-type]
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
     with pytest.raises(JudgeError, match="safetensors"):

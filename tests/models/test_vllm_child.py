@@ -198,7 +198,7 @@ def test_a_rank_without_a_card_is_an_error(make: Make, monkeypatch: pytest.Monke
 
 
 def test_values_that_cannot_be_used_are_named(make: Make) -> None:
-    with pytest.raises(InputError, match="no reading 'top-5'"):
+    with pytest.raises(InputError, match="unknown reading 'top-5'"):
         make(reading="top-5")
     with pytest.raises(InputError, match="memory_gb is 0"):
         make(memory_gb=0)

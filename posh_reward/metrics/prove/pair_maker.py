@@ -42,7 +42,7 @@ from posh_reward.metrics.prove.sifting import (
 )
 from posh_reward.metrics.prove.tuples import TupleSource, scenes_of, tuple_source
 from posh_reward.models.asker import READING_VERSION, Asker
-from posh_reward.models.encoders import EMBEDDED, Encoder, encoder_of, name_of
+from posh_reward.models.encoders import EMBEDDED, Encoder, load_encoder, name_of
 from posh_reward.models.model import Model, model_of
 from posh_reward.models.prompt_images import images_of
 from posh_reward.store import Store, store_of
@@ -93,7 +93,7 @@ class PairMaker:
         self.reviewer = None if reviewer is None else Asker(model_of(reviewer), self.store)
         self.entailment = entailment_of(entailment, self.store)
         self.tuples: TupleSource = tuple_source(tuples, parser, self.store)
-        self.encoder = encoder_of(encoder)
+        self.encoder = load_encoder(encoder)
         self.encoder_name = name_of(encoder)
         self.taboo = frozenset(word.casefold() for word in taboo)
         self.programs = Confined(seconds)

@@ -29,7 +29,7 @@ from posh_reward.metrics.prove.equations import (
 from posh_reward.metrics.prove.prove_prompts import EDITION
 from posh_reward.metrics.prove.tuples import graph_cell, tuple_source, tuples_of_graph
 from posh_reward.models.asker import READING_VERSION as REPLY_VERSION
-from posh_reward.models.encoders import EMBEDDED, Encoder, encoder_of, name_of
+from posh_reward.models.encoders import EMBEDDED, Encoder, load_encoder, name_of
 from posh_reward.models.model import Model
 from posh_reward.models.prompt_images import MISSING, images_of
 from posh_reward.store import Store, store_of
@@ -73,7 +73,7 @@ class Prove:
     ) -> None:
         check_sizes(items_at_once=items_at_once)
         self.store = store_of(store)
-        self.encoder = encoder_of(encoder)
+        self.encoder = load_encoder(encoder)
         self.encoder_name = name_of(encoder)
         self.tuples = tuple_source(tuples, parser, self.store)
         self.entailment = entailment_of(entailment, self.store)

@@ -29,18 +29,15 @@ class TupleSource(Protocol):
     @property
     def fields(self) -> dict[str, str]:
         """Its fields in signatures."""
-        ...
 
     def read(self, texts: Sequence[object]) -> list[tuple[Tuple, ...] | Failure]:
         """The distinct tuples of each text, in text order; none for an empty text.
 
         A failure's detail continues a sentence that begins with "the response" or "the answer".
         """
-        ...
 
     def scenes(self, texts: Sequence[object]) -> list[Nodes | Failure]:
         """The scene graph of each text as programs see it."""
-        ...
 
 
 class GraphTuples:

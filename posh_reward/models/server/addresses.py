@@ -1,7 +1,7 @@
 """Addresses of servers, and httpx's client for them.
 
-httpx reads the environment's proxies and certificates. It also takes port 0, ports beyond 65535
-and empty labels, and names no variable when one is wrong: so addresses are checked here first.
+httpx reads proxies and certificates from the environment, but accepts port 0, ports beyond 65535
+and empty host labels, and its errors do not name the variable: so addresses are checked here first.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 SERVERS = ("http", "https")
 PROXIES = ("http", "https", "socks5", "socks5h")
-LONGEST = 200  # characters of an address that a message repeats
+LONGEST = 200  # characters of an address in a message
 HOST_LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)", re.IGNORECASE)
-"""One part of a host's name; Docker's have underscores."""
+"""One part of a host name; Docker's contain underscores."""
 
 
 def check_url(url: str) -> str:
-    """A base address without the last slash; ``/v1`` is put after a host alone.
+    """Normalise a base address: no trailing slash, ``/v1`` after a bare host.
 
     Raises:
-        ConfigError: it is not an address, or holds credentials.
+        ConfigError: not an address, or one with credentials.
     """
     url = url.strip()
     fault = _fault(url, SERVERS)
@@ -45,20 +45,20 @@ def check_url(url: str) -> str:
     parts = urlsplit(url)
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
         raise ConfigError(
-            f"base_urls: the address at {parts.hostname} holds more than scheme, host and path: "
-            "give a key through the environment (api_key_env)"
+            f"base_urls: the address at {parts.hostname} has more than scheme, host and path: "
+            "pass keys through the environment (api_key_env)"
         )
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/') or '/v1'}"
 
 
 def origin(url: str) -> str:
-    """An address as messages repeat it: scheme, host and port."""
+    """An address for messages: scheme, host and port."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
 def is_local(url: str) -> bool:
-    """True for an address of this machine, in whichever form it is written."""
+    """True for an address of this machine, in any notation."""
     host = (urlsplit(url).hostname or "").removesuffix(".")
     if host == "localhost" or host.endswith(".localhost"):
         return True
@@ -74,11 +74,11 @@ def is_local(url: str) -> bool:
 
 
 def http_client(urls: Iterable[str], **options: Any) -> httpx.AsyncClient:
-    """An HTTP client with the environment's proxies, except for this machine's own servers.
+    """Make an HTTP client that uses the environment's proxies, except for servers on this machine.
 
     Raises:
-        ConfigError: the environment names a proxy or certificates that cannot be used.
-        MissingDependencyError: its proxy needs a package that is not installed.
+        ConfigError: the environment's proxy or certificates cannot be used.
+        MissingDependencyError: the proxy needs a package that is not installed.
     """
     import httpx
 
@@ -94,13 +94,14 @@ def http_client(urls: Iterable[str], **options: Any) -> httpx.AsyncClient:
                 f"{name} is {_in_message(value)}, which is not a proxy's address: {fault}; "
                 "write it as http://host:port, or unset it"
             )
-    secure = any(url.startswith("https:") for url in urls)
     variables = ", ".join(f"{name} is {_in_message(value)}" for name, value in used.items())
     try:
         return httpx.AsyncClient(
             trust_env=remote,
             mounts={f"all://{f'[{host}]' if ':' in host else host}": None for host in local},
-            verify=_certificates() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+            verify=_certificates()
+            if any(url.startswith("https:") for url in urls)
+            else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
             **options,
         )
     except ImportError:
@@ -111,18 +112,18 @@ def http_client(urls: Iterable[str], **options: Any) -> httpx.AsyncClient:
         raise
     except (ValueError, httpx.InvalidURL):
         error = ConfigError(f"{variables}: the HTTP client cannot use this; unset or correct it")
-    raise error  # outside the handlers: httpx's errors may hold a proxy's password
+    raise error  # outside the handlers: httpx's errors may contain a proxy's password
 
 
 def _fault(url: str, schemes: Collection[str]) -> str | None:
-    """The reason why an address cannot be used; None if it can."""
+    """The reason why an address cannot be used, or None."""
     if not url.isprintable() or " " in url:
-        return "it holds blanks or control characters"
+        return "it contains spaces or control characters"
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except ValueError:  # its text may repeat a password
-        return "its host or its port is malformed (ports are 1 to 65535)"
+        return "its host or port is malformed (ports are 1 to 65535)"
     if parts.scheme not in schemes:
         return f"it does not begin with {' or '.join(f'{each}://' for each in schemes)}"
     if port == 0:
@@ -138,25 +139,21 @@ def _is_host(host: str) -> bool:
             return bool(inet_aton(host))
         labels = host.encode("idna").removesuffix(b".").split(b".")
         for label in labels:
-            label.decode("idna")  # refuses what only looks like punycode
+            label.decode("idna")  # raises for invalid punycode
     except (OSError, ValueError):
         return False
     return all(HOST_LABEL.fullmatch(label.decode("ascii")) for label in labels)
 
 
 def _in_message(url: str) -> str:
-    """An address in a message: without credentials and query, and not too long."""
+    """An address for a message: no credentials, no query, truncated."""
     _, at, rest = url.partition("?")[0].rpartition("@")
     return repr(f"{'...' if at else ''}{at}{rest}"[:LONGEST])
 
 
 @cache
 def _certificates() -> ssl.SSLContext:
-    """The certificates to trust, read once: it takes longer than a small batch.
-
-    Raises:
-        ConfigError: the environment names a file without certificates.
-    """
+    """The certificates to trust; cached, since loading them takes longer than a small batch."""
     import httpx
 
     try:
@@ -165,5 +162,5 @@ def _certificates() -> ssl.SSLContext:
         path = os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")
         raise ConfigError(
             f"SSL_CERT_FILE is {path!r}, which cannot be read as certificates "
-            f"({error.strerror}): name a PEM file, or unset it"
+            f"({error.strerror}): set it to a PEM file, or unset it"
         ) from None

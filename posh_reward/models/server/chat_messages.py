@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 from posh_reward.models.asker import BLIND
@@ -18,28 +18,30 @@ FORM = "the server's reply is not a chat completion"
 NO_LOG_PROBABILITIES = "the server's reply has no log-probabilities"
 NO_NUMBERS = "the server's log-probabilities are not numbers"
 MASKED = "the server's log-probabilities are not the model's own"
-FEWER = "the server gives fewer than the 20 likeliest tokens"
-INCOMPLETE = "the server's reply leaves out labels that were asked for"
+FEWER = "the server returns fewer than the 20 likeliest tokens"
+INCOMPLETE = "the server's reply leaves out requested labels"
 NO_TEXT = "the server's reply has no text"
-TOKEN_ID = "token_id:"  # noqa: S105 - what vLLM puts before an id
+TOKEN_ID = "token_id:"  # noqa: S105 - vLLM's prefix of an id
 IMPOSSIBLE = -9000.0
-"""Servers write a token that a sampler has struck out as minus infinity, or as -9999."""
-ROUNDING = 1e-2  # by how much half-precision log-probabilities may add up to more than 1
+"""Servers report a token that the sampler excluded as minus infinity, or as -9999."""
+ROUNDING = 1e-2  # tolerance by which half-precision probabilities may sum to more than 1
 
-REMEMBERED = 64  # images whose data URIs are remembered: of a megapixel each, up to 250 MB
+REMEMBERED = 64  # cached data URIs; at a megapixel each, up to 250 MB
 
 Content = str | list[dict[str, Any]]
 
 
 class ChatMessages:
-    """Contents of user messages, images as data URIs; without ``max_pixels`` none are sent."""
+    """Contents of user messages, images as data URIs; without ``max_pixels`` images fail."""
 
     def __init__(self, max_pixels: int | None) -> None:
-        self._sizes = None if max_pixels is None else SizeLimits(1, 1, max_pixels)
-        self._uris: OrderedDict[PromptImage, str] = OrderedDict()
+        self._uri: Callable[[PromptImage], str | Failure] = lambda image: BLIND
+        if max_pixels is not None:
+            sizes = SizeLimits(1, 1, max_pixels)
+            self._uri = lru_cache(REMEMBERED)(partial(data_uri, sizes=sizes))
 
     def content(self, prompt: Prompt) -> Content | Failure:
-        """The content of a prompt's message: its text, with its images before it if any."""
+        """The content of a prompt's message: its images, if any, then its text."""
         if not prompt.images:
             return prompt.text
         parts: list[dict[str, Any]] = []
@@ -50,26 +52,18 @@ class ChatMessages:
             parts.append({"type": "image_url", "image_url": {"url": uri}})
         return [*parts, {"type": "text", "text": prompt.text}]
 
-    def _uri(self, prompt_image: PromptImage) -> str | Failure:
-        """An image as a data URI, without loss but for its size."""
-        if self._sizes is None:
-            return BLIND
-        if prompt_image not in self._uris:
-            image = image_for_model(prompt_image, self._sizes)
-            if isinstance(image, Failure):
-                return image
-            self._uris[prompt_image] = f"data:image/png;base64,{png_base64(image)}"
-            while len(self._uris) > REMEMBERED:
-                self._uris.popitem(last=False)
-        self._uris.move_to_end(prompt_image)
-        return self._uris[prompt_image]
+
+def data_uri(prompt_image: PromptImage, sizes: SizeLimits) -> str | Failure:
+    """An image as a data URI, lossless except for resizing."""
+    image = image_for_model(prompt_image, sizes)
+    return image if isinstance(image, Failure) else f"data:image/png;base64,{png_base64(image)}"
 
 
 def top(reply: Mapping[str, Any]) -> list[tuple[str, float]]:
     """Token and log-probability of the alternatives for a reply's first token, likeliest first.
 
     Raises:
-        ExchangeError: missing, not numbers, or of a distribution that was cut for sampling.
+        ExchangeError: missing, not numbers, or of a distribution truncated for sampling.
     """
     logprobs = _dict(_choice(reply).get("logprobs"), NO_LOG_PROBABILITIES)
     content = logprobs.get("content")
@@ -85,16 +79,16 @@ def top(reply: Mapping[str, Any]) -> list[tuple[str, float]]:
 
 
 def read_top(reply: Mapping[str, Any], labels: Sequence[str]) -> Verdict:
-    """The verdict by the text of the twenty likeliest tokens, as ``says`` counts them.
+    """The verdict from the texts of the twenty likeliest tokens, counted by ``says``.
 
     Raises:
         ExchangeError: log-probabilities are missing, too few, or not numbers.
     """
     alternatives = top(reply)[:TOP]
-    if len(alternatives) < TOP:  # fewer would be another metric, unnoticed
+    if len(alternatives) < TOP:  # fewer would silently change the metric
         raise ExchangeError(FEWER)
     if any(token.startswith(TOKEN_ID) for token, _ in alternatives):
-        raise ExchangeError("the server gives tokens as ids: start it without that option")
+        raise ExchangeError("the server returns tokens as ids: start it without that option")
     masses = [
         math.fsum(math.exp(p) for text, p in alternatives if says(text, label, "top-20"))
         for label in labels
@@ -103,10 +97,10 @@ def read_top(reply: Mapping[str, Any], labels: Sequence[str]) -> Verdict:
 
 
 def read_ids(reply: Mapping[str, Any], tokens: Sequence[Collection[int]]) -> Verdict:
-    """The verdict by the ids of the tokens of each label.
+    """The verdict from the token ids of each label.
 
     Raises:
-        ExchangeError: log-probabilities are missing, if only one label's, or not numbers.
+        ExchangeError: some label's log-probabilities are missing, or not numbers.
     """
     by_token = dict(top(reply))
     by_id = {i: by_token.get(f"{TOKEN_ID}{i}") for ids in tokens for i in ids}
@@ -117,11 +111,7 @@ def read_ids(reply: Mapping[str, Any], tokens: Sequence[Collection[int]]) -> Ver
 
 
 def read_text(reply: Mapping[str, Any]) -> Reply:
-    """The text of a reply, stripped.
-
-    Raises:
-        ExchangeError: there is none.
-    """
+    """The text of a reply, stripped; ``ExchangeError`` if there is none."""
     text = _dict(_choice(reply).get("message"), FORM).get("content")
     if not isinstance(text, str) or not text.strip():
         raise ExchangeError(NO_TEXT)
@@ -129,7 +119,7 @@ def read_text(reply: Mapping[str, Any]) -> Reply:
 
 
 def count_tokens(reply: Mapping[str, Any], usage: Usage) -> None:
-    """Add the tokens that a reply says it cost; those it does not mention count as 0."""
+    """Add the token counts that a reply reports; missing ones count as 0."""
     counts = reply.get("usage")
     if not isinstance(counts, dict):
         return
@@ -142,11 +132,7 @@ def count_tokens(reply: Mapping[str, Any], usage: Usage) -> None:
 
 
 def token_ids(reply: Mapping[str, Any]) -> list[int]:
-    """The ids in an answer of vLLM's ``/tokenize``.
-
-    Raises:
-        ExchangeError: it has another form.
-    """
+    """The ids in an answer of vLLM's ``/tokenize``; ``ExchangeError`` if malformed."""
     ids = reply.get("tokens")
     if not isinstance(ids, list) or not all(isinstance(i, int) and i >= 0 for i in ids):
         raise ExchangeError(FORM)
@@ -154,7 +140,7 @@ def token_ids(reply: Mapping[str, Any]) -> list[int]:
 
 
 def _choice(reply: Mapping[str, Any]) -> dict[str, Any]:
-    """The choice with index 0, at whatever position."""
+    """The choice with index 0, at any position."""
     choices = reply.get("choices")
     for choice in choices if isinstance(choices, list) else ():
         if isinstance(choice, dict) and choice.get("index", 0) == 0:
@@ -167,10 +153,8 @@ def _alternative(entry: object) -> tuple[str, float]:
     token, value = each.get("token"), each.get("logprob")
     if not isinstance(token, str):
         raise ExchangeError(NO_LOG_PROBABILITIES)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ExchangeError(NO_NUMBERS)
-    if not value < ROUNDING:  # NaN is not, either
-        raise ExchangeError(NO_NUMBERS)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value < ROUNDING:
+        raise ExchangeError(NO_NUMBERS)  # NaN is not less, either
     if value < IMPOSSIBLE:
         raise ExchangeError(MASKED)
     return token, float(value)

@@ -1,7 +1,7 @@
-"""One exchange with a server: bounded in time and size, with a name for every fault.
+"""One exchange with a server: bounded in time and size, with a reason for every fault.
 
-Reasons are counted by their text, so they are few and hold no numbers that vary. A server's own
-words go to ``ExchangeError.detail``, cleaned.
+Reasons are counted by their text, so they are few and contain no varying numbers. A server's own
+message goes to ``ExchangeError.detail``, sanitised.
 """
 
 from __future__ import annotations
@@ -30,51 +30,48 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MAX_BYTES = 4_000_000
-"""A longer reply is not read: one token with twenty alternatives takes about 3 kB."""
-CONNECT_SECONDS = 10.0  # a machine that takes no connection for this long is taken to be down
-POLL_SECONDS = 0.1
-"""Between two looks of the waiting thread: a signal just before it begins to wait would not wake
-it."""
+MAX_BYTES = 4_000_000  # of a reply; one token with twenty alternatives takes about 3 kB
+CONNECT_SECONDS = 10.0  # without a connection before a machine counts as down
+POLL_SECONDS = 0.1  # of a waiting thread, which misses a signal that arrives just before it waits
 
 TIMEOUT = "the server gave no answer in time"
 UNREACHABLE = "the server cannot be reached"
 DISTRUSTED = "the server's certificate is not trusted"
-PROXY = "the proxy that the environment names does not pass requests on"
+PROXY = "the environment's proxy does not forward requests"
 BAD_ADDRESS = "the server's address cannot be used"
 BROKEN_OFF = "the server broke off its reply"
 BUSY = "the server is too busy (429)"
 NO_JSON = "the server's reply is not JSON"
-TOO_BIG = "the server's reply is too long to be read"
-COMPRESSED = "the server's reply is compressed, which was not asked for"
+TOO_BIG = "the server's reply is too long"
+COMPRESSED = "the server's reply is compressed, which was not requested"
 TOO_LONG = "the prompt is longer than the model's context"
 
 OVERFLOW = (
     "context length", "context_length", "context size", "context_size", "context window",
     "maximum model length", "too many tokens", "prompt is too long", "prompt too long",
 )  # fmt: skip
-"""Servers' words for a prompt longer than the context: OpenAI, vLLM before and since 0.16,
+"""Phrases in errors about prompts longer than the context: OpenAI, vLLM before and since 0.16,
 SGLang, TensorRT-LLM, llama.cpp."""
 
-MAX_WORDS = 300  # characters of a server's own words that are repeated
-MAX_CLEANED = 20_000  # characters of them that are looked at; the rest is dropped unread
-STRETCH = 8  # characters of a key, in a row, that are enough to keep a server's words to ourselves
+MAX_WORDS = 300  # characters of a server's message in our messages
+MAX_CLEANED = 20_000  # characters of a server's message that are processed
+STRETCH = 8  # consecutive characters of a key that suppress a server's message
 DATA_URI = re.compile(r"data:[\w.+-]+/[^\s\"'<>]*", re.ASCII)
 BASE64 = re.compile(r"[\w+/=\\-]{64,}", re.ASCII)
 
 
 class ExchangeError(Exception):
-    """An exchange without an answer; asking again would not help.
+    """An exchange without an answer, where a retry would not help.
 
     Args:
-        reason: becomes the verdict's.
-        detail: the server's own words, cleaned.
-        status: the HTTP status, if there was a response.
-        after: seconds that the server wants to be left alone.
+        reason: for the verdict's failure.
+        detail: the server's own message, sanitised.
+        status: HTTP status, if there was a response.
+        after: seconds after which the server wants the retry.
     """
 
     kind: FailureKind = "reply"
-    body = b""  # of a response with a bad status: the server's own words, not cleaned
+    body = b""  # of a response with an error status, not sanitised
 
     def __init__(
         self, reason: str, detail: str = "", status: int | None = None, after: float = 0.0
@@ -84,7 +81,7 @@ class ExchangeError(Exception):
 
     @property
     def failure(self) -> Failure:
-        """The judgment's failure, without the server's own words, which vary."""
+        """The judgment's failure, without the server's own message, which varies."""
         return Failure(self.kind, self.reason)
 
     def __str__(self) -> str:
@@ -92,34 +89,34 @@ class ExchangeError(Exception):
 
 
 class RefusalError(ExchangeError):
-    """A request that this server will not answer as it stands."""
+    """A request that the server rejects."""
 
     kind = "prompt"
 
 
 class TransientError(ExchangeError):
-    """An exchange without an answer that may have one next time."""
+    """An exchange without an answer, where a retry may help."""
 
     kind = "engine"
 
 
 class ServerClient:
-    """JSON to servers and back; ``timeout`` is of a whole exchange, connecting included."""
+    """JSON over HTTP; ``timeout`` bounds a whole exchange, including the connection."""
 
     def __init__(self, client: httpx.AsyncClient, key: str | None, timeout: float) -> None:
         self._client, self._key, self._timeout = client, key, timeout
 
     async def get(self, url: str, seconds: float) -> dict[str, Any]:
-        """The JSON object at an address, within so many seconds at most; see ``post``."""
+        """Get a JSON object within this many seconds; raises as ``post``."""
         return await self._exchange("GET", url, None, seconds)
 
     async def post(self, url: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The JSON object that answers a JSON object.
+        """Post a JSON object and return the one in the response.
 
         Raises:
-            ExchangeError: there is none; ``TransientError`` if there may be one next time.
+            ExchangeError: there is none; ``TransientError`` if a retry may help.
         """
-        # Escapes keep lone surrogates, which broken descriptions have, out of the encoder.
+        # json.dumps escapes lone surrogates of broken descriptions, which UTF-8 could not encode.
         return await self._exchange("POST", url, json.dumps(body).encode("ascii"))
 
     async def _exchange(
@@ -140,14 +137,14 @@ class ServerClient:
             failure = BROKEN_OFF
         except (httpx.InvalidURL, ValueError, OverflowError):  # IDNA's errors are ValueErrors
             failure = BAD_ADDRESS
-        # Outside the handlers: httpx's errors hold the request, and so the key.
+        # Outside the handlers: httpx's errors contain the request, and so the key.
         raise TransientError(failure)
 
     async def _unbounded_exchange(
         self, method: str, url: str, content: bytes | None
     ) -> dict[str, Any]:
         async with self._client.stream(method, url, content=content) as response:
-            # httpx would decode any encoding: a few kB of bomb can become gigabytes.
+            # httpx would decode any encoding: a few kB could expand to gigabytes.
             encoding = response.headers.get("content-encoding", "").strip().lower()
             encoded = encoding not in ("", "identity")
             body_bytes = b"" if encoded else await _body(response)
@@ -177,14 +174,14 @@ class ServerClient:
         if 300 <= status < 400:
             return RefusalError(f"{place} redirects elsewhere: give the final address", "", status)
         if status in (401, 403):
-            # No words of the server: they may hold the key in a form that is not recognised.
+            # No server message: it may contain the key in a form that is not recognised.
             return RefusalError(f"{place} does not accept the key ({status})", "", status)
         if status == 404:
             return RefusalError(f"{place} has no such model or address (404)", detail, status)
         return RefusalError(f"the server refuses the request ({status})", detail, status)
 
     def clean(self, words: str) -> str:
-        """A server's words, fit for a message, without the key."""
+        """Sanitise a server's message for ours, without the key."""
         return clean(words, self._key)
 
     def _words(self, body_bytes: bytes) -> str:
@@ -195,23 +192,18 @@ class ServerClient:
 async def server_client(
     key: str | None, timeout: float, urls: Sequence[str]
 ) -> AsyncIterator[ServerClient]:
-    """A client for one batch, within one event loop; ``timeout`` is of a whole exchange.
-
-    Raises:
-        ConfigError: the environment names a proxy or certificates that cannot be used.
-        MissingDependencyError: its proxy needs a package that is not installed.
-    """
+    """Open a client for one batch, within one event loop; raises as ``http_client``."""
     import httpx
 
     for library in map(logging.getLogger, ("httpx", "httpcore")):
-        # Several lines a question would drown a log, and repeat headers that may echo the key.
+        # Several lines per question would flood the log and repeat headers that may echo the key.
         if library.level == logging.NOTSET:
             library.setLevel(logging.WARNING)
     headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
     if key is not None:
         headers["Authorization"] = f"Bearer {key}"
-    # Redirects are never followed: the key and the descriptions would go along. The time of an
-    # exchange is bounded as a whole, by ``_exchange``: httpx's bounds start anew with each byte.
+    # No redirects: key and descriptions would follow them. ``_exchange`` bounds an exchange as a
+    # whole, whereas httpx's timeouts restart with each byte.
     client = http_client(
         urls,
         headers=headers,
@@ -239,7 +231,7 @@ def _is_certificate_error(error: BaseException | None) -> bool:
 
 
 def _seconds(headers: Mapping[str, str]) -> float:
-    """The seconds that ``Retry-After`` asks for; 0 if it is a date."""
+    """The seconds in ``Retry-After``; 0 if it is a date."""
     try:
         seconds = float(headers.get("retry-after") or 0)
     except ValueError:
@@ -248,24 +240,24 @@ def _seconds(headers: Mapping[str, str]) -> float:
 
 
 def read_key(variable: str | None) -> str | None:
-    """The key in an environment variable, without blanks around it; None if there is none.
+    """The key in an environment variable, stripped; None if there is none.
 
     Raises:
-        ConfigError: a header cannot hold it; the message does not repeat it.
+        ConfigError: it does not fit into a header; the message does not repeat it.
     """
     key = os.environ.get(variable, "").strip() if variable else ""
     if not all("!" <= character <= "~" for character in key):
         raise ConfigError(
-            f"{variable} holds blanks or characters beyond ASCII, which no key has: set it again"
+            f"{variable} contains spaces or non-ASCII characters, which no key has: set it again"
         )
     return key or None
 
 
 def clean(words: str, key: str | None) -> str:
-    """The start of a server's words, on one line; nothing if they hold part of the key.
+    """The start of a server's message, on one line; empty if it contains part of the key.
 
-    Control characters of any kind (terminal escapes, marks that turn the direction of text)
-    become blanks, and images three dots.
+    Control characters of any kind (terminal escapes, marks of text direction) become spaces, and
+    images three dots.
     """
     words = words[:MAX_CLEANED]
     if key is not None and _echoes(words, key):
@@ -276,15 +268,15 @@ def clean(words: str, key: str | None) -> str:
 
 
 def _dots_for_base64(match: re.Match[str]) -> str:
-    """Base64 by its looks has small and capital letters, and digits."""
+    """Replace text that looks like base64: lower and upper case letters, and digits."""
     kinds = (str.islower, str.isupper, str.isdigit)
     return "..." if all(any(map(kind, match[0])) for kind in kinds) else match[0]
 
 
 def _echoes(text: str, key: str) -> bool:
-    """True if a stretch of the key is there, be it escaped, spaced out or partly masked."""
-    # Gateways echo keys as "sk-abc...wxyz", in HTML or in JSON within JSON; a prefix that many keys
-    # share ("sk-proj-") suppresses words in vain, which costs less than a key in a log.
+    """True if the text contains a stretch of the key, even escaped, spaced out or partly masked."""
+    # Gateways echo keys as "sk-abc...wxyz", in HTML or in JSON within JSON. A prefix common to many
+    # keys ("sk-proj-") suppresses messages needlessly, which is cheaper than a key in a log.
     for words, secret in ((text, key), (_letters(text), _letters(key))):
         starts = range(max(len(secret) - STRETCH, 0) + 1)
         if secret and any(secret[start : start + STRETCH] in words for start in starts):
@@ -293,17 +285,17 @@ def _echoes(text: str, key: str) -> bool:
 
 
 def _letters(text: str) -> str:
-    """Letters and digits alone, in lower case, escapes of JSON, HTML and addresses undone."""
+    """Only letters and digits, in lower case, with escapes of JSON, HTML and URLs decoded."""
     text = re.sub(r"\\u([0-9a-fA-F]{4})", lambda match: chr(int(match[1], 16)), text)
-    text = re.sub(r"\\[nrtbf]|\x1b\[[\d;]*[a-zA-Z]", "", text)  # terminal escapes have letters
+    text = re.sub(r"\\[nrtbf]|\x1b\[[\d;]*[a-zA-Z]", "", text)  # these escapes contain letters
     return re.sub(r"[\W_]+", "", html.unescape(unquote(text))).lower()
 
 
 def run_apart(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run a coroutine in an event loop and a thread of its own.
 
-    So it works from a notebook's cell, a trainer, or after a fork. Thread and loop end with it:
-    nothing is left to close, to pickle or to lose in a fork. An interrupt cancels the work.
+    So it works in a notebook, in a trainer and after a fork. Thread and loop end with it: there is
+    nothing to close, to pickle or to lose in a fork. An interrupt cancels the work.
     """
     outcome: Future[T] = Future()
     started: Future[Callable[[], object]] = Future()
@@ -326,7 +318,7 @@ def run_apart(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         while thread.is_alive():
             thread.join(POLL_SECONDS)
     except BaseException:
-        with suppress(RuntimeError):  # it has just ended
+        with suppress(RuntimeError):  # the loop has just closed
             started.result()()
         thread.join()
         raise

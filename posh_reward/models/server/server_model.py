@@ -8,8 +8,7 @@ import json
 import logging
 import math
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from typing import Any, TypeVar
@@ -25,6 +24,7 @@ from posh_reward.models.server.fleet import Fleet, Patience, ServerBatch
 from posh_reward.models.server.server_http import (
     ExchangeError,
     ServerClient,
+    TransientError,
     read_key,
     run_apart,
     server_client,
@@ -35,7 +35,7 @@ from posh_reward.types import LABELS, Failure, Reply, Usage, Verdict
 logger = logging.getLogger(__name__)
 
 THINKING_OFF: Mapping[str, Any] = {"chat_template_kwargs": {"enable_thinking": False}}
-"""Makes Qwen3's template answer at once; vLLM and SGLang pass it on."""
+"""Makes Qwen3's template answer at once; vLLM and SGLang forward it."""
 
 OURS = {
     "model", "messages", "max_tokens", "temperature", "top_p", "logprobs", "top_logprobs", "stream",
@@ -43,37 +43,36 @@ OURS = {
 """Fields of a request that the judge sets itself."""
 
 A = TypeVar("A", Verdict, Reply)
+Read = Callable[[Mapping[str, Any]], A]  # a reply's JSON -> answer
+T = TypeVar("T")
 
 
 class ServerModel:
-    """A model behind HTTP, many prompts at once. Descriptions leave this machine (``base_urls``).
+    """A model behind HTTP, with concurrent requests. Descriptions are sent to ``base_urls``.
 
-    Prompts are sent in their order, those of one prefix, or about the same images, to one
-    server, so that its prefix cache serves them. A server that fails is asked again, later than the
-    others. The object pickles; the key is read from the environment wherever it is used, and stays
-    there.
+    Prompts are sent in order; those with the same prefix or images go to the same server, to
+    use its prefix cache. A server that fails is retried after the others. Instances can be pickled;
+    the key stays in the environment and is read for each batch.
 
     Args:
-        base_urls: addresses of servers of one and the same model: ``http://localhost:8000/v1``.
+        base_urls: one or more servers of the same model: ``http://localhost:8000/v1``.
         model: its name at the server.
-        revision: the model's, or its quantisation; only for signatures and stores.
-        api_key_env: environment variable that holds the key; None for servers without.
-        concurrency: prompts at once at each server.
+        revision: of the model, or its quantisation; only for signatures and stores.
+        api_key_env: environment variable with the key; None for servers without one.
+        concurrency: simultaneous prompts per server.
         timeout: seconds for one exchange.
-        retries: how often an exchange is tried again after a fault that may pass; after a
-            timeout at most twice.
-        backoff: seconds before the first retry, doubled before each next one.
-        reading: top-20 as the release reads, everywhere; labels needs vLLM 0.26 or later.
-        labels: False for a server without log-probabilities, which may then write (PROVE, rubrics),
-            but not choose among labels.
-        images: whether its model sees, and images may leave this machine. They are sent as PNG.
+        retries: after transient faults; at most two after timeouts.
+        backoff: seconds before the first retry, doubled before each further one.
+        reading: top-20 works everywhere, as in the release; labels needs vLLM 0.26 or later.
+        labels: False for a server without log-probabilities, which can only write (PROVE, rubrics).
+        images: True if the model accepts images and they may be sent, as PNG.
         max_pixels: larger images are shrunk to this before they are sent.
         extra_body: further fields of each request. Pass ``{}`` for a server that refuses
             unknown fields, if its model does not think.
 
     Raises:
-        ConfigError: an argument has a value that cannot be used.
-        InputError: there is no such reading.
+        ConfigError: an argument has an invalid value.
+        InputError: unknown reading.
     """
 
     few_calls = True
@@ -104,12 +103,13 @@ class ServerModel:
         self._model, self._reading, self._extra = model, reading, dict(extra_body)
         self._messages = ChatMessages(max_pixels if images else None)
         self._labels = labels
-        read = reading if labels else "text"
-        self._name = f"server:{model}{f'@{revision}' if revision else ''}:{read}"
+        # server:model@revision:reading, a digest of ``extra_body``, the cap on images
+        self.name = f"server:{model}{f'@{revision}' if revision else ''}:"
+        self.name += reading if labels else "text"
         if self._extra != THINKING_OFF:
             fields = json.dumps(self._extra, sort_keys=True)
-            self._name += f":{hashlib.sha256(fields.encode()).hexdigest()[:8]}"
-        self._name += f":pixels-{max_pixels}" if images else ""
+            self.name += f":{hashlib.sha256(fields.encode()).hexdigest()[:8]}"
+        self.name += f":pixels-{max_pixels}" if images else ""
         self._fleet = Fleet([check_url(url) for url in urls])
         self._key_env, self._concurrency = api_key_env, concurrency
         self._patience = Patience(timeout, retries, backoff)
@@ -123,54 +123,42 @@ class ServerModel:
 
     def __repr__(self) -> str:
         urls = ", ".join(server.url for server in self._fleet.servers)
-        return f"ServerModel({self._name!r} at {urls})"
-
-    @property
-    def name(self) -> str:
-        """``server:model@revision:reading``, a digest of an ``extra_body``, the cap on images."""
-        return self._name
+        return f"ServerModel({self.name!r} at {urls})"
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
         """See ``Model.choose``. Raises ``JudgeError`` as ``wake`` does."""
         if not self._labels:
-            raise JudgeError(f"{self._name} only writes (`labels: false`): {startup.LABELS_NEEDED}")
+            raise JudgeError(f"{self.name} only writes (`labels: false`): {startup.LABELS_NEEDED}")
         self.wake()
         homes = [self._fleet.home(prompt.images or prompt.prefix) for prompt in prompts]
-        return run_apart(lambda: self._choose(prompts, homes, tuple(labels)))
+        return self._run(lambda client: self._choose(client, prompts, homes, tuple(labels)))
 
     def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
         """See ``Model.write``. Raises ``JudgeError`` as ``wake`` does."""
         self.wake()
-        how = {"max_tokens": max_tokens, "temperature": 0}
-        # Texts share one short instruction: dealt by prefix they would all go to one server.
+        options = {"max_tokens": max_tokens, "temperature": 0}
+        # These prompts share one short instruction: by prefix they would all go to one server.
         homes = [
             self._fleet.home(prompt.images) if prompt.images else index % len(self._fleet.servers)
             for index, prompt in enumerate(prompts)
         ]
-
-        async def write() -> list[Reply]:
-            async with self._client() as client:
-                return await self._all(
-                    client,
-                    prompts,
-                    homes,
-                    how,
-                    chat_messages.read_text,
-                    lambda why: Reply(None, why),
-                )
-
-        return run_apart(write)
+        read = chat_messages.read_text
+        return self._run(
+            lambda client: self._ask_all(
+                client, prompts, homes, options, read, lambda failure: Reply(None, failure)
+            )
+        )
 
     def sleep(self) -> None:
-        """Nothing to free: others use the server, too."""
+        """Do nothing: the server is not ours alone."""
 
     def wake(self) -> None:
-        """Check once that the servers are there, have the model, and give log-probabilities.
+        """Check once that the servers are up, have the model, and return log-probabilities.
 
         Raises:
-            JudgeError: none is there, or one has another model or gives no log-probabilities;
+            JudgeError: none is up, or one has another model or returns no log-probabilities;
                 the message names its address and the remedy.
-            ConfigError: the key is malformed, or the environment's proxy or certificates are.
+            ConfigError: the key, or the environment's proxy or certificates, are malformed.
             MissingDependencyError: the HTTP client is not installed.
         """
         if not self._checked:
@@ -178,53 +166,75 @@ class ServerModel:
                 raise MissingDependencyError(
                     "the server judge needs httpx: pip install 'posh-reward[server]'"
                 )
-            startup.refuse_unusable(self._fleet.servers, run_apart(self._faults), self._reading)
+            faults = self._run(self._faults)
+            startup.refuse_unusable(self._fleet.servers, faults, self._reading)
             self._checked = True
 
     def close(self) -> None:
-        """Nothing to close: no connection is open between two batches."""
+        """Do nothing: no connection stays open between batches."""
+
+    def _run(self, work: Callable[[ServerClient], Awaitable[T]]) -> T:
+        async def main() -> T:
+            urls = [server.url for server in self._fleet.servers]
+            key = read_key(self._key_env)
+            async with server_client(key, self._patience.timeout, urls) as client:
+                return await work(client)
+
+        return run_apart(main)
 
     async def _choose(
-        self, prompts: Sequence[Prompt], homes: Sequence[int], labels: tuple[str, ...]
-    ) -> list[Verdict]:
-        async with self._client() as client:
-            try:
-                how, read = await self._question(client, self._fleet.order(0)[0].url, labels)
-            except ExchangeError as error:
-                self._say(error)
-                return [Verdict(None, error.failure) for _ in prompts]
-            return await self._all(
-                client, prompts, homes, how, read, lambda why: Verdict(None, why)
-            )
-
-    async def _question(
-        self, client: ServerClient, url: str, labels: tuple[str, ...]
-    ) -> tuple[dict[str, Any], Callable[[Mapping[str, Any]], Verdict]]:
-        """The fields that ask for a distribution over labels, and the reader of the replies.
-
-        Temperature 1 and no nucleus, so that servers which give log-probabilities as processed
-        by the sampler give the model's own; which token is drawn does not matter.
-        """
-        how: dict[str, Any] = {"max_tokens": 1, "temperature": 1, "top_p": 1, "logprobs": True}
-        if self._reading == "top-20":
-            return {**how, "top_logprobs": TOP}, partial(chat_messages.read_top, labels=labels)
-        if labels not in self._tokens:
-            self._tokens[labels] = await startup.label_tokens(client, url, self._model, labels)
-        tokens = self._tokens[labels]
-        label_ids = [i for ids in tokens for i in ids]
-        how = {**how, "logprob_token_ids": label_ids, "return_tokens_as_token_ids": True}
-        return how, partial(chat_messages.read_ids, tokens=tokens)
-
-    async def _all(
         self,
         client: ServerClient,
         prompts: Sequence[Prompt],
         homes: Sequence[int],
-        how: Mapping[str, Any],
-        read: Callable[[Mapping[str, Any]], A],
+        labels: tuple[str, ...],
+    ) -> list[Verdict]:
+        def fail(failure: Failure) -> Verdict:
+            return Verdict(None, failure)
+
+        error = ExchangeError("no server was asked")
+        for server in self._fleet.order(0):
+            try:
+                options, read = await self._question(client, server.url, labels)
+            except TransientError as down:
+                error = down
+            except ExchangeError as refusal:
+                error = refusal
+                break
+            else:
+                return await self._ask_all(client, prompts, homes, options, read, fail)
+        self._log_once(error)
+        return [fail(error.failure)] * len(prompts)
+
+    async def _question(
+        self, client: ServerClient, url: str, labels: tuple[str, ...]
+    ) -> tuple[dict[str, Any], Read[Verdict]]:
+        """The request fields for a distribution over labels, and the reader of the replies.
+
+        Temperature 1 and no nucleus, so that servers which report log-probabilities as processed
+        by the sampler report the model's own. The sampled token does not matter.
+        """
+        options: dict[str, Any] = {"max_tokens": 1, "temperature": 1, "top_p": 1, "logprobs": True}
+        if self._reading == "top-20":
+            options["top_logprobs"] = TOP
+            return options, partial(chat_messages.read_top, labels=labels)
+        if labels not in self._tokens:
+            self._tokens[labels] = await startup.label_tokens(client, url, self._model, labels)
+        tokens = self._tokens[labels]
+        options["logprob_token_ids"] = [i for ids in tokens for i in ids]
+        options["return_tokens_as_token_ids"] = True
+        return options, partial(chat_messages.read_ids, tokens=tokens)
+
+    async def _ask_all(
+        self,
+        client: ServerClient,
+        prompts: Sequence[Prompt],
+        homes: Sequence[int],
+        options: Mapping[str, Any],
+        read: Read[A],
         fail: Callable[[Failure], A],
     ) -> list[A]:
-        """Ask for all; each server's prompts in order, ``concurrency`` of them at once."""
+        """Ask all prompts; each server's in order, ``concurrency`` of them at once."""
         batch = ServerBatch(
             client, self._fleet, self._patience, self._body(startup.PROBE, {"max_tokens": 1})
         )
@@ -233,110 +243,104 @@ class ServerModel:
         await self._specials.learn(client, self._fleet.order(0)[0].url, texts)
         answers: dict[int, A] = {}
 
-        # The workers of a server share one iterator, so its prompts start in order and those of one
-        # prefix are close together in time: its prefix cache still has them.
-        async def work(queue: Any, home: int) -> None:
+        # A server's workers share one iterator, so its prompts start in order and those of one
+        # prefix are close in time: its prefix cache still has them.
+        async def work(queue: Iterator[int], home: int) -> None:
             for index in queue:
-                unfit = self._specials.failure(texts[index])
-                content = unfit or self._messages.content(prompts[index])
+                unsendable = self._specials.failure(texts[index])
+                content = unsendable or self._messages.content(prompts[index])
                 if isinstance(content, Failure):
                     answers[index] = fail(content)
                     continue
                 try:
-                    reply = await batch.ask(home, self._body(content, how))
+                    reply = await batch.ask(home, self._body(content, options))
                     chat_messages.count_tokens(reply, self.usage)
                     answers[index] = read(reply)
                 except ExchangeError as error:
-                    self._say(error)
+                    self._log_once(error)
                     answers[index] = fail(error.failure)
 
         workers: list[Awaitable[None]] = []
         for home in range(len(self._fleet.servers)):
-            mine = [index for index, where in enumerate(homes) if where == home]
-            queue = iter(mine)
-            workers += [work(queue, home) for _ in range(min(self._concurrency, len(mine)))]
+            indices = [index for index, other in enumerate(homes) if other == home]
+            queue = iter(indices)
+            workers += [work(queue, home) for _ in range(min(self._concurrency, len(indices)))]
         await asyncio.gather(*workers)
         return [answers[index] for index in range(len(prompts))]
 
-    def _body(self, content: Content, how: Mapping[str, Any]) -> dict[str, Any]:
+    def _body(self, content: Content, options: Mapping[str, Any]) -> dict[str, Any]:
         messages = [{"role": "user", "content": content}]
-        return {**self._extra, "model": self._model, "messages": messages, **how}
+        return {**self._extra, "model": self._model, "messages": messages, **options}
 
-    def _client(self) -> AbstractAsyncContextManager[ServerClient]:
-        urls = [server.url for server in self._fleet.servers]
-        return server_client(read_key(self._key_env), self._patience.timeout, urls)
-
-    def _say(self, error: ExchangeError) -> None:
-        """Log each reason once, with the server's own words."""
+    def _log_once(self, error: ExchangeError) -> None:
+        """Log each reason once, with the server's own message."""
         if error.reason not in self._reasons:
             self._reasons.add(error.reason)
-            logger.warning("%s: %s", self._name, error)
+            logger.warning("%s: %s", self.name, error)
 
-    async def _faults(self) -> list[ExchangeError | None]:
+    async def _faults(self, client: ServerClient) -> list[ExchangeError | None]:
+        """Each server's fault, if it has one."""
         urls = [server.url for server in self._fleet.servers]
 
         async def log_wait() -> None:
             await asyncio.sleep(startup.QUIET_SECONDS)
             logger.warning(
-                "waiting for a first answer of the judge at %s: %g s at most (`timeout`)",
+                "waiting for the judge's first answer at %s: %g s at most (`timeout`)",
                 *(", ".join(urls), self._patience.timeout),
             )
 
-        async with self._client() as client:
-            waiting = asyncio.create_task(log_wait())
-            try:
-                return list(await asyncio.gather(*(self._fault(client, url) for url in urls)))
-            finally:
-                waiting.cancel()
+        waiting = asyncio.create_task(log_wait())
+        try:
+            return list(await asyncio.gather(*(self._fault(client, url) for url in urls)))
+        finally:
+            waiting.cancel()
 
     async def _fault(self, client: ServerClient, url: str) -> ExchangeError | None:
         try:
             await startup.check_model(client, url, self._model)
-            how: dict[str, Any] = {"max_tokens": 16, "temperature": 0}
-            read: Callable[[Mapping[str, Any]], object] = chat_messages.read_text
+            options: dict[str, Any] = {"max_tokens": 16, "temperature": 0}
+            read: Read[Any] = chat_messages.read_text
             if self._labels:
-                how, read = await self._question(client, url, LABELS)
-            body = self._body(startup.PROBE, how)
-            # Two timeouts are enough here: three, and a sign of life, would be four minutes.
+                options, read = await self._question(client, url, LABELS)
+            # Two timeouts are enough here: three and a probe would take four minutes.
             batch = ServerBatch(client, Fleet([url]), self._patience, None, timeouts=2)
-            read(await batch.ask(0, body))
+            read(await batch.ask(0, self._body(startup.PROBE, options)))
             if self.sees:
                 content = self._messages.content(startup.image_probe())
                 assert not isinstance(content, Failure), content
-                await startup.check_sight(batch.ask(0, self._body(content, how)))
+                try:
+                    await batch.ask(0, self._body(content, options))
+                except ExchangeError as error:
+                    detail = error.detail or error.reason
+                    return ExchangeError(startup.NO_SIGHT, detail, error.status)
         except ExchangeError as error:
-            # A scale without tokens fails its own judgments only.
+            # A scale without tokens fails only its own judgments.
             return None if error.reason == startup.NO_TOKEN else error
         return None
 
 
 def _check(options: Mapping[str, Any]) -> None:
-    """Refuse values that cannot be used, a key in place of its variable's name without its text.
-
-    Raises:
-        ConfigError: the message names the argument and the value.
-    """
+    """Raise ``ConfigError`` for invalid values, without repeating a key passed by mistake."""
     variable, extra = options["api_key_env"], options["extra_body"]
     if variable is not None and not re.fullmatch(r"[A-Za-z_]\w*", variable, re.ASCII):
-        raise ConfigError("api_key_env: give the name of an environment variable, not the key")
+        raise ConfigError("api_key_env: use the name of an environment variable, not the key")
     try:
         json.dumps(extra, allow_nan=False)
         is_json = True
     except (TypeError, ValueError, RecursionError):
         is_json = False
     timeout, backoff, pixels = (options[key] for key in ("timeout", "backoff", "max_pixels"))
+    ours = OURS.intersection(extra)
     for fault, applies in {
-        "base_urls: give at least one address": not options["base_urls"],
-        "model: give its name at the server": not options["model"],
+        "base_urls: list at least one address": not options["base_urls"],
+        "model: name it as the server does": not options["model"],
         f"concurrency: {options['concurrency']} is less than 1": options["concurrency"] < 1,
         f"timeout: {timeout} is not a positive number of seconds": not timeout > 0,
         f"retries: {options['retries']} is negative": options["retries"] < 0,
         f"backoff: {backoff} is not a number of seconds": not 0 <= backoff < math.inf,
         f"max_pixels: {pixels} is less than one token of an image, {TOKEN}": pixels < TOKEN,
-        f"extra_body: leave out {', '.join(sorted(OURS & {*extra}))}, which the judge sets": bool(
-            OURS & {*extra}
-        ),
-        "extra_body: give only what JSON can hold": not is_json,
+        f"extra_body: leave out {', '.join(sorted(ours))}, which the judge sets": bool(ours),
+        "extra_body: use only JSON values": not is_json,
     }.items():
         if applies:
             raise ConfigError(fault)

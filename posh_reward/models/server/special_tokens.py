@@ -1,14 +1,14 @@
-"""Texts that a chat server would take for special tokens of its model.
+"""Texts that a chat server would read as special tokens of its model.
 
-A chat endpoint turns "<|im_end|>" in a description into the token that ends the message, and
-none has an option to keep it as text. No change of spelling is sure to leave the question's
-meaning alone either, so such a prompt is not sent: it fails, and the failure names the token.
+A chat endpoint turns "<|im_end|>" in a description into the token that ends the message, and none
+has an option against it. Respelling it might change the question's meaning. So such a prompt is
+not sent: it fails, and the failure names the token.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from posh_reward.models.server.server_http import ExchangeError, ServerClient
 from posh_reward.types import Failure
@@ -17,7 +17,7 @@ BRACKETED = (
     re.compile(r"<[|\uff5c][^<>]{1,80}[|\uff5c]>|<[^<>\s]{1,80}>"),
     re.compile(r"\[[^][\s]{1,40}\]"),
 )
-"""Possible special tokens, by their form. No match can hide in another one of its own pattern."""
+"""Possible special tokens by form. Matches of one pattern cannot be nested."""
 
 USUAL = re.compile(
     r"""
@@ -29,28 +29,28 @@ USUAL = re.compile(
     """,
     re.VERBOSE,
 )
-"""Those of common models: what is refused at a server that does not say how it splits texts."""
+"""Those of common models, refused where the server does not show how it tokenises."""
 
-AT_ONCE = 2000  # characters of one request to /tokenize: no more tokens than any model takes
-REMEMBERED = 100_000  # strings after which those seen before are forgotten
+AT_ONCE = 2000  # characters per request to /tokenize, so that it fits any model's context
+REMEMBERED = 100_000  # cached strings; beyond that the cache is cleared
 
 
 class SpecialTokens:
-    """Bracketed strings that are special tokens, by the server's word where it can tell (vLLM)."""
+    """Bracketed strings that are special tokens, as reported by the server where it can (vLLM)."""
 
     def __init__(self, model: str) -> None:
         self._model = model
         self._special: dict[str, bool] = {}
 
     async def learn(self, client: ServerClient, url: str, texts: Iterable[str]) -> None:
-        """Ask about the bracketed strings in some texts that are not known yet.
+        """Ask the server about new bracketed strings in these texts.
 
-        Where the server does not answer, they count as special if they look like the usual ones.
+        Without its answer, those that look like a common model's tokens count as special.
         """
         if len(self._special) > REMEMBERED:
             self._special.clear()
-        strings = dict.fromkeys(each for text in texts for each in bracketed(text))
-        for some in _portions([each for each in strings if each not in self._special]):
+        found = dict.fromkeys(each for text in texts for each in bracketed(text))
+        for some in _portions([each for each in found if each not in self._special]):
             body = {
                 "model": self._model,
                 "prompt": "\n".join(some),
@@ -61,29 +61,30 @@ class SpecialTokens:
                 reply = await client.post(f"{url.removesuffix('/v1')}/tokenize", body)
             except ExchangeError:
                 return
-            tokens = _strings(reply)
-            if tokens is None:
+            strings = reply.get("token_strs")
+            if not isinstance(strings, list) or not all(isinstance(each, str) for each in strings):
                 return
+            tokens = set(strings)
             self._special.update((each, each in tokens) for each in some)
 
     def failure(self, text: str) -> Failure | None:
-        """The reason why a text cannot be sent; None if it can."""
+        """The reason why a text cannot be sent, or None."""
         for each in bracketed(text):
             if self._special.get(each, USUAL.fullmatch(each) is not None):
-                why = f"the text holds {each!r}, which the server would read as a special token"
+                why = f"the text contains {each!r}, which the server would read as a special token"
                 return Failure("prompt", f"{why}: remove it, or use a judge in this process")
         return None
 
 
 def bracketed(text: str) -> Iterator[str]:
-    """The strings in a text that could be special tokens: ``<|im_end|>``, ``</s>``, ``[INST]``."""
+    """Strings in a text that could be special tokens: ``<|im_end|>``, ``</s>``, ``[INST]``."""
     for opening, pattern in zip("<[", BRACKETED, strict=True):
         if opening in text:
             yield from (match[0] for match in pattern.finditer(text))
 
 
 def _portions(strings: Iterable[str]) -> Iterator[list[str]]:
-    """The strings in groups that fit into one request each."""
+    """Groups of strings that fit into one request each."""
     portion: list[str] = []
     size = 0
     for each in strings:
@@ -94,11 +95,3 @@ def _portions(strings: Iterable[str]) -> Iterator[list[str]]:
         size += len(each) + 1
     if portion:
         yield portion
-
-
-def _strings(reply: Mapping[str, object]) -> set[str] | None:
-    """The tokens in an answer of vLLM's ``/tokenize``, as text; None if it does not give them."""
-    strings = reply.get("token_strs")
-    if not isinstance(strings, list) or not all(isinstance(each, str) for each in strings):
-        return None
-    return set(strings)

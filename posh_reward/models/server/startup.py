@@ -1,9 +1,9 @@
-"""Checks before the first question: each server is there, with this model, and readable."""
+"""Checks before the first question: each server is up, has the model, and answers readably."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 
 from posh_reward.errors import JudgeError, MissingDependencyError
 from posh_reward.models.labels import LabelReading
@@ -17,26 +17,26 @@ from posh_reward.types import PromptImage
 logger = logging.getLogger(__name__)
 
 PROBE = "DESCRIPTION: A dog.\n\nQ: Is a dog mentioned?\n\nRespond ONLY with an integer 1-5."
-"""A short question of the kind that follows."""
-LIST_SECONDS = 10.0  # for the list of models, which no server has to compute
-QUIET_SECONDS = 10.0  # without a first answer, after which the log says what is waited for
+"""A short question, similar to a metric's."""
+LIST_SECONDS = 10.0  # timeout for the list of models
+QUIET_SECONDS = 10.0  # without a first answer before the wait is logged
 NO_SIGHT = "the server answers questions, but not about an image"
 
 REMEDY = {
     server_http.UNREACHABLE: "is it started, and the address right?",
     server_http.TIMEOUT: "is it started, and timeout long enough?",
-    server_http.DISTRUSTED: "name its certificate's authority in SSL_CERT_FILE",
-    server_http.PROXY: "correct http_proxy or https_proxy, or name the server in no_proxy",
+    server_http.DISTRUSTED: "point SSL_CERT_FILE to its certificate authority",
+    server_http.PROXY: "correct http_proxy or https_proxy, or list the server in no_proxy",
     server_http.BAD_ADDRESS: "correct base_urls",
-    server_http.COMPRESSED: "is there a gateway in front that compresses whatever is asked for?",
-    chat_messages.NO_LOG_PROBABILITIES: "choose a server that gives them, such as `vllm serve`, or "
+    server_http.COMPRESSED: "is it behind a gateway that compresses everything?",
+    chat_messages.NO_LOG_PROBABILITIES: "use a server that returns them, such as `vllm serve`, or "
     "set `labels: false` where it only writes (PROVE's writer and tuples, rubrics)",
-    chat_messages.FEWER: "choose one that gives as many, such as `vllm serve`",
-    NO_SIGHT: "choose a server whose model sees, or leave out `images: true`",
+    chat_messages.FEWER: "use one that returns as many, such as `vllm serve`",
+    NO_SIGHT: "serve a vision-language model, or leave out `images: true`",
     chat_messages.MASKED: "start vLLM with --logprobs-mode raw_logprobs, its default",
 }
-LABELS_NEEDED = "choose a server that gives log-probabilities, and leave `labels` out"
-NO_TOKENIZE = "the server does not say which tokens the labels are"
+LABELS_NEEDED = "use a server that returns log-probabilities, and leave `labels` out"
+NO_TOKENIZE = "the server does not report the tokens of the labels"
 NO_TOKEN = "a label is not a single token of the model"  # noqa: S105
 NO_LABELS = (NO_TOKENIZE, chat_messages.NO_LOG_PROBABILITIES, chat_messages.INCOMPLETE)
 LABELS_REMEDY = "reading 'labels' needs vLLM 0.26 or later: choose reading 'top-20'"
@@ -45,10 +45,10 @@ LABELS_REMEDY = "reading 'labels' needs vLLM 0.26 or later: choose reading 'top-
 def refuse_unusable(
     servers: Sequence[Server], faults: Sequence[ExchangeError | None], reading: LabelReading
 ) -> None:
-    """Refuse servers that cannot be used; leave out those that are down while others are up.
+    """Refuse unusable servers; leave out those that are down while others are up.
 
     Raises:
-        JudgeError: none is there, or one that is there cannot be used.
+        JudgeError: all are down, or one that is up cannot be used.
     """
     all_down = all(isinstance(fault, TransientError) for fault in faults)
     for server, fault in zip(servers, faults, strict=True):
@@ -71,15 +71,11 @@ def _remedy(fault: ExchangeError, reading: LabelReading) -> str:
 
 
 async def check_model(client: ServerClient, url: str, model: str) -> None:
-    """Check that a server which lists its models lists this one.
-
-    Raises:
-        ExchangeError: it does not, or refuses to be asked.
-    """
+    """Raise ``ExchangeError`` if a server lists its models without this one, or refuses to."""
     try:
         listed = (await client.get(f"{url}/models", LIST_SECONDS)).get("data")
     except ExchangeError as error:
-        hangs = error.reason == server_http.TIMEOUT  # and would let each question wait
+        hangs = error.reason == server_http.TIMEOUT  # as each question would
         if (isinstance(error, TransientError) and not hangs) or error.status in (404, 405):
             return
         raise
@@ -87,17 +83,13 @@ async def check_model(client: ServerClient, url: str, model: str) -> None:
     ids = [each.get("id") for each in entries if isinstance(each, dict)]
     names = [name for name in ids if isinstance(name, str)]
     if names and model not in names:
-        # Each name is cut before they are joined: one may have megabytes.
+        # Each name is truncated before joining: one may have megabytes.
         listed_names = client.clean(", ".join(name[:100] for name in names[:5]))
         raise ExchangeError(f"it serves {listed_names or 'other models'}, not {model}")
 
 
 def image_probe() -> Prompt:
-    """A short question about a small image.
-
-    Raises:
-        MissingDependencyError: Pillow is not installed.
-    """
+    """A short question about a small image; ``MissingDependencyError`` without Pillow."""
     try:
         from PIL import Image
     except ImportError:
@@ -108,37 +100,25 @@ def image_probe() -> Prompt:
     return Prompt("", PROBE, (image,))
 
 
-async def check_sight(answer: Awaitable[object]) -> None:
-    """Check that a question about an image is answered.
-
-    Raises:
-        ExchangeError: it is not.
-    """
-    try:
-        await answer
-    except ExchangeError as error:
-        raise ExchangeError(NO_SIGHT, error.detail or error.reason, error.status) from None
-
-
 async def label_tokens(
     client: ServerClient, url: str, model: str, labels: Sequence[str]
 ) -> tuple[tuple[int, ...], ...]:
-    """Ids of each label's tokens: alone, after a blank, after a letter (vLLM).
+    """Ids of each label's tokens: alone, after a space, after a letter (vLLM).
 
     Raises:
-        ExchangeError: the server does not say.
+        ExchangeError: the server does not report them.
     """
     root = url.removesuffix("/v1")
 
     async def ids_of(label: str) -> tuple[int, ...]:
-        # A tokenizer has a token for "1" at the start of a word and another one within it; each
-        # candidate counts only if it reads as the label alone, not as "x1".
+        # A tokenizer has one token for "1" at the start of a word and another within it; a
+        # candidate counts only if it decodes to the label alone, not to "x1".
         ids: set[int] = set()
         for text in (label, f" {label}", f"x{label}"):
             body = {"model": model, "prompt": text, "add_special_tokens": False}
             last = chat_messages.token_ids(await client.post(f"{root}/tokenize", body))[-1:]
-            back = await client.post(f"{root}/detokenize", {"model": model, "tokens": last})
-            ids.update(last if str(back.get("prompt")).strip() == label else ())
+            decoded = await client.post(f"{root}/detokenize", {"model": model, "tokens": last})
+            ids.update(last if str(decoded.get("prompt")).strip() == label else ())
         return tuple(sorted(ids))
 
     try:

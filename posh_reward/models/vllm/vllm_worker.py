@@ -29,23 +29,18 @@ class Engine(Protocol):
     @property
     def sizes(self) -> SizeLimits | None:
         """The sizes in which it wants images; None if it does not see."""
-        ...
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> Answers:
         """Probabilities of the labels."""
-        ...
 
     def write(self, prompts: Sequence[Prompt], max_tokens: int) -> Answers:
         """Greedy replies."""
-        ...
 
     def sleep(self) -> None:
         """Give memory back; ``choose`` and ``write`` wake it."""
-        ...
 
     def wake(self) -> None:
         """Undo ``sleep``."""
-        ...
 
 
 class Pipe:

@@ -231,7 +231,7 @@ def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> Non
 def test_what_is_not_a_model_is_refused() -> None:
     with pytest.raises(InputError, match="no model 'gpt'"):
         HarmonicEval("gpt")
-    with pytest.raises(InputError, match="give a name, a settings file or a Model"):
+    with pytest.raises(InputError, match="pass a name, a settings file or a Model"):
         HarmonicEval(3)  # type: ignore[arg-type]
 
 
