@@ -276,7 +276,7 @@ def test_replies_are_written_in_as_many_groups_as_there_is_room_for() -> None:
     room = sorted(lengths)[-2] + 12
     judge = judge_of(model, memory_gb=room * 512 / 2**30)
     for length, reply, wanted in zip(lengths, judge.write(prompts, 12), expected, strict=True):
-        assert reply == wanted if length + 12 <= room else "room for" in str(reply.failure)
+        assert reply == wanted if length + 12 <= room else "does not fit" in str(reply.failure)
 
 
 def test_replies_that_memory_cuts_short_fail() -> None:

@@ -249,7 +249,7 @@ def test_a_template_without_a_place_for_images_is_named() -> None:
     tokenizer.chat_template = TEMPLATE.replace("<|image_pad|>", "")
     model = seeing_model(tokenizer)
     judge = TransformersModel.of(model, tokenizer, "tiny", images=image_processor())
-    with pytest.raises(JudgeError, match="does not give each image a placeholder"):
+    with pytest.raises(JudgeError, match="does not have a placeholder for each image"):
         judge.choose(questions(), DIGITS)
 
 
@@ -389,7 +389,7 @@ def test_a_model_whose_answers_would_differ_is_refused() -> None:
         model_of(model).wake()
     with pytest.raises(InputError, match="max_pixels"):
         model_of(model, max_pixels=0)
-    with pytest.raises(InputError, match=f"max_pixels is 3: .* so give {FACTOR**2} or more"):
+    with pytest.raises(InputError, match=f"max_pixels is 3: .* so use {FACTOR**2} or more"):
         model_of(model, max_pixels=3).wake()
 
 

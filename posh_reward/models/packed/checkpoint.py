@@ -1,4 +1,4 @@
-"""Loading of a language model, from safetensors only; no code of a checkpoint is run."""
+"""Load a language model, from safetensors only, without running a checkpoint's code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import torch
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-SPARE = 1.1  # memory to ask for, per memory of the weights
+SPARE = 1.1  # memory required, relative to the weights
 
 
 def require_libraries() -> None:
@@ -30,7 +30,7 @@ def require_libraries() -> None:
 
 
 def device_of(device: str) -> torch.device:
-    """The device of that name; for "auto" this process's own card, or the CPU without one.
+    """The device of that name; for "auto" this process's GPU, or the CPU without one.
 
     Raises:
         ConfigError: there is no such device.
@@ -41,7 +41,7 @@ def device_of(device: str) -> torch.device:
         if not torch.cuda.is_available():
             return torch.device("cpu")
         current, rank = torch.cuda.current_device(), int(os.environ.get("LOCAL_RANK", "0"))
-        # A trainer makes its card the current one; a launcher only says which rank this is.
+        # A trainer sets the current GPU; a launcher only sets the rank.
         return torch.device("cuda", current or (rank if rank < torch.cuda.device_count() else 0))
     try:
         torch_device = torch.device(device)
@@ -55,10 +55,10 @@ def device_of(device: str) -> torch.device:
 
 
 def dtype_of(dtype: str, config: PretrainedConfig, device: torch.device) -> torch.dtype:
-    """The number format of that name; for "auto" the checkpoint's, on a CPU float32.
+    """The dtype of that name; for "auto" the checkpoint's, or float32 on a CPU.
 
     Raises:
-        ConfigError: there is no such format.
+        ConfigError: not a floating-point dtype.
     """
     import torch
 
@@ -68,17 +68,13 @@ def dtype_of(dtype: str, config: PretrainedConfig, device: torch.device) -> torc
     torch_dtype = getattr(torch, dtype, None)
     if not isinstance(torch_dtype, torch.dtype) or not torch_dtype.is_floating_point:
         raise ConfigError(
-            f'the judge cannot have dtype {dtype!r}: choose "auto", "bfloat16" or "float32"'
+            f'the judge cannot use dtype {dtype!r}: choose "auto", "bfloat16" or "float32"'
         )
     return torch_dtype
 
 
 def load_config(model: str, revision: str | None) -> PretrainedConfig:
-    """A model's configuration.
-
-    Raises:
-        JudgeError: there is no such model.
-    """
+    """A model's configuration; ``JudgeError`` if there is no such model."""
     from transformers import AutoConfig
 
     try:
@@ -100,11 +96,11 @@ def identity(model: str, revision: str | None) -> str:
 
 
 def sees(config: PretrainedConfig) -> bool:
-    """True if a model of this configuration takes images in a way that is known here."""
+    """True if this is a supported vision-language model."""
     return config.model_type in SEEING
 
 
-def kind(config: PretrainedConfig) -> Any:
+def auto_class(config: PretrainedConfig) -> Any:
     """The class of transformers that loads a model of this configuration."""
     from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
 
@@ -114,23 +110,25 @@ def kind(config: PretrainedConfig) -> Any:
 def load(
     model: str, revision: str | None, device: torch.device, dtype: torch.dtype
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, Any]:
-    """A language model on its device, its tokenizer, and its image processor if it sees.
+    """Load a model onto its device, its tokenizer and, for vision models, its image processor.
 
     Raises:
-        JudgeError: there is no such model, or no room for it.
+        JudgeError: there is no such model, or not enough memory.
     """
     import torch
     from transformers import AutoTokenizer, Qwen2VLImageProcessorPil
 
     config = load_config(model, revision)
     check_room(model, config, device, dtype)
-    where = {"revision": revision, "trust_remote_code": False}
+    source = {"revision": revision, "trust_remote_code": False}
     try:
-        tokenizer = AutoTokenizer.from_pretrained(model, **where)
-        # Not the one that needs torchvision: pixels must not depend on what is installed.
-        images = Qwen2VLImageProcessorPil.from_pretrained(model, **where) if sees(config) else None
+        tokenizer = AutoTokenizer.from_pretrained(model, **source)
+        # Not the torchvision variant: pixels must not depend on what is installed.
+        images = Qwen2VLImageProcessorPil.from_pretrained(model, **source) if sees(config) else None
         with whole_weights():
-            loaded = kind(config).from_pretrained(model, dtype=dtype, use_safetensors=True, **where)
+            loaded = auto_class(config).from_pretrained(
+                model, dtype=dtype, use_safetensors=True, **source
+            )
         return loaded.to(device), tokenizer, images
     except (torch.OutOfMemoryError, MemoryError) as error:
         raise JudgeError(f"{model} does not fit into the memory of {device}: {error}") from error
@@ -141,15 +139,11 @@ def load(
 def check_room(
     model: str, config: PretrainedConfig, device: torch.device, dtype: torch.dtype
 ) -> None:
-    """Check that there is memory for the weights, before minutes of reading them.
-
-    Raises:
-        JudgeError: there is too little.
-    """
+    """Raise ``JudgeError`` if memory is too small for the weights, before minutes of loading."""
     import torch
 
     with whole_weights(), torch.device("meta"):
-        empty: Any = kind(config).from_config(config, trust_remote_code=False)
+        empty: Any = auto_class(config).from_config(config, trust_remote_code=False)
     needed = SPARE * sum(p.numel() for p in empty.parameters()) * dtype.itemsize
     free = free_memory(device)
     if free is not None and needed > free:
@@ -162,12 +156,12 @@ def check_room(
 
 @contextmanager
 def whole_weights() -> Iterator[None]:
-    """Load whole models in this context, which ZeRO-3 and FSDP would divide among ranks."""
+    """Inside this context, load whole models, which ZeRO-3 and FSDP would shard across ranks."""
     from transformers.integrations import deepspeed
 
     reference = getattr(deepspeed, "_hf_deepspeed_config_weak_ref", None)
-    # transformers holds the trainer's DeepSpeed settings by a weak reference: take the settings
-    # themselves, so that they live until they are put back.
+    # transformers has only a weak reference to the trainer's DeepSpeed settings: keep a strong one
+    # until they are restored.
     zero3 = reference() if reference is not None else None
     fsdp = os.environ.pop("ACCELERATE_USE_FSDP", None)
     deepspeed.unset_hf_deepspeed_config()
@@ -196,10 +190,10 @@ def free_memory(device: torch.device) -> int | None:
 
 def _not_loaded(model: str, revision: str | None, error: Exception) -> str:
     if (Path(model).is_absolute() or model.startswith(".")) and not Path(model).is_dir():
-        return f"there is no folder {model}: give a model's folder or its name on a hub"
+        return f"there is no folder {model}: use a model's folder or its name on a hub"
     at = f" at revision {revision!r}" if revision else ""
     reason = (str(error).strip() or type(error).__name__).splitlines()[0]
     return (
-        f"{model!r}{at} cannot be loaded: {reason} (give a folder with config.json, tokenizer "
+        f"{model!r}{at} cannot be loaded: {reason} (use a folder with config.json, tokenizer "
         "and *.safetensors, or a name on the hub; offline it must be in the cache)"
     )

@@ -1,8 +1,8 @@
-"""A loaded model with its tokenizer, its runners, and its room for states."""
+"""A loaded model with its tokenizer and runners."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,23 +20,23 @@ from posh_reward.types import Failure, Reply
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-PromptTokens = TextTokens | ImageTokens  # a prompt in tokens, without images or with them
+PromptTokens = TextTokens | ImageTokens  # a tokenised prompt, without or with images
 
 
 @dataclass(frozen=True, slots=True)
 class PackedModel:
-    """Everything that exists once a model is loaded."""
+    """A loaded model and what computes its answers."""
 
     chat: Chat
     runner: TextRunner  # for prompts without images
-    images: ImageRunner | None  # for prompts with images; None if the model does not see
+    images: ImageRunner | None  # for prompts with images; None if the model is text-only
     weights: PlacedWeights
-    context: float  # length in tokens; infinity if the model does not say
+    context: float  # tokens; infinity if unknown
     per_token: int  # bytes of a token's states
 
     @property
     def runners(self) -> list[TextRunner | ImageRunner]:
-        """All that there are."""
+        """The text runner and, for vision models, the image runner."""
         return [self.runner, *([self.images] if self.images else [])]
 
     @property
@@ -49,21 +49,21 @@ class PackedModel:
 
     @property
     def is_empty(self) -> bool:
-        """True if there are no states."""
+        """True if no states are stored."""
         return not (self.runner.states.layers or (self.images and self.images.cache))
 
     def clear(self, room: int) -> None:
-        """Give up all states; from now on there is room for those of so many tokens."""
+        """Drop all states and make room for those of this many tokens."""
         for runner in self.runners:
             runner.clear(-(-room // len(self.runners)))
 
     def encode(self, prompts: Sequence[Prompt], reply: int) -> list[PromptTokens | Failure]:
-        """Prompts in tokens; a failure for one that cannot be shown, or is too long for a reply."""
+        """Tokenise prompts; fail those with unusable images, or too long with ``reply`` tokens."""
         too_long = Failure(
             "prompt", f"the prompt is longer than the model's context of {self.context} tokens"
         )
         encoded: list[PromptTokens | Failure] = []
-        # A blind model's template has no place for images; prompts with images fail below.
+        # A text-only model's template cannot render images; prompts with images fail below.
         texts = prompts if self.images else [each._replace(images=()) for each in prompts]
         for prompt, (ids, shared) in zip(prompts, self.chat.split(texts), strict=True):
             each = self._tokens(prompt, ids, shared)
@@ -71,22 +71,25 @@ class PackedModel:
             encoded.append(too_long if long else each)
         return encoded
 
-    def ask(
-        self, encoded: Mapping[int, PromptTokens], ask: Callable[[Any, list[Any]], list[Any]]
-    ) -> dict[int, Any]:
-        """Answers of ``ask`` from the runner for each kind of prompt, by the prompts' indices."""
-        answers: dict[int, Any] = {}
+    def answers(
+        self,
+        encoded: Sequence[PromptTokens | Failure],
+        ask: Callable[[Any, list[Any]], list[Any]],
+    ) -> list[Any]:
+        """Answers of ``ask(runner, prompts)``, in order; failures stay."""
+        answers: list[Any] = list(encoded)
         for runner, kind in zip(self.runners, (TextTokens, ImageTokens), strict=False):
-            some = {index: each for index, each in encoded.items() if isinstance(each, kind)}
-            if some:
-                answers.update(zip(some, ask(runner, [*some.values()]), strict=True))
+            indices = [index for index, each in enumerate(encoded) if isinstance(each, kind)]
+            replies = ask(runner, [encoded[index] for index in indices]) if indices else []
+            for index, reply in zip(indices, replies, strict=True):
+                answers[index] = reply
         return answers
 
-    def reply(self, reply: list[int] | Failure) -> Reply:
-        """The text of a reply, stripped."""
-        if isinstance(reply, Failure):
-            return Reply(None, reply)
-        text: str = self.chat.tokenizer.decode(reply, skip_special_tokens=True).strip()
+    def reply(self, ids: list[int] | Failure) -> Reply:
+        """A reply's text, stripped."""
+        if isinstance(ids, Failure):
+            return Reply(None, ids)
+        text: str = self.chat.tokenizer.decode(ids, skip_special_tokens=True).strip()
         return Reply(text)
 
     def _tokens(self, prompt: Prompt, ids: list[int], shared: int) -> PromptTokens | Failure:
@@ -98,17 +101,17 @@ class PackedModel:
 def ready_model(
     model: PreTrainedModel, chat: Chat, images: Any, budget: int, max_pixels: int
 ) -> PackedModel:
-    """Make a model ready, and check that each prompt gets the answer that it would get alone.
+    """Prepare a model and check that packed prompts get the answers they would get alone.
 
     Args:
         model: on its device; put into evaluation mode.
         chat: with its tokenizer.
-        images: its image processor; None if it does not see.
+        images: its image processor; None for a text-only model.
         budget: most tokens in a forward pass.
         max_pixels: larger images are shrunk to this.
 
     Raises:
-        JudgeError: it gives other answers, or cannot be asked in this way.
+        JudgeError: answers differ, or the model does not support packing.
     """
     model.eval()
     per_token = check_packing(model, chat)

@@ -1,8 +1,8 @@
 """Many prompts in one forward pass, each token computed once.
 
-The tokens to compute form one long row, so that no weight is multiplied with padding. Only
-attention sees which of them belong together: each stretch of tokens attends to its own path, the
-slots of its prompt's tokens up to itself, whichever prompt or earlier pass computed them.
+The tokens to compute form one long row, so that linear layers see no padding. Only attention knows
+which belong together: each segment attends to its own path, the slots of its prompt's tokens so
+far, whichever prompt or pass computed them.
 """
 
 from __future__ import annotations
@@ -24,26 +24,25 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 NAME = "posh_reward_paths"  # this attention's name in transformers
-STRETCH = 128  # most tokens in a row; longer runs are cut, so that the rows of a group are similar
+STRETCH = 128  # most tokens in a row; longer ones are split, so that rows of a group are similar
 GROUP_KEYS = 2**16  # most keys gathered at once, padding included; bounds memory
-ALIGNED = 16
-"""Keys of a group are padded to a multiple of this, which fast kernels want for their masks."""
+ALIGNED = 16  # keys of a group are padded to a multiple of this, as fast kernels require of masks
 SDPA_ON_CUDA = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-"""Kernels that take a mask and need no new plan for each shape."""
+"""Kernels that accept a mask and need no new plan for each shape."""
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Consecutive tokens of a prompt that are computed together."""
+    """Consecutive tokens of a prompt that are computed together: one row."""
 
     ids: Ints  # (n,) the tokens
     path: Ints  # (m,) slots of the prompt's first m tokens; the last n are these tokens' own
-    prompt: int | None = None  # index of the prompt that ends with this row; None if none does
+    prompt: int | None = None  # index of the prompt that ends with this row, if one does
 
 
 def segments(ids: Ints, path: Ints, start: int, prompt: int) -> list[Segment]:
     """The tokens of a prompt from ``start`` on, as rows of about equal length."""
-    # Rows of one group are padded to the longest, so equal pieces waste least.
+    # Rows of a group are padded to the longest, so equal pieces waste least.
     pieces = -(-(len(ids) - start) // STRETCH)
     bounds = np.linspace(start, len(ids), pieces + 1).round().astype(int).tolist()
     return [
@@ -53,10 +52,10 @@ def segments(ids: Ints, path: Ints, start: int, prompt: int) -> list[Segment]:
 
 
 def similar_rows(rows: Sequence[Segment]) -> Iterator[list[int]]:
-    """Indices of rows, in groups that need little padding and fit into memory."""
-    # A group costs rows x (longest row) queries over (longest path) keys. Short questions that
-    # continue long prefixes, and long prefixes themselves, would pad each other: sort by length of
-    # path first, in coarse steps lest each group be one row, then by length of the row.
+    """Groups of row indices that need little padding and fit into memory."""
+    # A group costs rows x (longest row) queries over (longest path) keys. Short questions after
+    # long prefixes, and long prefixes themselves, would pad each other: sort by length of path
+    # first, in coarse steps so that groups do not shrink to one row, then by length of row.
     group: list[int] = []
     longest = 0
     for index in sorted(
@@ -83,48 +82,46 @@ class SlotStates:
 
     @property
     def layers(self) -> int:
-        """Layers written so far."""
+        """Number of layers written so far."""
         return len(self._layers)
 
     @property
     def bytes_per_slot(self) -> int:
-        """Bytes of one slot, in all layers written so far."""
+        """Bytes of one slot in all layers written so far."""
         tensors = (tensor for pair in self._layers.values() for tensor in pair)
         return sum(each.nbytes for each in tensors) // self.capacity
 
     def write(
         self, layer: int, slots: torch.Tensor, key: torch.Tensor, value: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Put new keys and values, each (tokens, heads, size), into their slots.
+        """Write new keys and values, each (tokens, heads, size), into their slots.
 
         Returns:
             All keys and values of the layer, (capacity, heads, size).
         """
         if layer not in self._layers:
-            self._layers[layer] = (self._room(key), self._room(value))
+            k, v = (each.new_empty((self.capacity, *each.shape[1:])) for each in (key, value))
+            self._layers[layer] = (k, v)
         keys, values = self._layers[layer]
         keys.index_copy_(0, slots, key)
         values.index_copy_(0, slots, value)
         return keys, values
 
-    def _room(self, like: torch.Tensor) -> torch.Tensor:
-        return like.new_empty((self.capacity, *like.shape[1:]))
-
 
 class RowGroup:
-    """Rows of similar lengths, padded to the same length: what attention computes at once."""
+    """Rows of similar lengths, padded to the same length for one call of attention."""
 
     def __init__(
         self, rows: Sequence[Segment], offsets: Sequence[int], device: torch.device
     ) -> None:
         width = max(len(row.ids) for row in rows)
         keys = -(-max(len(row.path) for row in rows) // ALIGNED) * ALIGNED
-        # Padding repeats a token of the same row: no prompt ever touches another's states. A
-        # repeated query is computed for nothing and dropped by ``real``; a repeated key lies
-        # beyond every query's position, so the causal mask hides it.
+        # Padding repeats a token of the same row, so no prompt ever reads another's states.
+        # Repeated queries are dropped by ``real``; repeated keys lie beyond every query's position,
+        # so the causal mask hides them.
         column = [np.minimum(np.arange(width), len(row.ids) - 1) for row in rows]  # (width,) each
         query = np.stack([c + offset for c, offset in zip(column, offsets, strict=True)])
-        # A position is an index into the row's own path, whatever slots the path runs through.
+        # A position is an index into the row's path, whichever slots that consists of.
         starts = [len(row.path) - len(row.ids) for row in rows]
         position = np.stack([c + start for c, start in zip(column, starts, strict=True)])
         key = np.stack([np.pad(r.path, (0, keys - len(r.path)), "edge") for r in rows])
@@ -139,9 +136,9 @@ class RowGroup:
         self._masks: dict[tuple[int, int | None], torch.Tensor] = {}
 
     def mask(self, shared_by: int, window: int | None, dtype: torch.dtype) -> torch.Tensor:
-        """(rows, 1, shared_by x width, keys), to be added: 0 where a query may look, else -inf.
+        """Additive mask (rows, 1, shared_by x width, keys): 0 where a query may attend, else -inf.
 
-        ``shared_by`` query heads share a key head; a layer looks ``window`` tokens back, None: all.
+        ``shared_by`` query heads share a key head; queries see ``window`` tokens back, or all.
         """
         if (shared_by, window) not in self._masks:
             at = torch.arange(self.key.shape[1], device=self.key.device)  # (keys,)
@@ -151,42 +148,38 @@ class RowGroup:
                 visible &= at > position - window
             mask = torch.zeros(visible.shape, dtype=dtype, device=at.device)
             mask.masked_fill_(~visible, float("-inf"))
-            # Made once a pass for all layers: they differ in their window at most.
+            # Cached for all layers of a pass: they differ at most in their window.
             self._masks[shared_by, window] = mask.repeat(1, shared_by, 1)[:, None]
         return self._masks[shared_by, window]
 
 
 class Pack:
-    """One forward pass of rows, whose paths are in slots written earlier, or by these rows."""
+    """One forward pass of rows, whose paths consist of slots written earlier or in this pass."""
 
     def __init__(self, rows: Sequence[Segment], states: SlotStates, device: torch.device) -> None:
-        # All rows lie end to end in one sequence without padding: linear layers, which take most of
-        # the time, see no wasted token. Only ``groups`` pad, and only for attention.
+        # All rows are concatenated without padding: linear layers, which take most of the time,
+        # compute no wasted token. Only ``groups`` pad, and only for attention.
         lengths = [len(row.ids) for row in rows]
         ends = np.cumsum(lengths)
         offsets = (ends - lengths).tolist()
         starts = [len(row.path) - len(row.ids) for row in rows]
         self.states = states
         self.ids = on(device, np.concatenate([row.ids for row in rows]))
-        self.positions = on(
-            device,
-            np.concatenate(
-                [np.arange(s, s + n) for s, n in zip(starts, lengths, strict=True)]
-            ),
-        )  # fmt: skip
+        positions = [np.arange(s, s + n) for s, n in zip(starts, lengths, strict=True)]
+        self.positions = on(device, np.concatenate(positions))
         self.slots = on(device, np.concatenate([row.path[-len(row.ids) :] for row in rows]))
         self.prompts = [row.prompt for row in rows if row.prompt is not None]
         last = [end - 1 for row, end in zip(rows, ends, strict=True) if row.prompt is not None]
         self.last = on(device, np.asarray(last, np.int64))
         self.groups = [
-            RowGroup([rows[i] for i in which], [offsets[i] for i in which], device)
-            for which in similar_rows(rows)
+            RowGroup([rows[i] for i in group], [offsets[i] for i in group], device)
+            for group in similar_rows(rows)
         ]
 
     def run(self, model: PreTrainedModel) -> torch.Tensor:
-        """Logits (prompts, vocabulary) after the prompts that end here, in their order."""
-        # The trainer's autocast, if it has one, would round a float32 judge to bfloat16. The cache
-        # of transformers is off: ``attend`` reads and writes ``states`` in its place.
+        """Logits (prompts, vocabulary) after the prompts that end in this pass, in their order."""
+        # A trainer's autocast would round a float32 judge to bfloat16. Instead of transformers'
+        # cache, ``attend`` reads and writes ``states``.
         with torch.autocast(model.device.type, enabled=False):
             logits: torch.Tensor = model(
                 input_ids=self.ids[None],
@@ -206,7 +199,7 @@ class Pack:
         scaling: float | None,
         window: int | None,
     ) -> torch.Tensor:
-        """Attention of every token to its path.
+        """Attention (tokens, heads, size) of every token to its path.
 
         Args:
             layer: index of the layer.
@@ -214,13 +207,10 @@ class Pack:
             key: of this pass's tokens.
             value: of this pass's tokens.
             scaling: of the products.
-            window: how far back the layer looks; None for all the way.
-
-        Returns:
-            (tokens, heads, size).
+            window: tokens that the layer looks back; None for all.
         """
-        # Written before anything is read: a row's path ends in the slots of its own tokens, and a
-        # row may continue another row of this very pass.
+        # Write before reading: a row's path ends in the slots of its own tokens, and a row may
+        # continue another row of this pass.
         keys, values = self.states.write(
             layer, self.slots, key.transpose(0, 1), value.transpose(0, 1)
         )
@@ -240,11 +230,11 @@ def attend_group(
     scaling: float | None,
     window: int | None,
 ) -> torch.Tensor:
-    """(tokens of the group, heads, size); heads that share keys are laid out as more queries."""
+    """Attention (tokens, heads, size) of a group's tokens."""
     heads, shared = keys.shape[1], query.shape[1] // keys.shape[1]
     rows, width = group.query.shape
-    # Grouped-query attention: ``shared`` query heads read the same keys. Laid out as shared x width
-    # queries of one key head, the keys are gathered once and never repeated in memory.
+    # Grouped-query attention: ``shared`` query heads use the same keys. Arranged as shared x width
+    # queries of one key head, they need the keys gathered only once.
     queries = rows_at(query, group.query).view(rows, width, heads, shared, -1)
     queries = queries.permute(0, 2, 3, 1, 4)  # (rows, heads, shared, width, size)
     with sdpa_kernel(SDPA_ON_CUDA) if query.is_cuda else nullcontext():
@@ -260,7 +250,7 @@ def attend_group(
 
 
 def rows_at(values: torch.Tensor, which: torch.Tensor) -> torch.Tensor:
-    """``values[which]``, by the operation that copies whole rows."""
+    """``values[which]``, by a faster operation that copies whole rows."""
     return values.index_select(0, which.flatten()).view(*which.shape, *values.shape[1:])
 
 
@@ -275,18 +265,18 @@ def attention(
     pack: Pack | None = None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Attention as transformers calls it in each layer; ``query`` is (1, heads, tokens, size).
+    """Attention for transformers to call in each layer; ``query`` is (1, heads, tokens, size).
 
     Raises:
-        JudgeError: the layer wants something that packed attention does not have.
+        JudgeError: the layer needs something that packed attention does not support.
     """
     extras = [
         name for name in ("softcap", "s_aux", "position_bias") if options.get(name) is not None
     ]
     if pack is None or extras:
         raise JudgeError(
-            f"{type(module).__name__} needs {extras[0] if extras else 'its own way to attend'}, "
-            "which packed prompts do not have: serve the model with vLLM, judge 'server'"
+            f"{type(module).__name__} needs {extras[0] if extras else 'its own attention'}, which "
+            "packed prompts do not support: serve the model with vLLM, judge 'server'"
         )
     layer = module.layer_idx
     assert isinstance(layer, int)
@@ -296,7 +286,7 @@ def attention(
 
 @contextmanager
 def packed_attention(model: PreTrainedModel) -> Iterator[None]:
-    """Have the model attend along paths in this context."""
+    """Use packed attention in the model inside this context."""
     from transformers import AttentionInterface
 
     AttentionInterface.register(NAME, attention)
@@ -309,7 +299,7 @@ def packed_attention(model: PreTrainedModel) -> Iterator[None]:
 
 
 def on(device: torch.device, values: Ints) -> torch.Tensor:
-    """An array on a device, without waiting for the device's earlier work."""
+    """Copy an array to a device without waiting for the device's earlier work."""
     tensor = torch.from_numpy(values)
     if device.type == "cuda":
         return tensor.pin_memory().to(device, non_blocking=True)

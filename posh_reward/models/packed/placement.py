@@ -1,4 +1,4 @@
-"""A language model's weights on a device, the room left there, and a check of packing."""
+"""A model's weights on a device, the memory left for states, and a check of packing."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from posh_reward.models.packed.slots import Ints, TextTokens, common
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-CPU_BYTES = 2 * 2**30  # room for states on a CPU, unless it is given
-CUDA_SHARE = 0.5  # the part for states of what is free on a card with the weights on it
-MOST_TOKENS = 2**20  # most states that are ever kept
+CPU_BYTES = 2 * 2**30  # default memory for states on a CPU
+CUDA_SHARE = 0.5  # default share for states of the memory that the weights leave free on a GPU
+MOST_TOKENS = 2**20  # cap on stored states
 SAMPLE = [Prompt("A dog and a cat sleep.\n\n", f'Q: Is "{word}" there?') for word in ("dog", "it")]
-"""Two prompts that share a beginning."""
+"""Two prompts with a common prefix."""
 TOLERANCE = 0.1
-"""The most by which packed logits may differ from plain ones, as a share of their spread. Rounding
-in bfloat16 makes a few hundredths; seeing another prompt's token makes about 1."""
+"""Maximal RMS difference of packed and plain logits, relative to their standard deviation. Rounding
+in bfloat16 causes a few hundredths; seeing another prompt's token about 1."""
 
 
 class PlacedWeights:
-    """A frozen model's weights: on its device or, put away, in the host's memory."""
+    """A frozen model's weights, on its device or, put away, in host memory."""
 
     def __init__(self, model: PreTrainedModel) -> None:
         self._parameters = list(model.parameters())
@@ -37,21 +37,17 @@ class PlacedWeights:
         self._copies: list[torch.Tensor] = []
 
     def put_away(self) -> None:
-        """Free the card; on a CPU there is nothing to free."""
+        """Move the weights off the GPU; do nothing on a CPU."""
         if self._device.type == "cpu":
             return
-        # They never change: one copy serves every time.
+        # The weights never change, so one copy suffices.
         self._copies = self._copies or [each.data.cpu() for each in self._parameters]
         for parameter, copy in zip(self._parameters, self._copies, strict=True):
             parameter.data = copy
         torch.cuda.empty_cache()
 
     def bring_back(self) -> None:
-        """Undo ``put_away``.
-
-        Raises:
-            JudgeError: there is not enough room any more.
-        """
+        """Undo ``put_away``; ``JudgeError`` if memory no longer suffices."""
         try:
             for parameter in self._parameters:
                 if parameter.device != self._device:
@@ -59,19 +55,19 @@ class PlacedWeights:
         except torch.OutOfMemoryError as error:
             self.put_away()
             raise JudgeError(
-                f"the judge's weights do not fit back on {self._device}, which is fuller now "
-                f"({error}): leave it more memory, or use the judge 'server'"
+                f"the judge's weights no longer fit on {self._device} ({error}): leave it more "
+                "memory, or use the judge 'server'"
             ) from error
 
 
 def context_of(model: PreTrainedModel) -> float:
-    """The context's length in tokens; infinity if the model does not say."""
+    """Length of the model's context in tokens; infinity if unknown."""
     context = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     return context if isinstance(context, int) else math.inf
 
 
 def states_room(device: torch.device, per_token: int, memory_gb: float | None) -> int:
-    """Room now, in tokens whose states take ``per_token`` bytes; in ``memory_gb`` GiB if given."""
+    """Number of tokens whose states, of ``per_token`` bytes, fit into memory or ``memory_gb``."""
     if memory_gb is not None:
         room: float = memory_gb * 2**30
     elif device.type == "cuda":
@@ -83,13 +79,10 @@ def states_room(device: torch.device, per_token: int, memory_gb: float | None) -
 
 @torch.inference_mode()
 def check_packing(model: PreTrainedModel, chat: Chat) -> int:
-    """Compare two packed prompts with a plain pass for each.
-
-    Returns:
-        Bytes of a token's states.
+    """Compare two packed prompts with a plain pass for each; return bytes of a token's states.
 
     Raises:
-        JudgeError: the model gives other answers: it does not attend as packing needs it to.
+        JudgeError: answers differ, so the model's attention does not support packing.
     """
     prompts = [TextTokens.of(ids, shared) for ids, shared in chat.split(SAMPLE)]
     try:
@@ -120,9 +113,9 @@ def _plain(model: PreTrainedModel, ids: Ints) -> torch.Tensor:
 def _packed_logits(
     model: PreTrainedModel, first: TextTokens, second: TextTokens
 ) -> tuple[torch.Tensor, SlotStates]:
-    """Logits after both prompts, with what they share computed once."""
-    # Slots 0..len(first)-1 are the first prompt's; the second runs through the shared ones of
-    # these, then through slots of its own.
+    """Logits after both prompts, with their common prefix computed once."""
+    # Slots 0..len(first)-1 belong to the first prompt; the second uses the shared ones of these,
+    # then slots of its own.
     shared = common(first.key, second.key)
     own = np.arange(len(first), len(first) + len(second) - shared)
     paths = np.arange(len(first)), np.concatenate([np.arange(shared), own])
@@ -134,8 +127,8 @@ def _packed_logits(
     return logits.float(), states
 
 
-def _unfit(model: PreTrainedModel, why: str) -> JudgeError:
+def _unfit(model: PreTrainedModel, reason: str) -> JudgeError:
     return JudgeError(
-        f"{type(model).__name__} cannot answer packed prompts ({why}): serve it with vLLM and use "
-        "the judge 'server'"
+        f"{type(model).__name__} cannot answer packed prompts ({reason}): serve it with vLLM and "
+        "use the judge 'server'"
     )

@@ -1,8 +1,8 @@
-"""Slots for the states of tokens: one per token, shared by prompts that begin alike.
+"""Slots for tokens' keys and values, shared by prompts with a common prefix.
 
-This is only the bookkeeping, in slot numbers; the states themselves are tensors in ``packing``.
-Slots are of one token each, not pages of several: prefixes then share up to their last common
-token, and a slot is an index that a gather takes as it is.
+This is only bookkeeping, in slot numbers; the tensors are in ``packing``. A slot is one token, not
+a page of several: prefixes are shared up to their last common token, and slots index the tensors
+directly.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
 NO_SLOTS: Ints = np.zeros(0, np.int64)
-TOKEN = np.dtype(">u4")  # tokens in keys are big-endian, so that the bytes sort as the tokens do
+TOKEN = np.dtype(">u4")  # big-endian, so that keys as bytes sort in token order
 
 
 @dataclass(frozen=True, slots=True)
 class TextTokens:
-    """A prompt in tokens."""
+    """A tokenised prompt without images."""
 
-    key: bytes  # the token ids, four bytes each, most significant first
-    shared: int  # tokens before this prompt's own part
+    key: bytes  # token ids, four bytes each, most significant first
+    shared: int  # length in tokens of the prefix that other prompts share
 
     @staticmethod
     def of(ids: Sequence[int], shared: int) -> TextTokens:
-        """From token ids."""
+        """Make a prompt from token ids."""
         return TextTokens(np.asarray(ids, TOKEN).tobytes(), shared)
 
     @property
     def ids(self) -> Ints:
-        """The token ids."""
+        """Token ids."""
         return np.frombuffer(self.key, TOKEN).astype(np.int64)
 
     def __len__(self) -> int:
@@ -42,7 +42,7 @@ class TextTokens:
 
 
 class Slots:
-    """Free slots, users of each, and a cache of prefixes: the least recently used make room."""
+    """Reference-counted slots, and an LRU cache of prefixes that yields when slots run out."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
@@ -53,32 +53,33 @@ class Slots:
         self._keys: list[bytes] = []
 
     def take(self, count: int) -> Ints | None:
-        """Unused slots, which now have one user; None if there are not enough."""
+        """Allocate slots with one user each; None if there are not enough."""
         while self._left < count and self._prefixes:
-            self._give_up()
+            key, path = self._prefixes.popitem(last=False)
+            del self._keys[bisect_left(self._keys, key)]
+            self.release(path)
         if self._left < count:
             return None
-        # A stack, lowest slots on top: paths run through neighbouring rows of the tensors, which
-        # are then gathered from few pages.
+        # A stack, lowest slots on top: a path then covers neighbouring rows of the tensors, which
+        # are faster to gather.
         slots: Ints = self._free[self._left - count : self._left][::-1].copy()
         self._left -= count
         self._users[slots] = 1
         return slots
 
     def hold(self, path: Ints) -> None:
-        """One more user of each slot; none is in ``path`` twice."""
+        """Add a user to each slot; ``path`` has no duplicates."""
         self._users[path] += 1
 
     def release(self, path: Ints) -> None:
-        """One user fewer of each slot; unused ones are free."""
-        # A slot may serve a cached prefix and many prompts at once; its last user frees it.
+        """Remove a user from each slot; free slots without users."""
         self._users[path] -= 1
         idle = path[self._users[path] == 0]
         self._free[self._left : self._left + len(idle)] = idle
         self._left += len(idle)
 
     def keep(self, key: bytes, path: Ints) -> None:
-        """Keep the states of these tokens for prompts to come."""
+        """Cache the states of these tokens for later prompts."""
         if key in self._prefixes:
             self._prefixes.move_to_end(key)
             return
@@ -87,7 +88,7 @@ class Slots:
         self._keys.insert(bisect_left(self._keys, key), key)
 
     def prefix(self, key: bytes) -> Ints:
-        """Slots of the longest cached beginning of these tokens."""
+        """Slots of the longest cached prefix of these tokens."""
         nearest = self.nearest(key)
         if not nearest:
             return NO_SLOTS
@@ -95,20 +96,15 @@ class Slots:
         return self._prefixes[nearest][: common(nearest, key)]
 
     def nearest(self, key: bytes) -> bytes:
-        """The cached key that shares the longest beginning with this one; empty without any."""
-        # Among sorted sequences, one of the two neighbours shares the longest beginning.
+        """The cached key with the longest common prefix; empty if none is cached."""
+        # In sorted order, it is one of the two neighbours.
         at = bisect_left(self._keys, key)
-        near = self._keys[max(at - 1, 0) : at + 1]
-        return max(near, key=lambda each: common(each, key), default=b"")
-
-    def _give_up(self) -> None:
-        key, path = self._prefixes.popitem(last=False)
-        del self._keys[bisect_left(self._keys, key)]
-        self.release(path)
+        neighbours = self._keys[max(at - 1, 0) : at + 1]
+        return max(neighbours, key=lambda each: common(each, key), default=b"")
 
 
 def common(first: bytes, second: bytes) -> int:
-    """Length in tokens of the common beginning."""
+    """Length in tokens of the common prefix."""
     length = min(len(first), len(second)) // TOKEN.itemsize
     different = np.frombuffer(first, TOKEN, length) != np.frombuffer(second, TOKEN, length)
     return int(different.argmax()) if different.any() else length

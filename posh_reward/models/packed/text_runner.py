@@ -1,4 +1,4 @@
-"""A causal language model in passes: what prompts share is computed once, also across calls."""
+"""Forward passes of a causal language model, computing shared prefixes once, even across calls."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Read = Callable[[torch.Tensor], torch.Tensor]
-"""Logits (prompts, vocabulary) -> the values wanted from them, (prompts, some)."""
+"""Logits (prompts, vocabulary) -> values of interest, (prompts, values)."""
 PassValues = tuple[list[int], torch.Tensor]
-"""The prompts that ended in a pass, and the values read there, (prompts, some)."""
-PromptValues = list[float] | Failure  # the values read after a prompt, or why there are none
+"""Indices of the prompts that ended in a pass, and values read there, (prompts, values)."""
+PromptValues = list[float] | Failure  # values read after a prompt
 
 HEAD_CHUNK = 16384  # tokens of the vocabulary whose weights are cast to float32 at once
 NOTHING = -1  # in place of a token where logits are NaN
-REPLIES_AT_ONCE = 512  # enough to keep a large card busy; their logits take 150 MB
-NO_ROOM = Failure("prompt", "the prompt is longer than memory_gb has room for: raise it")
+REPLIES_AT_ONCE = 512  # enough to keep a large GPU busy; their logits take 150 MB
+NO_ROOM = Failure("prompt", "the prompt does not fit into memory_gb: raise it")
 OUT_OF_MEMORY = Failure(
     "engine", "out of memory: lower max_batch_tokens or memory_gb, or choose a smaller model"
 )
 
 
 class TextRunner:
-    """Read the ends of prompts and write greedy replies.
+    """Read logits after prompts and write greedy replies.
 
-    Results do not depend on the order of the prompts. The other prompts of a pass, and how much
-    of a prompt is already known, change the shapes of products and so the rounding: about 1e-6 of
-    a logit in float32, a few hundredths in bfloat16.
+    Results do not depend on the order of the prompts. The other prompts of a pass, and how much of
+    a prompt is cached, change matrix shapes and so the rounding: about 1e-6 of a logit in float32,
+    a few hundredths in bfloat16.
 
     Args:
         model: in evaluation mode, on one device.
@@ -63,7 +63,7 @@ class TextRunner:
         self.clear(0)
 
     def clear(self, capacity: int) -> None:
-        """Give up all states, and make room for those of ``capacity`` tokens, in full passes."""
+        """Drop all states, make room for those of ``capacity`` tokens, and reset the budget."""
         self.states = SlotStates(capacity)
         self._budget = self._full_budget
         self._capacity = capacity
@@ -71,7 +71,7 @@ class TextRunner:
 
     @torch.inference_mode()
     def read(self, prompts: Sequence[TextTokens], read: Read) -> list[PromptValues]:
-        """``read`` of the logits after each prompt, or why there are none."""
+        """``read`` of the logits after each prompt, or a failure."""
         with packed_attention(self.model), float32_head(self.model), self._sound():
             values, paths = self._prefill(prompts, read, hold=False)
         assert not paths
@@ -81,7 +81,7 @@ class TextRunner:
     def write(
         self, prompts: Sequence[TextTokens], max_tokens: int, stops: Collection[int]
     ) -> list[list[int] | Failure]:
-        """The greedy reply to each prompt, its stop token included; or why there is none."""
+        """The greedy reply to each prompt, including its stop token, or a failure."""
         needs = [len(prompt) + max_tokens for prompt in prompts]
         replies: dict[int, list[int] | Failure] = {
             index: NO_ROOM for index, tokens in enumerate(needs) if tokens > self._capacity
@@ -100,15 +100,25 @@ class TextRunner:
         """The values after each prompt and, with ``hold``, the paths of prompts that have them."""
         passes: list[PassValues] = []
         paths: dict[int, Ints] = {}
-        rows: list[Segment] = []
+        rows: list[Segment] = []  # placed, not yet computed
         failures: dict[int, Failure] = {}
-        waiting = 0
+        waiting = 0  # tokens of ``rows``
+
+        def compute() -> None:
+            nonlocal waiting
+            for ended, values in self._passes(rows, read) if rows else ():
+                passes.append((ended, values))
+                for prompt in () if hold else ended:
+                    self._slots.release(paths.pop(prompt))
+            self.computed += waiting
+            rows.clear()
+            waiting = 0
+
         try:
             for index in self._order(prompts):
                 new_rows = self._place(prompts[index], index)
-                if new_rows is None:  # computing what waits frees slots
-                    self._compute(rows, paths, read, passes, hold)
-                    waiting = 0
+                if new_rows is None:  # computing the waiting rows frees slots
+                    compute()
                     self._forget_last()
                     new_rows = self._place(prompts[index], index)
                 if new_rows is None:
@@ -118,59 +128,40 @@ class TextRunner:
                 rows.extend(new_rows)
                 waiting += sum(len(row.ids) for row in new_rows)
                 if waiting >= self._budget:
-                    self._compute(rows, paths, read, passes, hold)
-                    waiting = 0
-            self._compute(rows, paths, read, passes, hold)
+                    compute()
+            compute()
         except torch.OutOfMemoryError:
             self._forget()
             paths = {}
-        # Values stay on the device until here: reading them waits for it, pass after pass.
+        # Values stay on the device until here, since reading them waits for each pass.
         results: dict[int, PromptValues] = {**failures}
-        for readers, values in passes:
-            results.update(each_of(readers, values))
+        for ended, values in passes:
+            results.update(zip(ended, values.tolist(), strict=True))
         return [results.get(index, OUT_OF_MEMORY) for index in range(len(prompts))], paths
 
-    def _compute(
-        self,
-        rows: list[Segment],
-        paths: dict[int, Ints],
-        read: Read,
-        passes: list[PassValues],
-        hold: bool,
-    ) -> None:
-        """Compute the waiting rows and, without ``hold``, free the slots of prompts now read."""
-        if not rows:
-            return
-        for prompts, values in self._passes(rows, read):
-            passes.append((prompts, values))
-            for prompt in () if hold else prompts:
-                self._slots.release(paths.pop(prompt))
-        self.computed += sum(len(row.ids) for row in rows)
-        rows.clear()
-
     def _order(self, prompts: Sequence[TextTokens]) -> list[int]:
-        """Prompts whose prefix is cached first, before it makes room for others; then by tokens."""
+        """Prompts with a cached prefix first, before it is evicted; then by tokens."""
 
-        def place(index: int) -> tuple[bool, bytes]:
+        def rank(index: int) -> tuple[bool, bytes]:
             each = prompts[index]
             start = each.key[: each.shared * TOKEN.itemsize]
             return common(self._slots.nearest(start), start) < each.shared, each.key
 
-        return sorted(range(len(prompts)), key=place)
+        return sorted(range(len(prompts)), key=rank)
 
     def _place(self, prompt: TextTokens, index: int) -> list[Segment] | None:
-        """Find slots for a prompt's tokens; return the rows to compute, None without room."""
+        """Allocate slots for a prompt's tokens; return the rows to compute, None without room."""
         key, last = self._last
         prefix = max(last[: common(key, prompt.key)], self._slots.prefix(prompt.key), key=len)
         prefix = prefix[: len(prompt) - 1]  # the last token must be computed: it is read
-        self._slots.hold(prefix)  # else ``take`` might give up the very prefix that is shared
+        self._slots.hold(prefix)  # otherwise ``take`` might evict it
         new = self._slots.take(len(prompt) - len(prefix))
         if new is None:
             self._slots.release(prefix)
             return None
         path = np.concatenate([prefix, new])
-        # The prompt before stays until now: in sorted order the next one shares most with it, also
-        # beyond the prefix that is cached.
+        # The previous prompt is held until now: in sorted order the next one shares most with it,
+        # even beyond the cached prefix.
         self._slots.hold(path)
         self._slots.release(last)
         self._last = (prompt.key, path)
@@ -184,28 +175,25 @@ class TextRunner:
             torch.OutOfMemoryError: it is too small for a single row.
         """
         try:
-            result = self._pass(rows, read)
+            pack = Pack(rows, self.states, self.model.device)
+            values = read(pack.run(self.model))
         except torch.OutOfMemoryError:
             if len(rows) == 1:
                 raise
         else:
-            yield result
+            yield pack.prompts, values
             return
         torch.cuda.empty_cache()  # does nothing without CUDA
         tokens = sum(len(row.ids) for row in rows)
         self._budget = max(min(self._budget, tokens) // 2, 1)
-        logger.warning("the judge is out of memory: passes of %d tokens from now", self._budget)
-        # In order, as a row may continue one of the first half; its states are then in their slots.
+        logger.warning("the judge is out of memory: passes of %d tokens from now on", self._budget)
+        # In order, since a row may continue one of the first half.
         half = len(rows) // 2
         yield from self._passes(rows[:half], read)
         yield from self._passes(rows[half:], read)
 
-    def _pass(self, rows: Sequence[Segment], read: Read) -> PassValues:
-        pack = Pack(rows, self.states, self.model.device)
-        return pack.prompts, read(pack.run(self.model))
-
     def _groups(self, indices: Sequence[int], needs: Sequence[int]) -> Iterator[list[int]]:
-        """Groups of prompts whose replies can be written together, by the slots that each needs."""
+        """Groups of prompts whose replies fit into the slots together; ``needs`` slots each."""
         group: list[int] = []
         room = self._capacity
         for index in indices:
@@ -222,45 +210,44 @@ class TextRunner:
     ) -> list[list[int] | Failure]:
         first, paths = self._prefill(prompts, likeliest, hold=True)
         replies: list[Any] = list(first)
-        losses = [index for index in range(len(prompts)) if index not in paths]
-        going = list(paths)
+        lost = [index for index in range(len(prompts)) if index not in paths]
+        unfinished = list(paths)
         try:
             for _ in range(max_tokens - 1):
-                going = [i for i in going if replies[i][-1] not in {*stops, NOTHING}]
-                if not going:
+                unfinished = [i for i in unfinished if replies[i][-1] not in {*stops, NOTHING}]
+                if not unfinished:
                     break
-                self._step(replies, paths, going)
+                self._step(replies, paths, unfinished)
             for path in paths.values():
                 self._slots.release(path)
         except torch.OutOfMemoryError:
             self._forget()
-            losses += going
+            lost += unfinished
         self.decoded += sum(len(reply) for reply in replies if not isinstance(reply, Failure))
         for index, reply in enumerate(replies):
-            if index in losses:
+            if index in lost:
                 replies[index] = reply if isinstance(reply, Failure) else OUT_OF_MEMORY
             elif reply[-1] == NOTHING:
                 replies[index] = NOT_NUMBERS
         return replies
 
-    def _step(self, replies: list[Any], paths: dict[int, Ints], going: Sequence[int]) -> None:
-        # A row of a decoding step is one token long: the reply's last, at the end of its path.
-        slots = self._slots.take(len(going))
-        assert slots is not None, "groups are only as large as there is room"
-        for index, slot in zip(going, slots, strict=True):
+    def _step(self, replies: list[Any], paths: dict[int, Ints], unfinished: Sequence[int]) -> None:
+        """Decode one token of each unfinished reply."""
+        # A row is one token long: the reply's last, at the end of its path.
+        slots = self._slots.take(len(unfinished))
+        assert slots is not None, "groups are sized to fit"
+        rows = []
+        for index, slot in zip(unfinished, slots, strict=True):
             paths[index] = np.append(paths[index], slot)
-        rows = [
-            Segment(np.asarray(replies[index][-1:], np.int64), paths[index], index)
-            for index in going
-        ]
+            rows.append(Segment(np.asarray(replies[index][-1:], np.int64), paths[index], index))
         for start in range(0, len(rows), self._budget):
-            for result in self._passes(rows[start : start + self._budget], likeliest):
-                for index, values in each_of(*result):
-                    replies[index].extend(values)
+            for ended, tokens in self._passes(rows[start : start + self._budget], likeliest):
+                for index, token in zip(ended, tokens.tolist(), strict=True):
+                    replies[index] += token
 
     @contextmanager
     def _sound(self) -> Iterator[None]:
-        """Forget all slots after an error, since what they hold is then unknown."""
+        """Reset all slots after an error, since their contents are then unknown."""
         try:
             yield
         except BaseException:
@@ -276,18 +263,13 @@ class TextRunner:
         self._last = (b"", NO_SLOTS)
 
 
-def each_of(prompts: Sequence[int], values: torch.Tensor) -> Iterator[tuple[int, list[float]]]:
-    """Each prompt with the values read after it; waits for the device."""
-    return zip(prompts, values.tolist(), strict=True)
-
-
 def log_probabilities(logits: torch.Tensor, tokens: Sequence[int], top: int = 0) -> torch.Tensor:
-    """(prompts, tokens) log-probabilities of these tokens among the whole vocabulary.
+    """Log-probabilities (prompts, tokens) of these tokens, normalised over the vocabulary.
 
     Args:
         logits: (prompts, vocabulary).
         tokens: ids.
-        top: if not 0, only this many of the likeliest tokens count; others get minus infinity.
+        top: if not 0, tokens beyond this many likeliest ones get minus infinity.
     """
     logits = logits.float()
     token_logits = logits.index_select(-1, on(logits.device, np.asarray(tokens, np.int64)))
@@ -295,19 +277,18 @@ def log_probabilities(logits: torch.Tensor, tokens: Sequence[int], top: int = 0)
     if not top:
         return logprobs
     least = logits.topk(min(top, logits.shape[-1])).values[:, -1:]
-    # A comparison with NaN is false, so NaN is not masked and stays NaN.
+    # Comparisons with NaN are false, so NaN stays NaN.
     return logprobs.masked_fill(token_logits < least, float("-inf"))
 
 
 def likeliest(logits: torch.Tensor) -> torch.Tensor:
-    """(prompts, 1) the token with the highest logit; ``NOTHING`` where some are NaN."""
-    unsound = logits.isnan().any(-1)
-    return torch.where(unsound, NOTHING, logits.argmax(-1))[:, None]
+    """Tokens (prompts, 1) with the highest logit; ``NOTHING`` where some logit is NaN."""
+    return torch.where(logits.isnan().any(-1), NOTHING, logits.argmax(-1))[:, None]
 
 
 @contextmanager
 def float32_head(model: PreTrainedModel) -> Iterator[None]:
-    """Compute logits in float32 in this context: bfloat16 would round them to multiples of 1/8."""
+    """Inside this context, compute logits in float32: bfloat16 rounds them to multiples of 1/8."""
     head = model.get_output_embeddings()
     if not isinstance(head, torch.nn.Linear) or head.weight.dtype == torch.float32:
         yield
@@ -315,7 +296,7 @@ def float32_head(model: PreTrainedModel) -> Iterator[None]:
 
     def in_float32(module: torch.nn.Linear, inputs: tuple[torch.Tensor], _: Any) -> torch.Tensor:
         hidden = inputs[0].float()  # (1, prompts, size)
-        # In chunks: a vocabulary of 150,000 in float32 would take as much memory as some layers.
+        # In chunks: all weights in float32 would take as much memory as several layers.
         chunks = torch.split(module.weight, HEAD_CHUNK)
         logits = torch.cat([hidden @ chunk.float().T for chunk in chunks], dim=-1)
         return logits if module.bias is None else logits + module.bias

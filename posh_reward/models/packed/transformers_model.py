@@ -35,34 +35,34 @@ if TYPE_CHECKING:
 
 
 class TransformersModel:
-    """A model in this process; what prompts share is computed once.
+    """A model in this process; shared prefixes are computed once.
 
-    All prompts of a call, whichever pair they are about, are packed into passes of up to
-    ``max_batch_tokens`` without padding (``packing``). What precedes the questions is kept for
-    later calls, until its room is needed or ``sleep`` drops it. The order of the prompts does not
-    matter. What else is in a call changes only rounding: by less than 1e-5 of a probability in
-    float32, by up to some hundredths of a grade in bfloat16.
+    All prompts of a call, whichever pair they belong to, are packed into passes of up to
+    ``max_batch_tokens`` without padding (``packing``). Prefixes are cached for later calls until
+    their room is needed or ``sleep`` drops them. The order of prompts does not matter; the other
+    prompts of a call change only rounding: by less than 1e-5 of a probability in float32, by up to
+    a few hundredths of a grade in bfloat16.
 
-    A checkpoint of Qwen2.5-VL or Qwen3-VL sees: each image is computed once for all prompts about
-    it (``models.vision``). Prompts without images are packed as for any model.
+    Checkpoints of Qwen2.5-VL and Qwen3-VL accept images; each is computed once for all prompts
+    about it (``models.vision``). Prompts without images are packed as for any model.
 
     Args:
-        model: a folder, or a name on the hub. Safetensors only; no code of theirs is run.
+        model: a folder, or a name on the hub. Safetensors only; a checkpoint's code is not run.
         revision: branch, tag or commit on the hub.
-        device: "auto" is this process's card, or the CPU without one.
-        dtype: "auto" is the checkpoint's own, on a CPU float32.
-        reading: how the label probabilities are read; see ``models.labels.LabelReading``.
+        device: "auto" is this process's GPU, or the CPU without one.
+        dtype: "auto" is the checkpoint's own, or float32 on a CPU.
+        reading: of label probabilities; see ``models.labels.LabelReading``.
         max_batch_tokens: most tokens in a forward pass; halved when memory runs out.
-        memory_gb: GiB for the states of tokens; the weights come on top of it. None is half of
-            what is free on a card with the weights on it, or 2 on a CPU. In a model that sees, one
-            half of it is for prompts with images.
-        max_pixels: larger images are shrunk to so many pixels, of which each 28 x 28 (Qwen2.5-VL)
-            or 32 x 32 (Qwen3-VL) cost a token.
-        sleep: between batches move the weights from the card to the host's memory (28 GB per
-            process for 14 billion parameters in bfloat16).
+        memory_gb: GiB for tokens' keys and values, in addition to the weights. Default: half of
+            what the weights leave free on a GPU, or 2 on a CPU. Vision models reserve half of it
+            for prompts with images.
+        max_pixels: larger images are shrunk to this; each 28 x 28 (Qwen2.5-VL) or 32 x 32
+            (Qwen3-VL) pixels cost a token.
+        sleep: between batches, move the weights from the GPU to host memory (28 GB per process for
+            14 billion parameters in bfloat16).
 
     Raises:
-        InputError: there is no such reading, or a size is not above 0.
+        InputError: unknown reading, or a size that is not positive.
     """
 
     def __init__(
@@ -111,9 +111,9 @@ class TransformersModel:
         Args:
             model: a causal language model, on one device.
             tokenizer: its own, with a chat template.
-            name: for signatures and stores; other weights need another name.
-            images: its image processor; without one it does not see.
-            **options: the class's, except ``revision``, ``device`` and ``dtype``.
+            name: for signatures and stores; different weights need different names.
+            images: its image processor; without one, images are not accepted.
+            **options: of the class, except ``revision``, ``device`` and ``dtype``.
         """
         wrapper = cls(name, **options)
         wrapper._from_memory = True
@@ -123,29 +123,19 @@ class TransformersModel:
 
     @cached_property
     def sees(self) -> bool:
-        """True for a checkpoint of a kind that takes images (``models.prompt_images.SEEING``).
-
-        Raises:
-            JudgeError: there is no such model.
-        """
+        """True for supported vision-language checkpoints (``models.prompt_images.SEEING``)."""
         checkpoint.require_libraries()
         return checkpoint.sees(checkpoint.load_config(self._model, self._commit))
 
     @cached_property
     def few_calls(self) -> bool:
-        """On a card, where a decoding step takes as long for one phrase as for hundreds."""
+        """True on a GPU, where a decoding step takes as long for one phrase as for hundreds."""
         device = self._parts[0].device if self._parts else checkpoint.device_of(self._device)
         return bool(device.type != "cpu")
 
     @cached_property
     def name(self) -> str:
-        """Transformers' version, model, commit (or a folder's fingerprint), dtype and reading.
-
-        And the cap on images, if it sees any.
-
-        Raises:
-            JudgeError: there is no such model.
-        """
+        """Transformers' version, model, commit or fingerprint, dtype, reading, cap on images."""
         checkpoint.require_libraries()
         version = f"transformers-{metadata.version('transformers')}"
         options = f"{self._reading}:pixels-{self._max_pixels}" if self.sees else self._reading
@@ -170,24 +160,21 @@ class TransformersModel:
         flat = list(chain.from_iterable(tokens))
         top = TOP if self._reading == "top-20" else 0
         read = partial(log_probabilities, tokens=flat, top=top)
-        encoded, answers = self._encode(loaded, prompts, 0)
-        answers.update(loaded.ask(encoded, lambda runner, some: runner.read(some, read)))
+        encoded = self._encode(loaded, prompts, 0)
+        answers = loaded.answers(encoded, lambda runner, batch: runner.read(batch, read))
         self._count(loaded)
-        return [self._verdict(answers[index], flat, tokens) for index in range(len(prompts))]
+        return [self._verdict(answer, flat, tokens) for answer in answers]
 
     def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
         """See ``Model.write``. Raises ``JudgeError`` as ``wake`` does."""
         loaded = self._ready()
-        encoded, answers = self._encode(loaded, prompts, max_tokens)
-        stops = loaded.stops
-        answers.update(
-            loaded.ask(encoded, lambda runner, some: runner.write(some, max_tokens, stops))
-        )
+        encoded, stops = self._encode(loaded, prompts, max_tokens), loaded.stops
+        replies = loaded.answers(encoded, lambda run, batch: run.write(batch, max_tokens, stops))
         self._count(loaded)
-        return [loaded.reply(answers[index]) for index in range(len(prompts))]
+        return [loaded.reply(reply) for reply in replies]
 
     def sleep(self) -> None:
-        """Drop kept states and, on a card, move the weights to the host's memory."""
+        """Drop cached states and, on a GPU, move the weights to host memory."""
         if self._loaded is None:
             return
         self._loaded.clear(0)
@@ -195,16 +182,16 @@ class TransformersModel:
             self._loaded.weights.put_away()
 
     def wake(self) -> None:
-        """Load the model the first time; later moves its weights back to their device.
+        """Load the model the first time; later move its weights back to their device.
 
         Raises:
-            JudgeError: it cannot be loaded; the message names what is missing or too big.
+            JudgeError: it cannot be loaded; the message names what is missing or too large.
             MissingDependencyError: torch or transformers is not installed.
         """
         self._ready()
 
     def close(self) -> None:
-        """Let go of the model."""
+        """Release the model."""
         self._parts = self._loaded = None
 
     def _ready(self) -> PackedModel:
@@ -218,7 +205,7 @@ class TransformersModel:
             self._loaded = ready_model(model, chat, images, self._budget, self._max_pixels)
         loaded = self._loaded
         loaded.weights.bring_back()
-        if loaded.is_empty:  # it was asleep: what else is on the card may have changed
+        if loaded.is_empty:  # it was asleep: the free memory of the GPU may have changed
             device = loaded.runner.model.device
             loaded.clear(states_room(device, loaded.per_token, self._memory_gb))
         return loaded
@@ -226,8 +213,8 @@ class TransformersModel:
     def _from_checkpoint(self) -> ModelParts:
         if self._from_memory:
             raise JudgeError(
-                f"the judge's model {self._model!r} was given in memory, and pickles leave it "
-                "out: make the judge again with TransformersModel.of"
+                f"the judge's model {self._model!r} was passed in memory and is not pickled: "
+                "make the judge again with TransformersModel.of"
             )
         device = checkpoint.device_of(self._device)
         config = checkpoint.load_config(self._model, self._commit)
@@ -236,7 +223,7 @@ class TransformersModel:
 
     @cached_property
     def _identity(self) -> str:
-        """Asked once and kept in pickles: a branch may move between naming and loading."""
+        """Resolved once and pickled: a branch may move between naming and loading."""
         return checkpoint.identity(self._model, self._revision)
 
     @property
@@ -249,13 +236,11 @@ class TransformersModel:
 
     def _encode(
         self, loaded: PackedModel, prompts: Sequence[Prompt], reply: int
-    ) -> tuple[dict[int, PromptTokens], dict[int, Any]]:
-        """By index: prompts in tokens, and failures of those that cannot be asked."""
-        outcomes = dict(enumerate(loaded.encode(prompts, reply)))
-        failures = {i: each for i, each in outcomes.items() if isinstance(each, Failure)}
-        encoded = {i: each for i, each in outcomes.items() if not isinstance(each, Failure)}
-        self.usage.prompt_tokens_submitted += sum(map(len, encoded.values()))
-        return encoded, failures
+    ) -> list[PromptTokens | Failure]:
+        encoded = loaded.encode(prompts, reply)
+        sound = [each for each in encoded if not isinstance(each, Failure)]
+        self.usage.prompt_tokens_submitted += sum(map(len, sound))
+        return encoded
 
     def _label_tokens(
         self, loaded: PackedModel, labels: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""A model that sees, in passes: each image is computed once, whatever is asked about it."""
+"""Forward passes of a vision-language model: each image is computed once for all questions."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from posh_reward.types import Failure
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-Row = tuple[int, Ids]  # index of a prompt, and its tokens after those with states
+Row = tuple[int, Ids]  # index of a prompt, and its tokens after the cached ones
 Answer = Callable[[ImageStates, Sequence[Ids]], list[Any]]
-"""States of what precedes, and rows that continue them -> an answer for each row."""
+"""States of a prefix, and rows that continue it -> an answer for each row."""
 
 
 class ImageRunner:
-    """Read the ends of prompts with images and write greedy replies.
+    """Read logits after prompts with images and write greedy replies.
 
-    The images of a prompt are computed first and kept, with the text that several prompts put
-    after them. The rest goes in batches of rows, padded to the same length. What else is in a batch
-    changes only rounding.
+    A prompt's images are computed first and cached, as is text after them that several prompts
+    share. The rest is computed in batches of rows, padded to the same length. The other rows of a
+    batch change only rounding.
 
     Args:
         model: Qwen2.5-VL or Qwen3-VL, in evaluation mode, on one device.
-        encoder: how it is shown images.
+        encoder: of its images.
         budget: most tokens of questions in a forward pass, padding included. An image is always
             computed in one pass.
     """
@@ -55,12 +55,12 @@ class ImageRunner:
         self._budget = budget
 
     def clear(self, room: int) -> None:
-        """Give up all states, and make room for those of ``room`` tokens."""
+        """Drop all states, and make room for those of ``room`` tokens."""
         self.cache = StatesCache(room)
 
     @torch.inference_mode()
     def read(self, prompts: Sequence[ImageTokens], read: Read) -> list[PromptValues]:
-        """``read`` of the logits after each prompt, or why there are none."""
+        """``read`` of the logits after each prompt, or a failure."""
 
         def answer(before: ImageStates, rows: Sequence[Ids]) -> list[PromptValues]:
             logits, _ = self.ends(ImageStates(before), rows)
@@ -74,17 +74,20 @@ class ImageRunner:
     def write(
         self, prompts: Sequence[ImageTokens], max_tokens: int, stops: Collection[int]
     ) -> list[list[int] | Failure]:
-        """The greedy reply to each prompt, its stop token included; or why there is none."""
+        """The greedy reply to each prompt, including its stop token, or a failure."""
         answer = partial(self._replies, max_tokens=max_tokens, stops=frozenset(stops))
         return self._answers(prompts, max_tokens, answer)
 
     def _answers(self, prompts: Sequence[ImageTokens], reply: int, answer: Answer) -> list[Any]:
         answers: dict[int, Any] = {}
-        with torch.autocast(self.model.device.type, enabled=False):  # the trainer's, if it has any
+        by_images: dict[object, list[int]] = {}
+        for index, prompt in enumerate(prompts):
+            by_images.setdefault((prompt.images, prompt.stem), []).append(index)
+        with torch.autocast(self.model.device.type, enabled=False):  # the trainer's, if any
             # Image by image: its hundreds of tokens are computed once for all questions about it,
-            # and may be given up afterwards.
-            for together in by_image(prompts):
-                for before, rows in self._states(prompts, together):
+            # and may be evicted afterwards.
+            for group in by_images.values():
+                for before, rows in self._states(prompts, group):
                     if isinstance(before, Failure):
                         answers.update((index, before) for index, _ in rows)
                         continue
@@ -93,24 +96,24 @@ class ImageRunner:
         return [answers[index] for index in range(len(prompts))]
 
     def _states(
-        self, prompts: Sequence[ImageTokens], together: Sequence[int]
+        self, prompts: Sequence[ImageTokens], group: Sequence[int]
     ) -> Iterator[tuple[ImageStates | Failure, list[Row]]]:
-        """Cached states for prompts about the same images, and the rows that continue them.
+        """States for prompts about the same images, and the rows that continue them.
 
-        A text after the images that only one prompt has is part of that prompt's row.
+        Text after the images that only one prompt has is part of that prompt's row.
         """
-        first = prompts[together[0]]
+        first = prompts[group[0]]
         stem = self._stem(first)
         if isinstance(stem, Failure):
-            yield stem, [(index, ()) for index in together]
+            yield stem, [(index, ()) for index in group]
             return
         by_prefix: dict[Ids, list[int]] = {}
-        for index in together:
+        for index in group:
             by_prefix.setdefault(prompts[index].prefix, []).append(index)
         unshared: list[Row] = []
         for prefix, indices in by_prefix.items():
-            # Three levels: image, text that several prompts put after it, question. Each refers to
-            # the states of the one before, and holds its own alone.
+            # Three levels: image, shared text after it, question. Each holds only its own states
+            # and refers to those of the level before.
             states = stem if not prefix else self.cache.find((first.images, first.stem), prefix)
             if states is None and len(indices) > 1:
                 states = self._prefix(first, stem, prefix)
@@ -132,9 +135,9 @@ class ImageRunner:
             if isinstance(stem, ImageStates):
                 self.cache.add(key, (), stem)
             return stem
-        return self._stem(prompt) if self._gave_up() else OUT_OF_MEMORY
+        return self._stem(prompt) if self._evict_all() else OUT_OF_MEMORY
 
-    def _gave_up(self) -> bool:
+    def _evict_all(self) -> bool:
         """Free the memory of all cached images; False if there were none."""
         had_any = bool(self.cache)
         self.clear(self.cache.room)
@@ -156,14 +159,14 @@ class ImageRunner:
         states = ImageStates()
         real = torch.ones_like(ids, dtype=torch.bool)
         self._pass(states, ids, positions, real, pixel_values=pixels, image_grid_thw=grid)
-        # Text after an image goes on from the largest of its three coordinates, not from its number
-        # of tokens; ``shift`` is the difference, 0 or less.
+        # Positions after an image continue from the largest of its three coordinates, not from its
+        # number of tokens; ``shift`` is the difference, 0 or less.
         states.position = len(prompt.stem) + int(shift)
         self.computed += len(prompt.stem)
         return states
 
     def _prefix(self, prompt: ImageTokens, stem: ImageStates, prefix: Ids) -> ImageStates | None:
-        """The states of a text after images; None if there is no room for them."""
+        """The states of text after images; None if there is no room for them."""
         key = (prompt.images, prompt.stem)
         if not self.cache.make_room(key, len(prefix)):
             return None
@@ -182,7 +185,7 @@ class ImageRunner:
         for row in sorted(rows, key=lambda row: (len(row[1]), row[1])):
             longest = len(row[1])
             keys = before.total + longest + reply
-            fits = (len(batch) + 1) * longest <= self._budget  # rows ascend: this is the longest
+            fits = (len(batch) + 1) * longest <= self._budget  # rows ascend in length
             if batch and not (fits and (len(batch) + 1) * keys <= GROUP_KEYS):
                 yield batch
                 batch = []
@@ -193,12 +196,12 @@ class ImageRunner:
     def _batch_answers(
         self, before: ImageStates, batch: Sequence[Row], answer: Answer
     ) -> list[tuple[int, Any]]:
-        """The answers to a batch; in halves if memory is too small for all of it."""
+        """The answers to a batch, computed in halves if memory is too small."""
         with suppress(torch.OutOfMemoryError):
             answers = answer(before, [ids for _, ids in batch])
             return [(index, each) for (index, _), each in zip(batch, answers, strict=True)]
         if len(batch) == 1:
-            if not self._gave_up():
+            if not self._evict_all():
                 return [(batch[0][0], OUT_OF_MEMORY)]
             return self._batch_answers(before, batch, answer)
         torch.cuda.empty_cache()
@@ -209,13 +212,13 @@ class ImageRunner:
         ]
 
     def ends(self, states: ImageStates, rows: Sequence[Ids]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Logits (rows, vocabulary) after each row, and (rows, longest) which are not padding."""
+        """Logits (rows, vocabulary) after each row, and a mask (rows, longest) of its tokens."""
         lengths = torch.tensor([len(row) for row in rows])
         longest = int(lengths.max())
         real = torch.arange(longest) < lengths[:, None]
-        # Padding repeats the row's last token: no row ever touches another's states.
+        # Padding repeats the row's last token; no row reads another's states.
         ids = torch.tensor([[*row, *row[-1:] * (longest - len(row))] for row in rows])
-        # Text has one position in time, height and width: (3, rows, longest), all alike.
+        # Text has equal positions in time, height and width: (3, rows, longest).
         positions = torch.arange(longest).expand(3, len(rows), -1) + states.position
         hidden = self._pass(states, ids, positions, real)
         last = hidden[torch.arange(len(rows)), lengths - 1]
@@ -230,21 +233,22 @@ class ImageRunner:
         states = ImageStates(before)
         logits, real = self.ends(states, rows)
         replies: list[list[int]] = likeliest(logits).tolist()
-        going = list(range(len(rows)))
+        open_rows = list(range(len(rows)))
         head: Any = self.model.get_output_embeddings()
+        ends = {*stops, NOTHING}
         for step in range(max_tokens - 1):
-            left = [at for at, row in enumerate(going) if replies[row][-1] not in {*stops, NOTHING}]
+            left = [at for at, row in enumerate(open_rows) if replies[row][-1] not in ends]
             if not left:
                 break
-            if len(left) < len(going):  # rows that ended take no more time
+            if len(left) < len(open_rows):  # drop finished rows
                 states.keep(left)
-                real, going = real[left], [going[at] for at in left]
-            real = torch.cat([real, real.new_ones(len(going), 1)], 1)
-            ids = torch.tensor([replies[row][-1:] for row in going])
-            lengths = torch.tensor([[len(rows[row])] for row in going])
+                real, open_rows = real[left], [open_rows[at] for at in left]
+            real = torch.cat([real, real.new_ones(len(open_rows), 1)], 1)
+            ids = torch.tensor([replies[row][-1:] for row in open_rows])
+            lengths = torch.tensor([[len(rows[row])] for row in open_rows])
             positions = (before.position + lengths + step).expand(3, -1, -1)
             hidden = self._pass(states, ids, positions, real)
-            for row, token in zip(going, likeliest(head(hidden[:, -1])).tolist(), strict=True):
+            for row, token in zip(open_rows, likeliest(head(hidden[:, -1])).tolist(), strict=True):
                 replies[row] += token
         self.decoded += sum(map(len, replies))
         return [NOT_NUMBERS if reply[-1] == NOTHING else reply for reply in replies]
@@ -260,13 +264,12 @@ class ImageRunner:
         """Hidden states (rows, tokens, size) of tokens that follow ``states``, which grow by them.
 
         Args:
-            states: of the same rows.
+            states: of the same rows; the model uses them as its cache.
             ids: (rows, tokens).
             positions: (3, rows, tokens) in time, height and width.
-            real: (rows, all tokens of ``states`` and these) which are not padding.
+            real: (rows, own tokens of ``states`` and these) False for padding.
             **images: patches and grids of the images whose placeholders are among the tokens.
         """
-        # The model takes ``states`` for its cache: it appends, and gets all that precedes back.
         device = self.model.device
         before = states.total - states.length
         mask = visible(before, real.to(device), ids.shape[1], self.model.dtype)
@@ -282,26 +285,18 @@ class ImageRunner:
         return hidden
 
 
-def by_image(prompts: Sequence[ImageTokens]) -> list[list[int]]:
-    """Indices of the prompts about the same images, together."""
-    groups: dict[object, list[int]] = {}
-    for index, prompt in enumerate(prompts):
-        groups.setdefault((prompt.images, prompt.stem), []).append(index)
-    return list(groups.values())
-
-
 def visible(before: int, real: torch.Tensor, queries: int, dtype: torch.dtype) -> torch.Tensor:
-    """(rows, 1, queries, keys), to be added: 0 where a query may look, else minus infinity.
+    """Additive mask (rows, 1, queries, keys): 0 where a query may attend, else minus infinity.
 
     Args:
-        before: how many tokens precede the rows'; all queries see them.
-        real: (rows, own) which of the rows' own tokens are not padding; the last are the queries.
-        queries: how many are asked for now.
+        before: number of shared tokens before the rows; all queries see them.
+        real: (rows, own) False for padding; the last ``queries`` of the rows' tokens are queries.
+        queries: per row.
         dtype: of the model.
     """
     rows, own = real.shape
     causal = real.new_ones(queries, own).tril(own - queries)
-    # The image's tokens, then those of the row's own that are not padding and not in the future.
+    # Shared tokens, then the row's own that are neither padding nor in the future.
     allowed = torch.cat([real.new_ones(rows, queries, before), causal & real[:, None]], -1)
     mask = torch.zeros(allowed.shape, dtype=dtype, device=real.device)  # (rows, queries, keys)
     return mask.masked_fill_(~allowed, float("-inf"))[:, None]

@@ -12,19 +12,18 @@ from posh_reward.types import PromptImage
 
 
 class ImageStates:
-    """Keys and values of tokens by layer, which follow those of ``before``.
+    """Keys and values of tokens by layer, for one or many rows that follow ``before``.
 
-    A model takes it for its cache, and calls only ``update``. There may be one row or many; what
-    precedes them has one row, and is laid out for all of them only while a layer attends.
+    A model uses it as its cache, through ``update`` alone.
 
     Args:
-        before: the tokens that these follow; None at the beginning of a prompt.
+        before: states of the tokens before these, in one row that all rows share.
     """
 
     def __init__(self, before: ImageStates | None = None) -> None:
         self.before = before
         self.position: int = before.position if before else 0
-        """Of the next token. An image takes fewer positions than it has tokens."""
+        """Of the next token. An image has fewer positions than tokens."""
         self._layers: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     @property
@@ -34,33 +33,29 @@ class ImageStates:
 
     @property
     def total(self) -> int:
-        """Tokens per row, with those before them."""
+        """Tokens per row, including ``before``."""
         return self.length + (self.before.total if self.before else 0)
 
     def update(
         self, key: torch.Tensor, value: torch.Tensor, layer: int, *_: object, **__: object
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Add new keys and values, each (rows, heads, tokens, size).
-
-        Returns:
-            All of the layer, from the beginning of the prompt.
-        """
+        """Append keys and values, each (rows, heads, tokens, size); return the whole prompt's."""
         if layer < len(self._layers):
             earlier_key, earlier_value = self._layers[layer]
             key, value = torch.cat([earlier_key, key], 2), torch.cat([earlier_value, value], 2)
             self._layers[layer] = (key, value)
         else:
             self._layers.append((key, value))
-        # The image's states have one row; expanding it is a view, and only this concatenation,
-        # which lives for one layer's attention, lays it out for all rows.
+        # Expanding the shared row is a view; only this concatenation, which lives for one layer's
+        # attention, copies it for all rows.
         pairs = [*self._earlier(layer, len(key)), (key, value)]
         return torch.cat([k for k, _ in pairs], 2), torch.cat([v for _, v in pairs], 2)
 
     def keep(self, rows: Sequence[int]) -> None:
         """Drop all other rows."""
         if self._layers:
-            which = torch.tensor(rows, device=self._layers[0][0].device)
-            self._layers = [(key[which], value[which]) for key, value in self._layers]
+            kept = torch.tensor(rows, device=self._layers[0][0].device)
+            self._layers = [(key[kept], value[kept]) for key, value in self._layers]
 
     def _earlier(self, layer: int, rows: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         if self.before is not None:
@@ -70,11 +65,11 @@ class ImageStates:
 
 
 Key = tuple[tuple[PromptImage, ...], Ids]
-"""Images, and the tokens of a prompt up to the last of them."""
+"""Images, and a prompt's tokens up to the last of them: its stem."""
 
 
 class StatesCache:
-    """States of images and of the texts after them; least recently used ones go first."""
+    """LRU cache of the states of images and of texts after them."""
 
     def __init__(self, room: int) -> None:
         self.room = room
@@ -84,20 +79,20 @@ class StatesCache:
         return bool(self._stems)
 
     def find(self, key: Key, prefix: Ids = ()) -> ImageStates | None:
-        """The states after a stem and a prefix, if they are cached."""
+        """The cached states after a stem and a prefix, or None."""
         if key not in self._stems:
             return None
         self._stems.move_to_end(key)
         return self._stems[key].get(prefix)
 
     def add(self, key: Key, prefix: Ids, states: ImageStates) -> None:
-        """Keep states for prompts to come."""
+        """Cache states for later prompts."""
         self._stems.setdefault(key, {})[prefix] = states
 
     def make_room(self, key: Key, tokens: int) -> bool:
-        """Give up others until so many more tokens fit; False if they never do."""
-        # Whole images go first, oldest first; of the image at hand only the texts after it can go,
-        # since its own states are about to be continued.
+        """Evict others until this many more tokens fit; False if they never do."""
+        # Evict whole images, oldest first; of image ``key`` only texts after it, since its own
+        # states are about to be continued.
         while self._stems and self._tokens() + tokens > self.room:
             oldest = next(iter(self._stems))
             if oldest != key:

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     import torch
 
 Ids = tuple[int, ...]
-REMEMBERED = 1024  # stems and prefixes that are remembered; beyond that all are forgotten
+REMEMBERED = 1024  # interned stems and prefixes; beyond that all are dropped
 
 
 @dataclass(frozen=True, slots=True)
 class ImageTokens:
-    """A prompt with images, in tokens."""
+    """A tokenised prompt with images."""
 
     images: tuple[PromptImage, ...]
-    stem: Ids  # up to the last image, with as many placeholders as each image has tokens
+    stem: Ids  # up to the last image, with a placeholder for each image token
     prefix: Ids  # the following tokens that other prompts share
     own: Ids  # the rest; never empty, since a template ends the message
 
@@ -39,11 +39,11 @@ class ImageTokens:
 
 
 class ImageEncoder:
-    """Images -> patches, placeholders -> as many tokens as an image has.
+    """Convert images to patches, and placeholders to as many tokens as an image has.
 
     Args:
         processor: the checkpoint's image processor, Qwen's.
-        placeholder: the token that stands for a part of an image.
+        placeholder: id of the token that represents a part of an image.
         max_pixels: larger images are shrunk to this.
 
     Raises:
@@ -54,16 +54,13 @@ class ImageEncoder:
         factor = processor.patch_size * processor.merge_size
         check_max_pixels(max_pixels, factor)
         self.placeholder = placeholder
-        self.sizes = SizeLimits(
-            factor,
-            min(processor.size["shortest_edge"], max_pixels),
-            max_pixels,
-        )
+        least = min(processor.size["shortest_edge"], max_pixels)
+        self.sizes = SizeLimits(factor, least, max_pixels)
         self._processor = processor
         self._unique: dict[Ids, Ids] = {}
 
     def tokens(self, prompt: Prompt, ids: Sequence[int], shared: int) -> ImageTokens | Failure:
-        """A prompt's tokens, ``shared`` of them before its own part; a failure for a bad image."""
+        """Split a prompt's ids, the first ``shared`` its prefix; a failure for bad images."""
         places = [place for place, token in enumerate(ids) if token == self.placeholder]
         if len(places) != len(prompt.images) or places[-1] >= shared:
             return NO_PLACE
@@ -72,14 +69,14 @@ class ImageEncoder:
         except InputError as error:
             return image_failure(error)
         end = places[-1] + 1
-        stem = self._one(tuple(expand(ids[:end], self.placeholder, counts)))
-        prefix = self._one(tuple(ids[end:shared]))
+        stem = self._intern(tuple(expand(ids[:end], self.placeholder, counts)))
+        prefix = self._intern(tuple(ids[end:shared]))
         return ImageTokens(prompt.images, stem, prefix, tuple(ids[shared:]))
 
     def patches(
         self, prompt_images: Sequence[PromptImage]
     ) -> tuple[torch.Tensor, torch.Tensor] | Failure:
-        """Pixels (patches, values of a patch) and grids (images, 3) of images, in order."""
+        """Pixels (patches, values per patch) and grids (images, 3) of images, in order."""
         images = []
         for prompt_image in prompt_images:
             image = image_for_model(prompt_image, self.sizes)
@@ -89,15 +86,15 @@ class ImageEncoder:
         batch = self._processor(images, do_resize=False, return_tensors="pt")
         return batch["pixel_values"], batch["image_grid_thw"]
 
-    def _one(self, ids: Ids) -> Ids:
-        """The one object for equal tokens: thousands of questions share a thousand of them."""
+    def _intern(self, ids: Ids) -> Ids:
+        """One object for equal tuples: thousands of questions share a thousand tokens."""
         if len(self._unique) >= REMEMBERED:
             self._unique.clear()
         return self._unique.setdefault(ids, ids)
 
 
 def expand(ids: Sequence[int], placeholder: int, counts: Sequence[int]) -> Iterator[int]:
-    """The ids with each placeholder in turn repeated as often as its image has tokens."""
+    """Repeat each placeholder as often as its image has tokens."""
     repeats = iter(counts)
     for token in ids:
         yield from [token] * (next(repeats) if token == placeholder else 1)

@@ -1,4 +1,4 @@
-"""A check that shared states give each prompt about an image the answer it would get alone."""
+"""Check that prompts about a shared image get the answers they would get alone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from posh_reward.types import Failure, PromptImage
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-ATTENTION = ("sdpa", "eager")  # implementations that take a mask
+ATTENTION = ("sdpa", "eager")  # implementations that accept a mask
 
 
 @torch.inference_mode()
@@ -28,14 +28,14 @@ def check_seeing(runner: ImageRunner, chat: Chat) -> None:
     """Compare two questions about a small image with a plain pass for each.
 
     Raises:
-        JudgeError: the answers differ, or the model cannot be asked in this way.
+        JudgeError: answers differ, or the model does not support shared states.
     """
     model = runner.model
     config = model.config.get_text_config()
     if config._attn_implementation not in ATTENTION:
         raise _unfit(model, "load it with attn_implementation='sdpa'")
     if "sliding_attention" in (getattr(config, "layer_types", None) or ()):
-        raise _unfit(model, "its attention slides")
+        raise _unfit(model, "it has sliding-window attention")
     prompts = [_sample(runner, chat, word) for word in ("a dog", "red")]
     try:
         with torch.autocast(model.device.type, enabled=False):
@@ -56,21 +56,20 @@ def check_seeing(runner: ImageRunner, chat: Chat) -> None:
 
 
 def _sample(runner: ImageRunner, chat: Chat, word: str) -> ImageTokens:
-    """A question about an image that is wider than high, as positions depend on its shape."""
+    """A question about an image that is wider than high, since positions depend on its shape."""
     side = runner.encoder.sizes.factor
-    image = Image.linear_gradient("L").resize((3 * side, 2 * side))
-    prompt_image = image_of(image)
+    prompt_image = image_of(Image.linear_gradient("L").resize((3 * side, 2 * side)))
     assert isinstance(prompt_image, PromptImage)
     prompt = Prompt("Look.\n\n", f"Q: Is it {word}?", (prompt_image,))
     [(ids, shared)] = chat.split([prompt])
     tokens = runner.encoder.tokens(prompt, ids, shared)
     if isinstance(tokens, Failure):
-        raise JudgeError(f"{type(runner.model).__name__} cannot be shown images: {tokens}")
+        raise JudgeError(f"{type(runner.model).__name__} cannot take images: {tokens}")
     return tokens
 
 
 def _plain(runner: ImageRunner, prompt: ImageTokens) -> torch.Tensor:
-    """Logits (1, vocabulary) after a prompt, as transformers computes them."""
+    """Logits (1, vocabulary) after a prompt, by transformers alone."""
     patches = runner.encoder.patches(prompt.images)
     assert not isinstance(patches, Failure), patches
     pixels, grid = patches
@@ -87,8 +86,8 @@ def _plain(runner: ImageRunner, prompt: ImageTokens) -> torch.Tensor:
     return logits[:, -1].float()
 
 
-def _unfit(model: PreTrainedModel, why: str) -> JudgeError:
+def _unfit(model: PreTrainedModel, reason: str) -> JudgeError:
     return JudgeError(
-        f"{type(model).__name__} cannot answer prompts with images ({why}): serve it with vLLM "
+        f"{type(model).__name__} cannot answer prompts with images ({reason}): serve it with vLLM "
         "and use the judge 'server'"
     )

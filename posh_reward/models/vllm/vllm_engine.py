@@ -11,13 +11,7 @@ from typing import Any
 from posh_reward.errors import MissingDependencyError
 from posh_reward.models.asker import BLIND
 from posh_reward.models.chat import Chat
-from posh_reward.models.labels import (
-    TOP,
-    LabelReading,
-    label_masses,
-    label_tokens,
-    no_token,
-)
+from posh_reward.models.labels import TOP, LabelReading, label_masses, label_tokens, no_token
 from posh_reward.models.model import Prompt
 from posh_reward.models.prompt_images import NO_PLACE, SizeLimits, check_max_pixels, size_of
 from posh_reward.models.vllm.vllm_worker import Answers
@@ -25,25 +19,23 @@ from posh_reward.models.vllm.wire import EngineReply
 from posh_reward.types import Failure
 
 AT_ONCE = 512
-"""Prompts in one call of the engine. More are lost if it dies; with fewer it pauses more often."""
+"""Prompts per call of the engine: with more, more are lost if it dies; with fewer, it idles."""
 SHARE = 0.01
-"""The part of a card's memory that vLLM wants to find free, even if the cache's size is given in
-bytes (vllm#39852). By default it wants most of the card, which the trainer has taken."""
+"""Share of the GPU's memory that vLLM requires to be free, even if the cache's size is set in bytes
+(vllm#39852). Its default is most of the GPU, which the trainer uses."""
 TOO_LONG = Failure("prompt", "the prompt is longer than the model's context")
 MOST_IMAGES = 8  # images in one prompt
 PATCH_CACHE_GB = 1.0
-"""GiB of the host's memory for images in patches: forty of a megapixel. Questions about one
-image come together, so vLLM's default of 4 would only be missing elsewhere."""
+"""GiB of host memory for images as patches: forty of a megapixel. Questions about one image come
+together, so vLLM's default of 4 would be a waste."""
 TOO_MANY = Failure("prompt", f"the prompt has more than {MOST_IMAGES} images")
-RETOKENISED = Failure(
-    "engine", "vLLM made another number of tokens of the images than they have parts"
-)
+RETOKENISED = Failure("engine", "vLLM made an unexpected number of tokens of the images")
 UNTOKENISED = Failure("prompt", "the prompt cannot be tokenised")
-INCOMPLETE = Failure("reply", "the engine left out labels that were asked for")
+INCOMPLETE = Failure("reply", "the engine left out requested labels")
 
 
 class VllmEngine:
-    """One vLLM engine on the one card that this process sees."""
+    """A vLLM engine on the only GPU that is visible to this process."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         import vllm
@@ -76,7 +68,7 @@ class VllmEngine:
 
     @property
     def sizes(self) -> SizeLimits | None:
-        """The sizes in which it wants images; None if it does not see."""
+        """Accepted sizes of images; None for a text-only model."""
         return self._images.sizes if self._images else None
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> Answers:
@@ -92,7 +84,7 @@ class VllmEngine:
         params = self._params(max_tokens=1, temperature=1.0, detokenize=False, **scoring)
 
         def read(output: Any) -> EngineReply:
-            if self._reading == "labels":
+            if exact:
                 return read_labels(output.logprobs[0], tokens)
             return EngineReply(masses=tuple(label_masses(likeliest(output.logprobs[0]), tokens)))
 
@@ -115,7 +107,7 @@ class VllmEngine:
         return self._answers(prompts, params, text)
 
     def sleep(self) -> None:
-        """Move the weights to the host's memory and drop the cache, where vLLM can."""
+        """Move the weights to host memory and drop the cache, where vLLM can."""
         if self._sleeps and not self._asleep:
             self._llm.sleep(level=1)
             self._asleep = True
@@ -133,11 +125,14 @@ class VllmEngine:
         failed: list[tuple[int, EngineReply]] = []
         sound: list[tuple[int, dict[str, Any], int]] = []
         for place, (prompt, ids) in enumerate(zip(prompts, self._token_ids(prompts), strict=True)):
-            failure = self._failure(prompt, ids, params.max_tokens)
-            if failure is not None or ids is None:
-                failed.append((place, EngineReply(failure=failure)))
+            length = UNTOKENISED if ids is None else self._length(prompt, ids)
+            if isinstance(length, int) and length + params.max_tokens > self._longest:
+                length = TOO_LONG
+            if isinstance(length, Failure):
+                failed.append((place, EngineReply(failure=length)))
             else:
-                sound.append((place, input_of(prompt, ids), self._length(prompt, ids)))
+                assert ids is not None
+                sound.append((place, input_of(prompt, ids), length))
         yield failed
         for start in range(0, len(sound), AT_ONCE):
             part = sound[start : start + AT_ONCE]
@@ -147,22 +142,16 @@ class VllmEngine:
                 for (place, _, length), reply in zip(part, replies, strict=True)
             ]
 
-    def _failure(self, prompt: Prompt, ids: Sequence[int] | None, reply: int) -> Failure | None:
-        """The reason why a prompt cannot be answered; None if it can."""
-        if ids is None:
-            return UNTOKENISED
-        if prompt.images:
-            failure = self._images.failure(prompt, ids) if self._images else BLIND
-            if failure is not None:
-                return failure
-        return TOO_LONG if self._length(prompt, ids) > self._longest - reply else None
-
-    def _length(self, prompt: Prompt, ids: Sequence[int]) -> int:
-        """Tokens of a prompt once its images have theirs."""
-        return len(ids) + (self._images.tokens(prompt) if prompt.images and self._images else 0)
+    def _length(self, prompt: Prompt, ids: Sequence[int]) -> int | Failure:
+        """Tokens of a prompt, including its images'; a failure if it cannot be answered."""
+        if not prompt.images:
+            return len(ids)
+        if not self._images:
+            return BLIND
+        return self._images.failure(prompt, ids) or len(ids) + self._images.tokens(prompt)
 
     def _token_ids(self, prompts: Sequence[Prompt]) -> list[list[int] | None]:
-        """Token ids of each prompt; None for text that the tokenizer refuses (a lone surrogate)."""
+        """Token ids of each prompt; None for text that the tokenizer refuses (lone surrogates)."""
         try:
             return [*self._chat.encode(prompts)]
         except Exception:
@@ -172,7 +161,7 @@ class VllmEngine:
 
 
 def input_of(prompt: Prompt, ids: list[int]) -> dict[str, Any]:
-    """A prompt for vLLM, with one placeholder an image: it would expand expanded ones again."""
+    """A prompt for vLLM, with one placeholder per image, which vLLM expands itself."""
     if not prompt.images:
         return {"prompt_token_ids": ids}
     return {
@@ -183,7 +172,7 @@ def input_of(prompt: Prompt, ids: list[int]) -> dict[str, Any]:
 
 
 def with_cost(answer: EngineReply, reply: Any, submitted: int) -> EngineReply:
-    """An answer with the tokens that it cost; a failure if vLLM read other ones than were asked."""
+    """Add token counts to an answer; fail it if vLLM read an unexpected number of tokens."""
     if len(reply.prompt_token_ids) != submitted:
         return EngineReply(failure=RETOKENISED)
     computed = submitted - (reply.num_cached_tokens or 0)
@@ -192,9 +181,9 @@ def with_cost(answer: EngineReply, reply: Any, submitted: int) -> EngineReply:
 
 
 def read_labels(logprobs: Mapping[int, Any], tokens: Sequence[Sequence[int]]) -> EngineReply:
-    """Masses of labels whose tokens were all asked for.
+    """Masses of labels whose tokens were all requested.
 
-    A token that is missing, or minus infinity (vllm#51789), was not computed; it may be likely.
+    A token that is missing or minus infinity (vllm#51789) was not computed, so it may be likely.
     """
     values = {i: each.logprob for i, each in logprobs.items() if each.logprob != -math.inf}
     if not all(i in values for ids in tokens for i in ids):
@@ -203,24 +192,21 @@ def read_labels(logprobs: Mapping[int, Any], tokens: Sequence[Sequence[int]]) ->
 
 
 def likeliest(logprobs: Mapping[int, Any]) -> dict[int, float]:
-    """Log-probabilities of the ``TOP`` likeliest tokens, by id.
-
-    vLLM adds the token that it happened to sample, which may be less likely than these.
-    """
+    """Log-probabilities of the ``TOP`` likeliest tokens by id; vLLM adds the sampled one."""
     return {i: each.logprob for i, each in logprobs.items() if each.rank <= TOP}
 
 
 def check_scoring(params: Any, version: str) -> None:
-    """Raise MissingDependencyError if this vLLM cannot score chosen tokens."""
+    """Raise ``MissingDependencyError`` if this vLLM cannot score chosen tokens."""
     if "logprob_token_ids" not in inspect.signature(params).parameters:
         raise MissingDependencyError(
-            f"vLLM {version} cannot read the probability of chosen tokens: install 0.22 or later, "
-            "or set `reading: top-20`"
+            f"vLLM {version} cannot report the probability of chosen tokens: install 0.22 or "
+            "later, or set `reading: top-20`"
         )
 
 
 def can_sleep() -> bool:
-    """True if this vLLM can give its memory back on this platform."""
+    """True if this vLLM can free its memory on this platform."""
     from vllm.platforms import current_platform
 
     return bool(current_platform.is_sleep_mode_available())
@@ -228,14 +214,14 @@ def can_sleep() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ImageInputs:
-    """Images as a model in vLLM takes them: their sizes, and the token in whose place they come."""
+    """Sizes of images for a model in vLLM, and the token id of their placeholder."""
 
     sizes: SizeLimits
     placeholder: int
 
     @property
     def options(self) -> dict[str, Any]:
-        """Arguments of the engine, which leaves images as they are: they have their size."""
+        """Arguments of the engine, for images that already have their final size."""
         least, most = self.sizes.factor**2, self.sizes.max_pixels
         return {
             "limit_mm_per_prompt": {"image": MOST_IMAGES, "video": 0},
@@ -244,29 +230,27 @@ class ImageInputs:
         }
 
     def failure(self, prompt: Prompt, ids: Sequence[int]) -> Failure | None:
-        """The reason why a prompt cannot be answered; None if it can."""
+        """The reason why a prompt cannot be answered, or None."""
         if len(prompt.images) > MOST_IMAGES:
             return TOO_MANY
         places = sum(token == self.placeholder for token in ids)
         return None if places == len(prompt.images) else NO_PLACE
 
     def tokens(self, prompt: Prompt) -> int:
-        """Tokens that its images, which have their size, add to the placeholder of each."""
+        """Tokens that resized images add to their placeholders."""
         pixels = (math.prod(size_of(each)) for each in prompt.images)
         return sum(each // self.sizes.factor**2 - 1 for each in pixels)
 
 
 def image_inputs(model: str, revision: str | None, max_pixels: int) -> ImageInputs:
-    """The inputs that a checkpoint's processor wants, read with transformers."""
+    """Sizes and placeholder from a checkpoint's configuration, read with transformers."""
     from transformers import AutoConfig
     from transformers.image_processing_base import ImageProcessingMixin
 
-    where = {"revision": revision, "trust_remote_code": False}
-    config = AutoConfig.from_pretrained(model, **where)
+    config = AutoConfig.from_pretrained(model, revision=revision, trust_remote_code=False)
     processor, _ = ImageProcessingMixin.get_image_processor_dict(model, revision=revision)
     least = processor.get("min_pixels") or processor["size"]["shortest_edge"]
     factor = processor["patch_size"] * processor["merge_size"]
     check_max_pixels(max_pixels, factor)
-    return ImageInputs(
-        SizeLimits(factor, min(least, max_pixels), max_pixels), config.image_token_id
-    )
+    sizes = SizeLimits(factor, min(least, max_pixels), max_pixels)
+    return ImageInputs(sizes, config.image_token_id)

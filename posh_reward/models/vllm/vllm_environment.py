@@ -1,4 +1,4 @@
-"""The child's variables, card and interpreter."""
+"""The child's environment variables, GPU and interpreter."""
 
 from __future__ import annotations
 
@@ -16,37 +16,36 @@ from posh_reward.process.child_environment import card_of, child_variables, reda
 
 BOOT = Path(__file__).with_name("boot.py")
 
-ENGINES = ("VLLM_", "FLASHINFER_")  # starts of the names of variables that steer an engine
+ENGINES = ("VLLM_", "FLASHINFER_")  # prefixes of variables that configure an engine
 OTHER_ENGINE = (
     *"VLLM_ENABLE_V1_MULTIPROCESSING VLLM_BATCH_INVARIANT VLLM_DP_ VLLM_HOST_IP VLLM_PORT".split(),
     "VLLM_API_KEY",  # a server's
 )
-"""Starts of variables by which TRL, or a user, steers the engine inside the trainer, or a server.
-Other ``VLLM_`` variables are the user's wishes for all engines, and reach the child."""
+"""Prefixes of variables that configure a trainer's engine or a server. Other ``VLLM_`` variables
+apply to all engines and reach the child."""
 VLLM_DEFAULTS = {"VLLM_USE_FLASHINFER_SAMPLER": "0", "VLLM_NO_USAGE_STATS": "1"}
 """Set before vLLM is imported, wherever this project starts it, unless the user did. Its warm-up
-samples with top_k and top_p, for which FlashInfer would compile a sampler with nvcc: a node without
-a matching CUDA toolkit would lose its judge at the start (vllm#49497). Usage reports try the
-network."""
+samples with top_k and top_p, for which FlashInfer would compile a sampler with nvcc, which fails
+without a matching CUDA toolkit (vllm#49497). Usage reports need the network."""
 ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 PROBE_SECONDS = 120.0  # enough to ask the hub for a commit; nothing heavy is imported
 
 
 @dataclass(frozen=True, slots=True)
 class VllmProbe:
-    """An interpreter's vLLM and its model, read without loading either."""
+    """An interpreter's vLLM and its model, without loading either."""
 
     version: str  # of vLLM
-    revision: str  # the model's commit; for a folder sha256- and the start of its fingerprint
-    sees: bool  # True if the model takes images
+    revision: str  # the model's commit, or sha256- and a folder's fingerprint
+    sees: bool  # True if the model accepts images
 
 
 @lru_cache(maxsize=32)
 def probe(python: str, model: str, revision: str | None) -> VllmProbe:
-    """Ask an interpreter which vLLM it has, and which commit of the model it would load.
+    """Ask an interpreter for its version of vLLM and the commit of the model it would load.
 
     Raises:
-        JudgeError: it has none, or there is no such model; the message names the remedy.
+        JudgeError: it has no vLLM, or there is no such model; the message names the remedy.
     """
     settings = {"model": model, "revision": revision}
     environment = child_environment(os.environ, python, model)
@@ -61,12 +60,12 @@ def probe(python: str, model: str, revision: str | None) -> VllmProbe:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise JudgeError(f"the interpreter {python} for vLLM cannot be run: {error}") from None
+        raise JudgeError(f"the interpreter {python} of vLLM cannot be run: {error}") from None
     try:
         answer = json.loads(process.stdout.splitlines()[-1])
         fatal = answer.get("fatal")
     except (IndexError, ValueError, AttributeError):
-        fatal = f"{python} cannot be asked for its vLLM: {process.stderr.strip()[-500:]}"
+        fatal = f"{python} does not report its vLLM: {process.stderr.strip()[-500:]}"
     if fatal is not None:
         raise JudgeError(redact(secrets_of(environment), str(fatal)))
     return VllmProbe(str(answer["vllm"]), str(answer["revision"]), answer.get("kind") in SEEING)
@@ -80,13 +79,13 @@ def boot_command(python: str, what: str, settings: Mapping[str, object]) -> list
 def child_environment(
     base: Mapping[str, str], python: str, model: str, *, batch_invariant: bool = False
 ) -> dict[str, str]:
-    """The child's variables: what it needs of the user's, its card, and how the engine is to run.
+    """The child's variables: those it needs of the parent's, its GPU, and options of the engine.
 
     Args:
         base: the parent's.
         python: the child's interpreter.
         model: a folder, or a name on the hub; only a child that may download it gets ``HF_TOKEN``.
-        batch_invariant: whether results must not depend on what else is in a batch.
+        batch_invariant: make answers independent of the rest of a batch.
     """
     hub = not Path(model).is_dir()
     variables = {
@@ -94,27 +93,23 @@ def child_environment(
         for name, value in child_variables(base, python, hub=hub, also=ENGINES).items()
         if not name.startswith(OTHER_ENGINE)
     }
-    for name in ALLOCATOR:
-        if name in variables and (rest := without_expandable_segments(variables.pop(name))):
-            variables[name] = rest
+    for name in ALLOCATOR:  # vLLM cannot sleep with expandable segments
+        options = variables.pop(name, "").split(",")
+        rest = [each for each in options if not each.strip().startswith("expandable_seg")]
+        if any(rest):
+            variables[name] = ",".join(rest)
     return {
         "VLLM_LOGGING_LEVEL": "WARNING",
         **VLLM_DEFAULTS,
         "TOKENIZERS_PARALLELISM": "false",
         **variables,
         "CUDA_VISIBLE_DEVICES": card_of(base),
-        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # the engine runs in the child, not in its child
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # run the engine in the child, not in a grandchild
         **({"VLLM_BATCH_INVARIANT": "1"} if batch_invariant else {}),
     }
 
 
 def set_vllm_defaults(environment: MutableMapping[str, str]) -> None:
-    """Set ``VLLM_DEFAULTS`` where the user has set nothing, for a vLLM in this process."""
+    """Set ``VLLM_DEFAULTS``, unless the user did, for a vLLM in this process."""
     for name, value in VLLM_DEFAULTS.items():
         environment.setdefault(name, value)
-
-
-def without_expandable_segments(settings: str) -> str:
-    """The allocator's settings, without the one under which vLLM cannot sleep."""
-    rest = [each for each in settings.split(",") if not each.strip().startswith("expandable_seg")]
-    return ",".join(rest)

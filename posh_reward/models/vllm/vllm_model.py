@@ -21,35 +21,34 @@ from posh_reward.types import Reply, Usage, Verdict
 
 
 class VllmModel:
-    """A language model in vLLM, in a child process of its own on this rank's card.
+    """A language model in vLLM, in a child process of its own on this rank's GPU.
 
-    The child starts with the first ``wake`` (or question). It ends with this object, with its
-    parent, or by ``close``. Pickles leave it out, and a fork of the parent leaves it alone. If it
-    dies, a fresh one is asked what was not answered; a prompt that it keeps dying of fails alone.
+    The child starts with the first ``wake`` or question. It ends with this object, with its parent,
+    or by ``close``. It is not pickled, and a fork of the parent does not touch it. If it dies, a
+    new one gets the unanswered prompts; a prompt that keeps killing it fails alone.
 
     Args:
         model: a folder, or a name on the hub.
-        revision: branch, tag or commit on the hub. The commit that it names at first is kept.
-        python: interpreter of the environment that has vLLM; by default this one.
+        revision: branch, tag or commit on the hub, resolved once.
+        python: interpreter of an environment that has vLLM; by default this one.
         dtype: of weights and states, such as "bfloat16".
-        memory_gb: GiB of the card for the cache of prefixes. The weights come on top of it.
-        max_model_len: longest prompt with its reply, in tokens; a longer one fails.
-        reading: how probabilities of labels are read; see ``models.labels.LabelReading``.
-        max_pixels: larger images are shrunk to so many pixels before a model that sees gets them.
-        batch_invariant: make answers independent of what else is in a batch, at a cost.
-        sleep: between batches move the weights to the host's memory (28 GB per rank for 14
-            billion parameters in bfloat16) and drop the cache, where vLLM can.
-        enforce_eager: start sooner, answer slower.
-        start_timeout: seconds until the model is loaded, with its download.
-        timeout: seconds within which the next prompt must be answered. A prompt that never is
-            costs three times as long, once.
-        max_restarts: how often the child may die or fail to start within one batch; half as
-            often it may be too slow, and every 100 answers allow for one more death. After that
-            the rest of the batch fails. If most of two batches in a row did, the judge gives up:
-            every question then fails at once, with that reason.
+        memory_gb: GiB of the GPU for the prefix cache, in addition to the weights.
+        max_model_len: longest prompt with its reply, in tokens; longer ones fail.
+        reading: of label probabilities; see ``models.labels.LabelReading``.
+        max_pixels: larger images are shrunk to this.
+        batch_invariant: make answers independent of the rest of a batch, at a cost.
+        sleep: between batches, move the weights to host memory (28 GB per rank for 14 billion
+            parameters in bfloat16) and drop the cache, where vLLM can.
+        enforce_eager: start sooner, answer more slowly.
+        start_timeout: seconds for loading the model, including its download.
+        timeout: seconds until the next prompt must be answered. A prompt that never is costs three
+            timeouts, once.
+        max_restarts: deaths and failed starts allowed within a batch, plus one per 100 answers;
+            half as many may be timeouts. After that the rest of the batch fails. After two such
+            batches in a row with most prompts unanswered, every question fails at once.
 
     Raises:
-        InputError: an argument has a value that cannot be used.
+        InputError: an argument has an invalid value.
     """
 
     few_calls = True
@@ -97,28 +96,20 @@ class VllmModel:
 
     @property
     def sees(self) -> bool:
-        """True for a checkpoint of a kind that takes images (``models.prompt_images.SEEING``).
-
-        Raises:
-            JudgeError: there is no vLLM, or no such model.
-        """
+        """True for supported vision-language checkpoints (``models.prompt_images.SEEING``)."""
         return self._about().sees
 
     @property
     def name(self) -> str:
-        """E.g. ``vllm-0.31.0:Qwen/Qwen3-14B@<commit>:bfloat16:labels``; starts no engine.
-
-        Raises:
-            JudgeError: there is no vLLM, or no such model.
-        """
+        """E.g. ``vllm-0.31.0:Qwen/Qwen3-14B@<commit>:bfloat16:labels``; starts no engine."""
         about = self._about()
         folder = Path(self._model)
-        called = folder.resolve().name if folder.is_dir() else self._model
-        mark = f":pixels-{self._max_pixels}" if about.sees else ""
-        mark += ":batch-invariant" if self._batch_invariant else ""
+        model = folder.resolve().name if folder.is_dir() else self._model
+        options = f":pixels-{self._max_pixels}" if about.sees else ""
+        options += ":batch-invariant" if self._batch_invariant else ""
         return (
-            f"vllm-{about.version}:{called}@{about.revision}:{self._settings['dtype']}:"
-            f"{self._reading}{mark}"
+            f"vllm-{about.version}:{model}@{about.revision}:{self._settings['dtype']}:"
+            f"{self._reading}{options}"
         )
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
@@ -137,16 +128,16 @@ class VllmModel:
         return [Reply(answer.text, answer.failure) for answer in answers]
 
     def sleep(self) -> None:
-        """Have the engine give back its card's memory, if there is an engine."""
+        """Have the engine, if it runs, free its GPU memory."""
         with self._mine():
             if self._settings["sleep"]:
                 self._supervisor.tell("sleep")
 
     def wake(self) -> None:
-        """Start the engine, or have it take its memory again.
+        """Start the engine, or have it allocate its memory again.
 
         Raises:
-            JudgeError: it has never started, and does not; the message says what is missing.
+            JudgeError: it has never started; the message says what is missing.
         """
         with self._mine():
             self._supervisor.wake()
@@ -182,7 +173,7 @@ class VllmModel:
         return probe(self._python, self._model, self._revision)
 
     def _mine(self) -> threading.Lock:
-        """The lock; in a fork a new one, with a supervisor that leaves the parent's child alone."""
+        """The lock; in a fork a new one, with a supervisor that ignores the parent's child."""
         if self._owner != os.getpid():
             self._forget_process()
         return self._lock
@@ -205,4 +196,4 @@ class VllmModel:
 def _check_positive(**values: float) -> None:
     for name, value in values.items():
         if not value > 0:
-            raise InputError(f"{name} is {value}: give a number above 0")
+            raise InputError(f"{name} is {value}: use a number above 0")

@@ -1,4 +1,4 @@
-"""The child's side of the pipe, whatever engine answers."""
+"""The child's side of the pipe, for any engine."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from posh_reward.models.model import Prompt
 from posh_reward.models.prompt_images import SizeLimits
 from posh_reward.models.vllm.wire import EngineReply, parse_prompts, reply_json
 
-BEAT = 0.5  # seconds between signs of life
+BEAT = 0.5  # seconds between heartbeats
 
 Answers = Iterator[list[tuple[int, EngineReply]]]
-"""Answers as they come, each with the place of its prompt."""
+"""Answers as they arrive, each with the index of its prompt."""
 
 
 class Engine(Protocol):
@@ -28,7 +28,7 @@ class Engine(Protocol):
 
     @property
     def sizes(self) -> SizeLimits | None:
-        """The sizes in which it wants images; None if it does not see."""
+        """Accepted sizes of images; None for a text-only model."""
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> Answers:
         """Probabilities of the labels."""
@@ -44,7 +44,7 @@ class Engine(Protocol):
 
 
 class Pipe:
-    """Both directions: requests come in whole, and replies of two threads go out whole."""
+    """Requests in and messages out, one line each, also when two threads write."""
 
     def __init__(self, requests: IO[str], replies: IO[str]) -> None:
         self._replies = replies
@@ -70,10 +70,10 @@ class Pipe:
 
 
 class Heartbeat:
-    """Beats while there is work; in a process that is stopped or stuck it falls silent."""
+    """Heartbeats during work, which stop if the process is stopped or stuck."""
 
-    # A thread beside the engine's: CUDA's calls release the interpreter's lock, so a long batch
-    # beats on, while a stopped process or a call that never gives the lock back does not.
+    # A separate thread: CUDA calls release the interpreter's lock, so a long batch keeps beating;
+    # a stopped process, or a call that never releases the lock, does not.
     def __init__(self, say: Callable[[Mapping[str, object]], None]) -> None:
         self._say = say
         self._working = threading.Event()
@@ -81,12 +81,12 @@ class Heartbeat:
         threading.Thread(target=self._beat, daemon=True).start()
 
     def start(self, request: object) -> None:
-        """Beat for a request from now on."""
+        """Start heartbeats for a request."""
         self._id = request
         self._working.set()
 
     def stop(self) -> None:
-        """Fall silent until the next request."""
+        """Pause until the next request."""
         self._working.clear()
 
     def _beat(self) -> None:
@@ -97,18 +97,18 @@ class Heartbeat:
 
 
 def serve(make: Callable[[Mapping[str, Any]], Engine], settings: Mapping[str, Any]) -> None:
-    """Load the engine, say so, and answer until the parent ends.
+    """Load the engine, report it, and answer requests until the parent ends.
 
-    An error that is not of a single prompt ends the process, with a traceback on stderr, and the
-    parent starts a fresh one: an engine is not to be trusted after an error on its card.
+    An error beyond a single prompt ends the process, with a traceback on stderr, and the parent
+    starts a new one: after an error on its GPU an engine cannot be trusted.
     """
     pipe = Pipe(*claim_pipes())
     try:
         engine = make(settings)
-    except PoshError as error:  # it names the remedy, and needs no traceback
+    except PoshError as error:  # it names the remedy and needs no traceback
         pipe.say({"refused": str(error)})
         os._exit(1)
-    except Exception as error:  # the parent tells the user, with the remedy
+    except Exception as error:
         traceback.print_exc()
         pipe.say({"fatal": " ".join(f"{type(error).__name__}: {error}".split())})
         os._exit(1)
@@ -125,28 +125,26 @@ def serve(make: Callable[[Mapping[str, Any]], Engine], settings: Mapping[str, An
     except BaseException:
         traceback.print_exc()
         sys.stderr.flush()
-        os._exit(1)  # without exit handlers, which may wait for a card that hangs
+        os._exit(1)  # without exit handlers, which may wait for a GPU that hangs
 
 
 def answer(engine: Engine, request: Mapping[str, Any]) -> Answers:
     """The engine's answers to one request."""
-    what = request["do"]
-    if what == "sleep":
-        engine.sleep()
-    elif what == "wake":
-        engine.wake()
-    else:
-        prompts = parse_prompts(request)
-        if what == "choose":
-            yield from engine.choose(prompts, request["labels"])
-        else:
-            yield from engine.write(prompts, request["max_tokens"])
+    match request["do"]:
+        case "sleep":
+            engine.sleep()
+        case "wake":
+            engine.wake()
+        case "choose":
+            yield from engine.choose(parse_prompts(request), request["labels"])
+        case _:
+            yield from engine.write(parse_prompts(request), request["max_tokens"])
 
 
 def claim_pipes() -> tuple[IO[str], IO[str]]:
-    """(requests, replies): stdin and stdout, kept for the protocol.
+    """Reserve stdin and stdout for the protocol, as (requests, replies).
 
-    Whatever libraries print goes to stderr instead, and their stdin is empty.
+    Libraries then read an empty stdin, and print to stderr.
     """
     requests = os.fdopen(os.dup(0), encoding="utf-8")
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")

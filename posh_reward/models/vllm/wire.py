@@ -1,16 +1,16 @@
-"""Messages on the pipe to the child: one JSON object a line.
+"""Messages on the pipe to the child: one JSON object per line.
 
-child:   {"ready": true}                           or {"fatal": "why"}, and it exits
-         {"ready": true, "sizes": [28, 3136, 1003520]}    it sees, images in such sizes
-         {"refused": "why, and the remedy"}        and it exits: the settings are at fault
+child:   {"ready": true}                           or {"fatal": "reason"}, and it exits
+         {"ready": true, "sizes": [28, 3136, 1003520]}    it accepts images of these sizes
+         {"refused": "reason and remedy"}          invalid settings, and it exits
 parent:  {"id": 7, "do": "choose", "labels": ["1", ...], "prompts": [["prefix", "suffix"], ...]}
          {"id": 8, "do": "write", "max_tokens": 20, "prompts": [...]}
          with images: "prompts": [["prefix", "suffix", "digest", ...], ...],
                         "images": {"digest": [width, height, "RGB bytes in base64"], ...}
          {"id": 9, "do": "sleep"}                  or "wake"
-child:   {"id": 7, "beat": true}                   it is alive; twice a second while it works
-         {"id": 7, "answers": [[0, {"masses": [0.1, ...], ...}], ...]}   as they come
-         {"id": 7, "done": true}                   there are no more answers to 7
+child:   {"id": 7, "beat": true}                   heartbeat, twice a second while it works
+         {"id": 7, "answers": [[0, {"masses": [0.1, ...], ...}], ...]}   as they arrive
+         {"id": 7, "done": true}                   no more answers to request 7
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class EngineReply:
     text: str | None = None
     failure: Failure | None = None
     submitted: int = 0  # tokens of the prompt
-    computed: int = 0  # those whose state was not in a cache
+    computed: int = 0  # of these, not found in a cache
     decoded: int = 0
 
 
@@ -44,11 +44,11 @@ def reply_json(answer: EngineReply) -> dict[str, Any]:
 
 
 def parse_reply(answer: Mapping[str, Any], labels: int) -> EngineReply:
-    """Undo ``reply_json`` for an answer with ``labels`` masses; 0 if a text was asked for.
+    """Undo ``reply_json`` for an answer with ``labels`` masses, or 0 for a text.
 
     Raises:
-        TypeError: it is not an answer.
-        ValueError: it answers another question.
+        TypeError: not an answer.
+        ValueError: an answer of the wrong kind.
     """
     masses, failure = answer.get("masses"), answer.get("failure")
     reply = EngineReply(
@@ -66,7 +66,7 @@ def parse_reply(answer: Mapping[str, Any], labels: int) -> EngineReply:
 
 
 def image_portions(prompts: Sequence[Prompt]) -> Iterator[list[int]]:
-    """The places of prompts, in order, in requests of up to ``IMAGES_AT_ONCE`` images."""
+    """Indices of prompts, in order, for requests of up to ``IMAGES_AT_ONCE`` images each."""
     portion: list[int] = []
     batch: set[PromptImage] = set()
     for place, prompt in enumerate(prompts):
@@ -81,7 +81,7 @@ def image_portions(prompts: Sequence[Prompt]) -> Iterator[list[int]]:
 
 
 def prompts_json(prompts: Sequence[Prompt], images: Mapping[PromptImage, Any]) -> dict[str, Any]:
-    """Prompts as JSON, with each of their images once: its width, height and RGB bytes."""
+    """Prompts as JSON, with each distinct image once: width, height and RGB bytes."""
     rows = [[p.prefix, p.suffix, *(each.digest for each in p.images)] for p in prompts]
     pixels = {
         each.digest: [*images[each].size, b64encode(images[each].tobytes()).decode()]
@@ -92,7 +92,7 @@ def prompts_json(prompts: Sequence[Prompt], images: Mapping[PromptImage, Any]) -
 
 
 def parse_prompts(request: Mapping[str, Any]) -> list[Prompt]:
-    """Undo ``prompts_json``; images are PIL images again."""
+    """Undo ``prompts_json``."""
     images = {}
     for digest, (width, height, pixels) in request.get("images", {}).items():
         from PIL import Image
