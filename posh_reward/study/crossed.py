@@ -14,11 +14,10 @@ from posh_reward.study.statistics import Floats, Interval, Ints, group_numbers, 
 
 NORMAL = NormalDist()
 LEVEL = 0.95
-LEAST = 1e-12  # no p-value is smaller
-NARROWEST = 0.5  # an interval for others is at least this share as wide as that for these raters
-GROWTH = 0.4  # of the level, what a study may spend that grows after it was read as a whole
-WALKS = 200_000
-"""Simulated studies from which the level of a look is taken: a level of 5 % is good to 0.05."""
+LEAST = 1e-12  # smallest p-value
+NARROWEST = 0.5  # least width of an interval for other raters, relative to the one for these raters
+GROWTH = 0.4  # share of the level that a study may spend if it grows after it was read as a whole
+WALKS = 200_000  # simulated studies per level of a look, which gives 5 % to within 0.05 %
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,25 +31,22 @@ class MeanTest:
 class MeanVariances(NamedTuple):
     """Parts of the variance of a mean; three arrays (studies,)."""
 
-    over_items: Floats
-    """Over new items, with the same raters."""
-    items: Floats
-    """Of both, what an item's raters have in common."""
-    raters: Floats
-    """Of both, what differs between raters."""
+    over_items: Floats  # over new items, with the same raters
+    items: Floats  # over new items and raters: the part that an item's raters share
+    raters: Floats  # over new items and raters: the part that differs between raters
 
 
 class CrossedDesign:
-    """Raters of each item. An item counts once, as the mean of its raters.
+    """Crossing of items with raters; an item counts once, as the mean of its raters.
 
-    Raters are clusters, too, since three who each lean a little towards one model make an interval
-    over items alone miss in 17 to 43 % of studies (docs/study.md). Where each item has one rater
-    this is Student's test of the raters' means.
+    Raters are clusters, too: three who each lean a little towards one model make an interval over
+    items alone miss in 17 to 43 % of studies (docs/study.md). Where each item has one rater, this
+    is Student's test of the raters' means.
 
     Args:
-        items: (answers,) the item of each.
-        raters: (answers,) who gave it.
-        ties: items of equal texts, which count as 0 and which nobody was asked about.
+        items: (answers,) item of each answer.
+        raters: (answers,) rater of each answer.
+        ties: number of items with equal texts, counted as 0 without asking.
     """
 
     def __init__(
@@ -62,70 +58,68 @@ class CrossedDesign:
         self.items, self.raters, self.ties = len(self._sizes), len(self._by_rater[1]), ties
         self._count = self.items + ties
         self._weights = 1 / (self._sizes[self._item_of] * self._count)  # (answers,) in the mean
-        # Chance that an answer about an item is by this one of its raters, and by each rater.
+        # Chance that an answer about an item is from a given one of its raters, and from each rater
+        # of the study.
         self._single = float((1 / self._sizes).mean())
         of_raters = np.bincount(rater_of, weights=self._weights) * self._count / self.items
-        # Part of what items differ by that is in all raters' sums, and so not between them: 1 where
-        # all raters see all items, 0 where each item has one.
+        # Part of the variance between items that all raters' sums share, so it does not show
+        # between raters: 1 where all raters see all items, 0 where each item has one rater.
         clusters = self.raters / max(self.raters - 1, 1)
         self._common = 1 - clusters * (self._single - float(np.square(of_raters).sum()))
 
     def moments(self, values: Floats) -> tuple[Floats, MeanVariances]:
         """Means (studies,) of values (studies, answers), and their variances."""
         per_item = _sums(values, self._by_item) / self._sizes  # (studies, items)
-        # Equal texts are data, too: leaving them out would overstate every difference.
+        # Equal texts are data: leaving them out would overstate every difference.
         all_items = np.hstack([per_item, np.zeros((len(values), self.ties))])
         means = all_items.mean(axis=1)
         over_items = all_items.var(axis=1, ddof=min(1, self._count - 1)) / self._count
         if self.raters < 2:
             return means, MeanVariances(over_items, over_items, np.zeros_like(means))
-        # (studies, answers) share of each answer in the mean. Deviations are from the items that
-        # raters saw: those of equal texts would count against every rater alike.
+        # (studies, answers) share of each answer in the mean. Take deviations from the items that
+        # raters saw: ties would count against every rater alike.
         shares = (values - per_item.mean(axis=1)[:, None]) * self._weights
         sums = _sums(shares, self._by_rater)
-        # Sums add up to 0, so one is not free; n / (n - 1) is what matters with three raters.
+        # The sums add up to 0, which costs a degree of freedom: n / (n - 1) matters for few raters.
         raters = np.square(sums).sum(axis=1) * self.raters / (self.raters - 1)
-        # What answers about one item vary by is in the means of raters, too, and counts once.
+        # The variance between answers about one item is also in the raters' means: count it once.
         spread = per_item.var(axis=1, ddof=min(1, self.items - 1)) / self.items
         within = np.square(values - per_item[:, self._item_of]).sum(axis=1)
         within /= max(len(self._item_of) - self.items, 1)
-        # A difference of two estimates may fall below 0, a variance may not.
+        # A difference of two estimates can be negative, a variance cannot.
         common = self._common * np.maximum(spread - within * self._single / self.items, 0)
         overlap = (self.items / self._count) ** 2 * (spread - common)
         return means, MeanVariances(over_items, np.maximum(over_items - overlap, 0), raters)
 
     def reach(self, variances: MeanVariances, level: float = LEVEL) -> Floats:
         """Half the width of the interval of each mean."""
-        by_item, by_rater = (self._student((1 + level) / 2, n) for n in (self._count, self.raters))
+        from scipy.special import stdtrit
+
+        counts = np.array([self._count, self.raters])
+        by_item, by_rater = stdtrit(np.maximum(counts - 1, 1), (1 + level) / 2)
         both = variances.items + variances.raters
         share = np.divide(variances.raters, both, out=np.zeros_like(both), where=both > 0)
-        # Three raters have two degrees of freedom and a hundred items 99. A mean of both t by their
-        # shares (Cochran and Cox) held 97.3 %, a geometric one called 8 % of studies settled; that
-        # of roots lies between (research/LOG.md).
+        # Three raters have two degrees of freedom, a hundred items 99. Weighting both t by their
+        # shares of the variance (Cochran and Cox) covered 97.3 %, a geometric mean called 8 % of
+        # null studies settled; the mean of roots lies between (research/LOG.md).
         student = np.square(share * by_rater**0.5 + (1 - share) * by_item**0.5)
         reach = student * np.sqrt(both)
-        # Raters may agree by chance, about few items even to the digit. That is allowed for: were
-        # the interval as wide as the one over items, 99 % would hold.
+        # Raters may agree by chance, about few items even exactly, so bound the width from below.
+        # Not by the whole width over items, though: 99 % of such intervals would cover.
         least = NARROWEST * by_item * np.sqrt(variances.over_items)
         return np.asarray(np.maximum(reach, least))
 
-    @staticmethod
-    def _student(share: float, count: int) -> float:
-        from scipy.special import stdtrit
-
-        return float(stdtrit(max(count - 1, 1), share))
-
     def test(self, values: Sequence[float], largest: float = 2.0) -> MeanTest:
-        """The mean of one study with its 95 % interval.
+        """Mean of one study, with its 95 % interval and p-value.
 
         Args:
             values: (answers,)
-            largest: no value is further from 0.
+            largest: bound on the absolute values.
         """
         from scipy.optimize import brentq
 
         [mean], variances = self.moments(np.asarray([values], dtype=np.float64))
-        if variances.over_items[0] <= 0:  # all items alike: clusters would give a width of 0
+        if variances.over_items[0] <= 0:  # all items equal: the interval would have no width
             return unanimous(float(mean), self.items, largest)
         [reach] = self.reach(variances)
         low, high = max(mean - reach, -largest), min(mean + reach, largest)
@@ -133,8 +127,8 @@ class CrossedDesign:
         def beyond(p: float) -> float:
             return float(self.reach(variances, 1 - p)[0] - abs(mean))
 
-        # The p-value is that of the level at which the interval ends at 0: no formula has it, since
-        # both Student's reaches change with the level.
+        # p belongs to the level at which the interval ends at 0. There is no formula, since both
+        # quantiles of Student's t change with the level.
         p = brentq(beyond, LEAST, 1) if beyond(LEAST) > 0 else LEAST
         return MeanTest(Interval(float(mean), float(low), float(high), self.items), float(p))
 
@@ -146,9 +140,9 @@ def _sums(values: Floats, groups: tuple[Ints, Ints]) -> Floats:
 
 
 def unanimous(mean: float, items: int, largest: float = 2.0) -> MeanTest:
-    """The interval of items that all have one value: not of width 0."""
-    # So many items that agree leave room for a share of others (Clopper and Pearson), and those may
-    # have any value. Six at the end of the scale settle a sign, five do not, as in the sign test.
+    """Interval of items that all have one value; its width is not 0."""
+    # Even if all items agree, a share of others may not (Clopper and Pearson), with any value. Six
+    # at the end of the scale settle a sign, five do not, as in the sign test.
     share = 1 - ((1 - LEVEL) / 2) ** (1 / items)
     low, high = mean - share * (mean + largest), mean + share * (largest - mean)
     p = min(1.0, 2 * (largest / (largest + abs(mean))) ** items)
@@ -156,26 +150,26 @@ def unanimous(mean: float, items: int, largest: float = 2.0) -> MeanTest:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """P-values after Holm's correction: the chance of any false statement among them all."""
+    """Holm's correction of p-values: each bounds the chance of any false statement among them."""
     order = sorted(range(len(p_values)), key=p_values.__getitem__)
     values, largest = [1.0] * len(p_values), 0.0
     for place, index in enumerate(order):
-        # A statement is tested only if all with a smaller p hold, so no value is below theirs.
+        # A statement is tested only if all with smaller p hold, so no value is below theirs.
         largest = max(largest, min(1.0, p_values[index] * (len(order) - place)))
         values[index] = largest
     return values
 
 
 def significant(p_values: Sequence[float], shares: Sequence[float] = (1.0,)) -> list[bool]:
-    """Statements that hold together at 5 %, after Holm's correction and one for several looks.
+    """Statements that hold together at 5 %, after Holm's correction and one for repeated looks.
 
-    ``shares`` are those of the study's answers at each look so far, rising; above 1 for a study
-    that grew after it was read as a whole.
+    ``shares`` are the shares of the study's answers at each look so far, rising; above 1 for a
+    study that grew after it was read as a whole.
     """
     order = sorted(range(len(p_values)), key=p_values.__getitem__)
     holds = [False] * len(p_values)
     for place, index in enumerate(order):
-        # Maurer and Bretz (2013): Holm's step with the spending of that step's level.
+        # Maurer and Bretz (2013): each Holm step spends its own level over the looks.
         if p_values[index] > look_level(tuple(shares), (1 - LEVEL) / (len(order) - place)):
             break
         holds[index] = True
@@ -184,17 +178,17 @@ def significant(p_values: Sequence[float], shares: Sequence[float] = (1.0,)) -> 
 
 @lru_cache(maxsize=64)
 def look_level(shares: tuple[float, ...], level: float = 1 - LEVEL) -> float:
-    """Level at which the last of several looks may be tested, so that all have ``level`` together.
+    """Level for the last of several looks at which all looks together have ``level``.
 
-    Alpha spending as of O'Brien and Fleming (Lan and DeMets, 1983): early looks may use little, so
-    that nearly all is left for the end. A study that grows after its end has spent all: each look
-    then may use half of what is left of ``GROWTH`` of the level more, 2 % in all.
+    Alpha spending after O'Brien and Fleming (Lan and DeMets, 1983): early looks may spend little,
+    so nearly all is left for the end. A study that grows after its end has spent it all: each
+    further look may spend half of what is left of ``GROWTH`` times the level, 2 % in all.
     """
     if shares == (1.0,):
         return level
-    # Under the null, what a study sums up walks at random, and a look stops it where it is too far
-    # from 0. Looks are correlated, so bounds have no formula; walks give them for any shares, which
-    # nobody plans. A fixed seed: the same study is always held to the same level.
+    # Under the null, a study's sum is a random walk, and a look stops walks too far from 0. Looks
+    # are correlated, so the bounds have no formula; simulated walks give them for any shares. The
+    # fixed seed holds the same study to the same level every time.
     rng = np.random.default_rng(0)
     walk, alive = np.zeros(WALKS), np.ones(WALKS, dtype=bool)
     before, previous, bound = 0.0, 0.0, np.inf
@@ -204,7 +198,7 @@ def look_level(shares: tuple[float, ...], level: float = 1 - LEVEL) -> float:
         beyond = sum(each > 1 for each in shares[:place])
         budget += level * GROWTH * (1 - 0.5**beyond)
         heights = np.sort(np.abs(walk[alive]))[::-1] / share**0.5
-        # This look may stop as many walks as its share of the budget adds.
+        # This look may stop as many walks as it adds to the budget.
         stops = round((budget - previous) * WALKS)
         bound = float(heights[stops - 1]) if stops > 0 else np.inf
         alive &= np.abs(walk) / share**0.5 < bound

@@ -1,4 +1,4 @@
-"""Intervals by resampling (paired, percentile), and the sign test."""
+"""Bootstrap intervals (paired, percentile), and the sign test."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from posh_reward.errors import InputError
 
-MANY = 20_000
-"""Values from which the interval of a mean is the normal one, which resampling comes to anyway."""
-FEW = 30  # the resampling interval of fewer values than this is too narrow, and is widened
-FEWEST = 6  # values that can settle a sign: five that all agree come by chance in one of 16 cases
-AT_ONCE = 1_000_000  # values that are drawn in one call, which bounds the memory
+MANY = 20_000  # values from which a normal interval replaces the bootstrap's, its limit
+FEW = 30  # the bootstrap interval of fewer values is too narrow, so it is widened
+FEWEST = 6  # values that can settle a sign: five agree by chance in one of 16 cases
+AT_ONCE = 1_000_000  # values drawn in one call, to bound memory
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -33,7 +32,7 @@ class Interval:
 
     @property
     def excludes_zero(self) -> bool:
-        """True if the sign of the mean is settled; never by fewer than ``FEWEST`` values."""
+        """True if the sign of the mean is settled; never with fewer than ``FEWEST`` values."""
         return self.count >= FEWEST and (self.low > 0 or self.high < 0)
 
     def __str__(self) -> str:
@@ -43,21 +42,21 @@ class Interval:
 def bootstrap_mean(
     values: Sequence[float], *, level: float = 0.95, resamples: int = 10_000, seed: int = 0
 ) -> Interval:
-    """Interval of the mean of ``values``, resampled with replacement (percentile).
+    """Percentile bootstrap interval of the mean of ``values``.
 
     Widened for fewer than ``FEW`` values: 95 % intervals of five then cover 81 to 92 % (without,
     75 to 84), of ten 89 to 94 % (84 to 89), the lower figures for very skewed values (3,000 samples
-    each of normal, beta and log-normal values). From ``MANY`` values on the normal interval.
+    each of normal, beta and log-normal values). A normal interval for ``MANY`` values or more.
 
     Raises:
         InputError: there are no values.
     """
     if not len(values):
-        raise InputError("no values to resample: every one of them failed, or the list is empty")
+        raise InputError("no values to resample: all of them failed, or the list is empty")
     data = np.asarray(values, dtype=np.float64)
     mean, count = float(data.mean()), len(data)
     if count >= MANY:
-        # Resampling would come to the same, and 10,000 resamples of so many values take seconds.
+        # Resampling would give the same, and 10,000 resamples of so many values take seconds.
         reach = NormalDist().inv_cdf((1 + level) / 2) * float(data.std()) / count**0.5
         return Interval(mean, mean - reach, mean + reach, count)
     # Percentiles, not mean +- t * s: scores and preferences are bounded and skewed, and an interval
@@ -76,15 +75,15 @@ def _resampled_means(data: Floats, resamples: int, seed: int) -> Floats:
 
 
 def tail(count: int, level: float) -> float:
-    """Share of the resampled means that lies below the interval of a mean, and above it."""
+    """Share of the resampled means below the interval of a mean, and above it."""
     if not 1 < count < FEW:
         return (1 - level) / 2
     from scipy.special import stdtrit
 
-    # Means of few resampled values vary too little: by the factor sqrt((n - 1) / n), since a
-    # resample's variance is divided by n, and as if their spread were known, hence Student's t.
-    # The expanded percentile interval takes quantiles further out to make up for both (Hesterberg,
-    # What Teachers Should Know About the Bootstrap, 2015).
+    # Means of few resampled values vary too little: by sqrt((n - 1) / n), since a resample's
+    # variance divides by n; and the normal distribution ignores that the spread is estimated, hence
+    # Student's t. The expanded percentile interval corrects for both with quantiles further out
+    # (Hesterberg, What Teachers Should Know About the Bootstrap, 2015).
     reach = float(stdtrit(count - 1, (1 + level) / 2)) * (count / (count - 1)) ** 0.5
     return NormalDist().cdf(-reach)
 
@@ -92,7 +91,7 @@ def tail(count: int, level: float) -> float:
 def paired_difference(
     after: Sequence[float | None], before: Sequence[float | None], *, seed: int = 0
 ) -> Interval:
-    """Interval of the mean of ``after - before``, item by item; items that failed are left out.
+    """Interval of the mean of ``after - before``, item by item, leaving out items that failed.
 
     Raises:
         InputError: the lists differ in length, or no item has both values.
@@ -106,12 +105,12 @@ def paired_difference(
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Any figure with its percentile interval; nan where it is not defined."""
+    """Any figure with its percentile interval; nan where undefined."""
 
     value: float
     low: float
     high: float
-    p: float  # two-sided bootstrap p-value of the figure being 0; meant for differences
+    p: float  # two-sided bootstrap p-value of the figure being 0, for differences
 
     @property
     def excludes_zero(self) -> bool:
@@ -130,24 +129,23 @@ def bootstrap(
     """Intervals of several figures at once, resampling groups such as images.
 
     Args:
-        measure: row indices -> figures, always as many; nan where one is not defined. Intervals of
+        measure: row indices -> a fixed number of figures; nan where undefined. Intervals of
             differences are paired if it returns a, b and a - b.
-        groups: the group of each row. A group's rows are drawn together, as often as the group is.
+        groups: the group of each row. A group's rows are drawn together.
         level: of the intervals.
-        resamples: how many; 0 leaves out intervals and p-values (nan), as a single group does.
+        resamples: 0 gives no intervals and p-values (nan), as does a single group.
         seed: same seed, same intervals.
 
     Raises:
         InputError: there are no rows.
     """
     if not len(groups):
-        raise InputError("no rows to resample: every one of them failed, or the list is empty")
-    # Rows of a group share an image or a rater, so they are no independent samples: groups are
-    # drawn, and what varies between them is what the interval shows. All figures of a resample come
-    # from the same rows, so that what they share cancels in their difference.
+        raise InputError("no rows to resample: all of them failed, or the list is empty")
+    # Rows of a group share an image or a rater, so they are not independent: resample groups. All
+    # figures of a resample come from the same rows, so what they share cancels in differences.
     values = np.asarray(measure(np.arange(len(groups))), dtype=np.float64)  # (figures,)
     figures = [measure(rows) for rows in resampled_rows(groups, resamples=resamples, seed=seed)]
-    # (resamples, figures); reshaped, since without resamples NumPy cannot know the second size
+    # (resamples, figures); reshape, since without resamples NumPy cannot infer the second size
     samples = np.asarray(figures, dtype=np.float64).reshape(len(figures), len(values))
     count = len(set(groups))
     return [
@@ -157,8 +155,8 @@ def bootstrap(
 
 
 def resampled_rows(groups: Sequence[Hashable], *, resamples: int, seed: int = 0) -> Iterator[Ints]:
-    """Row indices of each resample of groups, drawn with replacement; none of a single group."""
-    # All resamples of a single group would be the same, and an interval from them of width 0.
+    """Row indices of each resample of groups, drawn with replacement; none for a single group."""
+    # All resamples of a single group would be equal, and their interval of width 0.
     members = rows_by_group(groups)
     alone = len(members) == len(groups)
     rng = np.random.default_rng(seed)
@@ -168,19 +166,19 @@ def resampled_rows(groups: Sequence[Hashable], *, resamples: int, seed: int = 0)
 
 
 def rows_by_group(groups: Sequence[Hashable]) -> list[Ints]:
-    """Row indices of each group, in the order in which groups first occur."""
+    """Row indices of each group, in order of first occurrence."""
     order, begins = segments(group_numbers(groups))
     return np.split(order, begins[1:]) if len(order) else []
 
 
 def segments(numbers: Ints) -> tuple[Ints, Ints]:
-    """Order that brings the rows of each group together, and where each group begins in it."""
+    """Row order that brings groups together, and the start of each group in it."""
     order = np.argsort(numbers, kind="stable")
     return order, np.searchsorted(numbers[order], np.arange(numbers.max(initial=-1) + 1))
 
 
 def group_numbers(groups: Sequence[Hashable]) -> Ints:
-    """(rows,) the number of each row's group, from 0 in the order in which groups first occur."""
+    """(rows,) group number of each row, from 0 in order of first occurrence."""
     numbers: dict[Hashable, int] = {}
     return np.array([numbers.setdefault(group, len(numbers)) for group in groups], dtype=np.int64)
 
@@ -188,27 +186,25 @@ def group_numbers(groups: Sequence[Hashable]) -> Ints:
 def estimate(
     value: float, samples: Floats, level: float = 0.95, groups: int | None = None
 ) -> Estimate:
-    """A figure with its interval and p-value, from its values in resamples; nan is left out.
+    """Interval and p-value of a figure from its values in resamples, ignoring nan.
 
-    ``groups`` is the number that was resampled: of fewer than two there is no interval.
+    ``groups`` is the number of resampled groups: fewer than two give no interval.
     """
-    if groups is not None and groups < 2:
-        return Estimate(float(value), nan, nan, nan)
     defined = samples[~np.isnan(samples)]
-    if np.isnan(value) or not len(defined):
+    if (groups is not None and groups < 2) or np.isnan(value) or not len(defined):
         return Estimate(float(value), nan, nan, nan)
     low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
-    # A p-value from samples is never 0: the figure itself counts as one more resample.
+    # Count the figure itself as one more resample: a p-value from samples is never 0.
     fewer = 1 + min(int((defined <= 0).sum()), int((defined >= 0).sum()))
-    # Few groups that happen to agree do so in every resample, so p is at least that of the sign
-    # test of so many groups.
+    # Few groups that happen to agree do so in every resample, so p is at least the sign test's for
+    # that many groups.
     least = 0.0 if groups is None else 2.0 ** (1 - groups)
     p = min(1.0, max(least, 2 * fewer / (len(defined) + 1)))
     return Estimate(float(value), float(low), float(high), p)
 
 
 def sign_test(values: Sequence[float]) -> float:
-    """Exact two-sided p-value of as many positive as negative values; zeros are left out."""
+    """Exact two-sided p-value of positive against negative values; zeros are left out."""
     from scipy.stats import binomtest
 
     above, below = sum(value > 0 for value in values), sum(value < 0 for value in values)

@@ -125,7 +125,7 @@ def test_a_judge_that_dies_by_values_keeps_what_was_scored(
     monkeypatch.setattr(Failing, "at", range(5, 20))
     assert run(*flags, "-o", out) == JUDGE
     said = capsys.readouterr().err
-    assert "the judge could not work: it failed at every pair of 3 batches in a row" in said
+    assert "the judge could not work: it failed on every pair of 3 consecutive batches" in said
     assert "(the server does not answer)" in said
     assert [row["failure"] is None for row in rows_in(out)] == [True] * 5 + [False]
     monkeypatch.setattr(Failing, "at", [5])

@@ -220,7 +220,7 @@ def test_a_judge_that_is_gone_ends_the_run_and_keeps_no_row(
     source, out = texts(tmp_path, 8), tmp_path / "out.jsonl"
     monkeypatch.setattr(Seeing, "gone", True)
     assert harmonic(source, "-o", out, "--batch", 2) == JUDGE
-    assert "it failed at every text of 3 batches in a row" in capsys.readouterr().err
+    assert "it failed on every text of 3 consecutive batches" in capsys.readouterr().err
     assert rows_in(out) == []
     monkeypatch.setattr(Seeing, "gone", False)
     assert harmonic(source, "-o", out) == OK

@@ -205,7 +205,7 @@ def test_a_delimiter_is_a_flag(tmp_path: Path, capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"id": "p0"}, "row 3: the id 'p0' occurs twice: give each row its own"),
+        ({"id": "p0"}, "row 3: the id 'p0' occurs twice: make ids unique"),
         ({"id": None}, "row 3: the id is missing"),
         ({"id": float("nan")}, "row 3: the id is missing"),
         ({"id": [[1]]}, "row 3: the id is not a text or a number"),

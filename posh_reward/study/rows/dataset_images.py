@@ -1,4 +1,4 @@
-"""Rows that name their image by its number in a dataset -> that image, once it is theirs."""
+"""Images for rows that name theirs by its number in a dataset, checked to be the right ones."""
 
 from __future__ import annotations
 
@@ -15,30 +15,29 @@ if TYPE_CHECKING:
     from posh_reward.metrics.posh.posh import PoSh
 
 OTHER_IMAGES = " (other images)"
-"""Ends the name of a model that ``recipes/generate.py --shuffle_images`` showed other images."""
-DIGITS = 18  # of a row's number at most; Python refuses to read thousands of them
-QUOTED = 60  # characters of a reference that an error quotes
+"""Suffix of models that ``recipes/generate.py --shuffle_images`` gave other images."""
+DIGITS = 18  # longest row number; Python refuses to parse thousands of digits
+QUOTED = 60  # characters of a reference quoted in an error
 
 
 def number_of(image: object) -> int | None:
-    """The number of a dataset's row; CSV and Parquet have it as text. None if it is not one."""
+    """Row number in a dataset, which CSV and Parquet store as text; None if it is not one."""
     if isinstance(image, str) and image.isdecimal() and len(image) <= DIGITS:
         return int(image)
     return image if isinstance(image, int) and not isinstance(image, bool) else None
 
 
 class DatasetImages:
-    """The images of a dataset, for rows that number them as ``recipes/generate.py`` does.
+    """Images of a dataset, for rows that number them as ``recipes/generate.py`` does.
 
     Args:
         dataset: with the columns uuid, image and reference (``load_images``).
-        name: what errors call it.
+        name: for error messages.
     """
 
     def __init__(self, dataset: Dataset, name: str) -> None:
         self.name = name
-        self.beyond = 0
-        """Rows asked for whose number is not in the dataset."""
+        self.beyond = 0  # lookups past the dataset's last row
         self._dataset = dataset
         self._uuids: list[str] = dataset["uuid"][:]
         self._references: list[str | None] = dataset["reference"][:]
@@ -48,16 +47,16 @@ class DatasetImages:
 
     @property
     def too_far(self) -> str:
-        """Number of rows beyond the dataset's end, in words."""
+        """Number of rows past the dataset's end, in words."""
         return (
             f"{self.beyond:,} row{'s' * (self.beyond != 1)} beyond the end of {self.name!r}, which "
             f"has {len(self):,}"
         )
 
     def row(self, number: int, name: object, reference: object) -> int | None:
-        """The number again, once the image is known to be the row's own; None beyond the last row.
+        """Return ``number`` if that image belongs to the row; None if it is past the last one.
 
-        ``name`` and ``reference`` are the row's; None where they are not known or not needed.
+        ``name`` is the row's id and ``reference`` its text; None where unknown or not needed.
 
         Raises:
             ConfigError: the dataset's row is about something else.
@@ -65,10 +64,9 @@ class DatasetImages:
         if not 0 <= number < len(self):
             self.beyond += 1
             return None
-        # Another dataset, or the same with other options, has other images under the same numbers.
-        # So the row has to be about the same thing: the same reference, or the row's id as uuid. A
-        # uuid that only counts rows (``test-00003``) is the same in many datasets, so there the
-        # reference decides, if the row has one.
+        # Another dataset, or this one with other options, has other images under the same numbers.
+        # So the references must agree, or the row's id must be the uuid. A uuid that only counts
+        # rows (``test-00003``) occurs in many datasets: there the reference decides, if given.
         uuid, text = str(self._uuids[number]), _words(self._references[number])
         same_id = str(name) == uuid
         same = text == _words(reference) and (same_id or bool(text))
@@ -83,24 +81,20 @@ class DatasetImages:
         return number
 
     def image(self, row: int) -> Image.Image:
-        """The image of a row that ``row`` has let pass."""
+        """The image of a row number that ``row`` returned."""
         image: Image.Image = self._dataset[row]["image"]
         return image
 
 
 class MetricWithDataset:
-    """POSH with a witness, given the images that rows number in a dataset."""
+    """POSH with a witness, fetching from a dataset the images that rows number."""
 
     wants_images = True
 
     def __init__(self, metric: PoSh, dataset: DatasetImages) -> None:
         self.metric = metric
         self.dataset = dataset
-
-    @property
-    def signature(self) -> str:
-        """The metric's."""
-        return self.metric.signature
+        self.signature = metric.signature
 
     def score(
         self,
@@ -108,7 +102,7 @@ class MetricWithDataset:
         references: Sequence[str | None],
         images: Sequence[object] | None = None,
     ) -> list[Scores]:
-        """The metric's scores; a pair whose image the dataset does not have fails.
+        """Score pairs; a pair whose image is past the dataset's end fails.
 
         Raises:
             ConfigError: the dataset's image is of something else.
@@ -118,7 +112,7 @@ class MetricWithDataset:
 
     def _image(self, image: object, reference: str | None) -> object:
         number = number_of(image)
-        if number is None or not _words(reference):  # without a reference there is no score anyway
+        if number is None or not _words(reference):  # without a reference the pair fails anyway
             return image
         if self.dataset.row(number, None, reference) is None:
             return Failure("text", f"its image is beyond the end of {self.dataset.name!r}, which "

@@ -1,21 +1,18 @@
-"""A table -> a file with one result row for each of its rows; what an earlier run did is kept.
-
-The one engine behind every command that scores a file, whatever the metric.
-"""
+"""Score the rows of a table into a file, resuming what an earlier run left; for any metric."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
 
 from posh_reward.errors import InputError, JudgeError
 from posh_reward.process.progress import progress_bar
-from posh_reward.study.rows.journal import Sink, check_apart, sink
+from posh_reward.study.rows.journal import Journal, Stream, check_apart, sink
 from posh_reward.study.rows.table_items import (
     Columns,
     TableItem,
@@ -35,45 +32,41 @@ from posh_reward.study.rows.tables import (
 )
 
 PATIENCE = 3
-"""Batches in a row in which the judge failed at every row, after which it counts as gone."""
+"""Consecutive batches in which the judge failed on every row, after which it counts as gone."""
 SEVERAL = "|references:joined"  # part of the signature of a row with several references
-REMEDY = "write elsewhere, or start over with --overwrite"
+REMEDY = "choose another output, or start over with --overwrite"
 
 
-class RowScorer(Protocol):
-    """A metric over the rows of a table, and how its scores are written down."""
+class RowScorer(ABC):
+    """A metric over the rows of a table, and how its scores become rows.
 
-    @property
-    def signature(self) -> str:
-        """Everything that another run needs to get the same rows; the metric's name comes first."""
+    Args:
+        signature: everything another run needs to get the same rows; the metric's name comes first.
+        wants_images: the table needs a column of images.
+        columns: columns that every result row has.
+    """
 
-    @property
-    def unit(self) -> str:
-        """Noun for a row: "pair"."""
+    unit = "text"  # noun for a row
+    optional: Mapping[str, bool] = {}  # column written only with the flag of that name -> flag set
 
-    @property
-    def wants_images(self) -> bool:
-        """True if the table needs a column of images."""
+    def __init__(self, signature: str, wants_images: bool, *columns: str) -> None:
+        self.signature = signature
+        self.wants_images = wants_images
+        self._columns = columns
 
+    @abstractmethod
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
-        """One result row for each item, in order: its ``head``, scores, failure, signature."""
+        """One result row per item, in order: its ``head``, scores, failure, signature."""
 
     def has_question(self, row: Row) -> bool:
-        """Return True if there was a question for the judge about this row."""
-
-    @property
-    def optional(self) -> Mapping[str, bool]:
-        """Columns that rows have only with the flag of that name, and whether it was given."""
+        """Return True if the judge was asked about this row: its text and image were usable."""
+        return bool(row["failure_kind"] != "text")
 
     def check(self, row: Row) -> None:
-        """Raise ``InputError`` if it is not a row of this metric; it has a signature then."""
-
-
-class RowCounter(Protocol):
-    """Take note of each result row, for a summary."""
-
-    def add(self, row: Row) -> None:
-        """Count one more row."""
+        """Raise ``InputError`` if this is not a row of the metric."""
+        missing = [name for name in ("signature", *self._columns) if name not in row]
+        if missing:
+            raise InputError(f"it lacks {', '.join(missing)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,26 +74,29 @@ class TableSettings:
     """Columns, format and batches of one pass over a table."""
 
     columns: Columns = field(default_factory=Columns)
-    format: str | None = None  # of the input, one of ``FORMATS``; None: what its ending says
-    delimiter: str | None = None  # of an input in CSV; None: a comma, or a tab for ``tsv``
-    batch: int = 32  # rows that are scored and written at a time
-    overwrite: bool = False  # discard what the output holds, instead of going on after it
+    format: str | None = None  # of the input, one of ``FORMATS``; None: by its ending
+    delimiter: str | None = None  # of a CSV input; None: a comma, or a tab for ``tsv``
+    batch: int = 32  # rows scored and written at a time
+    overwrite: bool = False  # discard the output's rows instead of resuming after them
     quiet: bool = False
-    # Folder that paths and names of images are relative to; None: that of the table.
-    images: Path | None = None
+    images: Path | None = None  # folder of relative image paths and names; None: the table's
 
 
 def go_through(
-    scorer: RowScorer, source: str, output: str, settings: TableSettings, counter: RowCounter
+    scorer: RowScorer,
+    source: str,
+    output: str,
+    settings: TableSettings,
+    count: Callable[[Row], None],
 ) -> None:
-    """Score every row of a table into a file; killed at any moment, it resumes.
+    """Score every row of a table into a file; a killed run resumes where it stopped.
 
     Args:
         scorer: the metric.
-        source: a table in the format that its ending names; ``-`` for standard input.
+        source: a table, in the format of its ending; ``-`` for standard input.
         output: likewise; ``-`` for JSON lines on standard output.
-        settings: columns, format, size of batches.
-        counter: is given all rows of the output, including those of earlier runs.
+        settings: columns, format, batch size.
+        count: called with every row of the output, including those of earlier runs.
 
     Raises:
         InputError: a file cannot be used, or the output holds something else.
@@ -116,7 +112,7 @@ def go_through(
         open_items(source, settings, images=scorer.wants_images) as (items, total),
         sink(output, format, settings.overwrite) as out,
     ):
-        fill(out, scorer, items, output, settings, counter, total)
+        fill(out, scorer, items, output, settings, count, total)
         if not format.appendable:
             write_table(out.rows(), Path(output), format)
             out.discard()
@@ -126,67 +122,66 @@ def go_through(
 def open_items(
     source: str, settings: TableSettings, *, images: bool = False
 ) -> Iterator[tuple[Iterator[TableItem], int | None]]:
-    """The items of a table, and how many there are, while the block lasts.
-
-    The number is None for standard input, which can be read only once.
+    """Open a table: its items, and their number (None for standard input, read only once).
 
     Raises:
         InputError: it cannot be read, has no rows, or lacks a column.
     """
     format = format_of(source, settings.format, settings.delimiter)
-    # A file is read twice: faults in its last row are told before hours are spent on its first.
     columns = settings.columns
-    if images:  # otherwise a column of them may be missing
+    if images:  # without, a missing column of images is no error
         columns = replace(columns, image=columns.image or "image")
     total = None
     if source != STANDARD:
+        # Read the file twice: report a fault in its last row before spending hours on the others.
         with open_table(source, format) as rows:
             total = survey(rows, display_name(source), columns)
     with open_table(source, format) as rows:
-        new = rows if total is not None else check_rows(rows, display_name(source), columns)
-        yield with_images(read_items(new, columns), settings.images or Path(source).parent), total
+        checked = rows if total is not None else check_rows(rows, display_name(source), columns)
+        folder = settings.images or Path(source).parent
+        yield with_images(read_items(checked, columns), folder), total
 
 
 def fill(
-    out: Sink,
+    out: Journal | Stream,
     scorer: RowScorer,
     items: Iterator[TableItem],
     name: str,
     settings: TableSettings,
-    counter: RowCounter,
+    count: Callable[[Row], None],
     total: int | None = None,
 ) -> None:
-    """Add the rows that ``out``, called ``name``, does not hold yet; count all of them."""
-    count = 0
+    """Add to ``out``, called ``name``, the rows it lacks; call ``count`` with every row."""
+    earlier = 0
     for row in check_earlier(out.rows(), items, name, scorer):
-        counter.add(row)
-        count += 1
+        count(row)
+        earlier += 1
     metric = scorer.signature.partition("|")[0]
-    with progress_bar(metric, total, scorer.unit, settings.quiet, initial=count) as bar:
-        if count and not settings.quiet:
-            text = f"{count:,} of {total or '?'} {scorer.unit}s were scored before"
+    with progress_bar(metric, total, scorer.unit, settings.quiet, initial=earlier) as bar:
+        if earlier and not settings.quiet:
+            text = f"{earlier:,} of {total or '?'} {scorer.unit}s were scored before"
             bar.write(text, file=sys.stderr)
         for batch in batches(scorer, items, settings.batch):
             out.append(batch)
             for row in batch:
-                counter.add(row)
+                count(row)
             bar.update(len(batch))
 
 
 def check_earlier(
     rows: Iterable[Row], items: Iterator[TableItem], name: str, scorer: RowScorer
 ) -> Iterator[Row]:
-    """Pass on the rows of an earlier run, each checked to be the one that its item would get.
+    """Pass on the rows of an earlier run, checking each against the item of its place.
 
     Raises:
-        InputError: another signature, other rows or another choice of columns.
+        InputError: the signature, the rows or the optional columns differ.
     """
     for place, row in enumerate(rows, start=1):
         try:
             scorer.check(row)
         except InputError as error:
             raise InputError(
-                f"row {place} of {name!r} is not a row of scores ({error}): write elsewhere"
+                f"row {place} of {name!r} is not a row of scores ({error}): choose another output"
             ) from None
         if row["signature"].replace(SEVERAL, "") != scorer.signature:
             raise InputError(
@@ -200,21 +195,21 @@ def check_earlier(
         item = next(items, None)
         if item is None or any(row.get(key) != value for key, value in item.head.items()):
             raise InputError(
-                f"row {place} of {name!r} is not row {place} of the input, which must have "
-                f"changed: {REMEDY}"
+                f"row {place} of {name!r} does not match row {place} of the input, which must "
+                f"have changed: {REMEDY}"
             )
         yield row
 
 
 def batches(scorer: RowScorer, items: Iterator[TableItem], batch: int) -> Iterator[list[Row]]:
-    """Result rows, a batch at a time.
+    """Score items a batch at a time.
 
     Raises:
         JudgeError: the judge cannot work at all, or not any more.
     """
-    # A batch at whose every row the judge fails waits until the judge works again: once written,
-    # its rows would count as done, and no later run would ask again. Rows without a question for
-    # the judge (an empty text) say nothing of the judge and neither start nor end such a run.
+    # Hold back a batch in which the judge failed on every row until it works again: once written,
+    # its rows would count as done and no later run would retry them. Rows without a question for
+    # the judge (an empty text) tell nothing about the judge, so they are ignored here.
     waiting: list[list[Row]] = []
     failures = 0
     while chunk := list(islice(items, batch)):
@@ -227,9 +222,9 @@ def batches(scorer: RowScorer, items: Iterator[TableItem], batch: int) -> Iterat
             failures += 1
         if failures == PATIENCE:
             raise JudgeError(
-                f"it failed at every {scorer.unit} of {PATIENCE} batches in a row ({reasons[0]}), "
-                f"whose rows are not kept; if the {scorer.unit}s are at fault, a greater --batch "
-                "gets past them"
+                f"it failed on every {scorer.unit} of {PATIENCE} consecutive batches "
+                f"({reasons[0]}); their rows are not kept. If the {scorer.unit}s are at fault, "
+                "get past them with a larger --batch"
             )
         if not failures:
             yield from waiting

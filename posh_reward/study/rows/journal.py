@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 from posh_reward.errors import InputError
 from posh_reward.study.rows.tables import STANDARD, Format, Row, standard_output
@@ -15,24 +15,11 @@ from posh_reward.study.rows.tables import STANDARD, Format, Row, standard_output
 BEGINS = b'{"id": '  # first bytes of each of our lines
 
 
-class Sink(Protocol):
-    """Receiver of result rows: a ``Journal``, which keeps them, or a ``Stream``."""
-
-    def rows(self) -> Iterator[Row]:
-        """The rows that it holds."""
-
-    def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Take more rows."""
-
-    def discard(self) -> None:
-        """Remove the rows that it holds."""
-
-
 class Journal:
-    """A file of rows that is only ever appended to.
+    """An append-only file of rows.
 
     Args:
-        path: made, with its folder, if there is none.
+        path: created with its folder if missing.
 
     Raises:
         OSError: the file cannot be opened for writing.
@@ -56,37 +43,35 @@ class Journal:
         for line in self._file:
             if line.endswith(b"\n"):
                 end += len(line)
-        # A last line that a kill cut short is dropped by the first append, but only if it could be
-        # the start of one of our rows: another program's file is left as it was.
+        # The first append drops a last line cut short by a kill, but only if it could be the start
+        # of one of our rows: another program's file stays untouched.
         torn = b"" if line.endswith(b"\n") else line
         if not torn.startswith(BEGINS) and not BEGINS.startswith(torn):
             raise InputError(
                 f"{str(self.path)!r} ends in {torn[:40]!r}, which this command did not write: "
-                "write elsewhere, or delete it"
+                "choose another output, or delete it"
             )
         return end
 
     def rows(self) -> Iterator[Row]:
-        """The whole rows, one at a time; ``InputError`` for one that is not a JSON object."""
+        """The complete rows, one at a time; ``InputError`` for one that is not a JSON object."""
         with self.path.open("rb") as file:
             read = 0
             for number, line in enumerate(file, start=1):
                 read += len(line)
                 if read > self._whole:
                     return
-                yield self._row(line, number)
-
-    def _row(self, line: bytes, number: int) -> Row:
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{str(self.path)!r}, line {number}: not JSON ({error})") from None
-        if not isinstance(row, dict):
-            raise InputError(f"{str(self.path)!r}, line {number}: not a JSON object")
-        return row
+                try:
+                    row = json.loads(line)
+                except (ValueError, RecursionError) as error:
+                    where = f"{str(self.path)!r}, line {number}"
+                    raise InputError(f"{where}: not JSON ({error})") from None
+                if not isinstance(row, dict):
+                    raise InputError(f"{str(self.path)!r}, line {number}: not a JSON object")
+                yield row
 
     def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Add rows; when this returns they are on the disk."""
+        """Add rows; once this returns they are on disk."""
         self._file.truncate(self._whole)
         lines = b"".join(map(as_line, rows))
         self._file.write(lines)
@@ -109,29 +94,26 @@ class Journal:
 
 
 class Stream:
-    """Rows to a pipe, a terminal or a device: each is sent on at once, and none is kept."""
+    """A pipe, a terminal or a device, to which rows are sent at once; none are kept."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
 
     def rows(self) -> Iterator[Row]:
-        """Yield nothing: rows that were sent are gone."""
+        """Yield nothing: rows sent are gone."""
         return iter(())
 
     def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Send rows on; ``OSError`` if the reader is gone or the device is full."""
+        """Send rows; ``OSError`` if the reader is gone or the device is full."""
         self._file.write(b"".join(map(as_line, rows)))
         self._file.flush()
-
-    def clear(self) -> None:
-        """Do nothing: no rows are kept."""
 
     def discard(self) -> None:
         """Do nothing: no rows are kept."""
 
 
 def read_journal(path: Path) -> list[Row]:
-    """The whole rows of a journal; none if there is no such file."""
+    """The complete rows of a journal; none if the file is missing."""
     if not path.exists():
         return []
     with closing(Journal(path)) as journal:
@@ -145,17 +127,17 @@ def as_line(row: Mapping[str, Any]) -> bytes:
 
 
 def check_apart(source: str, output: str) -> None:
-    """Raise ``InputError`` if a command would write over what it reads."""
+    """Raise ``InputError`` if a command would overwrite its input."""
     if STANDARD not in (source, output) and Path(source).resolve() == Path(output).resolve():
-        raise InputError(f"{output!r} is the input: write elsewhere")
+        raise InputError(f"{output!r} is the input: choose another output")
 
 
 @contextmanager
 def sink(name: str, format: Format, overwrite: bool) -> Iterator[Journal | Stream]:
-    """Open the receiver of result rows: for JSON lines the output, else a journal next to it.
+    """Open the receiver of result rows: the output if it is JSON lines, else a journal beside it.
 
     Raises:
-        InputError: the output is already there and whole, or another program wrote it.
+        InputError: the output exists complete, or another program wrote it.
         OSError: it cannot be written.
     """
     path = Path(name)
@@ -163,25 +145,25 @@ def sink(name: str, format: Format, overwrite: bool) -> Iterator[Journal | Strea
         yield Stream(standard_output())
     elif path.exists() and not path.is_file():
         if not format.appendable:
-            raise InputError(f"{name!r} is not a plain file: only JSON lines can be sent there")
+            raise InputError(f"{name!r} is not a plain file: only JSON lines can go there")
         with path.open("wb") as file:
             yield Stream(file)
     else:
-        journal = Journal(path if format.appendable else _journal_path(path, overwrite))
-        try:
+        place = path if format.appendable else _journal_path(path, overwrite)
+        with closing(Journal(place)) as journal:
             if overwrite:
                 journal.clear()
             yield journal
-        finally:
-            journal.close()
 
 
 def _journal_path(path: Path, overwrite: bool) -> Path:
     journal = path.with_name(path.name + ".journal.jsonl")
     if journal.is_symlink():  # this name is ours: a link there was planted
         raise InputError(
-            f"{str(journal)!r} is a link to another file: delete it, or write elsewhere"
+            f"{str(journal)!r} is a link to another file: delete it, or choose another output"
         )
     if path.exists() and not journal.exists() and not overwrite:
-        raise InputError(f"{str(path)!r} is already there: write elsewhere, or pass --overwrite")
+        raise InputError(
+            f"{str(path)!r} already exists: choose another output, or pass --overwrite"
+        )
     return journal

@@ -1,4 +1,4 @@
-"""Scores <-> rows of a file.
+"""POSH's scores <-> rows of a file.
 
 A scored row has ``id``, ``model`` and ``image`` if the input has them, ``generation``,
 ``reference``, the scores ``mistakes``, ``omissions`` and ``overall`` (0.2 to 1, higher is better;
@@ -52,7 +52,7 @@ def scored_row(item: TableItem, scores: Scores, *, elements: bool) -> Row:
 
 
 class FailureColumns(BaseModel):
-    """The two columns that every record has which may fail."""
+    """The two columns of every record that may fail."""
 
     model_config = ConfigDict(strict=True)
 
@@ -74,14 +74,14 @@ Span = Annotated[tuple[int, int], Strict(False)]
 
 
 class ImageGradeRow(FailureColumns):
-    """The column ``seen`` of an element: what the image says of it."""
+    """The column ``seen`` of an element: its grade by the image."""
 
     grade: Grade | None = None
     reference_grade: Grade = Field(alias="stated")
 
 
 class ElementRow(FailureColumns):
-    """An element as files keep it."""
+    """An element as stored in a file."""
 
     direction: Direction
     kind: Kind
@@ -113,7 +113,7 @@ class ElementRow(FailureColumns):
 
 
 class ElementCounts(BaseModel):
-    """The columns that say how many elements each text has."""
+    """Columns with the number of elements of each text."""
 
     model_config = ConfigDict(strict=True)
 
@@ -122,7 +122,7 @@ class ElementCounts(BaseModel):
 
 
 class ScoredRow(FailureColumns):
-    """A scored row as files keep it, as far as ``Scores`` are in it."""
+    """The columns of a scored row that ``Scores`` are read from."""
 
     generation: str | None
     reference: str | None
@@ -145,14 +145,14 @@ WRONG = {
     "string_type": "not a text",
     "tuple_type": "not a list",
 }
-"""pydantic's types of errors -> the end of a message."""
+"""pydantic's error types -> the end of a message."""
 
 
 def record_of(kind: type[Record], row: object) -> Record:
-    """Return a row as a record, once its values are of the right types.
+    """Read a row as a record, checking the types of its values.
 
     Raises:
-        InputError: it is not such a row; the message names the first value that is wrong.
+        InputError: it is not such a row; the message names the first wrong value.
     """
     try:
         return kind.model_validate(row)
@@ -166,7 +166,7 @@ def record_of(kind: type[Record], row: object) -> Record:
 
 
 def scores_of(row: Mapping[str, Any]) -> Scores:
-    """The scores that a scored row was written from; ``InputError`` if it is not such a row."""
+    """The scores that a row was written from; ``InputError`` if it is not a scored row."""
     record = record_of(ScoredRow, row)
     return Scores(
         precision=record.mistakes,
@@ -182,13 +182,13 @@ def scores_of(row: Mapping[str, Any]) -> Scores:
 
 
 def elements_in(row: Mapping[str, Any]) -> int:
-    """Number of elements that a scored row is about, whether or not it has them."""
+    """Number of elements behind a scored row, whether or not it lists them."""
     counts = record_of(ElementCounts, row)
     return int((counts.generation_elements or 0) + (counts.reference_elements or 0))
 
 
 def parse_cells(row: Row) -> Row:
-    """A scored row as it was before CSV made texts of everything."""
+    """A scored row read from CSV, with its texts converted back to numbers and elements."""
     read = dict(row)
     for column in (*NAMES, *COUNTS):
         if isinstance(read.get(column), str):
@@ -207,21 +207,21 @@ def parse_cells(row: Row) -> Row:
 
 
 def failure_columns(failure: Failure | None) -> Row:
-    """The two columns that say why there is no score."""
+    """The two columns with the reason for a missing score."""
     if failure is None:
         return {"failure_kind": None, "failure": None}
     return {"failure_kind": failure.kind, "failure": failure.detail}
 
 
 COLUMNS_OF_FIELDS = {"direct": "asked", "image_grade": "seen"}
-"""Fields of an element that a file has under another name."""
+"""Fields of an element that have another name in files."""
 
 
 def _element_row(element: Element) -> Row:
     fields = {COLUMNS_OF_FIELDS.get(name, name): value for name, value in asdict(element).items()}
     row = {**fields, **failure_columns(element.failure)}
     image = element.image_grade
-    if image is None:  # the row of a metric without a witness is as it was before there were any
+    if image is None:  # a metric without a witness writes no such column
         del row["seen"]
     else:
         grades = {"grade": image.grade, "stated": image.reference_grade}

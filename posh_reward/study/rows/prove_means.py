@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import nan
 from statistics import fmean
@@ -14,7 +14,7 @@ from posh_reward.errors import on_one_line
 from posh_reward.study.rows.standings import ReasonCount, reason_lines
 from posh_reward.study.rows.tables import Row
 
-MOST_TYPES = 10  # types of questions in a summary, as in the paper's Fig. 7
+MOST_TYPES = 10  # types of questions listed, as in the paper's Fig. 7
 
 
 @dataclass(slots=True)
@@ -22,8 +22,7 @@ class ProveTotals:
     """Scores of some responses."""
 
     helpfulness: list[float] = field(default_factory=list)
-    # Shorter if some responses claim nothing.
-    truthfulness: list[float] = field(default_factory=list)
+    truthfulness: list[float] = field(default_factory=list)  # none of responses without claims
 
     def add(self, row: Row) -> None:
         """Count one more row."""
@@ -34,8 +33,8 @@ class ProveTotals:
     @property
     def average(self) -> float | None:
         """Mean of the two means, as in the paper's Table 1; None if one is missing."""
-        # Not the mean over rows that have both: an empty response has no truthfulness, and leaving
-        # out its helpfulness, which is 0, would reward silence.
+        # Not the mean over rows with both scores: an empty response has no truthfulness, and
+        # dropping its helpfulness, which is 0, would reward silence.
         if not self.helpfulness or not self.truthfulness:
             return None
         return (fmean(self.helpfulness) + fmean(self.truthfulness)) / 2
@@ -51,13 +50,13 @@ class ProveTotals:
 def average_values(
     helpfulness: Sequence[float | None], truthfulness: Sequence[float | None]
 ) -> list[float]:
-    """(rows,) values whose mean and interval are those of the mean of two means (PROVE, Table 1).
+    """(rows,) values with the mean and interval of the mean of two means (PROVE, Table 1).
 
-    There are none if either score is in no row.
+    Empty if no row has one of the scores.
     """
-    # The rows that have both scores would leave out silence: helpful 0, truthfulness none. Here
-    # each row has the average plus its own influence on either mean, so that resampling these
-    # values resamples, to first order, both means together.
+    # Taking only rows with both scores would leave out silence (helpfulness 0, no truthfulness).
+    # Each value is the average plus the row's influence on both means, so resampling the values
+    # resamples, to first order, both means together.
     columns = [
         np.array([nan if value is None else value for value in values], dtype=float)
         for values in (helpfulness, truthfulness)
@@ -79,7 +78,7 @@ def _mean(values: Sequence[float]) -> str:
 
 
 def question_type(question: object) -> str:
-    """The first two words of a question, such as "where is" or "what color" (paper, Fig. 7)."""
+    """First two words of a question, such as "where is" or "what color" (paper, Fig. 7)."""
     return " ".join(re.findall(r"[^\W_]+(?:['\u2019][^\W_]+)?", str(question).casefold())[:2])
 
 
@@ -87,11 +86,9 @@ class Means:
     """Means over the rows that have the score, by model if there are several (paper, Table 1)."""
 
     def __init__(self, *, types: bool = False) -> None:
-        self.failures: dict[str, ReasonCount] = {}
-        """Reason -> the rows that lack a score for it."""
+        self.failures: dict[str, ReasonCount] = {}  # by reason
         self.models: dict[str | None, ProveTotals] = {}
-        self.types: dict[str | None, dict[str, ProveTotals]] = {}
-        """Model -> type of question -> totals."""
+        self.types: dict[str | None, dict[str, ProveTotals]] = {}  # model -> type of question ->
         self._with_types = types
 
     def add(self, row: Row) -> None:
@@ -106,18 +103,15 @@ class Means:
     def __str__(self) -> str:
         lines = []
         for model, totals in self.models.items():
-            lines.append(
-                f"{'' if model is None else f'{on_one_line(model)}: '}{totals}; higher is better"
+            name = "" if model is None else f"{on_one_line(model)}: "
+            lines.append(f"{name}{totals}; higher is better")
+            # The most frequent types, the best average first.
+            types = sorted(
+                self.types.get(model, {}).items(), key=lambda it: -len(it[1].helpfulness)
             )
-            lines += type_lines(self.types.get(model, {}))
+            for type_, each in sorted(types[:MOST_TYPES], key=lambda it: -(it[1].average or 0)):
+                lines.append(f"  {on_one_line(type_) or '(no words)'}: {each}")
         return "\n".join([*lines, *reason_lines(self.failures)])
-
-
-def type_lines(types: Mapping[str, ProveTotals]) -> list[str]:
-    """Lines on the most frequent types of questions, the best average first."""
-    frequent = sorted(types.items(), key=lambda each: -len(each[1].helpfulness))[:MOST_TYPES]
-    frequent.sort(key=lambda each: -(each[1].average or 0))
-    return [f"  {on_one_line(name) or '(no words)'}: {totals}" for name, totals in frequent]
 
 
 def note_failure(failures: dict[str, ReasonCount], row: Row) -> None:

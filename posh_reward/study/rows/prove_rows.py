@@ -10,11 +10,18 @@ from typing import TYPE_CHECKING
 
 from posh_reward.errors import InputError, on_one_line
 from posh_reward.metrics.prove.sifting import as_text
-from posh_reward.study.rows.engine import REMEDY, TableSettings, fill, go_through, open_items
+from posh_reward.study.rows.engine import (
+    REMEDY,
+    RowScorer,
+    TableSettings,
+    fill,
+    go_through,
+    open_items,
+)
 from posh_reward.study.rows.journal import check_apart, sink
 from posh_reward.study.rows.posh_rows import failure_columns
 from posh_reward.study.rows.prove_means import Means, note_failure
-from posh_reward.study.rows.scorers import SiblingRows, column
+from posh_reward.study.rows.scorers import FAILURE, column
 from posh_reward.study.rows.standings import ReasonCount, reason_lines
 from posh_reward.study.rows.table_items import TableItem
 from posh_reward.study.rows.table_writer import write_table
@@ -22,76 +29,76 @@ from posh_reward.study.rows.tables import STANDARD, Row, format_of
 from posh_reward.types import Failure
 
 if TYPE_CHECKING:
-    from posh_reward.metrics.prove.equations import ProveScores, ResponseClaim
+    from posh_reward.metrics.prove.equations import ProveScores
     from posh_reward.metrics.prove.pair_maker import PairMaker, PairVerifier
     from posh_reward.metrics.prove.prove import Prove
-    from posh_reward.metrics.prove.sifting import CaptionQuestions, QuestionPair
+    from posh_reward.metrics.prove.sifting import QuestionPair
 
-RESPONSE_TEXTS = ("response", "answer", "question", "caption")  # columns of texts that are scored
-PAIR_TEXTS = ("question", "answer", "program", "caption")  # columns of pairs that are verified
+RESPONSE_TEXTS = ("response", "answer", "question", "caption")  # columns of a table to score
+PAIR_TEXTS = ("question", "answer", "program", "caption")  # columns of pairs to verify
 GRAPH = "_graph"
-"""Ends the name of a column with graphs that stand for a text, such as the authors' own."""
+"""Suffix of columns whose graphs replace a text's own, such as the authors' graphs."""
 NAMES = ("helpfulness", "truthfulness", "average")
 
 
-class CandidateRows(SiblingRows):
-    """Captions -> rows with all candidates for questions, kept and dropped."""
+class CandidateRows(RowScorer):
+    """Write candidate questions for captions; each row has all of its candidates."""
 
     unit = "caption"
 
     def __init__(self, maker: PairMaker) -> None:
-        super().__init__(maker.signature, maker.entailment is not None, "pairs")
+        super().__init__(maker.signature, maker.entailment is not None, *FAILURE, "pairs")
         self.maker = maker
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
-        """One row for each caption."""
+        """One row per caption."""
         images = [item.content for item in items] if self.wants_images else None
         graphs = graphs_in(items).get("caption")
         candidates = self.maker.make(column(items, "caption"), images, graphs)
-        return [self._row(item, each) for item, each in zip(items, candidates, strict=True)]
+        return [
+            {
+                **head(item),
+                **failure_columns(each.failure),
+                "pairs": [asdict(pair) for pair in each.pairs],
+                "signature": self.signature,
+            }
+            for item, each in zip(items, candidates, strict=True)
+        ]
 
-    def _row(self, item: TableItem, candidates: CaptionQuestions) -> Row:
-        pairs = [asdict(pair) for pair in candidates.pairs]
-        return {
-            **head(item),
-            **failure_columns(candidates.failure),
-            "pairs": pairs,
-            "signature": self.signature,
-        }
 
-
-class ProgramRows(SiblingRows):
-    """Pairs -> rows with what their programs found, and the reason to drop them if there is one."""
+class ProgramRows(RowScorer):
+    """Run the programs of pairs: their values, and the reason to drop a pair if there is one."""
 
     unit = "pair"
 
     def __init__(self, verifier: PairVerifier) -> None:
-        super().__init__(verifier.signature, False, "dropped")
+        super().__init__(verifier.signature, False, *FAILURE, "dropped")
         self.verifier = verifier
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
-        """One row for each pair."""
+        """One row per pair."""
         question, answer, program, caption = (column(items, name) for name in PAIR_TEXTS)
         graphs = graphs_in(items).get("caption")
         pairs = self.verifier.verify(question, answer, program, caption, graphs)
         return [self._row(item, pair) for item, pair in zip(items, pairs, strict=True)]
 
     def _row(self, item: TableItem, pair: QuestionPair | Failure) -> Row:
-        failure = pair if isinstance(pair, Failure) else None
-        result: Row = {"value": None, "dropped": None, "why": None}
-        if not isinstance(pair, Failure):
-            result = {"value": as_text(pair.value), "dropped": pair.dropped, "why": pair.why}
-        return {**head(item), **failure_columns(failure), **result, "signature": self.signature}
+        if isinstance(pair, Failure):
+            result: Row = {**failure_columns(pair), "value": None, "dropped": None, "why": None}
+        else:
+            value = {"value": as_text(pair.value), "dropped": pair.dropped, "why": pair.why}
+            result = {**failure_columns(None), **value}
+        return {**head(item), **result, "signature": self.signature}
 
 
 def graphs_in(items: Sequence[TableItem]) -> dict[str, list[object]]:
-    """Text -> the graphs that stand for it, if the table has such a column."""
+    """Text column -> graphs that replace its texts' own, for each such column of the table."""
     names = [name for name in items[0].texts if name.endswith(GRAPH)] if items else []
     return {name.removesuffix(GRAPH): column(items, name) for name in names}
 
 
 def head(item: TableItem) -> Row:
-    """Return what a row repeats of its item; graphs only where they are texts."""
+    """Columns a row repeats from its item; graphs only where they are texts."""
     return {
         name: value
         for name, value in item.head.items()
@@ -99,40 +106,36 @@ def head(item: TableItem) -> Row:
     }
 
 
-class ResponseRows(SiblingRows):
-    """Responses -> rows with PROVE's scores; ``graphs``: texts that the table has graphs of."""
+class ResponseRows(RowScorer):
+    """Score responses with PROVE; ``graphs`` are the text columns that the table has graphs of."""
 
     unit = "response"
 
     def __init__(self, prove: Prove, graphs: Sequence[str] = ()) -> None:
         signature = prove.signature_for(graphs)
-        super().__init__(signature, prove.entailment is not None, "claims", *NAMES)
+        super().__init__(signature, prove.entailment is not None, *NAMES, *FAILURE, "claims")
         self.prove = prove
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
-        """One scored row for each response."""
+        """One scored row per response."""
         images = [item.content for item in items] if self.wants_images else None
-        texts = [column(items, name) for name in RESPONSE_TEXTS]
+        response, answer, question, caption = (column(items, name) for name in RESPONSE_TEXTS)
         graphs = graphs_in(items)
-        scores = self.prove.score(texts[0], texts[1], texts[2], texts[3], images, graphs=graphs)
+        scores = self.prove.score(response, answer, question, caption, images, graphs=graphs)
         return [self._row(item, each) for item, each in zip(items, scores, strict=True)]
 
     def _row(self, item: TableItem, scores: ProveScores) -> Row:
+        claims = [_without_failure(asdict(each)) for each in scores.claims]
+        for claim in claims:  # ``image`` is a column already
+            claim["picture"] = claim.pop("image")
         return {
             **head(item),
             **{name: getattr(scores, name) for name in NAMES},
             **failure_columns(scores.failure),
             "wanted": [_without_failure(asdict(each)) for each in scores.answer_tuples],
-            "claims": [_claim_row(each) for each in scores.claims],
+            "claims": claims,
             "signature": scores.signature,
         }
-
-
-def _claim_row(claim: ResponseClaim) -> Row:
-    """Return a claim as files keep it: what the image shows stands in column ``picture``."""
-    row = _without_failure(asdict(claim))
-    row["picture"] = row.pop("image")
-    return row
 
 
 def _without_failure(element: Row) -> Row:
@@ -140,23 +143,15 @@ def _without_failure(element: Row) -> Row:
     return element if failure is None else {**element, "failure": failure["detail"]}
 
 
-class _RowList:
-    def __init__(self) -> None:
-        self.rows: list[Row] = []
-
-    def add(self, row: Row) -> None:
-        self.rows.append(row)
-
-
 def make_pairs(maker: PairMaker, source: str, output: str, settings: TableSettings) -> list[Row]:
     """Make verified questions for a table of captions; return the rows of ``OUTPUT.made.jsonl``.
 
     Args:
-        maker: makes them.
+        maker: writes and verifies them.
         source: a table with captions.
-        output: a table of the kept pairs, written at the end. Next to it, ``OUTPUT.made.jsonl``
-            has for each caption all candidates, those dropped with their reasons.
-        settings: columns, of which ``caption`` is the text; size of batches.
+        output: table of the kept pairs, written at the end. ``OUTPUT.made.jsonl`` beside it has all
+            candidates of each caption, with the reason where one was dropped.
+        settings: columns, with ``caption`` as the text; batch size.
 
     Raises:
         InputError: a file cannot be used, or the output holds something else.
@@ -164,23 +159,26 @@ def make_pairs(maker: PairMaker, source: str, output: str, settings: TableSettin
     """
     format = format_of(output)
     if output == STANDARD:
-        raise InputError("the pairs need a file, next to which all candidates are kept")
+        raise InputError(
+            "pairs cannot go to standard output: name a file; all candidates are kept beside it"
+        )
     check_apart(source, output)
     candidates = f"{output}.made.jsonl"
     if Path(output).exists() and not Path(candidates).exists() and not settings.overwrite:
-        raise InputError(f"{output!r} is already there: {REMEDY}")
-    work, counter = CandidateRows(maker), _RowList()
+        raise InputError(f"{output!r} already exists: {REMEDY}")
+    work = CandidateRows(maker)
+    rows: list[Row] = []
     with (
         open_items(source, settings, images=work.wants_images) as (items, total),
         sink(candidates, format_of(candidates), settings.overwrite) as out,
     ):
-        fill(out, work, items, candidates, settings, counter, total)
-    write_table([pair for row in counter.rows for pair in pair_rows(row)], Path(output), format)
-    return counter.rows
+        fill(out, work, items, candidates, settings, rows.append, total)
+    write_table([pair for row in rows for pair in pair_rows(row)], Path(output), format)
+    return rows
 
 
 def pair_rows(row: Row) -> Iterator[Row]:
-    """The kept pairs of one caption, as rows that a model under test is asked by."""
+    """The kept pairs of one caption, as rows to ask a model under test."""
     head: Row = {key: row[key] for key in ("caption", "image") if key in row}
     pairs = [pair for pair in row["pairs"] if pair["dropped"] is None]
     for number, pair in enumerate(pairs, start=1):
@@ -193,9 +191,9 @@ def candidates_summary(rows: Iterable[Row]) -> str:
     rows = list(rows)
     pairs = [pair for row in rows for pair in row["pairs"]]
     drops = Counter(pair["dropped"] for pair in pairs)
-    good = drops.pop(None, 0)
+    kept = drops.pop(None, 0)
     count = sum(row["failure"] is not None for row in rows)
-    lines = [f"{len(rows):,} captions ({count:,} failed), {len(pairs):,} candidates, {good:,} kept"]
+    lines = [f"{len(rows):,} captions ({count:,} failed), {len(pairs):,} candidates, {kept:,} kept"]
     lines += [f"  {on_one_line(str(reason))}: {count:,}" for reason, count in drops.most_common()]
     doubts = Counter(pair["why"] for pair in pairs if pair["dropped"] == "unjudged")
     lines += [
@@ -236,14 +234,14 @@ class PairCounts:
 def verify_pairs(
     verifier: PairVerifier, source: str, output: str, settings: TableSettings
 ) -> PairCounts:
-    """Verify a table of pairs once more by their programs; texts are ``PAIR_TEXTS``.
+    """Verify a table of pairs by running their programs again; texts are ``PAIR_TEXTS``.
 
     Raises:
         InputError: a file cannot be used, or the output holds something else.
         OSError: the output cannot be written.
     """
     counts = PairCounts()
-    go_through(ProgramRows(verifier), source, output, settings, counts)
+    go_through(ProgramRows(verifier), source, output, settings, counts.add)
     return counts
 
 
@@ -252,9 +250,9 @@ def score_responses(
 ) -> Means:
     """Score a table of responses, as ``go_through``; ``types`` adds means by type of question.
 
-    Texts are ``RESPONSE_TEXTS``, and perhaps columns with their ``GRAPH``.
+    Texts are ``RESPONSE_TEXTS``, and optionally columns of their graphs (``GRAPH``).
     """
     means = Means(types=types)
     graphs = [name.removesuffix(GRAPH) for name in settings.columns.texts if name.endswith(GRAPH)]
-    go_through(ResponseRows(prove, graphs), source, output, settings, means)
+    go_through(ResponseRows(prove, graphs), source, output, settings, means.add)
     return means

@@ -1,4 +1,4 @@
-"""The three scores under the names that people and the paper have for them."""
+"""The three scores: people's names for them, and the paper's."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class Axis:
     """One of the three scores."""
 
-    name: str  # raters' word for it: a column of scored rows
-    field: str  # the paper's word for it: a field of ``Scores``
+    name: str  # raters' word, a column of scored rows
+    field: str  # the paper's word, a field of ``Scores``
     meaning: str
 
 
@@ -21,7 +21,7 @@ AXES = (
 )
 NAMES = tuple(axis.name for axis in AXES)
 SCALE = "0.2 to 1, higher is better"
-"""Said wherever scores are shown: without it "mistakes 0.95" reads as many mistakes."""
+"""Shown with all scores: without it "mistakes 0.95" reads as many mistakes."""
 MEANINGS = "; ".join(f"{axis.name} ({axis.field} in the paper): {axis.meaning}" for axis in AXES)
 EXPLANATION = f"Scores are {SCALE}; {MEANINGS}"
-"""Said once on each page and under each table: 1 in mistakes means that there are none."""
+"""Shown once on each page and under each table: 1 in mistakes means that there are none."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Protocol
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from posh_reward.errors import InputError
 from posh_reward.metrics.harmonic.criteria import ANSWERS, IMAGE_CRITERIA, check_task
 from posh_reward.models.asker import DOUBTFUL
-from posh_reward.study.rows.engine import TableSettings, batches, go_through
+from posh_reward.study.rows.engine import RowScorer, TableSettings, batches, go_through
 from posh_reward.study.rows.posh_rows import elements_in, failure_columns, scored_row, scores_of
 from posh_reward.study.rows.standings import POSH, Board, Tally
 from posh_reward.study.rows.table_items import TableItem
@@ -19,8 +18,7 @@ from posh_reward.types import Scores
 
 if TYPE_CHECKING:
     from posh_reward.metrics.harmonic.harmonic_eval import HarmonicEval, HarmonicScores
-    from posh_reward.metrics.rubric.points import MetricPoints, RubricScores
-    from posh_reward.metrics.rubric.rubric import RubricMetric
+    from posh_reward.metrics.rubric.points import RubricScores
     from posh_reward.metrics.rubric.rubric_judge import RubricJudge
 
 
@@ -29,76 +27,54 @@ class Metric(Protocol):
 
     @property
     def signature(self) -> str:
-        """Everything that another run needs to reproduce the scores; its name comes first."""
+        """Everything another run needs to reproduce the scores; the metric's name comes first."""
 
     def score(
         self, generations: Sequence[str | None], references: Sequence[str | None], /
     ) -> list[Scores]:
-        """One record for each pair, in order.
-
-        A metric that ``wants_images`` is given them too, as ``PoSh`` with a witness is.
-        """
+        """One record per pair, in order; with ``wants_images``, images are passed third."""
 
 
 def wants_images(metric: object) -> bool:
-    """True if a metric needs the images, too."""
+    """True if a metric also needs the images."""
     return bool(getattr(metric, "wants_images", False))
 
 
-class PoshRows:
-    """Pairs -> rows with POSH's scores, and with ``elements`` each one's grade and place."""
+class PoshRows(RowScorer):
+    """Score pairs with POSH; ``elements`` adds each element's grade and spans to the rows."""
 
     unit = "pair"
     board = POSH
 
     def __init__(self, metric: Metric, *, elements: bool = False) -> None:
+        super().__init__(metric.signature, wants_images(metric))
         self.metric = metric
-        self.elements = elements
-
-    @property
-    def signature(self) -> str:
-        """The metric's."""
-        return self.metric.signature
-
-    @property
-    def wants_images(self) -> bool:
-        """True with a witness, who looks at images."""
-        return wants_images(self.metric)
+        self.optional = {"elements": elements}
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
-        """One scored row for each pair."""
-        lists: list[list[Any]] = [
-            [item.texts[name] for item in items] for name in ("generation", "reference")
-        ]
+        """One scored row per pair."""
+        columns = [column(items, name) for name in ("generation", "reference")]
         if self.wants_images:
-            lists.append([item.content for item in items])
-        scores = self.metric.score(*lists)
+            columns.append([item.content for item in items])
+        scores = self.metric.score(*columns)
         return [
-            scored_row(item, each, elements=self.elements)
+            scored_row(item, each, **self.optional)
             for item, each in zip(items, scores, strict=True)
         ]
 
     def has_question(self, row: Row) -> bool:
-        """True if the pair has elements: one without says nothing of the judge."""
+        """Return True if the pair has elements: without any, the judge is asked nothing."""
         return elements_in(row) > 0
 
-    @property
-    def optional(self) -> Mapping[str, bool]:
-        """``elements``: True with ``--elements``."""
-        return {"elements": self.elements}
-
     def check(self, row: Row) -> None:
-        """Raise ``InputError`` if it is not a row of POSH's scores."""
+        """Raise ``InputError`` if this is not a row of POSH's scores."""
         scores_of(row)
 
 
 def score_table(
     metric: Metric, source: str, output: str, how: TableSettings, *, elements: bool = False
 ) -> Tally:
-    """Score every pair of a table into a file, as ``go_through``.
-
-    Returns totals over all rows of the output, including those of earlier runs.
-    """
+    """Score every pair of a table into a file, as ``go_through``; return totals over its rows."""
     return score_work(PoshRows(metric, elements=elements), source, output, how)
 
 
@@ -109,63 +85,32 @@ def score_pairs(
     return batches(PoshRows(metric, elements=elements), items, batch)
 
 
+FAILURE = ("failure_kind", "failure")
 RESERVED = frozenset(
     "id model image generation reference question total share failure_kind failure repaired given "
     "signature".split()
 )
-"""Columns of a rubric's rows, which none of its metrics can be called."""
-
-
-class SiblingRows(ABC):
-    """Rows of any of the siblings.
-
-    Args:
-        signature: the metric's.
-        wants_images: True if its judge looks at images.
-        details: the column with what the result rests on.
-        names: columns with scores.
-    """
-
-    unit = "text"
-    optional: Mapping[str, bool] = {}
-
-    def __init__(self, signature: str, wants_images: bool, details: str, *names: str) -> None:
-        self.signature = signature
-        self.wants_images = wants_images
-        self._columns = ("signature", *names, "failure_kind", "failure", details)
-
-    @abstractmethod
-    def rows(self, items: Sequence[TableItem]) -> list[Row]:
-        """One result row for each item, in order."""
-
-    def has_question(self, row: Row) -> bool:
-        """True unless a text or an image cannot be used."""
-        return bool(row["failure_kind"] != "text")
-
-    def check(self, row: Row) -> None:
-        """Raise ``InputError`` if it is not a row of this metric."""
-        missing = [name for name in self._columns if name not in row]
-        if missing:
-            raise InputError(f"it lacks {', '.join(missing)}")
+"""Columns of a rubric's rows, which none of its metrics may be named after."""
 
 
 HARMONIC_SCALE = "Scores are 1 to 5, higher is better; overall is the weighted mean of the criteria"
 
 
-class HarmonicRows(SiblingRows):
-    """Texts about images -> rows with HarmonicEval's scores; some tasks have a ``question``."""
+class HarmonicRows(RowScorer):
+    """Score texts with HarmonicEval; some tasks also need a column ``question``."""
 
     def __init__(self, metric: HarmonicEval, task: str = "captioning") -> None:
         names = ("overall", *metric.criteria)
         looks = any(each in IMAGE_CRITERIA for each in metric.criteria)
-        super().__init__(metric.signature_for(task), looks, "criteria", *names)
+        super().__init__(metric.signature_for(task), looks, *names, *FAILURE, "criteria")
         self.board = Board(names, "overall", HARMONIC_SCALE, self.unit, doubtful_criteria)
         self.metric = metric
         self.task = task
-        self.texts = harmonic_texts(task)
+        needs_question = check_task(task) in ANSWERS
+        self.texts = ("generation", "question") if needs_question else ("generation",)
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
-        """One scored row for each text."""
+        """One scored row per text."""
         texts, images = column(items, "generation"), [item.content for item in items]
         questions = column(items, "question") if "question" in self.texts else None
         scores = self.metric.score(texts, images, self.task, questions=questions)
@@ -185,24 +130,17 @@ class HarmonicRows(SiblingRows):
 
 
 def doubtful_criteria(row: Mapping[str, Any]) -> str | None:
-    """Name the criteria of which the reply was more likely no score than one."""
+    """Name the criteria whose reply was more likely no score than one; None if there are none."""
     masses = {each["criterion"]: each.get("mass") for each in row["criteria"]}
     names = [name for name, mass in masses.items() if mass is not None and mass < DOUBTFUL]
     return f"the reply is more likely no score than one, for {', '.join(names)}" if names else None
 
 
-def harmonic_texts(task: str) -> tuple[str, ...]:
-    """The texts that HarmonicEval needs in a task; ``InputError`` if there is no such task."""
-    return ("generation", "question") if check_task(task) in ANSWERS else ("generation",)
-
-
-class RubricRows(SiblingRows):
-    """Texts and references -> rows with a rubric's points.
-
-    ``questions`` says whether the table has a column with what each text answers.
+class RubricRows(RowScorer):
+    """Score texts against references with a rubric; ``questions``: the table has their column.
 
     Raises:
-        InputError: a metric of the rubric is called like a column that rows have anyway.
+        InputError: a metric of the rubric has the name of a column that rows have anyway.
     """
 
     def __init__(self, judge: RubricJudge, *, questions: bool = False) -> None:
@@ -210,20 +148,20 @@ class RubricRows(SiblingRows):
         clashes = [metric.name for metric in metrics if metric.name in RESERVED]
         if clashes:
             raise InputError(
-                f"rows have a column {clashes[0]!r} anyway: rename the rubric's metric"
+                f"rows already have a column {clashes[0]!r}: rename the rubric's metric"
             )
         ranges = ", ".join(f"{each.name} {each.lowest} to {each.highest}" for each in metrics)
         whole = f"total {judge.rubric.lowest} to {judge.rubric.highest}"
         names = ("total", *(metric.name for metric in metrics))
         # No images: the reference says what is in them.
-        super().__init__(judge.signature, False, "given", *names)
+        super().__init__(judge.signature, False, *names, *FAILURE, "given")
         explanation = f"Scores are points, higher is better: {whole}, {ranges}"
         self.board = Board(names, "total", explanation, self.unit)
         self.judge = judge
         self.questions = questions
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
-        """One scored row for each text."""
+        """One scored row per text."""
         questions = column(items, "question") if self.questions else None
         texts, references = column(items, "generation"), column(items, "reference")
         scores = self.judge.score(texts, references, questions)
@@ -238,34 +176,24 @@ class RubricRows(SiblingRows):
             **{metric.name: scores.points.get(metric.name) for metric in metrics},
             **failure_columns(scores.failure),
             "repaired": scores.repaired,
-            "given": [
-                _points_row(*each) for each in zip(metrics, scores.metric_points, strict=False)
+            "given": [  # with what a page needs to show the points
+                {"metric": metric.name, "title": metric.title, "points": each.points,
+                 "lowest": metric.lowest, "highest": metric.highest, "feedback": each.feedback}
+                for metric, each in zip(metrics, scores.metric_points, strict=False)
             ],
             "signature": scores.signature,
-        }
+        }  # fmt: skip
 
 
 def score_work(
     work: PoshRows | HarmonicRows | RubricRows, source: str, output: str, how: TableSettings
 ) -> Tally:
-    """Score a table into a file, as ``go_through``; returns totals over all rows of the output."""
+    """Score a table into a file, as ``go_through``; return totals over the output's rows."""
     tally = Tally(work.board)
-    go_through(work, source, output, how, tally)
+    go_through(work, source, output, how, tally.add)
     return tally
 
 
 def column(items: Sequence[TableItem], name: str) -> list[Any]:
-    """One text of each item."""
+    """One text per item."""
     return [item.texts[name] for item in items]
-
-
-def _points_row(metric: RubricMetric, points: MetricPoints) -> Row:
-    """The points of one metric, with what a page needs to show them."""
-    return {
-        "metric": metric.name,
-        "title": metric.title,
-        "points": points.points,
-        "lowest": metric.lowest,
-        "highest": metric.highest,
-        "feedback": points.feedback,
-    }

@@ -1,4 +1,4 @@
-"""POSH in several processes: the same scores, for judges that work on the CPU."""
+"""POSH in several processes: the same scores, for judges that run on the CPU."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from posh_reward.types import Scores
 if TYPE_CHECKING:
     from posh_reward.metrics.posh.posh import PoSh
 
-_posh: PoSh | None = None  # the metric of a worker process
+_posh: PoSh | None = None  # of a worker process
 
 
 class ScoringPool:
-    """A metric whose pairs are scored by worker processes. Use it as a context manager.
+    """A metric that scores pairs in worker processes; a context manager.
 
     Args:
-        posh: the metric itself, for its signature; it is asked nothing.
-        settings: what each worker makes its own of (``read_metric``).
-        jobs: worker processes.
+        posh: the metric, used only for its signature.
+        settings: from which each worker makes its own (``load_metric``).
+        jobs: number of worker processes.
 
     Raises:
         InputError: the judge is a language model, or there is a witness.
@@ -34,16 +34,16 @@ class ScoringPool:
     wants_images = False
 
     def __init__(self, posh: PoSh, settings: Mapping[str, Any], jobs: int) -> None:
-        # A language model answers many pairs at once by itself, and a witness's images would be
-        # copied from process to process.
+        # A language model batches pairs by itself, and a witness's images would be copied between
+        # processes.
         if not posh.judge.name.startswith("embedded") or posh.wants_images:
             raise InputError(
                 f"--jobs is for the embedded judge without a witness, not for {posh.judge.name}: "
                 "leave it out"
             )
-        self._posh = posh
+        self.signature = posh.signature
         self._jobs = jobs
-        os.environ.setdefault("OMP_NUM_THREADS", "1")  # or each worker starts a thread per core
+        os.environ.setdefault("OMP_NUM_THREADS", "1")  # else each worker uses a thread per core
         self._pool = ProcessPoolExecutor(
             jobs, get_context("spawn"), initializer=_start, initargs=(dict(settings),)
         )
@@ -54,16 +54,11 @@ class ScoringPool:
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(cancel_futures=True)
 
-    @property
-    def signature(self) -> str:
-        """The metric's."""
-        return self._posh.signature
-
     def score(
         self, generations: Sequence[str | None], references: Sequence[str | None]
     ) -> list[Scores]:
-        """Score pairs, in order; ``JudgeError`` if a worker died, such as for want of memory."""
-        # Neighbours often share a reference, whose graph a worker then parses once.
+        """Score pairs, in order; ``JudgeError`` if a worker died, for example out of memory."""
+        # Contiguous chunks: neighbours often share a reference, which a worker then parses once.
         size = -(-len(generations) // self._jobs)  # rounded up
         starts = range(0, len(generations), size)
         try:
@@ -75,7 +70,7 @@ class ScoringPool:
             return list(chain.from_iterable(parts))
         except BrokenProcessPool:
             raise JudgeError(
-                "a process of --jobs died, perhaps for want of memory: use fewer"
+                "a process of --jobs died, perhaps out of memory: use fewer jobs"
             ) from None
 
 

@@ -1,4 +1,4 @@
-"""Scored rows -> means by model, and how much better each model is than a baseline."""
+"""Scored rows -> means by model, and each model's difference to a baseline."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from posh_reward.study.statistics import FEWEST, Interval, bootstrap_mean, paire
 from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE
 
 LISTED = 3  # rows that a summary lists for each reason
-NOT_ENGLISH = "the reference does not read like English, the only language that is understood"
-NOTHING_ASKED = "the reference names nothing to look for, so omissions is 1 whatever was written"
+NOT_ENGLISH = "the reference does not read like English, the only supported language"
+NOTHING_ASKED = "the reference names nothing to look for, so omissions is 1 for any generation"
 NOTHING_WRITTEN = "the generation is empty, so it has no mistakes (1) and omits everything"
 NO_DIGITS = "the judge answered without a digit, which counts as the lowest grade"
 LOWEST = LOWEST_GRADE / HIGHEST_GRADE + 1e-9
-"""The lowest score; a harmonic mean may be rounded upwards."""
+"""Lowest score, with room for a harmonic mean that is rounded up."""
 REASONS = 5  # reasons that a summary lists
 
 
@@ -31,18 +31,16 @@ REASONS = 5  # reasons that a summary lists
 class Board:
     """A metric's columns of scores, and their meaning."""
 
-    # Columns with scores, higher is better in all of them; all are there if the leading one is.
-    names: tuple[str, ...]
-    leading: str  # the one by which models are ranked; one of ``names``
-    explanation: str  # the range of the scores, and that higher is better
+    names: tuple[str, ...]  # columns of scores, higher is better; all set if the leading one is
+    leading: str  # the one that ranks models
+    explanation: str  # range of the scores, and that higher is better
     unit: str = "text"  # noun for a row
-    # Reason why the scores of a row say little, if there is one.
+    # Reason why a row's scores mean little; None if there is none.
     doubt: Callable[[Mapping[str, Any]], str | None] = lambda row: None
 
 
 def _doubt(row: Mapping[str, Any]) -> str | None:
-    """Reason why POSH's scores of a row say little, if there is one."""
-    # None of these is a failure, so all of them have a score: one that would mislead.
+    """Reason why POSH's scores of a row mean little: no failure, but a score that misleads."""
     if row.get("unparsed") and (row.get("overall") or 1) <= LOWEST:
         return NO_DIGITS
     if row.get("reference_elements") == 0:
@@ -61,32 +59,31 @@ class Totals:
 
     rows: int = 0
     words: int = 0
-    # Words of each text that has scores.
-    lengths: array[int] = field(default_factory=lambda: array("l"))
+    lengths: array[int] = field(default_factory=lambda: array("l"))  # words of each scored text
     scores: dict[str, array[float]] = field(default_factory=dict)  # by name
 
 
 @dataclass(slots=True)
 class ReasonCount:
-    """Rows that have no score, or a doubtful one, for one reason."""
+    """Rows without a score, or with a doubtful one, for one reason."""
 
     count: int = 0
     ids: list[str | int] = field(default_factory=list)  # of the first few
 
-    def add(self, name: str | int) -> None:
+    def add(self, id: str | int) -> None:
         """Count one more row."""
         self.count += 1
         if self.count <= LISTED:
-            self.ids.append(name)
+            self.ids.append(id)
 
     def __str__(self) -> str:
-        names = ", ".join(map(repr, self.ids))
+        ids = ", ".join(map(repr, self.ids))
         more = ", ..." if self.count > len(self.ids) else ""
-        return f"{self.count:,} ({'id' if self.count == 1 else 'ids'} {names}{more})"
+        return f"{self.count:,} ({'id' if self.count == 1 else 'ids'} {ids}{more})"
 
 
 def reason_lines(failures: Mapping[str, ReasonCount], lack: str = "no score") -> list[str]:
-    """A summary's lines about rows that lack something, the most frequent reason first."""
+    """A summary's lines about rows without a result, the most frequent reason first."""
     reasons = sorted(failures.items(), key=lambda each: -each[1].count)
     lines = [f"{lack} for {rows}: {reason}" for reason, rows in reasons[:REASONS]]
     others = len(reasons) - REASONS
@@ -97,12 +94,10 @@ def reason_lines(failures: Mapping[str, ReasonCount], lack: str = "no score") ->
 class Tally:
     """Running totals over scored rows, for a summary."""
 
-    board: Board = field(default=POSH)
-    # By model; "" where rows do not name one.
-    models: dict[str, Totals] = field(default_factory=dict)
+    board: Board = POSH
+    models: dict[str, Totals] = field(default_factory=dict)  # by model; "" where none is named
     failures: dict[str, ReasonCount] = field(default_factory=dict)  # by reason
-    # Rows that have a score which says little, by reason.
-    doubts: dict[str, ReasonCount] = field(default_factory=dict)
+    doubts: dict[str, ReasonCount] = field(default_factory=dict)  # by reason
 
     @property
     def rows(self) -> int:
@@ -111,7 +106,10 @@ class Tally:
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Count one more row."""
-        model = self._totals(row.get("model") or "")
+        name = row.get("model") or ""
+        if name not in self.models:
+            self.models[name] = Totals(scores={each: array("d") for each in self.board.names})
+        model = self.models[name]
         model.rows += 1
         words = len((row["generation"] or "").split())
         model.words += words
@@ -121,16 +119,11 @@ class Tally:
         if doubt := self.board.doubt(row):
             self.doubts.setdefault(doubt, ReasonCount()).add(row["id"])
         model.lengths.append(words)
-        for name, values in model.scores.items():
-            values.append(row[name])
-
-    def _totals(self, name: str) -> Totals:
-        if name not in self.models:
-            self.models[name] = Totals(scores={each: array("d") for each in self.board.names})
-        return self.models[name]
+        for axis, values in model.scores.items():
+            values.append(row[axis])
 
     def standings(self) -> list[Standing]:
-        """The models, in the order in which they came up."""
+        """The models, in the order of their first rows."""
         table = []
         for name, totals in self.models.items():
             count = len(totals.scores[self.board.leading])
@@ -162,13 +155,12 @@ class Standing:
     model: str
     count: int  # rows with scores
     failures: int
-    # By axis, with 95 % bootstrap intervals over rows; empty if none was scored.
-    axes: dict[str, Interval]
+    axes: dict[str, Interval]  # 95 % bootstrap intervals over rows; empty if none was scored
     words: float  # mean words of a generation
 
 
 def standings(rows: Iterable[Row]) -> list[Standing]:
-    """Means by model; rows that failed are counted and left out."""
+    """Means by model; rows that failed are counted but left out."""
     tally = Tally()
     for row in rows:
         tally.add(row)
@@ -176,7 +168,7 @@ def standings(rows: Iterable[Row]) -> list[Standing]:
 
 
 def best_first(standings: Iterable[Standing], leading: str = "overall") -> list[Standing]:
-    """By one score, the highest first; models without a score come last."""
+    """Sort by one score, the highest first; models without a score come last."""
     return sorted(standings, key=lambda it: -it.axes[leading].mean if it.axes else inf)
 
 
@@ -184,7 +176,7 @@ def difference(after: Sequence[Row], before: Sequence[Row], axis: str = "overall
     """Paired by id: how much higher, so better, ``after`` is on one axis.
 
     Raises:
-        InputError: the two do not describe the same items.
+        InputError: the ids differ.
     """
     old = {row["id"]: row[axis] for row in before}
     if set(old) != {row["id"] for row in after}:
@@ -217,9 +209,9 @@ def leaderboard(standings: Sequence[Standing], board: Board = POSH) -> str:
 
 
 IdScores = Mapping[str, Sequence[float | None]]
-"""Scores of one id by model, in the order of ``NAMES``."""
+"""Model -> scores of one id, in the order of ``NAMES``."""
 OVERALL = NAMES.index("overall")
-WIDTH = 90  # columns of a terminal that explanations fill
+WIDTH = 90  # line length of explanations
 GAINS = (
     "over the ids that both have, with 95 % intervals; above 0 is better, in mistakes and "
     f"omissions too. Not settled: the interval includes 0; fewer than {FEWEST} ids settle nothing"
@@ -231,17 +223,16 @@ class Gain:
     """A model's differences to the baseline."""
 
     model: str
-    # By axis, higher is better; empty if there is no item that both have a score for.
-    axes: dict[str, Interval]
+    axes: dict[str, Interval]  # higher is better; empty if no id has scores of both
 
     @property
     def count(self) -> int:
-        """Items that both have a score for."""
+        """Number of ids with scores of both."""
         return next((interval.count for interval in self.axes.values()), 0)
 
 
 def baseline_of(models: Sequence[str], name: str | None = None) -> str:
-    """The model that the others are compared with; None: the first.
+    """The model to compare the others with; by default the first.
 
     Raises:
         InputError: there is no such model.
@@ -249,18 +240,17 @@ def baseline_of(models: Sequence[str], name: str | None = None) -> str:
     if name is None:
         return models[0]
     if name not in models:
-        there = ", ".join(map(repr, models))
-        raise InputError(f"no row is of the model {name!r}: choose the baseline from {there}")
+        known = ", ".join(map(repr, models))
+        raise InputError(f"no row is of the model {name!r}: choose the baseline from {known}")
     return name
 
 
 def gains(items: Iterable[IdScores], models: Sequence[str], baseline: str) -> list[Gain]:
-    """Each other model against the baseline, the best first; an id without both scores is out."""
+    """Differences of the other models to the baseline over ids with both scores, best first."""
     items = list(items)
-    differences = [
-        Gain(model, _differences(items, model, baseline)) for model in models if model != baseline
-    ]
-    return sorted(differences, key=lambda it: -it.axes["overall"].mean if it.axes else inf)
+    others = [model for model in models if model != baseline]
+    gains = [Gain(model, _differences(items, model, baseline)) for model in others]
+    return sorted(gains, key=lambda it: -it.axes["overall"].mean if it.axes else inf)
 
 
 def _differences(items: Sequence[IdScores], model: str, baseline: str) -> dict[str, Interval]:
@@ -269,16 +259,14 @@ def _differences(items: Sequence[IdScores], model: str, baseline: str) -> dict[s
         for item in items
         if all(name in item and item[name][OVERALL] is not None for name in (model, baseline))
     ]
-    if not pairs:
-        return {}
     return {
-        axis: paired_difference([after[at] for after, _ in pairs], [old[at] for _, old in pairs])
-        for at, axis in enumerate(NAMES)
+        axis: paired_difference([new[at] for new, _ in pairs], [old[at] for _, old in pairs])
+        for at, axis in enumerate(NAMES if pairs else ())
     }
 
 
 def verdict(interval: Interval) -> str:
-    """In words, what an interval of differences says of the later model."""
+    """Meaning of an interval of differences, in words."""
     if interval.excludes_zero:
         return "better" if interval.mean > 0 else "worse"
     return "not settled" if interval.count >= FEWEST else "too few ids"

@@ -24,30 +24,28 @@ IMAGE_ENDINGS = ("", ".jpg", ".jpeg", ".png", ".webp")
 class Columns:
     """Names of a table's columns."""
 
-    # Name in our rows -> column; None: there is no such column, and the text is missing.
+    # Name in our rows -> column; None: the table lacks it, and the text is missing.
     texts: Mapping[str, str | None] = field(default_factory=lambda: dict(PAIR))
-    id: str | None = None  # None: rows are counted from 1
-    # Author of the generation; carried along. None: a column ``model``, if there is one.
-    model: str | None = None
-    # The image's path or row; carried along, and shown to a metric that looks at images. None: a
-    # column ``image``, if there is one.
+    id: str | None = None  # None: count rows from 1
+    model: str | None = None  # author of the generation; None: ``model``, if there is one
+    # Path or dataset row of the image, for a metric that looks; None: ``image``, if there is one.
     image: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TableItem:
-    """One row to be scored."""
+    """One row to score."""
 
     id: str | int
     # By name; ``reference`` may be a list of texts. Any other value has no score.
     texts: Mapping[str, Any]
     model: str | None = None
     image: str | int | None = None
-    content: Any = None  # the cell of the image, for a metric that looks at it; not carried along
+    content: Any = None  # cell of the image, for a metric that looks at it; not in scored rows
 
     @property
     def head(self) -> Row:
-        """The part that a scored row repeats; ``model`` and ``image`` only if there are any."""
+        """Columns that the scored row repeats; ``model`` and ``image`` only where present."""
         names = {"model": self.model, "image": self.image}
         return {
             "id": self.id,
@@ -57,7 +55,7 @@ class TableItem:
 
 
 def _one_text(value: object) -> str | None:
-    """A text as a scored row repeats it; several references are one text there."""
+    """A text as scored rows have it: several references joined into one."""
     if isinstance(value, list) and value and {str} == set(map(type, value)):
         return joined_references(value)
     return value if isinstance(value, str) else None
@@ -75,7 +73,7 @@ def pair_item(
 
 
 def survey(rows: Iterable[Row], name: str, columns: Columns) -> int:
-    """Number of rows of a table, which is looked through before any of it is scored.
+    """Number of rows of a table, checking all of it before any row is scored.
 
     Raises:
         InputError: there are no rows, a column is in no row, or an id is missing or repeated.
@@ -85,8 +83,6 @@ def survey(rows: Iterable[Row], name: str, columns: Columns) -> int:
     for row in _check_ids(rows, name, columns):
         count += 1
         present.update(dict.fromkeys(row))
-    if not count:
-        raise InputError(f"{name} has no rows")
     _check_columns(present, name, columns)
     return count
 
@@ -97,14 +93,10 @@ def check_rows(rows: Iterable[Row], name: str, columns: Columns) -> Iterator[Row
     Raises:
         InputError: as ``survey``, but the columns have to be in the first row.
     """
-    empty = True
-    for row in _check_ids(rows, name, columns):
-        if empty:
+    for number, row in enumerate(_check_ids(rows, name, columns)):
+        if number == 0:
             _check_columns(row, name, columns)
-        empty = False
         yield row
-    if empty:
-        raise InputError(f"{name} has no rows")
 
 
 def _check_columns(present: Mapping[str, object], name: str, columns: Columns) -> None:
@@ -114,7 +106,7 @@ def _check_columns(present: Mapping[str, object], name: str, columns: Columns) -
 
 
 def check_column(present: Mapping[str, object], name: str, flag: str, column: str | None) -> None:
-    """Raise ``InputError`` if there is no such column; None is one that is not asked for."""
+    """Raise ``InputError`` if ``column`` is missing; None requires no column."""
     if column is not None and column not in present:
         names, flag = brief_list(present), flag.replace("_", "-")
         raise InputError(
@@ -124,9 +116,10 @@ def check_column(present: Mapping[str, object], name: str, flag: str, column: st
 
 
 def _check_ids(rows: Iterable[Row], name: str, columns: Columns) -> Iterator[Row]:
-    """Pass rows on, once it is clear that their ids and models can be used."""
-    # Digests, not names: 16 bytes for each row, whatever the ids of a table of millions are.
+    """Pass on rows whose ids and models are usable; ``InputError`` if there are none."""
+    # Digests take 16 bytes a row, however long the ids of a table of millions are.
     digests: set[bytes] = set()
+    number = 0
     for number, row in enumerate(rows, start=1):
         if number == 1:
             check_column(row, name, "id", columns.id)
@@ -140,15 +133,17 @@ def _check_ids(rows: Iterable[Row], name: str, columns: Columns) -> Iterator[Row
             if digest in digests:
                 whose = "" if model is None else f" for the model {brief(model)}"
                 raise InputError(
-                    f"{name}, row {number}: the id {brief(str(key))} occurs twice{whose}: give "
-                    "each row its own, or leave out --id to count rows"
+                    f"{name}, row {number}: the id {brief(str(key))} occurs twice{whose}: make ids "
+                    "unique, or leave out --id to count rows"
                 )
             digests.add(digest)
         yield row
+    if not number:
+        raise InputError(f"{name} has no rows")
 
 
 def read_items(rows: Iterable[Row], columns: Columns) -> Iterator[TableItem]:
-    """The items of a table; a cell that is missing makes an item that cannot be scored."""
+    """The items of a table; a missing cell makes an item that cannot be scored."""
     for number, row in enumerate(rows, start=1):
         content = row.get(columns.image or "image")
         yield TableItem(
@@ -181,14 +176,14 @@ def _model(row: Row, columns: Columns) -> str | None:
 
 
 def _place(value: object) -> str | int | None:
-    """An image's path or row; its pixels, as datasets hold them, are not carried along."""
+    """Path or row of an image, without the pixels that datasets store beside it."""
     if isinstance(value, Mapping):
         value = value.get("path")
     return value if isinstance(value, str | int) else None
 
 
 def with_images(items: Iterable[TableItem], folder: Path) -> Iterator[TableItem]:
-    """The items, each with its image's path from here or, if it is there, from a folder."""
+    """The items, with the path of each image resolved: as it is, or else relative to ``folder``."""
     for item in items:
         path = item.content.get("path") if isinstance(item.content, Mapping) else item.content
         has_bytes = isinstance(item.content, Mapping) and item.content.get("bytes") is not None
@@ -198,6 +193,6 @@ def with_images(items: Iterable[TableItem], folder: Path) -> Iterator[TableItem]
 
 
 def image_file(folder: Path, name: str) -> str | None:
-    """Path of an image in a folder, with or without its ending; None if not there."""
+    """Path of an image in a folder, with or without its ending; None if missing."""
     paths = (f"{folder / name}{ending}" for ending in IMAGE_ENDINGS)
     return next((path for path in paths if path_exists(path)), None)

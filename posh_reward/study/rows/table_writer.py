@@ -1,4 +1,4 @@
-"""Rows -> a whole file in any format; for JSON lines that are added to, see ``journal``."""
+"""Rows -> a whole file in any format; for appending JSON lines, see ``journal``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import csv
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from gzip import GzipFile
 from io import TextIOWrapper
 from itertools import islice
@@ -20,31 +20,34 @@ from posh_reward.study.rows.tables import Format, Row, guard
 if TYPE_CHECKING:
     import pyarrow
 
-AT_ONCE = 1000  # rows that are turned into Parquet at a time
-DECIMALS = 6  # of numbers in CSV, which people read; the other formats have them in full
+AT_ONCE = 1000  # rows converted to Parquet at a time
+DECIMALS = 6  # of numbers in CSV, which people read; other formats have full precision
 
 
 def write_table(rows: Iterable[Mapping[str, Any]], path: Path, format: Format) -> None:
-    """Write rows that all have the columns of the first, the whole file or nothing."""
-    with whole_file(path) as file, _compress(file, format.gzip) as target:
-        if format.kind == "parquet":
-            _write_parquet(rows, target)
-        elif format.kind == "jsonl":
-            target.writelines(map(as_line, rows))
-        else:
-            _write_csv(rows, target, format.delimiter)
+    """Write the whole file or nothing; every row has the columns of the first."""
+    with whole_file(path) as file:
+        # No name and no time: equal rows make equal bytes.
+        gzip = GzipFile("", "wb", fileobj=file, mtime=0) if format.gzip else nullcontext(file)
+        with gzip as target:
+            if format.kind == "parquet":
+                _write_parquet(rows, target)
+            elif format.kind == "jsonl":
+                target.writelines(map(as_line, rows))
+            else:
+                _write_csv(rows, target, format.delimiter)
 
 
 @contextmanager
 def whole_file(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
-    """A file that takes its name once the block has ended and it is on the disk, or never.
+    """A file that takes its name only once the block has succeeded and the data is on disk.
 
-    ``mode`` is who may read it, less the umask; also before it has its name.
+    ``mode`` is the file's permissions, less the umask, from its creation on.
     """
     part = path.with_name(path.name + ".part")
-    part.unlink(missing_ok=True)  # what a kill has left; of a planted link, the link
+    part.unlink(missing_ok=True)  # left by a kill, or a planted link
     try:
-        # "x": never through a link that came in between.
+        # "x" does not follow a link planted in between.
         with open(part, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             yield file
             file.flush()
@@ -54,21 +57,12 @@ def whole_file(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
         part.unlink(missing_ok=True)
 
 
-@contextmanager
-def _compress(file: IO[bytes], gzip: bool) -> Iterator[IO[bytes] | GzipFile]:
-    if gzip:
-        with GzipFile("", "wb", fileobj=file, mtime=0) as target:  # equal rows, equal bytes
-            yield target
-    else:
-        yield file
-
-
 def _write_csv(
     rows: Iterable[Mapping[str, Any]], file: IO[bytes] | GzipFile, delimiter: str
 ) -> None:
-    # A byte order mark: Excel shows mojibake without one. pandas, pyarrow and our reader skip it.
+    # Excel shows mojibake without a byte order mark; pandas, pyarrow and our reader skip it.
     text = TextIOWrapper(file, "utf-8-sig", errors="replace", newline="")
-    # All texts are quoted: Python before 3.13 leaves a lone carriage return bare otherwise.
+    # Quote all texts: Python before 3.13 would leave a lone carriage return unquoted.
     writer = csv.writer(
         text, delimiter=delimiter, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC
     )
@@ -106,13 +100,13 @@ def _write_parquet(rows: Iterable[Mapping[str, Any]], file: IO[bytes] | GzipFile
 
 
 def _storable(row: Mapping[str, Any]) -> Row:
-    """A row whose ``id`` and ``image`` are texts, so that a column has one type."""
+    """A row whose ``id`` and ``image`` are texts, so that each column has one type."""
     whole = {key: _whole(value) for key, value in row.items()}
     return {**whole, **{key: str(whole[key]) for key in ("id", "image") if key in whole}}
 
 
 def _whole(value: object) -> object:
-    """The value without half surrogate pairs, which UTF-8 cannot express."""
+    """The value without lone surrogates, which UTF-8 cannot encode."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode("utf-8")
     if isinstance(value, dict):
@@ -121,7 +115,7 @@ def _whole(value: object) -> object:
 
 
 def _schema(rows: Sequence[Row]) -> pyarrow.Schema:
-    """Types of the columns: those of scored rows, and what the values are for any other."""
+    """Column types: fixed ones for scored rows, for other columns those of the values."""
     import pyarrow as pa
 
     text, real, whole = pa.string(), pa.float64(), pa.int64()
@@ -158,14 +152,7 @@ def _schema(rows: Sequence[Row]) -> pyarrow.Schema:
     }  # fmt: skip
     if str(rows[0].get("signature")).startswith("prove"):
         types |= dict.fromkeys(("answer", "caption", "program", "value", "dropped", "why"), text)
-    guess = pa.Table.from_pylist(rows).schema
-    return pa.schema(
-        [(name, types.get(name) or _type_of(guess.field(name).type)) for name in rows[0]]
-    )
-
-
-def _type_of(type: pyarrow.DataType) -> pyarrow.DataType:
-    """Type of the values; a column without any so far may yet get numbers."""
-    import pyarrow as pa
-
-    return pa.float64() if pa.types.is_null(type) else type
+    # A column without values so far may get numbers later.
+    guesses = {field.name: real if pa.types.is_null(field.type) else field.type
+               for field in pa.Table.from_pylist(rows).schema}  # fmt: skip
+    return pa.schema([(name, types.get(name) or guesses[name]) for name in rows[0]])

@@ -12,6 +12,7 @@ from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from gzip import GzipFile
 from io import BufferedReader, TextIOWrapper
 from itertools import chain
@@ -22,9 +23,8 @@ from posh_reward.errors import InputError, MissingDependencyError, shortened
 from posh_reward.settings import brief
 
 Row = dict[str, Any]  # a row of any table, by column
-STANDARD = "-"  # the name of standard input or output
+STANDARD = "-"  # name of standard input or output
 GZIP = ".gz"
-TAB = "\t"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Format:
     """A file format with its delimiter and compression."""
 
     kind: Literal["jsonl", "csv", "parquet"]
-    delimiter: str = ","  # between the cells of CSV
+    delimiter: str = ","  # of CSV
     gzip: bool = False
 
     @property
@@ -44,19 +44,19 @@ class Format:
 FORMATS = {
     "jsonl": Format("jsonl"),
     "csv": Format("csv"),
-    "tsv": Format("csv", TAB),
+    "tsv": Format("csv", "\t"),
     "parquet": Format("parquet"),
 }
 ENDINGS = {**{f".{name}": name for name in FORMATS}, ".ndjson": "jsonl"}
 
 
 def format_of(name: str, format_name: str | None = None, delimiter: str | None = None) -> Format:
-    """The format of a file by its ending, or by ``format_name``, one of ``FORMATS``, which wins.
+    """Format of a file, by ``format_name`` (one of ``FORMATS``) or else by its ending.
 
-    Standard input and output are JSON lines by default; ``delimiter`` is that of a CSV file.
+    Standard input and output default to JSON lines; ``delimiter`` is for CSV only.
 
     Raises:
-        InputError: the ending is not one that we know, or the delimiter does not fit.
+        InputError: the ending is unknown, or the delimiter does not fit.
         MissingDependencyError: the format needs a package that is not installed.
     """
     path = Path(name)
@@ -71,26 +71,22 @@ def format_of(name: str, format_name: str | None = None, delimiter: str | None =
     format = FORMATS[format_name]
     if format.kind == "parquet":
         if gzip:
-            raise InputError(f"{path.name!r}: Parquet is compressed in itself; leave out {GZIP}")
+            raise InputError(f"{path.name!r}: Parquet is already compressed; leave out {GZIP}")
         require_parquet()
     if delimiter is None:
         return replace(format, gzip=gzip)
     if format.kind != "csv":
         raise InputError(f"{name!r} is {format_name}, which has no delimiter")
-    return replace(format, gzip=gzip, delimiter=_check(delimiter))
-
-
-def _check(delimiter: str) -> str:
-    delimiter = TAB if delimiter == r"\t" else delimiter
+    delimiter = "\t" if delimiter == r"\t" else delimiter
     if len(delimiter) != 1 or delimiter in '"\r\n\0':
         raise InputError(
             f"the delimiter {brief(delimiter)} is not one character, such as ';' or '\\t' for a tab"
         )
-    return delimiter
+    return replace(format, gzip=gzip, delimiter=delimiter)
 
 
 def require_parquet() -> None:
-    """Raise ``MissingDependencyError`` if Parquet cannot be read and written here."""
+    """Raise ``MissingDependencyError`` if pyarrow is not installed."""
     try:
         import pyarrow.parquet  # noqa: F401
     except ImportError:
@@ -98,16 +94,16 @@ def require_parquet() -> None:
 
 
 LIKE_A_FORMULA = re.compile(
-    "'*(?:"  # our own mark, so that texts which have it already keep theirs
-    # Some programs trim what comes before the sign, and take the wide forms of it too.
+    "'*(?:"  # our own mark, so that texts that already begin with it keep theirs
+    # Some programs trim what precedes the sign, and also accept its full-width forms.
     "[\\s\x00-\x1f\x7f\u200b-\u200f\u2060\ufeff]*"
     "[\t\r\n=+@＝＋－＠-]"  # noqa: RUF001
-    "|(?:NaN|nan|N/A|#N/A)\\Z)"  # which would be read as a missing cell
+    "|(?:NaN|nan|N/A|#N/A)\\Z)"  # would be read as a missing cell
 )
 
 
 def guard(text: str) -> str:
-    """A text as a cell that no spreadsheet runs; ``bare`` gives the text back."""
+    """A text as a cell that no spreadsheet runs as a formula; ``bare`` undoes it."""
     return "'" + text if LIKE_A_FORMULA.match(text) else text
 
 
@@ -115,30 +111,30 @@ DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+(?:[eE][+-]?\d+)?\s*")
 
 
 def cell_number(cell: str) -> float:
-    """The number in a cell, else ``ValueError``; a single comma is a decimal one."""
+    """The number in a cell, or ``ValueError``; a single comma counts as the decimal point."""
     return float(cell.replace(",", ".") if DECIMAL_COMMA.fullmatch(cell) else cell)
 
 
 def bare(cell: str) -> str:
-    """A cell as the text that it was written from."""
+    """The text that a cell was written from."""
     return cell[1:] if cell.startswith("'") and LIKE_A_FORMULA.match(cell) else cell
 
 
 LONGEST = 64_000_000
-"""Bytes of the longest line of JSON, and characters of the longest line or cell of CSV: a small
-gzip file can hold a line larger than the memory."""
+"""Longest line of JSON in bytes, and longest line or cell of CSV in characters: a small gzip file
+can hold a line larger than memory."""
 SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n?")
-"""First line of a CSV file by which spreadsheets tell its delimiter."""
+"""First line of a CSV file, which names its delimiter to spreadsheets."""
 MISSING = ("NaN", "nan", "N/A", "#N/A")
-"""Cells of CSV that are no texts: data frames and spreadsheets write them for a missing value."""
-AT_ONCE = 64  # rows of Parquet that are read at a time. They may hold images
+"""Cells that data frames and spreadsheets write for a missing value."""
+AT_ONCE = 64  # rows of Parquet read at a time; they may hold images
 
 
 def read_table(source: IO[bytes], name: str, format: Format) -> Iterator[Row]:
-    """The rows of an open binary file, one at a time; ``name`` is what error messages call it.
+    """Rows of an open binary file, one at a time; ``name`` is for error messages.
 
     Raises:
-        InputError: it cannot be read, or is not of that format; the message has the line.
+        InputError: it cannot be read, or is not of that format; the message names the line.
     """
     try:
         file = BufferedReader(GzipFile(fileobj=source)) if format.gzip else source
@@ -153,10 +149,8 @@ def read_table(source: IO[bytes], name: str, format: Format) -> Iterator[Row]:
 
 
 def _read_jsonl(source: IO[bytes], name: str) -> Iterator[Row]:
-    number = 0
-    # One byte more than the longest: a line cut there is too long, and its rest is not read.
-    while line := source.readline(LONGEST + 1):
-        number += 1
+    # Read at most one byte more than the limit: a line cut there is too long.
+    for number, line in enumerate(iter(partial(source.readline, LONGEST + 1), b""), start=1):
         _check_length(line, name, number)
         try:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
@@ -185,19 +179,19 @@ def _read_csv(source: IO[bytes], name: str, delimiter: str) -> Iterator[Row]:
     except UnicodeDecodeError as error:
         raise InputError(f"{name}: not UTF-8 ({error}): save it as UTF-8") from None
     finally:
-        if not source.closed:  # it is, if a reader gave up before the end
-            text.detach()  # whoever opened the file closes it
+        if not source.closed:  # closed if a reader stopped before the end
+            text.detach()  # leaves closing to whoever opened the file
 
 
 def first_line_delimiter(name: str, format: Format) -> str | None:
-    """The delimiter that a CSV file names in its first line; None if it names none."""
+    """The delimiter that a CSV file's first line names; None if it names none."""
     if format.kind != "csv" or name == STANDARD:
         return None
     try:
         with Path(name).open("rb") as file:
             start = (GzipFile(fileobj=file) if format.gzip else file).read(64)
     except (OSError, EOFError, zlib.error):
-        return None  # whoever reads the table says why
+        return None  # reading the table will raise the error
     encoding = "utf-16" if start[:2] in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8-sig"
     match = SEPARATOR_LINE.match(start.decode(encoding, "ignore"))
     return match[1] if match else None
@@ -207,8 +201,13 @@ def _csv_rows(lines: Iterator[str], name: str, delimiter: str) -> Iterator[Row]:
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     try:
         columns = [bare(column) for column in next(reader, [])]
-        _check_delimiter(columns, name)
-        check_distinct(columns, name)
+        marks = [mark for mark in ";,\t|" if len(columns) == 1 and mark in columns[0]]
+        if marks:
+            raise InputError(
+                f"{name} has one column, {brief(columns[0])}: if {marks[0]!r} separates its cells, "
+                f"add --delimiter {marks[0]!r}"
+            )
+        _check_distinct(columns, name)
         for cells in reader:
             if len(cells) > len(columns):
                 raise InputError(
@@ -223,20 +222,8 @@ def _csv_rows(lines: Iterator[str], name: str, delimiter: str) -> Iterator[Row]:
         raise InputError(f"{name}, line {reader.line_num}: not CSV ({error})") from None
 
 
-def _check_delimiter(columns: Sequence[str], name: str) -> None:
-    """Raise ``InputError`` if the only column looks like several, such as ``id;reference``."""
-    between = next((mark for mark in ";,\t|" if len(columns) == 1 and mark in columns[0]), None)
-    if between is not None:
-        raise InputError(
-            f"{name} has one column, {brief(columns[0])}: if {between!r} stands between its cells, "
-            f"add --delimiter {between!r}"
-        )
-
-
 def _lines(text: TextIOWrapper, name: str) -> Iterator[str]:
-    number = 0
-    while line := text.readline(LONGEST + 1):
-        number += 1
+    for number, line in enumerate(iter(partial(text.readline, LONGEST + 1), ""), start=1):
         _check_length(line, name, number)
         yield line
 
@@ -246,8 +233,8 @@ def _check_length(line: bytes | str, name: str, number: int) -> None:
         raise InputError(f"{name}, line {number}: longer than {LONGEST:,} characters")
 
 
-def check_distinct(columns: Sequence[str], name: str) -> None:
-    """Raise ``InputError`` if two columns have one name; empty names are nobody's."""
+def _check_distinct(columns: Sequence[str], name: str) -> None:
+    """Raise ``InputError`` if two columns share a name; empty names may repeat."""
     places: dict[str, int] = {}
     for place, column in enumerate(columns, start=1):
         if column and column in places:
@@ -266,12 +253,12 @@ def _read_parquet(source: IO[bytes], name: str) -> Iterator[Row]:
     import pyarrow.parquet
 
     try:
-        # Parquet's index stands at its end, so a pipe has to be read as a whole.
+        # Parquet's index is at its end, so a pipe has to be read whole.
         seekable = source if source.seekable() else BytesIO(source.read())
         metadata = pyarrow.parquet.read_metadata(seekable)
         _check_lists(metadata, name)
         leaves = metadata.schema
-        # Equal texts of a batch stay one text: 8 kB with a dictionary can stand for gigabytes.
+        # Keep equal texts of a batch as one: 8 kB with a dictionary can expand to gigabytes.
         texts = [
             leaf.path
             for leaf in map(leaves.column, range(len(leaves.names)))
@@ -279,21 +266,20 @@ def _read_parquet(source: IO[bytes], name: str) -> Iterator[Row]:
         ]
         file = pyarrow.parquet.ParquetFile(seekable, read_dictionary=texts)
         names = file.schema_arrow.names
-        check_distinct(names, name)
-        number = 0
-        for batch in file.iter_batches(AT_ONCE):
-            for row in zip(*map(_parquet_values, batch.columns), strict=True):
-                number += 1
-                if any(value is TOO_LONG for value in row):
-                    raise InputError(f"{name}, row {number}: longer than {LONGEST:,} bytes")
-                yield dict(zip(names, row, strict=True))
+        _check_distinct(names, name)
+        batches = (map(_parquet_values, batch.columns) for batch in file.iter_batches(AT_ONCE))
+        rows = chain.from_iterable(zip(*columns, strict=True) for columns in batches)
+        for number, row in enumerate(rows, start=1):
+            if any(value is TOO_LONG for value in row):
+                raise InputError(f"{name}, row {number}: longer than {LONGEST:,} bytes")
+            yield dict(zip(names, row, strict=True))
     except (pyarrow.ArrowException, OSError) as error:
         raise InputError(f"{name}: not Parquet ({shortened(str(error), 150)})") from None
 
 
 def _check_lists(metadata: Any, name: str) -> None:
-    # Equal values cost a file nothing: a few kB of runs can stand for lists of billions, which a
-    # batch of rows would unpack. The footer tells their number before anything is read.
+    # Repeated values cost a file nothing: a few kB of runs can expand to lists of billions of
+    # values in one batch. The footer has their number before anything is read.
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
         for leaf in map(group.column, range(group.num_columns)):
             if leaf.num_values - group.num_rows > LONGEST:
@@ -307,7 +293,7 @@ TOO_LONG = object()  # in place of a value that would take more than ``LONGEST``
 
 
 def _parquet_values(column: Any) -> Iterator[Any]:
-    # One at a time, so that a row too long is refused before its neighbours are unpacked.
+    # One value at a time, so that a row that is too long is refused before others are unpacked.
     import pyarrow
     import pyarrow.compute
 
@@ -328,7 +314,7 @@ def _parquet_values(column: Any) -> Iterator[Any]:
 
 
 def _unpacked_size(column: Any) -> int:
-    """Bytes of a column, each text counted as often as it stands there."""
+    """Bytes of a column, counting each text as often as it occurs."""
     import pyarrow
     import pyarrow.compute
 
@@ -346,13 +332,13 @@ def _unpacked_size(column: Any) -> int:
 
 
 def display_name(name: str) -> str:
-    """Name of an input or an output in messages."""
+    """Name of an input or output in messages."""
     return "standard input" if name == STANDARD else repr(name)
 
 
 @contextmanager
 def open_table(name: str, format: Format) -> Iterator[Iterator[Row]]:
-    """The rows of a file, or of standard input, while the block lasts; errors as ``read_table``."""
+    """Rows of a file or of standard input inside the block; errors as ``read_table``."""
     if name == STANDARD:
         yield read_table(standard_input(), display_name(name), format)
         return
@@ -366,14 +352,14 @@ def open_table(name: str, format: Format) -> Iterator[Iterator[Row]]:
 
 
 def standard_input() -> BinaryIO:
-    """Standard input in bytes; ``InputError`` if it is closed."""
+    """Binary standard input; ``InputError`` if it is closed."""
     if sys.stdin is None:
         raise InputError("standard input is closed: name a file")
     return sys.stdin.buffer
 
 
 def standard_output() -> BinaryIO:
-    """Standard output in bytes; ``OSError`` if it is closed."""
+    """Binary standard output; ``OSError`` if it is closed."""
     if sys.stdout is None:
         raise OSError(errno.EBADF, "standard output is closed")
     return sys.stdout.buffer

@@ -263,10 +263,10 @@ def test_no_file_of_the_users_is_written_over(tmp_path: Path) -> None:
     source, start_over = responses(tmp_path), TableSettings(CAPTION, quiet=True, overwrite=True)
     before = Path(source).read_text()
     maker = PairMaker(Mortal(9))
-    with pytest.raises(InputError, match="is the input: write elsewhere"):
+    with pytest.raises(InputError, match="is the input: choose another output"):
         score_responses(Prove(), source, source, start_over)
-    with pytest.raises(InputError, match="is the input: write elsewhere"):
+    with pytest.raises(InputError, match="is the input: choose another output"):
         make_pairs(maker, source, source, start_over)
-    with pytest.raises(InputError, match="is already there"):
+    with pytest.raises(InputError, match="already exists"):
         make_pairs(maker, table(tmp_path, [{"caption": "A dog."}], "c.jsonl"), source, QUIET)
     assert Path(source).read_text() == before

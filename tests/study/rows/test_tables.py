@@ -153,7 +153,7 @@ def test_a_delimiter_of_ones_own(tmp_path: Path) -> None:
         ("a.jsonl.gz", gzip.compress(b'{"a": 1}\n' * 9, mtime=0)[:-9], "cannot read 'a.jsonl.gz'"),
         ("a.jsonl", b'{"a": ' + b"[" * 100_000, "line 1: not JSON"),
         ("a.jsonl", b'{"a": ' + b"1" * 10_000 + b"}", "line 1: not JSON"),
-        ("a.parquet.gz", b"", "Parquet is compressed in itself"),
+        ("a.parquet.gz", b"", "Parquet is already compressed"),
         ("a.gz", b"", "does not end in .jsonl"),
     ],
 )
