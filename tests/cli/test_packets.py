@@ -133,8 +133,8 @@ def test_a_refused_file_and_a_missing_rater_are_named(
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        (("--coarse", "13"), "there are 12 tasks for 13 raters"),
-        (("--times", "3"), "3 raters are to share a task, and there are 2"),
+        (("--coarse", "13"), "only 12 tasks for 13 raters"),
+        (("--times", "3"), "3 raters cannot share a task if there are only 2"),
         (("--reference", "truth"), "sft.jsonl' has no column 'truth', but 'id', 'image'"),
         (("--key", "{out}/key.json"), "would be handed over"),
     ],

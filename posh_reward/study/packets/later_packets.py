@@ -1,6 +1,6 @@
-"""Packets of one study that were made one after another: images or raters added, answers joined.
+"""Further packets of a study: adding images or raters, and joining the answers.
 
-In a later packet equal names of raters are the same people, and no person sees a text twice.
+In a later packet equal names of raters are the same people, and nobody sees a text twice.
 """
 
 from __future__ import annotations
@@ -26,14 +26,19 @@ def join_keys(keys: Sequence[PacketKey]) -> PacketKey:
     raters: dict[str, Rater] = {}
     for key in keys:
         if {*key.models} != {*first.models} or key.reference != first.reference:
+            kinds = (
+                f"{', '.join(map(repr, each.models))} with{'' if each.reference else 'out'} "
+                "correct descriptions"
+                for each in (first, key)
+            )
             raise InputError(
                 f"the packets {first.packet} and {key.packet} are not of one study: "
-                f"{_summary(first)}, and {_summary(key)}"
+                f"{', and '.join(kinds)}"
             )
         _check_texts(items, key.items)
         items |= key.items
         for name, rater in key.raters.items():
-            _check_form(raters, name, rater)
+            check_raters({name: rater}, raters)
             before = raters[name].tasks if name in raters else ()
             raters[name] = replace(rater, tasks=(*before, *rater.tasks))
     return replace(
@@ -49,40 +54,26 @@ def join_keys(keys: Sequence[PacketKey]) -> PacketKey:
     )  # fmt: skip
 
 
-def _summary(key: PacketKey) -> str:
-    kind = "with" if key.reference else "without"
-    return f"{', '.join(map(repr, key.models))} {kind} correct descriptions"
-
-
 def _check_texts(before: Mapping[str, ItemTexts], now: Mapping[str, ItemTexts]) -> None:
     changes = [name for name in now if name in before and before[name] != now[name]]
     if changes:
         raise InputError(
-            f"the id {changes[0]!r} has other texts than in an earlier packet: give it a new id"
-        )
-
-
-def _check_form(before: Mapping[str, Rater], name: str, rater: Rater) -> None:
-    if name in before and before[name].form != rater.form:
-        raise InputError(
-            f"{name} has {before[name].form} tasks in an earlier packet and {rater.form} ones now: "
-            "ask for as many raters of each kind as before, or for new ones (--new-raters)"
+            f"the id {changes[0]!r} has other texts than in an earlier packet: choose a new id"
         )
 
 
 def later_items(items: StudyItems, earlier: PacketKey, *, new_raters: bool) -> StudyItems:
-    """Items of a further packet: new ones for the same raters, or all for ``new_raters``.
+    """Items of a further packet: new ones for the same raters, or all of them for ``new_raters``.
 
     Raises:
-        InputError: the models are others, a text has changed, or nothing is new.
+        InputError: the models differ, a text has changed, or nothing is new.
     """
     if {*items.models} != {*earlier.models}:
         raise InputError(
             f"the study compares {', '.join(map(repr, earlier.models))}, and the input has "
             f"{', '.join(map(repr, items.models))}"
         )
-    # Models stand in the order of the study, whatever that of the new file: it gives preferences
-    # their sign.
+    # Keep the study's order of models, which gives preferences their sign.
     in_order = tuple(
         replace(item, texts={model: item.texts[model] for model in earlier.models})
         for item in items.items
@@ -97,7 +88,11 @@ def later_items(items: StudyItems, earlier: PacketKey, *, new_raters: bool) -> S
     return StudyItems(earlier.models, new, items.incomplete)
 
 
-def check_raters(raters: Mapping[str, Rater], earlier: PacketKey) -> None:
-    """Raise ``InputError`` if a rater of an earlier packet would get another kind of task."""
+def check_raters(raters: Mapping[str, Rater], earlier: Mapping[str, Rater]) -> None:
+    """Raise ``InputError`` if an earlier rater would now get another kind of task."""
     for name, rater in raters.items():
-        _check_form(earlier.raters, name, rater)
+        if name in earlier and earlier[name].form != rater.form:
+            raise InputError(
+                f"{name} has {earlier[name].form} tasks in an earlier packet and {rater.form} ones "
+                "now: ask for as many raters of each kind as before, or for new ones (--new-raters)"
+            )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -37,23 +36,24 @@ GUIDE = """\
 For whoever hands out the tasks. Each rater gets one file and nothing else.
 
 {files}
-A page (.html) is opened by a double click, in any browser, without a network. The rater
-answers, saves a file (answers-....json) and sends it back. Or import the tasks of a rater into a
-Label Studio project of its own: labelling setup from the .xml, then the .json; export as JSON.
+A page (.html) opens by double click in any browser, without a network. The rater answers, saves a
+file (answers-....json) and sends it back. Or import a rater's tasks into a Label Studio project of
+their own: labelling setup from the .xml, then the .json; export as JSON.
 {potato}
 What raters read:
 
 {steps}
-The key that says which description is whose is not in this folder. Do not give it to raters.
+The key, which says who wrote which description, is not in this folder. Do not give it to raters.
 {note}"""
+TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)  # errors of renaming onto what exists
 LABEL_STUDIO = " or label-studio/{name}.json with label-studio/{form}.xml"
 POTATO = """\
-Or start a rater's project in Potato: potato start potato/rater-01/config.yaml -p 8000; what comes
-back is potato/rater-01/annotation_output/NAME/user_state.json.
+Or start a rater's project in Potato: potato start potato/rater-01/config.yaml -p 8000; the answers
+are in potato/rater-01/annotation_output/NAME/user_state.json.
 """
 NOTE = {
-    True: "Raters see marks that a program suggested. That pulls their answers towards its own: do "
-    "not\nuse these answers to say how good that program is.\n",
+    True: "Raters see marks suggested by a program, which biases their answers towards its own: do "
+    "not\nuse these answers to evaluate that program.\n",
     False: "Raters see no marks by any program.\n",
 }
 
@@ -67,7 +67,7 @@ class Packet:
 
     @property
     def key_file(self) -> bytes:
-        """The key as a file."""
+        """Content of the key's file."""
         return as_json(asdict(self.key), indent=1)
 
 
@@ -84,16 +84,16 @@ def make_packet(
     """Draw the tasks and write every form. Equal arguments make equal bytes.
 
     Args:
-        items: what is compared.
-        design: how, and the seed.
+        items: generations to compare.
+        design: number of raters and repeated tasks, and the seed.
         album: finds the images; None for a study without them.
         inputs: SHA-256 of the input files, for the key.
-        texts: that raters read; the English ones by default.
-        earlier: key of the study so far, of which this is a further packet.
+        texts: for raters to read; the English ones by default.
+        earlier: key of the study so far, to which this packet is added.
         with_potato: add a project for Potato for each rater.
 
     Raises:
-        InputError: too few raters, an image is missing, or there is no such form of the study.
+        InputError: too few raters, an image is missing, or the study has no such form.
     """
     by_id = {item.id: item for item in items.items}
     suggested = any(item.suggested for item in items.items) and design.granular > 0
@@ -101,16 +101,14 @@ def make_packet(
     if not reference and album is None:
         raise InputError("raters need an image or a correct description to judge by")
     if design.ranking and len(items.models) != RANKED:
-        raise InputError(
-            f"a ranking takes {RANKED} models, and there are {len(items.models)}: compare pairs"
-        )
+        raise InputError(f"a ranking takes {RANKED} models, not {len(items.models)}: compare pairs")
     if with_potato and suggested:
         raise InputError(
-            "Potato's projects show no suggested marks: leave out --potato or --suggest"
+            "Potato projects cannot show suggested marks: leave out --potato or --suggest"
         )
     raters = draw(items.items, design)
     if earlier is not None:
-        check_raters(raters, earlier)
+        check_raters(raters, earlier.raters)
     texts = texts or shipped_texts()
     content = repr((design, items, sorted(inputs.items()), texts)).encode()
     key = PacketKey(
@@ -137,7 +135,7 @@ def make_packet(
 def _forms(
     key: PacketKey, by_id: Mapping[str, StudyItem], album: Album | None, with_potato: bool
 ) -> dict[str, bytes]:
-    """Each rater's page, and the same tasks for Label Studio and Potato, by file name."""
+    """Each rater's page, and the same tasks for Label Studio and Potato, by path."""
     in_tasks = dict.fromkeys(task.item for rater in key.raters.values() for task in rater.tasks)
     images = {item: album.uri(by_id[item]) for item in in_tasks} if album else {}
     files: dict[str, bytes] = {}
@@ -154,45 +152,36 @@ def _forms(
 
 
 def as_json(content: object, indent: int | None = None) -> bytes:
-    """JSON in UTF-8; bytes of a file's name that are not UTF-8 become question marks."""
+    """JSON in UTF-8; bytes of a file name that are not UTF-8 become question marks."""
     return json.dumps(content, ensure_ascii=False, indent=indent).encode("utf-8", "replace") + b"\n"
 
 
 def _guide(key: PacketKey, with_potato: bool) -> str:
     title = "A comparison of image descriptions by people"
-    forms = {form: [n for n, r in key.raters.items() if r.form == form] for form in FORMS}
     files, steps = "", ""
-    for form, names in forms.items():
+    for form in FORMS:
+        names = [name for name, rater in key.raters.items() if rater.form == form]
         if not names:
             continue
+        heading = key.texts.heading[form]
         span = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
-        files += f"  {span}: {key.texts.heading[form]}\n"
-        files += "".join(
-            f"    {name}.html{LABEL_STUDIO.format(name=name, form=form)}: "
-            f"{len(key.raters[name].tasks)} tasks\n"
-            for name in names
-        )
+        files += f"  {span}: {heading}\n"
+        for name in names:
+            files += f"    {name}.html{LABEL_STUDIO.format(name=name, form=form)}: "
+            files += f"{len(key.raters[name].tasks)} tasks\n"
+        suggested = key.suggested and form == "granular"
         instructions = key.texts.instructions(
-            form,
-            images=key.images,
-            suggested=key.suggested and form == "granular",
-            reference=key.reference,
+            form, images=key.images, suggested=suggested, reference=key.reference
         )
-        steps += f"{key.texts.heading[form]}\n"
         lines = (f"  {number}. {step}\n" for number, step in enumerate(instructions, 1))
-        steps += "".join(lines) + "\n"
-    return GUIDE.format(
-        title=title,
-        rule="=" * len(title),
-        files=files,
-        steps=steps,
-        note=NOTE[key.suggested],
-        potato=POTATO if with_potato else "",
-    )
+        steps += f"{heading}\n{''.join(lines)}\n"
+    potato = POTATO if with_potato else ""
+    return GUIDE.format(title=title, rule="=" * len(title), files=files, steps=steps,
+                        note=NOTE[key.suggested], potato=potato)  # fmt: skip
 
 
 def _manifest(packet: Packet) -> dict[str, object]:
-    # The seal is a hash of the whole key: of the seed or the models alone raters could guess it.
+    # Seal with a hash of the whole key: raters could guess the seed or the models alone.
     return {
         "format": MANIFEST_FORMAT,
         "packet": packet.key.packet,
@@ -209,66 +198,53 @@ def digest(data: bytes) -> str:
 
 
 def write_packet(packet: Packet, folder: Path, key: Path) -> None:
-    """Write the folder and, outside it, the key: both of this packet, or neither.
+    """Write the folder and, outside it, the key: both or neither.
 
     Raises:
-        InputError: either is there already, or the key would be inside the folder.
+        InputError: either already exists, or the key would be inside the folder.
         OSError: they cannot be written.
     """
     if folder.resolve() in (key.resolve(), *key.resolve().parents):
         raise InputError(f"the key {str(key)!r} would be handed over with {str(folder)!r}")
     for path in (folder, key):
         if path.exists():
-            raise _there_already(path)
+            raise _already_exists(path)
     folder.parent.mkdir(parents=True, exist_ok=True)
     key.parent.mkdir(parents=True, exist_ok=True)
-    # The folder gets its name when it is whole, so a kill leaves none that might be handed over;
-    # of two processes that write to one place, one is refused before it can replace the other's
-    # key, without which its folder would be worthless.
+    # The folder gets its name once complete, so a kill leaves none to hand over by mistake. Of two
+    # processes writing to one place, the key's file refuses one before it can replace the other's
+    # key, without which the other's folder would be worthless.
     with TemporaryDirectory(prefix="packet-", dir=folder.parent) as temporary:
         part = Path(temporary) / folder.name
         for name, data in packet.files.items():
             path = part / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
-        with _claim(key, packet.key_file):
-            _rename(part, folder)
+        try:
+            # "x" creates or fails; checking before opening would leave a gap for another process.
+            file = key.open("xb")
+        except FileExistsError:
+            raise _already_exists(key) from None
+        try:
+            with file:
+                file.write(packet.key_file)
+            part.rename(folder)
+        except BaseException as error:
+            key.unlink(missing_ok=True)
+            if isinstance(error, OSError) and error.errno in TAKEN:
+                raise _already_exists(folder) from None
+            raise
 
 
-@contextmanager
-def _claim(path: Path, data: bytes) -> Iterator[None]:
-    # "x" makes the file or fails: a check before opening would leave a gap for another process.
-    try:
-        file = path.open("xb")
-    except FileExistsError:
-        raise _there_already(path) from None
-    try:
-        with file:
-            file.write(data)
-        yield
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
-
-
-def _rename(part: Path, folder: Path) -> None:
-    try:
-        part.rename(folder)
-    except OSError as error:
-        if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
-            raise _there_already(folder) from None
-        raise
-
-
-def _there_already(path: Path) -> InputError:
-    return InputError(f"{str(path)!r} is already there: write elsewhere, or delete it")
+def _already_exists(path: Path) -> InputError:
+    return InputError(f"{str(path)!r} already exists: choose another path, or delete it")
 
 
 def read_key(path: Path, folder: Path | None = None) -> PacketKey:
-    """The key of a packet; a ``folder`` shows whether it was sealed with this key.
+    """Read a packet's key; with ``folder``, check that the folder was sealed with it.
 
     Raises:
-        InputError: it is not a key, or not the one of this folder.
+        InputError: it is not a key, or not this folder's.
     """
     try:
         data = path.read_bytes()
@@ -278,26 +254,22 @@ def read_key(path: Path, folder: Path | None = None) -> PacketKey:
     except ValueError as error:
         problem = first_problem(error)
         raise InputError(f"{str(path)!r} is not a key of a packet ({problem})") from None
-    if folder is not None:
-        _check_seal(digest(data), folder)
+    if folder is None:
+        return key
+    try:
+        seal = json.loads((folder / "manifest.json").read_bytes())["key_sha256"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InputError(f"{str(folder)!r} is not a packet: no manifest.json with a seal") from None
+    if seal != digest(data):
+        raise InputError(
+            f"{str(folder)!r} was sealed with another key: this one was changed, or belongs to "
+            "another packet"
+        )
     return key
 
 
-def _check_seal(key_digest: str, folder: Path) -> None:
-    path = folder / "manifest.json"
-    try:
-        seal = json.loads(path.read_bytes())["key_sha256"]
-    except (OSError, ValueError, KeyError, TypeError):
-        raise InputError(f"{str(folder)!r} is not a packet: no manifest.json with a seal") from None
-    if seal != key_digest:
-        raise InputError(
-            f"the key is not the one that was sealed with {str(folder)!r}: it was changed, or is "
-            "of another packet"
-        )
-
-
 def rater_load(key: PacketKey) -> Sequence[str]:
-    """One line for each rater: name, number of tasks, what to do in them."""
+    """One line for each rater: name, number of tasks, kind of task."""
     return [
         f"{name}: {len(rater.tasks)} tasks: {key.texts.heading[rater.form]}"
         for name, rater in key.raters.items()

@@ -1,4 +1,4 @@
-"""A rater's file, saved by our page, Label Studio or Potato -> answers, or why it has none."""
+"""A rater's file from our page, Label Studio or Potato -> answers, or why it has none."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class AnswerSheet:
     rater: str
     answers: tuple[RaterAnswer, ...]  # of the tasks that are finished
     unfinished: tuple[str, ...]  # the other tasks, such as ``"task 3 (Overall quality)"``
-    saved: str = ""  # time by the rater's clock, in UTC; empty where the tool tells none
+    saved: str = ""  # time by the rater's clock, in UTC; empty if the tool stores none
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +71,10 @@ class DraftAnswer:
 
 
 def sheets(data: bytes, key: PacketKey) -> list[AnswerSheet]:
-    """The answers in a file: one rater's of our page or of Potato, or a Label Studio export.
+    """The answers in a file: one rater's from our page or Potato, or a Label Studio export.
 
     Raises:
-        InputError: the file is not of this packet, was changed, or holds what no rater could have
+        InputError: the file is of another packet, was changed, or has what no rater could have
             answered; the message has the reason.
     """
     try:
@@ -88,11 +88,11 @@ def sheets(data: bytes, key: PacketKey) -> list[AnswerSheet]:
         return [_page_sheet(content, key)]
     if isinstance(content, dict) and potato.is_state(content):
         return [_potato_sheet(content, key)]
-    raise InputError("not a file of answers: not of our page, nor of Label Studio or Potato")
+    raise InputError("not a file of answers from our page, Label Studio or Potato")
 
 
 def _json(text: str, key: PacketKey) -> Any:
-    """The JSON of a file or, in a mail, that of our page, its lines joined again."""
+    """The JSON of a file, or our page's JSON from a mail, with its lines joined again."""
     try:
         return json.loads(text)
     except ValueError:
@@ -100,8 +100,9 @@ def _json(text: str, key: PacketKey) -> Any:
         if start < 0 or end < start:
             raise
         lines = text[start : end + 2]
-    # Mail programs break lines, with the blank or without, and quote them. The page's text has no
-    # line break, so one reading has the right checksum; if none has, the last is told as changed.
+    # Mail programs quote lines and break them, keeping or dropping the blank. The page's JSON has
+    # no line break, so one way of joining has the right checksum; if none has, the last result is
+    # reported as changed.
     content: Any = None
     for pattern, glue in ((r"\r?\n", ""), (r"\r?\n(?:> ?)*", ""), (r" ?\r?\n(?:> ?)*", " ")):
         try:
@@ -109,11 +110,10 @@ def _json(text: str, key: PacketKey) -> Any:
         except ValueError:
             continue
         rater = key.raters.get(str(content.get("rater")))
-        bare = {name: value for name, value in content.items() if name != "check"}
-        if rater and content.get("check") == checksum(bare, rater.token):
+        if rater and _is_unchanged(content, rater.token):
             break
     if content is None:
-        raise ValueError("text of a mail, in which the answers are damaged")
+        raise ValueError("a mail with damaged answers")
     return content
 
 
@@ -121,14 +121,19 @@ def _json(text: str, key: PacketKey) -> Any:
 
 
 def with_checksum(content: Row, token: str) -> bytes:
-    """The file of a page, to the letter as the page writes it."""
+    """The file of a page, byte for byte as the page writes it."""
     return _compact({**content, "check": checksum(content, token)}).encode("utf-8", "replace")
 
 
 def checksum(content: Row, token: str) -> str:
-    """Checksum by which a file is as its page saved it."""
-    # Against accidents and idle hands only: whoever reads the page's script can make one.
+    """Checksum that shows whether a file is as its page saved it."""
+    # Only against accidents and idle hands: whoever reads the page's script can compute it.
     return sha256((token + _compact(content)).encode("utf-8", "replace")).hexdigest()
+
+
+def _is_unchanged(content: Row, token: str) -> bool:
+    signed = {name: value for name, value in content.items() if name != "check"}
+    return bool(content.get("check") == checksum(signed, token))
 
 
 def _compact(content: Row) -> str:
@@ -147,8 +152,7 @@ def _page_sheet(content: Row, key: PacketKey) -> AnswerSheet:
     rater = key.raters.get(file.rater)
     if rater is None:
         raise InputError(f"foreign: this packet has no rater {file.rater!r}")
-    bare = {name: value for name, value in content.items() if name != "check"}
-    if file.check != checksum(bare, rater.token):
+    if not _is_unchanged(content, rater.token):
         raise InputError("changed since the page saved it, or damaged: ask the rater to save again")
     drafts = {
         answer.task: DraftAnswer(
@@ -163,10 +167,10 @@ def _page_sheet(content: Row, key: PacketKey) -> AnswerSheet:
         raise InputError("it answers a task twice")
     unknown = drafts.keys() - {task.id for task in rater.tasks}
     if unknown:
-        raise InputError(f"foreign: the rater was not given the task {min(unknown)!r}")
-    # Marks that the page suggested are no answer before the rater was at the task.
-    ours = {task: each for task, each in drafts.items() if each.seconds or not key.suggested}
-    return _sheet(ours, file.rater, key, file.saved)
+        raise InputError(f"foreign: the rater has no task {min(unknown)!r}")
+    # Suggested marks are no answer until the rater has opened the task.
+    seen = {task: each for task, each in drafts.items() if each.seconds or not key.suggested}
+    return _sheet(seen, file.rater, key, file.saved)
 
 
 def _spans(value: object) -> Iterable[Span] | None:
@@ -188,65 +192,55 @@ def _exported_sheets(tasks: list[Any], key: PacketKey) -> list[AnswerSheet]:
             annotation = _annotation(content)
             drafts = drafts_of.setdefault(name, {})
             if task.id in drafts:
-                raise InputError("it is there twice")
+                raise InputError("it occurs twice")
             if annotation is None:
                 continue
-            drafts[task.id] = _draft(annotation, task, key.raters[name].form, key.texts)
-            _check_person(people, annotation.get("completed_by"), name)
+            result, seconds = annotation["result"], annotation.get("lead_time")
+            drafts[task.id] = DraftAnswer(
+                _choices(label_studio.choices(result), task, key.raters[name].form, key.texts),
+                label_studio.marks(result),
+                float(seconds) if isinstance(seconds, int | float) else None,
+            )
+            person = annotation.get("completed_by")
+            person = person.get("id") if isinstance(person, dict) else person
+            if person is not None and people.setdefault(person, name) != name:
+                raise InputError(
+                    f"one person answered tasks of {people[person]} and of {name}, seeing "
+                    "generations twice"
+                )
         except InputError as error:
             raise InputError(f"exported task {number}: {error}") from None
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise InputError(f"exported task {number} is not of our form: {error!r}") from None
+            raise InputError(f"exported task {number} is malformed: {error!r}") from None
     if not drafts_of:
-        raise InputError("no task in it is answered: Label Studio exports only those that are")
+        raise InputError("it has no answers: Label Studio exports only tasks with answers")
     return [_sheet(drafts, name, key) for name, drafts in drafts_of.items()]
 
 
 def _owner(
     content: Mapping[str, Any], owners: Mapping[str, tuple[str, int, RaterTask]], key: PacketKey
 ) -> tuple[str, RaterTask]:
-    # By the task's opaque id, never by the file's name or the annotator: those a rater can choose.
+    # By the task's opaque id, not the file's name or the annotator, which raters can choose.
     data = content["data"]
     if data.get("task") not in owners:
         raise InputError(f"foreign: this packet has no task {data.get('task')!r}")
     name, _, task = owners[data["task"]]
     texts_of_item = key.items[task.item]
     texts = tuple(texts_of_item.texts[model] for model in task.models)
-    # Spans are offsets, and sides are an order: in other texts both would mean something else.
+    # Spans are offsets and sides an order, so both would mean something else in other texts.
     shown = label_studio.texts_of(data, key.raters[name].form, len(texts))
     if shown != texts or data.get("reference", "") != texts_of_item.reference:
-        raise InputError("its texts are not those of the packet: they were changed")
+        raise InputError("its texts differ from the packet's: they were changed")
     return name, task
 
 
 def _annotation(content: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The one annotation of a task, None if it was skipped."""
-    # Several people may have opened a project that was one rater's; which of them counts is not
-    # for us to say.
+    """The one annotation of a task; None if it was skipped."""
+    # Several people may have opened one rater's project; we cannot decide which of them counts.
     annotations = [each for each in content["annotations"] if not each.get("was_cancelled")]
     if len(annotations) > 1:
         raise InputError(f"it has {len(annotations)} annotations: delete those that do not count")
     return annotations[0] if annotations else None
-
-
-def _check_person(people: dict[object, str], person: object, name: str) -> None:
-    who = person.get("id") if isinstance(person, dict) else person
-    if who is not None and people.setdefault(who, name) != name:
-        raise InputError(
-            f"one person answered tasks of {people[who]} and of {name}, seeing generations twice"
-        )
-
-
-def _draft(
-    annotation: Mapping[str, Any], task: RaterTask, form: Form, texts: RaterTexts
-) -> DraftAnswer:
-    result = annotation["result"]
-    seconds = annotation.get("lead_time")
-    return DraftAnswer(
-        _choices(label_studio.choices(result), task, form, texts),
-        label_studio.marks(result),
-        float(seconds) if isinstance(seconds, int | float) else None,
-    )
 
 
 # ---- Potato
@@ -254,6 +248,7 @@ def _draft(
 
 def _potato_sheet(content: Mapping[str, Any], key: PacketKey) -> AnswerSheet:
     owners = key.by_task()
+    drafts: dict[str, DraftAnswer] = {}
     try:
         tasks = potato.task_ids(content)
         foreign = [task for task in tasks if task not in owners]
@@ -261,27 +256,22 @@ def _potato_sheet(content: Mapping[str, Any], key: PacketKey) -> AnswerSheet:
             raise InputError(f"foreign: this packet has no task {foreign[0]!r}")
         names = sorted({owners[task][0] for task in tasks})
         if not names:
-            raise InputError("no task in it is answered")
+            raise InputError("it has no answers")
         if len(names) > 1:
             raise InputError(
                 f"one person answered tasks of {' and of '.join(names)}, seeing generations twice"
             )
-        drafts = {
-            task: DraftAnswer(
-                _choices(
-                    potato.choices(content, task),
-                    owners[task][2],
-                    key.raters[names[0]].form,
-                    key.texts,
-                ),
-                potato.marks(content, task, _markable(owners[task][2], key)),
-                potato.seconds(content, task),
+        form = key.raters[names[0]].form
+        for name in tasks:
+            task = owners[name][2]
+            drafts[name] = DraftAnswer(
+                _choices(potato.choices(content, name), task, form, key.texts),
+                potato.marks(content, name, _markable(task, key)),
+                potato.seconds(content, name),
             )
-            for task in tasks
-        }
-    except InputError:
-        raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(f"not saved by one of our Potato projects: {error!r}") from None
     return _sheet(drafts, names[0], key)
 
@@ -292,16 +282,16 @@ def _potato_sheet(content: Mapping[str, Any], key: PacketKey) -> AnswerSheet:
 def _choices(
     choices: Iterable[tuple[str, str]], task: RaterTask, form: Form, texts: RaterTexts
 ) -> dict[str, object]:
-    """By axis, a preference or, in a ranking, the place of each text, None where one is missing.
+    """By axis, a preference or, in a ranking, the place of each text; None if missing.
 
     Raises:
-        ValueError: a choice is not one of ours, or one of several.
+        ValueError: a choice is unknown, or a control has several.
     """
     labels = texts.ranks if form == "ranking" else texts.values
     values = {str(value): value for value in labels.values()} | labels  # an alias, or the label
     numbers: dict[str, int] = {}
     for control, label in choices:
-        if control.partition("_")[0] not in AXES:  # nothing to mark, or a question of their own
+        if control.partition("_")[0] not in AXES:  # "nothing to mark", or a control they added
             continue
         if label not in values or control in numbers:
             raise ValueError(f"the choice {label!r} is not one of {', '.join(labels)}")
@@ -313,7 +303,7 @@ def _choices(
 
 
 def _markable(task: RaterTask, key: PacketKey) -> dict[str, str]:
-    """By side, the text that a granular task has marked; none of a coarse one."""
+    """By side, the text to mark in a granular task; empty for other tasks."""
     if len(task.models) > 1:
         return {}
     texts = key.items[task.item].by_side(task.models[0])
@@ -354,7 +344,7 @@ def _answer(
 ) -> RaterAnswer:
     seconds = draft.seconds
     if seconds is not None and not 0 <= seconds < float("inf"):
-        raise InputError(f"it took {seconds} seconds")
+        raise InputError(f"its time is {seconds} seconds")
     if form == "ranking":
         places = {axis: _places(draft.preferences[axis], len(task.models)) for axis in AXES}
         return RaterAnswer(task, rater, {}, None, seconds, draft.comment, places)
@@ -378,12 +368,12 @@ def _places(value: object, count: int) -> tuple[int, ...]:
         or len(value) != count
         or not {*value} <= {*range(1, RANKED + 1)}
     ):
-        raise InputError(f"{value!r} are not places, 1 to {RANKED}, of {count} texts")
+        raise InputError(f"{value!r} are not places from 1 to {RANKED} for {count} texts")
     return value
 
 
 def _check(spans: Iterable[Span], text: str) -> tuple[Span, ...]:
-    """The spans in order; raises ``InputError`` if one is not in the text."""
+    """The spans in order; ``InputError`` if one is outside the text."""
     distinct = set()
     for start, end in spans:
         whole = isinstance(start, int) and isinstance(end, int)  # an export may hold anything

@@ -1,4 +1,4 @@
-"""Items -> images for raters: small JPEGs in data URIs, without names and without metadata."""
+"""Items -> images for raters: small JPEGs in data URIs, without names and metadata."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from posh_reward.study.pages.html import image_uri
 from posh_reward.study.pages.thumbnails import as_jpeg, small_copy
 from posh_reward.study.rows.dataset_images import DatasetImages, number_of
 
-SIDE = 1024  # pixels of an image's longer side: 100 to 250 kB each
+SIDE = 1024  # longer side in pixels: 100 to 250 kB an image
 
 
 class Album:
     """The images of items, as raters see them.
 
     Args:
-        folders: where relative paths may begin.
-        dataset: whose rows ``image`` may number, as ``recipes/generate.py`` writes it.
-        side: pixels of a copy's longer side.
+        folders: searched for relative paths, after the current folder.
+        dataset: its rows, where ``image`` is a row number (``recipes/generate.py``).
+        side: longer side of the copies, in pixels.
     """
 
     def __init__(
@@ -41,7 +41,16 @@ class Album:
             InputError: there is no such image.
             ConfigError: the dataset's image is of something else.
         """
-        copy = self._copy(item)
+        copy = None
+        number = number_of(item.image)
+        if number is not None:
+            # In another dataset the number is another image, which would mislead raters.
+            dataset = self._dataset
+            if dataset is not None and dataset.row(number, item.id, item.reference) is not None:
+                copy = as_jpeg(dataset.image(number), self._side)
+        elif isinstance(item.image, str) and item.image:
+            files = (folder / item.image for folder in self._folders)
+            copy = next(filter(None, (small_copy(file, self._side) for file in files)), None)
         if copy is None:
             raise InputError(
                 f"the image {item.image!r} of {item.id!r} cannot be found or read: run the "
@@ -49,18 +58,3 @@ class Album:
                 "rows image numbers (--dataset, --split), or leave images out (--no-images)"
             )
         return image_uri(copy)
-
-    def _copy(self, item: StudyItem) -> bytes | None:
-        number = number_of(item.image)
-        if number is not None:
-            return self._row(number, item)
-        if not isinstance(item.image, str) or not item.image:
-            return None
-        files = (folder / item.image for folder in self._folders)
-        return next(filter(None, (small_copy(file, self._side) for file in files)), None)
-
-    def _row(self, number: int, item: StudyItem) -> bytes | None:
-        # In another dataset the number is another image, by which raters would judge the texts.
-        if self._dataset is None or self._dataset.row(number, item.id, item.reference) is None:
-            return None
-        return as_jpeg(self._dataset.image(number), self._side)

@@ -14,8 +14,8 @@ from posh_reward.study.rows.tables import Row
 from posh_reward.types import Direction, Scores, Span
 
 ABSENT = 2.0
-"""Elements graded lower than this are suggested: the paper's threshold of presence (section 5)."""
-LISTED = 50  # faulty rows that a message lists
+"""Elements graded below this are suggested: the paper's threshold of presence (section 5)."""
+LISTED = 50  # faulty rows listed in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class StudyItems:
 
     models: tuple[str, ...]
     items: tuple[StudyItem, ...]
-    incomplete: tuple[str, ...]  # ids that not all models wrote about
+    incomplete: tuple[str, ...]  # ids without a generation of every model
 
 
 def items_of(rows: Iterable[Row], columns: Columns, *, suggest: bool = False) -> StudyItems:
@@ -32,11 +32,11 @@ def items_of(rows: Iterable[Row], columns: Columns, *, suggest: bool = False) ->
 
     Args:
         rows: of any number of models, each with an id, a model, a generation and a reference.
-        columns: names of these; the reference's is None in a study without.
-        suggest: take the spans of absent elements along, to be shown to raters.
+        columns: their names; the reference's is None in a study without references.
+        suggest: keep the spans of absent elements, to show them to raters.
 
     Raises:
-        InputError: fewer than two models, or rows that cannot be used. It lists all faults.
+        InputError: fewer than two models, or unusable rows; the message lists all of them.
     """
     groups: dict[str, dict[str, StudyItem]] = {}
     models: dict[str, None] = {}
@@ -58,7 +58,7 @@ def items_of(rows: Iterable[Row], columns: Columns, *, suggest: bool = False) ->
     if len(models) < 2:
         there = f"only {next(iter(models))!r}" if models else "none"
         raise InputError(f"two models are needed to compare, and there is {there}")
-    # A preference needs both models on one item: what one lacks would compare images, not models.
+    # A preference needs both models on one item; otherwise images would be compared, not models.
     complete = [group for group in groups.values() if len(group) == len(models)]
     if not complete:
         raise InputError("no id has a generation of every model: do the ids of the models agree?")
@@ -71,10 +71,9 @@ def items_of(rows: Iterable[Row], columns: Columns, *, suggest: bool = False) ->
 
 def _item(row: Row, columns: Columns, suggest: bool) -> tuple[StudyItem, str]:
     [item] = read_items([row], columns)
-    model = item.model
-    if model is None:
-        raise InputError(f"no model: which wrote it? (column {columns.model or 'model'!r})")
-    model = _whole(model)
+    if item.model is None:
+        raise InputError(f"no model in the column {columns.model or 'model'!r}: fill it in")
+    model = _whole(item.model)
     text = _text(item.texts["generation"], columns.texts["generation"])
     column = columns.texts["reference"]
     reference = _text(item.texts["reference"], column) if column else ""
@@ -89,7 +88,7 @@ def _item(row: Row, columns: Columns, suggest: bool) -> tuple[StudyItem, str]:
 
 
 def _whole(text: str) -> str:
-    # Half surrogate pairs can be expressed neither in a page nor in the key.
+    # Neither a page nor the key can encode lone surrogates.
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -105,13 +104,13 @@ def _add(group: dict[str, StudyItem], item: StudyItem, model: str) -> None:
     for other in group.values():
         if other.reference != item.reference:
             raise InputError(
-                f"the id {item.id!r} has another reference than before: generations of one id are "
-                "compared with one reference"
+                f"the id {item.id!r} has another reference than in an earlier row: all generations "
+                "of an id need the same one"
             )
         if other.image != item.image:
             raise InputError(
-                f"the id {item.id!r} has the image {item.image!r}, and before {other.image!r}: "
-                "raters are shown one image"
+                f"the id {item.id!r} has the image {item.image!r}, and in an earlier row "
+                f"{other.image!r}: all generations of an id need the same one"
             )
     group[model] = item
 
@@ -138,7 +137,7 @@ def _absent(scores: Scores, direction: Direction, text: str) -> tuple[Span, ...]
 
 
 def merge_spans(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """The spans in order, those that overlap made one."""
+    """The spans in order, with overlapping ones merged."""
     apart: list[Span] = []
     for start, end in sorted(spans):
         if apart and start < apart[-1][1]:
@@ -149,6 +148,6 @@ def merge_spans(spans: Iterable[Span]) -> tuple[Span, ...]:
 
 
 def rows_with_models(rows: Iterable[Row], column: str, model: str | None) -> Iterator[Row]:
-    """The rows of a file; those that name no model are by ``model``, unless that is None."""
+    """The rows of a file, with ``model``, if given, where a row names none."""
     for row in rows:
         yield row if model is None or not is_missing(row.get(column)) else {**row, column: model}

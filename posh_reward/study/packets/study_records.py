@@ -1,9 +1,9 @@
-"""The records of a human comparison. All are frozen, and the key is exactly these as JSON.
+"""Records of a human comparison. All are frozen; the key file is exactly these as JSON.
 
 A *generation* is what one model wrote about one item. A *coarse* task shows two generations of one
 item as #1 and #2, a *ranking* task those of three models, a *granular* task one. A *preference*
-runs from 2 (#1 is much better) to -2 (#2 is much better); of a ranking it is the distance of two
-places. Spans are character offsets, end exclusive, into a text as shown.
+runs from 2 (#1 is much better) to -2 (#2 is much better); in a ranking it is the distance between
+two places. Spans are character offsets, end exclusive, into a text as shown.
 """
 
 from __future__ import annotations
@@ -38,18 +38,17 @@ class StudyItem:
     reference: str  # empty in a study without correct descriptions
     texts: dict[str, str]  # by model, in the order of the models
     image: str | int | None = None  # path of an image, or row of a dataset
-    # By model, what POSH takes for mistakes and omissions; only if it is to be shown.
+    # By model, POSH's mistakes and omissions, if raters are to see them.
     suggested: dict[str, SpanMarks] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class RaterTask:
-    """One thing that one rater is asked."""
+    """One question to one rater."""
 
-    id: str  # an opaque name: it tells nothing about the item, the models or the sides
+    id: str  # opaque: reveals nothing about the item, the models or the sides
     item: str
-    # Models that wrote the generations, in the order shown. Of models that wrote the same text, a
-    # ranking has one.
+    # In the order shown. A ranking has one of several models that wrote the same text.
     models: tuple[str, ...]
 
 
@@ -58,8 +57,7 @@ class Rater:
     """The tasks of one rater."""
 
     form: Form
-    # Goes into the checksum of the rater's answers, so that other files do not pass for them.
-    token: str
+    token: str  # part of the answers' checksum, so that no other file passes for them
     tasks: tuple[RaterTask, ...]  # in the order shown
 
 
@@ -71,7 +69,7 @@ class ItemTexts:
     texts: dict[str, str]
 
     def by_side(self, model: str) -> dict[str, str]:
-        """Side -> the text in which raters mark it, in a task about one model."""
+        """Side -> the text that raters mark, in a task about one model."""
         return {"mistakes": self.texts[model], "omissions": self.reference}
 
     def words(self, models: Iterable[str]) -> int:
@@ -82,20 +80,18 @@ class ItemTexts:
 
 @dataclass(frozen=True, slots=True)
 class PacketKey:
-    """All that is needed to read answers, and all that raters must not know."""
+    """Everything needed to read answers, and hidden from raters."""
 
     packet: str
     seed: int
-    # In the order of the input. Preferences say how much better the later of two is.
+    # In the order of the input; results count a preference towards the later of two models.
     models: tuple[str, ...]
-    suggested: bool  # raters saw the marks of POSH before they made theirs
+    suggested: bool  # raters saw POSH's marks before they made theirs
     images: bool
     items: dict[str, ItemTexts]
     raters: dict[str, Rater]
-    # Pairs of models that wrote the same text: not asked, and counted as equal.
-    identical: tuple[RaterTask, ...]
-    # Items that were left out since not all models wrote about them.
-    incomplete: tuple[str, ...] = ()
+    identical: tuple[RaterTask, ...]  # pairs of equal texts: not asked, counted as ties
+    incomplete: tuple[str, ...] = ()  # items left out, since not all models wrote about them
     inputs: dict[str, str] = field(default_factory=dict)  # SHA-256 of each input file
     reference: bool = True  # raters see a correct description
     texts: RaterTexts = field(default_factory=shipped_texts)  # all that raters read
@@ -103,17 +99,17 @@ class PacketKey:
 
     @property
     def sides(self) -> tuple[str, ...]:
-        """Sides to mark: nothing can be missing where there is no correct description."""
+        """Sides to mark; without a correct description nothing can be missing."""
         return SIDES if self.reference else SIDES[:1]
 
     @property
     def fewest_texts(self) -> int:
-        """Texts that every ranking shows."""
+        """Number of texts that every ranking shows."""
         rankings = (rater for rater in self.raters.values() if rater.form == "ranking")
         return min((len(task.models) for rater in rankings for task in rater.tasks), default=0)
 
     def by_task(self) -> dict[str, tuple[str, int, RaterTask]]:
-        """Task id -> rater, place in the rater's page (from 1), task."""
+        """Task id -> rater, place on the rater's page (from 1), task."""
         return {
             task.id: (name, place, task)
             for name, rater in self.raters.items()
@@ -121,7 +117,7 @@ class PacketKey:
         }
 
     def in_order(self, models: Iterable[str]) -> list[str]:
-        """Models of a task, the earlier one of the study first, whichever was shown first."""
+        """Models of a task in the order of the study, whichever was shown first."""
         return sorted(models, key=self.models.index)
 
 
@@ -135,7 +131,7 @@ class RaterAnswer:
     marks: SpanMarks | None  # granular
     seconds: float | None = None
     comment: str = ""
-    # Ranking: by axis, the place of each text as shown, from 1.
+    # Ranking: by axis, the place of each text, in the order shown; 1 is best.
     places: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def towards(self, model: str) -> dict[str, int]:
@@ -145,7 +141,7 @@ class RaterAnswer:
 
 
 def comparisons(answers: Iterable[RaterAnswer], key: PacketKey) -> list[RaterAnswer]:
-    """Coarse answers, and those that rankings come to: one for each pair of models."""
+    """Coarse answers, and those that rankings imply: one for each pair of models."""
     return [
         each
         for answer in answers
@@ -155,11 +151,11 @@ def comparisons(answers: Iterable[RaterAnswer], key: PacketKey) -> list[RaterAns
 
 
 def _pairs(answer: RaterAnswer, key: PacketKey) -> Iterator[RaterAnswer]:
-    # Models that wrote the same text share its place; about themselves nobody was asked.
+    # Models that wrote the same text share its place and are not compared with each other.
     texts = key.items[answer.task.item].texts
     seat = {texts[model]: number for number, model in enumerate(answer.task.models)}
-    # A preference is how many places lie between two texts. Raters may leave a place empty after a
-    # tie (1, 1, 3) or not (1, 1, 2), and mean the same.
+    # A preference is the distance between two places. After a tie, raters may leave a place empty
+    # (1, 1, 3) or not (1, 1, 2), and mean the same.
     ranks = {axis: sorted(set(places)) for axis, places in answer.places.items()}
     for pair in combinations(sorted(texts, key=lambda model: seat[texts[model]]), 2):
         one, other = (seat[texts[model]] for model in pair)
@@ -176,17 +172,17 @@ WORD = re.compile(r"\w+(?:['\N{RIGHT SINGLE QUOTATION MARK}]\w+)*")
 
 
 def word_spans(text: str) -> tuple[Span, ...]:
-    """The words of a text; parts of a hyphenated word are words of their own."""
+    """Spans of a text's words; the parts of a hyphenated word count separately."""
     return tuple(match.span() for match in WORD.finditer(text))
 
 
 def whole_words(spans: Iterable[Span], within: tuple[Span, ...]) -> tuple[Span, ...]:
-    """Each span from the first to the last word that it touches; one without words is dropped."""
+    """Each span, from the first to the last word it touches; one that touches none is dropped."""
     places = (sorted(tokens_in([span], within)) for span in spans)
     return tuple((within[hit[0]][0], within[hit[-1]][1]) for hit in places if hit)
 
 
 def unmarked_share(text: str, spans: Iterable[Span]) -> float:
-    """Share of the words of a text that no span touches, 0 to 1; 1 without words."""
+    """Share of a text's words that no span touches, 0 to 1; 1 without words."""
     words = word_spans(text)
     return 1 - len(tokens_in(spans, words)) / max(len(words), 1)

@@ -109,9 +109,9 @@ def test_a_text_of_two_models_is_not_repeated_where_raters_are_few() -> None:
     ("changes", "why"),
     [
         ({"coarse": 0}, "needs raters"),
-        ({"repeated": 1.5}, "not a share"),
-        ({"times": 0}, "one rater at least"),
-        ({"coarse": 2}, "3 raters are to share a task, and there are 2"),
+        ({"repeated": 1.5}, "use a share"),
+        ({"times": 0}, "use 1 or more"),
+        ({"coarse": 2}, "3 raters cannot share a task if there are only 2"),
     ],
 )
 def test_what_cannot_be_laid_out_is_refused(changes: dict[str, int], why: str) -> None:

@@ -99,7 +99,7 @@ def test_preferences_come_back(studio: Studio) -> None:
     number, ids, _ = project(studio, made, "rater-01")
     controls = studio.call(f"/api/projects/{number}")["parsed_label_config"]
     assert set(controls) == {"mistakes", "omissions", "overall"}
-    with pytest.raises(InputError, match="no task in it is answered"):  # an empty list
+    with pytest.raises(InputError, match="it has no answers"):  # an empty list
         sheets(export(studio, number), made.key)
     wanted = {"mistakes": 2, "omissions": 0, "overall": -1}
     result = [

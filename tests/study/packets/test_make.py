@@ -98,7 +98,7 @@ def test_the_seal_holds_for_this_key_only(tmp_path: Path) -> None:
     changed = json.loads(key.read_text())
     changed["models"].reverse()
     key.write_text(json.dumps(changed))
-    with pytest.raises(InputError, match="not the one that was sealed"):
+    with pytest.raises(InputError, match="was sealed with another key"):
         read_key(key, tmp_path / "out")
     key.write_text("{}")
     with pytest.raises(InputError, match=r"is not a key of a packet \(packet: Field required\)"):
@@ -112,7 +112,7 @@ def test_the_key_never_travels_with_the_packet(tmp_path: Path) -> None:
     write_packet(made, tmp_path / "out", tmp_path / "key.json")
     names = [path.name for path in (tmp_path / "out").rglob("*")]
     assert "key.json" not in names
-    with pytest.raises(InputError, match="is already there"):
+    with pytest.raises(InputError, match="already exists"):
         write_packet(made, tmp_path / "out", tmp_path / "key2.json")
 
 
@@ -185,7 +185,7 @@ def test_marks_are_suggested_only_on_request_and_said_to_be() -> None:
     shown = tuple(replace(item, suggested=marks) for item in found.items)
     made = packet(found=replace(found, items=shown), granular=1)
     assert made.key.suggested
-    assert b"pulls their answers" in made.files["READ-ME-FIRST.txt"]
+    assert b"biases their answers" in made.files["READ-ME-FIRST.txt"]
     assert b"a program suggests them" in made.files["rater-03.html"]
     tasks = json.loads(made.files["label-studio/rater-03.json"])
     assert tasks[0]["predictions"][0]["result"][0]["value"]["labels"] == ["Mistake"]

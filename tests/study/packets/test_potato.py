@@ -14,7 +14,7 @@ from posh_reward.cli.packet_answers import answer_files
 from posh_reward.errors import InputError
 from posh_reward.study.packets.draw import Design
 from posh_reward.study.packets.make import Packet, make_packet
-from posh_reward.study.packets.potato import display_text, places
+from posh_reward.study.packets.potato import display_text, places, project
 from posh_reward.study.packets.rater_answers import sheets
 from posh_reward.study.packets.rater_texts import shipped_texts
 from posh_reward.study.packets.study_records import RaterTask, SpanMarks
@@ -126,11 +126,11 @@ def test_what_no_rater_can_have_said_is_refused() -> None:
     task = found.key.raters["rater-01"].tasks[0].id
     for data, why in (
         (state({"t-99": chosen(0)}), "foreign: this packet has no task 't-99'"),
-        (state({}), "no task in it is answered"),
+        (state({}), "it has no answers"),
         (state({task: chosen(0), other(found).id: chosen(0)}), "seeing generations twice"),
         (state({task: [label("overall", "the first")]}), "the choice 'the first' is not one of"),
         (state({task: [["overall"]]}), "not saved by one of our Potato projects"),
-        (b'{"user_id": "anna"}', "not of our page, nor of Label Studio or Potato"),
+        (b'{"user_id": "anna"}', "not a file of answers from our page, Label Studio or Potato"),
     ):
         with pytest.raises(InputError, match=why):
             sheets(data, found.key)
@@ -140,6 +140,17 @@ def test_what_no_rater_can_have_said_is_refused() -> None:
     denied = [label("no_omissions", "Nothing is missing", "true")]
     with pytest.raises(InputError, match="0-999 is not in a text of which"):
         sheets(state({task: denied}, outside), marked.key)
+
+
+def test_a_project_is_in_the_language_of_its_texts() -> None:
+    key = replace(made(coarse=0, granular=2).key, images=True, texts=shipped_texts("de"))
+    by_id = {item.id: item for item in items(4).items}
+    files = project("rater-01", key, by_id, dict.fromkeys(by_id, "data:image/png,"))
+    config = yaml.safe_load(files["config.yaml"])
+    words = [field["label"] for field in config["instance_display"]["fields"]]
+    words += [scheme["description"] for scheme in config["annotation_schemes"]]
+    assert words[0] == "Bild"
+    assert words[-3::2] == ["Fehler", "Fehlende Einzelheiten"]  # over "nothing to mark"
 
 
 def test_suggested_marks_are_not_for_potato() -> None:

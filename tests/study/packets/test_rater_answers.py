@@ -71,19 +71,19 @@ REFUSED = {
     "torn": (TORN, "not JSON"),
     "not UTF-8": (b"\xff\xfe", "not JSON"),
     "deep": (b"[" * 100_000, "not JSON"),
-    "another form": (b'{"a": 1}', "not of our page, nor of Label Studio"),
-    "a number": (b"3", "not of our page, nor of Label Studio"),
+    "another form": (b'{"a": 1}', "not a file of answers from our page"),
+    "a number": (b"3", "not a file of answers from our page"),
     "another packet": (edited(lambda made: made.update(FOREIGN)), "foreign: it answers the packet"),
     "unknown rater": (edited(lambda made: made.update(rater="rater-99")), "no rater 'rater-99'"),
     "another rater's": (edited(lambda made: made.update(rater=SECOND)), "changed since"),
     "no answers": (edited(lambda made: made.pop("answers")), "answers: Field required"),
     "changed": (saved(KEY, FIRST).replace(b'"seconds":60', b'"seconds":61', 1), "changed since"),
-    "foreign task": (edited(answer(0, task="0" * 12)), "foreign: the rater was not given"),
+    "foreign task": (edited(answer(0, task="0" * 12)), "foreign: the rater has no task"),
     "twice": (edited(lambda m: m["answers"].append(m["answers"][0])), "answers a task twice"),
     "out of scale": (edited(answer(1, overall=3)), "task 2: the choice 3 is not one of"),
     "not whole": (edited(answer(0, overall=0.5)), "answers.0.overall"),
     "a text": (edited(answer(0, overall="1")), "answers.0.overall"),
-    "negative time": (edited(answer(0, seconds=-1)), "it took -1"),
+    "negative time": (edited(answer(0, seconds=-1)), "its time is -1"),
     "marks outside": (marked(mistakes=[[0, 999]]), "task 1: the mark 0-999 is not in a text"),
     "marks reversed": (marked(omissions=[[5, 2]]), "task 1: the mark 5-2 is not in a text"),
     "marks of texts": (marked(mistakes=[["a", "b"]]), "not a file of answers"),
@@ -269,14 +269,14 @@ def changed_text(row: Row) -> Row:
 @pytest.mark.parametrize(
     ("shown", "result", "why"),
     [
-        (lambda rows: [], CHOSEN, "no task in it is answered"),
-        (lambda rows: [*rows, rows[0]], CHOSEN, "exported task 4: it is there twice"),
-        (lambda rows: [changed_text(rows[0])], CHOSEN, "texts are not those of the packet"),
+        (lambda rows: [], CHOSEN, "it has no answers"),
+        (lambda rows: [*rows, rows[0]], CHOSEN, "exported task 4: it occurs twice"),
+        (lambda rows: [changed_text(rows[0])], CHOSEN, "texts differ from the packet's"),
         (lambda rows: [{"data": {"task": "x"}}], CHOSEN, "no task 'x'"),
-        (lambda rows: [{"data": {"task": ["x"]}}], CHOSEN, "not of our form"),
+        (lambda rows: [{"data": {"task": ["x"]}}], CHOSEN, "is malformed"),
         (lambda rows: rows, [choice("overall", "7")], "the choice"),
         (lambda rows: rows, [choice("overall", "1", "2")], "the choice"),
-        (lambda rows: rows, [{"from_name": "overall", "type": "choices"}], "not of our form"),
+        (lambda rows: rows, [{"from_name": "overall", "type": "choices"}], "is malformed"),
     ],
 )
 def test_an_export_that_does_not_count_says_why(
@@ -293,7 +293,7 @@ def test_spans_that_label_studio_let_pass_are_refused(ends: tuple[Any, Any]) -> 
 
 
 def test_a_time_beyond_all_numbers_is_refused() -> None:
-    with pytest.raises(InputError, match="exported task 1 is not of our form: OverflowError"):
+    with pytest.raises(InputError, match="exported task 1 is malformed: OverflowError"):
         sheets(exported(KEY, tasks(PACKET, FIRST), CHOSEN, lead_time=10**400), KEY)
 
 

@@ -48,7 +48,7 @@ def test_half_surrogates_in_names_are_replaced_and_never_mixed_up() -> None:
     [
         (row("1", "a"), "row 2, id '1': the id '1' occurs twice for the model 'a'"),
         (row("1", "b", reference="A cat."), "another reference"),
-        (row("1", "b", image="b.png"), "has the image 'b.png', and before 'a.png'"),
+        (row("1", "b", image="b.png"), "has the image 'b.png', and in an earlier row 'a.png'"),
         (row("1", "b", generation=" "), "no text in the column 'generation'"),
         (row("1", "b", reference=None), "no text in the column 'reference'"),
         (row("1", None), "no model"),

@@ -163,7 +163,7 @@ def test_a_study_of_rankings_is_summed_up(tmp_path: Path) -> None:
 
 
 def test_a_ranking_takes_three_models_and_no_comparers() -> None:
-    with pytest.raises(InputError, match="takes 3 models, and there are 2"):
+    with pytest.raises(InputError, match="takes 3 models, not 2"):
         packet(coarse=0, ranking=2)
-    with pytest.raises(InputError, match="has one of these"):
+    with pytest.raises(InputError, match="either coarse or ranking"):
         Design(0, coarse=3, ranking=3)
