@@ -67,8 +67,7 @@ def read(flags: argparse.Namespace) -> int:
     from posh_reward.study.packets.answer_files import record_look
     from posh_reward.study.packets.make import as_json
     from posh_reward.study.packets.results import answers_that_count, judgments, results
-    from posh_reward.study.packets.results_page import results_page
-    from posh_reward.study.packets.results_text import summary
+    from posh_reward.study.packets.results_page import results_page, summary
     from posh_reward.study.rows.table_writer import write_table
     from posh_reward.study.rows.tables import format_of
 
@@ -102,7 +101,7 @@ def collect_answers(
     from posh_reward.study.packets.answer_files import collect
     from posh_reward.study.packets.later_packets import join_keys
     from posh_reward.study.packets.make import read_key
-    from posh_reward.study.packets.results_text import files_that_do_not_count
+    from posh_reward.study.packets.results_page import files_that_do_not_count
 
     keys = [read_key(Path(flags.key), folder), *(read_key(Path(name)) for name in flags.join)]
     key = join_keys(keys)

@@ -232,7 +232,7 @@ def test_a_study_in_ones_own_words_without_references(
     assert "Richtige Beschreibung" not in page
     capsys.readouterr()
     assert packets("make", *generations, *flags, "--language", "xx") == UNUSABLE
-    assert "no texts in 'xx', but in en, nl, de, fr, es" in capsys.readouterr().err
+    assert "no texts in 'xx': choose one of en, nl, de, fr, es" in capsys.readouterr().err
 
 
 def test_a_rater_set_aside_is_in_no_table_and_looks_are_counted(

@@ -1,14 +1,14 @@
-"""Packets for human comparison: people say which description is better, not knowing whose it is.
+"""Packets for human comparison: people say, blind, which of several descriptions is better.
 
 ::
 
-    study_records   what passes between the files here        rater_texts   all that a rater reads
+    study_records   records passed between these files        rater_texts   all that a rater reads
     study_items     rows of generations -> items              study_images  without metadata
     draw            items -> each rater's tasks, seeded       rater_page    tasks -> one page
     label_studio    tasks <-> Label Studio                    potato        tasks <-> Potato
-    later_packets   images and raters added to a study
+    later_packets   adding images or raters to a study
     make            items -> a folder to hand over, and a key kept apart
     rater_answers   a rater's saved file -> answers           answer_files  all files -> answers
-    results         answers + key -> preferences              results_page, results_text
+    results         answers + key -> preferences              results_page    for people
     rater_model     how raters answer, and simulated ones     study_plan    pairs and raters needed
 """

@@ -11,12 +11,13 @@ from pathlib import Path
 from textwrap import shorten
 
 from posh_reward.errors import InputError
-from posh_reward.study.packets.rater_answers import AnswerSheet, sheets
+from posh_reward.study.packets.rater_answers import AnswerSheet
+from posh_reward.study.packets.rater_answers import sheets as sheets_in
 from posh_reward.study.packets.study_records import PacketKey, RaterAnswer
 
-LARGEST = 1_000_000_000  # bytes of a file that is read: a Label Studio export repeats the images
+LARGEST = 1_000_000_000  # bytes of a file to read; a Label Studio export repeats the images
 LONGEST_REASON = 300  # characters of the reason why a file does not count
-LISTED = 5  # unfinished tasks that a reason names
+LISTED = 5  # unfinished tasks listed in a reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +33,12 @@ class FileNote:
 
 @dataclass(frozen=True, slots=True)
 class AnswerCollection:
-    """All that came back."""
+    """Everything that came back."""
 
     sheets: tuple[AnswerSheet, ...]
     refusals: tuple[FileNote, ...]
-    # Raters without a file that counts; of several packets, with the packet.
-    missing: tuple[str, ...]
-    superseded: tuple[FileNote, ...] = ()  # files of which the same rater's newer one counts
+    missing: tuple[str, ...]  # raters without a file that counts, and their packet if several
+    superseded: tuple[FileNote, ...] = ()  # older files of raters whose newer one counts
 
     @property
     def answers(self) -> tuple[RaterAnswer, ...]:
@@ -47,12 +47,12 @@ class AnswerCollection:
 
 
 def collect(files: Iterable[Path], *keys: PacketKey, partial: bool = False) -> AnswerCollection:
-    """Read files of answers; a file that cannot be used never spoils the others.
+    """Read files of answers; one that cannot be used does not affect the others.
 
     Args:
-        files: of our page, or exports of Label Studio or Potato, in any order.
+        files: from our page, or exports of Label Studio or Potato, in any order.
         keys: of the packet, and of others of the same study.
-        partial: take the finished tasks of unfinished files.
+        partial: accept the finished tasks of unfinished files.
     """
     refusals: list[FileNote] = []
     sheets_of: dict[tuple[str, str], list[tuple[str, AnswerSheet]]] = {
@@ -60,50 +60,46 @@ def collect(files: Iterable[Path], *keys: PacketKey, partial: bool = False) -> A
     }
     for file in sorted(set(files)):
         try:
-            packet, in_file = _sheets(_bytes(file), keys)
-            for each in in_file:
-                _check_finished(each, partial)
+            packet, sheets = _read_sheets(file, keys)
+            for sheet in sheets:
+                _check_finished(sheet, partial)
         except InputError as error:
-            # A file is anybody's: a value in it may be megabytes long.
-            refusals.append(
-                FileNote(str(file), shorten(str(error), LONGEST_REASON, placeholder=" ..."))
-            )
+            # Files are untrusted: a value in one may be megabytes long.
+            reason = shorten(str(error), LONGEST_REASON, placeholder=" ...")
+            refusals.append(FileNote(str(file), reason))
             continue
-        for each in in_file:
-            sheets_of[packet, each.rater].append((str(file), each))
+        for sheet in sheets:
+            sheets_of[packet, sheet.rater].append((str(file), sheet))
     valid: list[AnswerSheet] = []
-    older: list[FileNote] = []
+    superseded: list[FileNote] = []
     missing = []
     for (packet, rater), candidates in sheets_of.items():
-        sheet, old_files, others = _one_of(candidates)
-        if sheet:
-            valid.append(sheet)
+        chosen, older, refused = _choose(candidates)
+        if chosen:
+            valid.append(chosen)
         else:
             missing.append(f"{rater} of {packet}" if len(keys) > 1 else rater)
-        older += old_files
-        refusals += others
-    return AnswerCollection(tuple(valid), tuple(refusals), tuple(missing), tuple(older))
+        superseded += older
+        refusals += refused
+    return AnswerCollection(tuple(valid), tuple(refusals), tuple(missing), tuple(superseded))
 
 
-def _sheets(data: bytes, keys: Sequence[PacketKey]) -> tuple[str, list[AnswerSheet]]:
-    """The packet that a file answers, and the answers."""
-    errors = []
-    for key in keys:
-        try:
-            return key.packet, sheets(data, key)
-        except InputError as error:
-            errors.append(error)
-    # Of several packets all but one call a file foreign: the reason is that of the other one.
-    raise next((error for error in errors if "foreign" not in str(error)), errors[0])
-
-
-def _bytes(file: Path) -> bytes:
+def _read_sheets(file: Path, keys: Sequence[PacketKey]) -> tuple[str, list[AnswerSheet]]:
+    """The packet that a file answers, and its sheets."""
     try:
         if file.stat().st_size > LARGEST:
             raise InputError(f"larger than {LARGEST:,} bytes")
-        return file.read_bytes()
+        data = file.read_bytes()
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}") from None
+    errors = []
+    for key in keys:
+        try:
+            return key.packet, sheets_in(data, key)
+        except InputError as error:
+            errors.append(error)
+    # All other packets call the file foreign, so the reason is that of its own packet.
+    raise next((error for error in errors if "foreign" not in str(error)), errors[0])
 
 
 def _check_finished(sheet: AnswerSheet, partial: bool) -> None:
@@ -119,34 +115,35 @@ def _check_finished(sheet: AnswerSheet, partial: bool) -> None:
     )
 
 
-def _one_of(
+def _choose(
     candidates: Sequence[tuple[str, AnswerSheet]],
 ) -> tuple[AnswerSheet | None, list[FileNote], list[FileNote]]:
-    """The sheet of one rater that counts, with notes on older files and on refused ones."""
+    """One rater's sheet that counts, with notes on older files and on refused ones."""
     if not candidates:
         return None, [], []
-    # Raters save several times, and send them all: the newest is meant, if all files tell.
+    # Raters save several times and send every file: the newest counts, if all have a time.
     times = sorted(sheet.saved for _, sheet in candidates)
     if len(times) > 1 and all(times) and times[-1] > times[-2]:
         file, newest = max(candidates, key=lambda each: each[1].saved)
         reason = f"superseded by {file}, which {newest.rater} saved at {newest.saved}"
         older = [FileNote(name, reason) for name, sheet in candidates if sheet is not newest]
         return newest, older, []
-    # Exports tell no time. The fullest counts if the others say nothing else; where they differ
-    # none does, since a guess could turn a rater's answers round unnoticed.
+    # Exports have no time. The fullest counts if it includes all the others; if they differ none
+    # does, since a guess could silently reverse a rater's answers.
     file, fullest = max(candidates, key=lambda each: len(each[1].answers))
-    content = {each.task.id: replace(each, seconds=None, comment="") for each in fullest.answers}
+    content = _content(fullest)
     others = [(name, sheet) for name, sheet in candidates if sheet is not fullest]
-    if all(
-        content.get(answer.task.id) == replace(answer, seconds=None, comment="")
-        for _, sheet in others
-        for answer in sheet.answers
-    ):
-        reason = f"duplicate: says nothing that {file} does not"
+    if all(_content(sheet).items() <= content.items() for _, sheet in others):
+        reason = f"duplicate: has nothing that {file} lacks"
         return fullest, [], [FileNote(name, reason) for name, _ in others]
     names = ", ".join(name for name, _ in candidates)
     reason = f"{fullest.rater} has files that differ ({names}): name only the one that counts"
     return None, [], [FileNote(name, reason) for name, _ in candidates]
+
+
+def _content(sheet: AnswerSheet) -> dict[str, RaterAnswer]:
+    """Task -> answer, without the time it took and the comment."""
+    return {each.task.id: replace(each, seconds=None, comment="") for each in sheet.answers}
 
 
 # ---- looks
@@ -155,10 +152,10 @@ def _one_of(
 def record_look(
     path: Path, answers: Sequence[RaterAnswer], key: PacketKey, *, final: bool = False
 ) -> tuple[float, ...]:
-    """Note that the answers were looked at, and return the shares of all looks so far.
+    """Record a look at the answers, and return the shares of all looks so far.
 
     Args:
-        path: JSON lines, one a look; made.
+        path: JSON lines, one per look; created if missing.
         answers: those that count.
         key: of the packet.
         final: no more answers will come.
@@ -175,12 +172,12 @@ def record_look(
     )
     if not coarse:
         return (1.0,)
-    # The same answers looked at again are no new chance of a false find, so looks have a digest.
+    # Looking at the same answers again adds no chance of a false finding: tell looks by digest.
     digest = sha256(repr(coarse).encode()).hexdigest()
     looks = _looks(path)
-    # What was once read as a whole has spent its 5 %: it stays the measure when the study grows.
+    # A study once read as a whole has spent its 5 %, so its size stays the unit when it grows.
     whole = min((count for _, count, share in looks if share == 1), default=total)
-    earlier = [count / whole for print_, count, _ in looks if print_ != digest]
+    earlier = {count / whole for look, count, _ in looks if look != digest}
     share = 1.0 if final else round(len(coarse) / total, 6)
     if (digest, len(coarse), share) not in looks:
         line = {"time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -188,8 +185,8 @@ def record_look(
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
     share = max(len(coarse) / whole, float(final))
-    # Only a rising share spends alpha: a look at fewer answers than now is part of this one.
-    return (*(each for each in sorted({*earlier}) if each < share), share)
+    # Only a rising share spends alpha: looks at more answers than now count as this one.
+    return (*sorted(each for each in earlier if each < share), share)
 
 
 def _looks(path: Path) -> list[tuple[str, int, float]]:
@@ -207,7 +204,7 @@ def _looks(path: Path) -> list[tuple[str, int, float]]:
             looks.append((str(look["digest"]), int(look["answers"]), share))
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(
-                f"{str(path)!r}, line {number}: not a look at a study ({error!r}); it was written "
-                "by `packets read`, beside the key"
+                f"{str(path)!r}, line {number}: not a look at a study ({error!r}); `packets read` "
+                "writes this file beside the key: restore it"
             ) from None
     return looks

@@ -1,7 +1,7 @@
-"""Answers and the key -> one row for each answer to a question, and a codebook, for R and pandas.
+"""Answers and the key -> one row per answer to a question, and a codebook, for R and pandas.
 
-A table in UTF-8 without a byte-order mark, with commas, points in numbers and ``NA`` for what is
-missing: ``read.csv(FILE)`` and ``pandas.read_csv(FILE)`` read it as it is.
+UTF-8 without a byte order mark, commas between cells, decimal points and ``NA`` for missing values:
+``read.csv(FILE)`` and ``pandas.read_csv(FILE)`` read it as it is.
 """
 
 from __future__ import annotations
@@ -19,56 +19,43 @@ from posh_reward.study.packets.study_records import (
 )
 from posh_reward.study.rows.tables import Row, guard
 
-CODEBOOK = (
-    ("packet", "text", "name of the packet", ""),
-    ("rater", "text", "who answered", ""),
-    ("task", "text", "opaque id of the task, as in the rater's file", ""),
-    ("order", "integer", "place of the task in the rater's page", "from 1"),
-    ("item", "text", "id of the image", ""),
-    (
-        "form",
-        "text",
-        "kind of task",
-        "coarse: two texts compared; ranking: two of three, a preference is the distance of their "
-        "places; granular: words marked in one",
-    ),
-    ("axis", "text", "question, or side that is marked", "mistakes, omissions, overall"),
-    ("first", "text", "model shown as #1, or the only one", ""),
-    ("second", "text", "model shown as #2", "NA in granular tasks"),
-    (
-        "choice",
-        "integer",
-        "answer as given",
-        "-2 to 2; above 0: #1 is better; NA in granular tasks",
-    ),
-    ("earlier", "text", "model that is named first in the study", "NA in granular tasks"),
-    ("later", "text", "model that is named second", "NA in granular tasks"),
-    (
-        "preference",
-        "integer",
-        "answer towards the later model",
-        "-2 to 2; above 0: later is better",
-    ),
-    ("marks", "integer", "marked spans", "NA in coarse tasks"),
-    ("unmarked", "number", "share of words left unmarked", "0 to 1, higher is better"),
-    ("seconds", "number", "time that the task was in view", "NA where the tool tells none"),
-    ("comment", "text", "the rater's comment; a quote stands before what is no formula", ""),
+HEAD = ("column", "type", "meaning", "values")
+CODEBOOK = tuple(
+    (*(cell.strip() for cell in line.split("|")),)
+    for line in """\
+packet     | text    | name of the packet                      |
+rater      | text    | who answered                            |
+task       | text    | opaque id of the task, as in the rater's file |
+order      | integer | place of the task on the rater's page   | from 1
+item       | text    | id of the image                         |
+form       | text    | kind of task                            | coarse: two texts compared; \
+ranking: two of three, a preference is the distance of their places; granular: words marked in one
+axis       | text    | question, or side that is marked        | mistakes, omissions, overall
+first      | text    | model shown as #1, or the only one      |
+second     | text    | model shown as #2                       | NA in granular tasks
+choice     | integer | answer as given                         | -2 to 2; above 0: #1 is better; \
+NA in granular tasks
+earlier    | text    | model named first in the study          | NA in granular tasks
+later      | text    | model named second                      | NA in granular tasks
+preference | integer | answer towards the later model          | -2 to 2; above 0: later is better
+marks      | integer | marked spans                            | NA in coarse tasks
+unmarked   | number  | share of words left unmarked            | 0 to 1, higher is better
+seconds    | number  | time that the task was in view          | NA where the tool stores none
+comment    | text    | the rater's comment; a quote precedes what looks like a formula |
+""".splitlines()
 )
 """Column, type, meaning, values."""
 
 
 def long_rows(answers: Sequence[RaterAnswer], key: PacketKey) -> Iterator[Row]:
-    """One row for each answer to each question; equal texts have none, since nobody is asked."""
+    """One row per answer to each question; none for equal texts, which are not asked about."""
     tasks = key.by_task()
     granular = (answer for answer in answers if answer.marks is not None)
     for answer in (*comparisons(answers, key), *granular):
         head = {
-            "packet": key.packet,
-            "rater": answer.rater,
-            "task": answer.task.id,
-            "order": tasks[answer.task.id][1],
-            "item": answer.task.item,
-        }
+            "packet": key.packet, "rater": answer.rater, "task": answer.task.id,
+            "order": tasks[answer.task.id][1], "item": answer.task.item,
+        }  # fmt: skip
         tail = {"seconds": answer.seconds, "comment": answer.comment}
         for row in _coarse(answer, key) if answer.marks is None else _granular(answer, key):
             yield {**head, **row, **tail}
@@ -77,12 +64,11 @@ def long_rows(answers: Sequence[RaterAnswer], key: PacketKey) -> Iterator[Row]:
 def _coarse(answer: RaterAnswer, key: PacketKey) -> Iterator[Row]:
     first, second = answer.task.models
     earlier, later = key.in_order(answer.task.models)
-    preferences = answer.towards(later)
-    for axis in AXES:
+    for axis, preference in answer.towards(later).items():
         yield {
             "form": key.raters[answer.rater].form, "axis": axis, "first": first, "second": second,
             "choice": answer.preferences[axis], "earlier": earlier, "later": later,
-            "preference": preferences[axis],
+            "preference": preference,
         }  # fmt: skip
 
 
@@ -103,7 +89,7 @@ def long_csv(rows: Iterable[Mapping[str, object]]) -> bytes:
 
 
 def codebook_csv(key: PacketKey) -> bytes:
-    """The meaning of each column, and of each choice in the words that raters read."""
+    """Meaning of each column, and of each choice in the words that raters read."""
     rows = [dict(zip(HEAD, row, strict=True)) for row in CODEBOOK]
     labels = (f"{value}: {label}" for value, label in zip(VALUES, key.texts.choices, strict=True))
     rows.append({"column": "choice", "type": "labels", "values": "; ".join(labels)})
@@ -113,9 +99,6 @@ def codebook_csv(key: PacketKey) -> bytes:
         for axis in AXES
     ]  # fmt: skip
     return _csv(HEAD, rows)
-
-
-HEAD = ("column", "type", "meaning", "values")
 
 
 def _csv(columns: Iterable[str], rows: Iterable[Mapping[str, object]]) -> bytes:
@@ -130,5 +113,5 @@ def _csv(columns: Iterable[str], rows: Iterable[Mapping[str, object]]) -> bytes:
 def _cell(value: object) -> object:
     if value is None:
         return "NA"
-    # In one line, since R's readers count lines; and no cell may run as a spreadsheet's formula.
+    # On one line, since R's readers count lines; guarded, so that no spreadsheet runs it.
     return guard(" ".join(value.split())) if isinstance(value, str) else value

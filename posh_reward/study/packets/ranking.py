@@ -1,4 +1,4 @@
-"""Coarse answers about three models or more -> one ranking for each axis (Bradley and Terry)."""
+"""Coarse answers about three or more models -> a Bradley-Terry ranking for each axis."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from posh_reward.study.crossed import CrossedDesign
 from posh_reward.study.packets.study_records import PacketKey, RaterAnswer
 from posh_reward.study.statistics import Floats, Interval
 
-SHRINKAGE = 0.5  # wins of each model over each other that are added to those counted
-FARTHEST = 10.0  # logits: no strength is further from the mean
+SHRINKAGE = 0.5  # wins of each model over each other one added to those counted
+FARTHEST = 10.0  # logits; bound on a strength's distance from the mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +24,8 @@ class RankedModel:
     """A model's strength."""
 
     model: str
-    strength: Interval
-    """Logits above the mean of the models, with the 95 % interval over items and raters."""
-    chance: float
-    """Of being preferred to a model of mean strength, 0 to 1; half a tie counts as preferred."""
+    strength: Interval  # logits above the mean of the models; 95 % over items and raters
+    chance: float  # of being preferred to a model of mean strength, 0 to 1; ties count half
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +34,19 @@ class Ranking:
 
     axis: str
     models: tuple[RankedModel, ...]
-    cycles: tuple[tuple[str, ...], ...]
-    """Three models, each preferred to the next and the last to the first: no ranking says that."""
+    cycles: tuple[tuple[str, ...], ...]  # three models that no ranking fits: a > b > c > a
 
 
 def rankings(
     answers: Sequence[RaterAnswer], key: PacketKey, axes: Sequence[str]
 ) -> tuple[Ranking, ...]:
-    """One ranking for each axis."""
+    """One ranking per axis."""
     return tuple(_ranking(answers, key, axis) for axis in axes)
 
 
 def _ranking(answers: Sequence[RaterAnswer], key: PacketKey, axis: str) -> Ranking:
     # Bradley-Terry knows wins only: how much better a text is does not count, and a tie is half a
-    # win for each. Davidson's model would give ties a parameter, which nobody reads here.
+    # win for each. Davidson's parameter for ties would be of no use here.
     place = {model: index for index, model in enumerate(key.models)}
     games = [
         (place[answer.task.models[0]], place[answer.task.models[1]],
@@ -57,8 +54,8 @@ def _ranking(answers: Sequence[RaterAnswer], key: PacketKey, axis: str) -> Ranki
         for answer in answers
     ]  # fmt: skip
     items = {answer.task.item for answer in answers}
-    # Nobody was asked about equal texts. They are ties nevertheless, of items with answers only: an
-    # early look would be pulled to 0 by all of them.
+    # Equal texts are ties without asking. Count those of answered items only: all of them would
+    # pull an early look to 0.
     games += [
         (place[task.models[0]], place[task.models[1]], 0.5, task.item, "")
         for task in key.identical
@@ -66,28 +63,26 @@ def _ranking(answers: Sequence[RaterAnswer], key: PacketKey, axis: str) -> Ranki
     ]
     strengths = _strengths(games, len(key.models))
     intervals = _intervals(games, strengths)
-    models = sorted(
-        (
-            RankedModel(model, intervals[index], float(1 / (1 + np.exp(-strengths[index]))))
-            for model, index in place.items()
-        ),
-        key=lambda each: -each.strength.mean,
-    )
+    models = [
+        RankedModel(model, intervals[index], float(1 / (1 + np.exp(-strengths[index]))))
+        for model, index in place.items()
+    ]
+    models.sort(key=lambda each: -each.strength.mean)
     return Ranking(axis, tuple(models), _cycles(answers, key, axis))
 
 
 Game = tuple[int, int, float, str, str]
-"""First and second model, the first one's points (0, 0.5 or 1), item, rater."""
+"""First and second model, the first one's points (0, 0.5 or 1), item, rater ("" if not asked)."""
 
 
 def _strengths(games: Sequence[Game], count: int) -> Floats:
-    """(models,) of mean 0."""
+    """(models,) strengths in logits, with mean 0."""
     try:
         import choix
     except ImportError:
         raise MissingDependencyError("a ranking needs choix: pip install choix") from None
-    # A model that never loses has no finite maximum of the likelihood, and models that nobody
-    # compared have no common scale: half a win for each of any two settles both.
+    # The likelihood has no finite maximum for a model that never loses, and models that nobody
+    # compared have no common scale. Half a win of each model over each other one solves both.
     wins = SHRINKAGE * (1 - np.eye(count))  # (models, models) wins of row over column
     for one, other, points, _, _ in games:
         wins[one, other] += points
@@ -98,10 +93,10 @@ def _strengths(games: Sequence[Game], count: int) -> Floats:
 
 def _intervals(games: Sequence[Game], strengths: Floats) -> list[Interval]:
     """Intervals over items and raters, from how far each answer moves the strengths."""
-    # The information matrix alone would take answers for independent. But an estimate by maximum
-    # likelihood is nearly a sum of the answers' influences, the inverse information times each
-    # one's score (observed minus expected points). So the interval of a mean over items and raters
-    # (``CrossedDesign``) is that of a strength, too.
+    # The information matrix alone would treat answers as independent. But a maximum likelihood
+    # estimate is nearly a sum of the answers' influences: the inverse information times an answer's
+    # score (observed minus expected points). So ``CrossedDesign``, which gives the interval of a
+    # mean over items and raters, also gives that of a strength.
     count = len(strengths)
     information, scores = np.zeros((count, count)), np.zeros((len(games), count))
     for row, (one, other, points, _, _) in enumerate(games):
@@ -110,12 +105,12 @@ def _intervals(games: Sequence[Game], strengths: Floats) -> list[Interval]:
         direction[[one, other]] = 1, -1
         scores[row] = (points - chance) * direction
         information += chance * (1 - chance) * np.outer(direction, direction)
-    # pinv: strengths are free up to a constant, so one eigenvalue is 0.
+    # pinv: strengths are defined up to a constant, so one eigenvalue is 0.
     influences = scores @ np.linalg.pinv(information)  # (games, models)
     rows = [row for row, game in enumerate(games) if game[4]]
     sizes = Counter(games[row][3] for row in rows)
     design = CrossedDesign([games[row][3] for row in rows], [games[row][4] for row in rows])
-    # The design takes the mean of items, and of an item's answers; influences are summed.
+    # The design averages over items and over an item's answers, but influences add up.
     weights = np.array([design.items * sizes[games[row][3]] for row in rows])
     intervals = []
     for strength, influence in zip(strengths, influences.T, strict=True):
@@ -128,7 +123,7 @@ def _intervals(games: Sequence[Game], strengths: Floats) -> list[Interval]:
 def _cycles(
     answers: Sequence[RaterAnswer], key: PacketKey, axis: str
 ) -> tuple[tuple[str, ...], ...]:
-    # The ranking fits a line through the models, and would hide that there is none.
+    # A ranking puts the models on a line even if their preferences are circular, so look for that.
     values: dict[tuple[str, str], list[int]] = defaultdict(list)
     for answer in answers:
         one, other = answer.task.models

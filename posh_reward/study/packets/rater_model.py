@@ -1,8 +1,8 @@
-"""A model of raters: how preferences spread, how far raters agree; and files that they would save.
+"""A model of raters: how preferences spread and how far raters agree; and their answer files.
 
-How much better one model is on an item is normal: a part that all raters of the item share, a taste
-of each rater (a lean towards one model), and a part of each answer, together of variance 1 around a
-mean. Cuts turn it into five choices.
+How much better one model is on an item is normal, of variance 1 around a mean: a part that all
+raters of the item share, a taste of each rater (a lean towards one model), and a part of each
+answer. Cuts turn it into five choices.
 """
 
 from __future__ import annotations
@@ -27,49 +27,48 @@ from posh_reward.study.statistics import Floats
 
 VALUES = tuple(sorted(rater_texts.VALUES))
 NORMAL = NormalDist()
-NODES = 64  # points of the quadrature over what raters share
+NODES = 64  # of the quadrature over the shared part
 
 
 @dataclass(frozen=True)
 class Opinions:
-    """The way raters answer."""
+    """Distribution of raters' answers."""
 
-    shared: float  # part of the variance that the raters of an item share, 0 to 1
-    equal: float = 0.2  # share of the answer "Equal", if the models are equally good
-    much: float = 0.3  # share of both "much better" together, if the models are equally good
-    # Standard deviation of what each rater adds for the later model on every item: a taste.
-    lean: float = 0.0
-    side: float = 0.0  # added by all raters for the text shown as #1
+    shared: float  # share of the variance that the raters of an item have in common, 0 to 1
+    equal: float = 0.2  # share of "Equal" between equally good models
+    much: float = 0.3  # share of both "much better" together, between equally good models
+    lean: float = 0.0  # standard deviation of raters' tastes for the later model
+    side: float = 0.0  # bonus of all raters for the text shown as #1
 
     def __post_init__(self) -> None:
         if not (0 <= self.shared <= 1 and self.equal > 0 and 0 < self.much < 1 - self.equal):
             raise InputError(
-                f"equal is {self.equal} and much {self.much}: both above 0, together below 1"
+                f"equal is {self.equal}, much is {self.much}: use shares above 0, together below 1"
             )
         if not 0 <= self.lean**2 <= 1 - self.shared:
             raise InputError(
-                f"lean is {self.lean}: raters who share {self.shared:.2f} of the variance can lean "
+                f"lean is {self.lean}: raters who share {self.shared:.2f} of the variance have one "
                 f"from 0 to {(1 - self.shared) ** 0.5:.2f}"
             )
 
     @property
     def own(self) -> float:
-        """Standard deviation of what a rater adds to one answer."""
+        """Standard deviation of the part of each answer."""
         return float((1 - self.shared - self.lean**2) ** 0.5)
 
     @cached_property
     def cuts(self) -> tuple[float, ...]:
-        """Ends of the choices, four."""
+        """Boundaries of the five choices."""
         inner = NORMAL.inv_cdf(0.5 + self.equal / 2)
         outer = NORMAL.inv_cdf(1 - self.much / 2)
         return (-outer, -inner, inner, outer)
 
     def choice(self, latent: float) -> int:
-        """The answer, -2 to 2, of a rater to whom the difference is so large."""
+        """The answer, -2 to 2, to a perceived difference."""
         return VALUES[bisect_left(self.cuts, latent)]
 
     def choices(self, latent: Floats) -> Floats:
-        """The same for many raters at once."""
+        """The answers to many perceived differences."""
         return np.searchsorted(self.cuts, latent).astype(np.float64) + VALUES[0]
 
     def mean(self, shift: float) -> float:
@@ -77,7 +76,7 @@ class Opinions:
         return VALUES[-1] - sum(NORMAL.cdf(cut - shift) for cut in self.cuts)
 
     def shift(self, mean: float) -> float:
-        """The shift that makes a mean answer; ``InputError`` if none does."""
+        """The shift that gives a mean answer; ``InputError`` if none does."""
         if not abs(mean) < VALUES[-1]:
             raise InputError(f"the mean preference {mean} is not between -2 and 2")
         from scipy.optimize import brentq
@@ -85,9 +84,9 @@ class Opinions:
         return float(brentq(lambda shift: self.mean(shift) - mean, -10, 10, xtol=1e-15))
 
     def alpha(self) -> float:
-        """Krippendorff's ordinal alpha that a growing number of answers tends to."""
-        # Two raters of an item share its quality and are independent given that. So the chance of
-        # their answers is an integral over a normal quality, by Gauss and Hermite.
+        """Krippendorff's ordinal alpha in the limit of many answers."""
+        # Given an item's quality, its raters are independent. So the probability of two answers is
+        # an integral over a normal quality (Gauss-Hermite quadrature).
         nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
         weights = weights / weights.sum()
         centres = self.shared**0.5 * nodes  # (nodes,)
@@ -106,10 +105,10 @@ class Opinions:
 def opinions_with(
     alpha: float, equal: float = 0.2, much: float = 0.3, lean: float = 0.0, side: float = 0.0
 ) -> Opinions:
-    """Raters who agree as far as ``alpha``, 0 to below 1."""
+    """Raters who agree with an alpha from 0 to below 1."""
     if not 0 <= alpha < 1:
-        raise InputError(f"alpha is {alpha}: raters who agree have one from 0 to below 1")
-    # Alpha has no inverse in closed form; it rises with what raters share.
+        raise InputError(f"alpha is {alpha}: use a value from 0 to below 1")
+    # Alpha has no inverse in closed form, but rises with the shared part: bisect.
     low, high = 0.0, 1.0
     for _ in range(40):
         middle = (low + high) / 2
@@ -122,10 +121,9 @@ def opinions_with(
 class Crowd:
     """Opinions of simulated raters."""
 
-    # By axis, the mean preference for the later of two models, -2 to 2.
-    preference: Mapping[str, float]
+    preference: Mapping[str, float]  # by axis, mean preference for the later model, -2 to 2
     opinions: Opinions
-    marks: Mapping[str, float]  # by model, the chance that a word is marked
+    marks: Mapping[str, float]  # by model, the probability that a word is marked
     seed: int = 0
 
 
@@ -133,25 +131,23 @@ def answer_file(key: PacketKey, name: str, crowd: Crowd) -> bytes:
     """A rater's file, as the page would save it."""
     rater = key.raters[name]
     rng = random.Random(f"{crowd.seed} {name}")
+    answers: list[Row] = []
+    for task in rater.tasks:
+        compares = len(task.models) == 2
+        values = (
+            _preferences(key, task, crowd, rng, name) if compares else _marks(key, task, crowd, rng)
+        )
+        words = key.items[task.item].words(task.models)
+        seconds = round(words / FASTEST * rng.uniform(3, 6), 1)
+        answers.append({"task": task.id, **values, "seconds": seconds, "comment": ""})
     content: Row = {
         "format": ANSWERS_FORMAT,
         "packet": key.packet,
         "rater": name,
         "saved": "1970-01-01T00:00:00.000Z",
-        "answers": [_answer(key, task, crowd, rng, name) for task in rater.tasks],
+        "answers": answers,
     }
     return with_checksum(content, rater.token)
-
-
-def _answer(key: PacketKey, task: RaterTask, crowd: Crowd, rng: random.Random, name: str) -> Row:
-    content = (
-        _preferences(key, task, crowd, rng, name)
-        if len(task.models) == 2
-        else _marks(key, task, crowd, rng)
-    )
-    words = key.items[task.item].words(task.models)
-    seconds = round(words / FASTEST * rng.uniform(3, 6), 1)
-    return {"task": task.id, **content, "seconds": seconds, "comment": ""}
 
 
 def _preferences(
@@ -161,8 +157,8 @@ def _preferences(
     sign = 1 if task.models[0] == later else -1
     choices: Row = {}
     for axis in AXES:
-        # All raters of an item see the same quality: it is drawn from the item's name; and a
-        # rater's taste from the rater's, for each model, so that it goes for all pairs.
+        # Seed the quality with the item's name, so that all its raters see the same; and a rater's
+        # taste for each model with the rater's name, so that it holds for all pairs.
         shared = _normal(crowd.seed, task.item, sorted(task.models), axis)
         early, late = (_normal(crowd.seed, name, model, axis) for model in (earlier, later))
         latent = crowd.opinions.shift(crowd.preference[axis])

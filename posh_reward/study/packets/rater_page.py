@@ -1,7 +1,7 @@
 """A rater's tasks -> one page that needs no network, no server and no other file.
 
-Texts are untrusted: they are in the page as JSON that cannot end its element, reach the document
-through ``textContent`` alone, and the content policy lets nothing run but our script, by its hash.
+Texts are untrusted: the page has them as JSON that cannot close its element and inserts them only
+through ``textContent``, and the content policy runs nothing but our script, by its hash.
 """
 
 from __future__ import annotations
@@ -20,39 +20,38 @@ from posh_reward.study.packets.study_records import (
 from posh_reward.study.pages.html import render
 from posh_reward.study.rows.tables import Row
 
-HERE = "posh_reward.study.packets"
-
 
 def rater_page(
     name: str, key: PacketKey, items: Mapping[str, StudyItem], images: Mapping[str, str]
 ) -> str:
-    """One HTML document for one rater; it holds nothing of the key that tells a side.
+    """One HTML document for one rater; nothing in it reveals which model wrote a text.
 
-    ``images`` are data URIs by the item's id; none in a study without images.
+    ``images`` are data URIs by item id; empty in a study without images.
     """
     rater, texts = key.raters[name], key.texts
     suggested = any(items[task.item].suggested for task in rater.tasks)
+    steps = texts.instructions(
+        rater.form, images=key.images, suggested=suggested, reference=key.reference
+    )
     return render(
         "rater.html",
-        HERE,
+        "posh_reward.study.packets",
         title=texts.heading[rater.form],
         texts=texts,
-        steps=texts.instructions(
-            rater.form, images=key.images, suggested=suggested, reference=key.reference
-        ),
+        steps=steps,
         marks=rater.form == "granular",
         packet=_contents(name, key, items, images),
     )
 
 
 def page_to_serve(page: str) -> str:
-    """A page that sends its answers to the address from which it came (``packets serve``)."""
+    """A page that sends its answers to the address it came from (``packets serve``)."""
     for before, after in (
         ("<html ", "<html data-served "),
         ("default-src 'none';", "default-src 'none'; connect-src 'self';"),
     ):
         if before not in page:
-            raise InputError("the packet was made by an older version: make it again")
+            raise InputError("the packet was made by another version: make it again")
         page = page.replace(before, after, 1)
     return page
 
@@ -63,7 +62,6 @@ def _contents(
     rater, texts = key.raters[name], key.texts
     order = list(dict.fromkeys(task.item for task in rater.tasks)) if images else []
     places = {item: place for place, item in enumerate(order)}
-    questions = texts.questions.items()
     labels = {"reference": texts.reference * key.reference, "generation": texts.generation}
     marking = {side: texts.marking[side] for side in key.sides}
     return {
@@ -75,7 +73,7 @@ def _contents(
         "words": {**texts.page, **labels},
         "questions": [
             [axis, each.title, texts.question(axis, reference=key.reference)]
-            for axis, each in questions
+            for axis, each in texts.questions.items()
         ],
         "choices": [[value, label] for label, value in texts.values.items()],
         "places": texts.places,
@@ -91,10 +89,7 @@ def _task(task: RaterTask, item: StudyItem, image: int | None) -> Row:
     if len(texts) == 1:
         within = {"mistakes": word_spans(texts[0]), "omissions": word_spans(item.reference)}
         row["words"] = within
-        marks = item.suggested.get(task.models[0])
-        if marks is not None:
-            spans = {
-                side: whole_words(getattr(marks, side), words) for side, words in within.items()
-            }
-            row["suggested"] = {side: each for side, each in spans.items() if each}
+        if marks := item.suggested.get(task.models[0]):
+            spans = ((side, whole_words(getattr(marks, side), within[side])) for side in within)
+            row["suggested"] = {side: each for side, each in spans if each}
     return row

@@ -1,4 +1,4 @@
-"""Answers -> each rater's progress and pace, and flags that ask for a closer look."""
+"""Answers -> each rater's progress and pace, and flags that call for a closer look."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from posh_reward.study.packets.answer_files import AnswerCollection
 from posh_reward.study.packets.rater_texts import Form, RaterTexts
 from posh_reward.study.packets.study_records import PacketKey, RaterAnswer
 
-FASTEST = 10  # words a second that nobody reads; people read about 4, and skim 8
-RUSHED = 0.25  # share of tasks answered faster than that from which a rater is named
-ENOUGH = 6  # tasks from which on it is hardly chance to answer them all alike
+FASTEST = 10  # words per second that nobody reads; people read about 4 and skim 8
+RUSHED = 0.25  # share of tasks answered faster than that which flags a rater
+ENOUGH = 6  # tasks that are hardly answered all alike by chance
 
 
 @dataclass(frozen=True, slots=True)
 class RaterReport:
-    """One rater's work. Flags ask for a look; they do not remove an answer."""
+    """One rater's work; flags are for people, and remove no answer."""
 
     rater: str
     form: Form
     tasks: int
     answered: int
-    seconds: float | None  # median for a task
+    seconds: float | None  # median per task
     flags: tuple[str, ...]
 
 
 def rater_reports(collection: AnswerCollection, key: PacketKey) -> tuple[RaterReport, ...]:
-    """One report for each rater, in the order of the key."""
+    """One report per rater, in the order of the key."""
     by_name: dict[str, list[RaterAnswer]] = {name: [] for name in key.raters}
     for sheet in collection.sheets:  # one for each packet
         by_name[sheet.rater] += sheet.answers
@@ -52,11 +52,11 @@ def _pace(answers: Sequence[RaterAnswer], key: PacketKey) -> list[str]:
     )
     if not answers or fast / len(answers) < RUSHED:
         return []
-    return [f"{fast} of {len(answers)} tasks answered faster than {FASTEST} words a second"]
+    return [f"{fast} of {len(answers)} tasks answered faster than {FASTEST} words per second"]
 
 
 def _monotony(answers: Sequence[RaterAnswer], texts: RaterTexts) -> list[str]:
-    # Sides are balanced, so honest answers vary with the task, whatever the rater's taste.
+    # Sides are balanced, so honest answers vary between tasks, whatever the rater's taste.
     if answers[0].marks is not None:
         empty = all(not a.marks.mistakes and not a.marks.omissions for a in answers if a.marks)
         return ["marked nothing in any task"] if empty else []

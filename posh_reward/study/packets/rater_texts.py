@@ -1,4 +1,4 @@
-"""Every word that a rater reads: for the page, Label Studio, Potato and the guide."""
+"""Every word that raters read: on the page, in Label Studio, in Potato and in the guide."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from typing import Any, Literal
+
+from pydantic import TypeAdapter, ValidationError
 
 from posh_reward.errors import InputError
 
@@ -19,21 +21,21 @@ FIELDS: dict[Form, tuple[str, ...]] = {  # generations of a task in Label Studio
     "ranking": ("first", "second", "third"),
     "granular": ("generation",),
 }
-NO_TEXT = "\N{EM DASH}"  # in a ranking of two texts, since two models wrote the same
+NO_TEXT = "\N{EM DASH}"  # third text of a ranking in which two models wrote the same
 LANGUAGES = ("en", "nl", "de", "fr", "es")
 AXES = ("mistakes", "omissions", "overall")
 SIDES = ("mistakes", "omissions")
-"""Of granular tasks: marked in the generation, and in the correct description."""
+"""Sides of granular tasks: marked in the generation, and in the correct description."""
 VALUES = (2, 1, 0, -1, -2)
-"""Preferences, as the choices name them; 2 means that the first is much better."""
+"""Preferences, in the order of the choices; 2: the first is much better."""
 BETTER = {
     "mistakes": "fewer mistakes",
     "omissions": "fewer missing details",
     "overall": "better overall",
 }
-"""By axis, what a preference means."""
+"""By axis, the meaning of a preference."""
 MARKS = {"mistakes": "Mistakes", "omissions": "Missing details"}
-"""By side, for whoever reads the results."""
+"""By side, for readers of the results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +44,7 @@ class RaterQuestion:
 
     title: str
     text: str
-    # The text where raters see no correct description; empty if it is the same.
-    without_reference: str = ""
+    without_reference: str = ""  # the text without a correct description; empty if the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class MarkingTexts:
 
 @dataclass(frozen=True, slots=True)
 class RaterTexts:
-    """The texts of a study, in one language; ``texts/en.yaml`` says what each is."""
+    """The texts of a study, in one language; ``texts/en.yaml`` describes them."""
 
     language: str
     heading: dict[Form, str]
@@ -83,18 +84,18 @@ class RaterTexts:
 
     @property
     def ranks(self) -> dict[str, int]:
-        """Places in a ranking, by their labels -> from 1, the best."""
+        """Labels of places -> ranks from 1, the best."""
         return {label: rank for rank, label in enumerate(self.places, start=1)}
 
     def question(self, axis: str, *, reference: bool) -> str:
-        """The text of a question, with a correct description to see or without."""
+        """Text of a question, with or without a correct description."""
         each = self.questions[axis]
         return each.text if reference else each.without_reference or each.text
 
     def instructions(
         self, form: Form, *, images: bool, suggested: bool, reference: bool
     ) -> tuple[str, ...]:
-        """The steps that a rater reads first."""
+        """The steps that raters read first."""
         steps = (self.steps if reference else self.steps_without_reference)[form]
         if not images:
             steps = (self.no_image, *steps[1:])
@@ -104,7 +105,7 @@ class RaterTexts:
 def texts_source(language: str = "en") -> str:
     """The file of a language, to edit."""
     if language not in LANGUAGES:
-        raise InputError(f"there are no texts in {language!r}, but in {', '.join(LANGUAGES)}")
+        raise InputError(f"no texts in {language!r}: choose one of {', '.join(LANGUAGES)}")
     path = resources.files("posh_reward.study.packets") / "texts" / f"{language}.yaml"
     return path.read_text(encoding="utf-8")
 
@@ -120,7 +121,7 @@ def read_texts(own: str, language: str | None = None) -> RaterTexts:
 
     Args:
         own: YAML with some or all of the names in ``texts/en.yaml``.
-        language: of what it leaves out; None: the one that it names, or English.
+        language: of the texts it leaves out; None: the one it names, or English.
 
     Raises:
         InputError: the file is not YAML, has an unknown name, or a text lost its {words}.
@@ -132,10 +133,16 @@ def read_texts(own: str, language: str | None = None) -> RaterTexts:
     except yaml.YAMLError as error:
         raise InputError(f"the texts are not YAML: {error}") from None
     if not isinstance(changes, dict):
-        raise InputError("the texts are no table of names and texts: see `packets texts`")
+        raise InputError("the texts are not a table of names and texts: see `packets texts`")
     code = str(language or changes.get("language") or "en")
     base = yaml.safe_load(texts_source(code if code in LANGUAGES else "en"))
-    return _check(_merge(base, changes, ""))
+    try:
+        texts = TypeAdapter(RaterTexts).validate_python(_merge(base, changes, ""))
+    except ValidationError as error:
+        raise InputError(first_problem(error, "'{}' of the texts")) from None
+    if len(set(texts.choices)) < len(VALUES):
+        raise InputError("two of the five choices of the texts are the same")
+    return texts
 
 
 def _merge(base: Mapping[str, Any], changes: Mapping[Any, Any], where: str) -> dict[str, Any]:
@@ -143,45 +150,28 @@ def _merge(base: Mapping[str, Any], changes: Mapping[Any, Any], where: str) -> d
     for name, value in changes.items():
         path = f"{where}{name}"
         if name not in base:
-            raise InputError(f"the texts have no {path!r}; here are {', '.join(map(str, base))}")
-        own = base[name]
-        if isinstance(own, dict) != isinstance(value, dict):
-            kind = "a table" if isinstance(own, dict) else "a text"
-            raise InputError(f"{path!r} of the texts is {kind}")
-        if isinstance(own, dict):
-            texts[name] = _merge(own, value, f"{path}.")
+            raise InputError(f"the texts have no {path!r}, only {', '.join(map(str, base))}")
+        shipped = base[name]
+        if isinstance(shipped, dict) != isinstance(value, dict):
+            kind = "a table" if isinstance(shipped, dict) else "a text"
+            raise InputError(f"{path!r} of the texts must be {kind}")
+        if isinstance(shipped, dict):
+            texts[name] = _merge(shipped, value, f"{path}.")
             continue
-        # The page fills the slots: a lost one would show raters no number, another one braces.
-        if isinstance(own, str) and (slots := _slots(own) ^ _slots(str(value))):
+        # The page fills the slots: raters would miss a number, or see an unknown slot's braces.
+        needed, slots = ({*re.findall(r"\{\w+\}", str(each))} for each in (shipped, value))
+        if isinstance(shipped, str) and needed != slots:
             raise InputError(
                 f"{path!r} of the texts needs the words in braces of the original, no more and no "
-                f"fewer: {', '.join(sorted(slots))}"
+                f"fewer: {', '.join(sorted(needed ^ slots))}"
             )
         texts[name] = value
     return texts
 
 
-def _slots(text: str) -> set[str]:
-    return set(re.findall(r"\{\w+\}", text))
-
-
 def first_problem(error: ValueError, place: str = "{}") -> str:
-    """The first thing that is wrong in a file, behind its place if pydantic tells it."""
-    from pydantic import ValidationError
-
+    """The first problem of a file, preceded by its place if pydantic found it."""
     if not isinstance(error, ValidationError):
         return str(error)
     first = error.errors()[0]
     return f"{place.format('.'.join(map(str, first['loc'])))}: {first['msg']}"
-
-
-def _check(content: Mapping[str, Any]) -> RaterTexts:
-    from pydantic import TypeAdapter
-
-    try:
-        texts = TypeAdapter(RaterTexts).validate_python(content)
-    except ValueError as error:
-        raise InputError(first_problem(error, "'{}' of the texts")) from None
-    if len(set(texts.choices)) < len(VALUES):
-        raise InputError("two of the five choices of the texts are the same")
-    return texts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, islice
+from itertools import combinations
 from math import isnan
 from statistics import fmean
 
@@ -24,13 +24,7 @@ from posh_reward.study.packets.study_records import (
     unmarked_share,
 )
 from posh_reward.study.rows.tables import Row
-from posh_reward.study.statistics import (
-    Interval,
-    Ints,
-    bootstrap,
-    bootstrap_mean,
-    sign_test,
-)
+from posh_reward.study.statistics import Interval, Ints, bootstrap, bootstrap_mean, sign_test
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,28 +32,19 @@ class AxisPreference:
     """Preference for the later of two models, on one axis: -2 to 2, above 0 the later is better."""
 
     axis: str
-    mean: Interval
-    """With the 95 % interval over items and raters; over items, if there is one rater."""
-    these_raters: Interval
-    """With the 95 % interval over items, for these raters only."""
-    p_mean: float
-    """Of the mean being 0, over items and raters."""
-    p_holm: float
-    """The same, corrected for all statements of the study."""
-    settled: bool
-    """The sign holds for raters like these, after the corrections for statements and looks."""
-    wins: int
-    """Items on which the later model is better, by the mean of their raters."""
+    mean: Interval  # 95 % over items and raters; over items, if there is one rater
+    these_raters: Interval  # 95 % over items, for these raters only
+    p_mean: float  # of the mean being 0, over items and raters
+    p_holm: float  # the same, corrected for all statements of the study
+    settled: bool  # the sign holds for raters like these, corrected for statements and looks
+    wins: int  # items on which the later model is better, by the mean of their raters
     ties: int
     losses: int
-    p: float
-    """Sign test of wins against losses, two-sided."""
+    p: float  # two-sided sign test of wins against losses
+    # Krippendorff's, ordinal: 1 is full agreement, 0 chance. None if no pair had two raters.
     alpha: Interval | None
-    """Krippendorff's, ordinal: 1 is full agreement, 0 chance. None if no pair had two raters."""
-    same_side: float | None
-    """Share of pairs of raters on the same side, 0 to 1; chance is not taken out."""
-    counts: dict[int, int]
-    """Single answers by preference."""
+    same_side: float | None  # share of pairs of raters on the same side, not corrected for chance
+    counts: dict[int, int]  # answers by preference
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,36 +54,30 @@ class Comparison:
     earlier: str
     later: str
     items: int
-    identical: int
-    """Of these, those with equal texts, which count as ties without being asked."""
+    identical: int  # of the items, those with equal texts: ties, not asked
     answers: int
     raters: int
-    several: int
-    """Items with several raters."""
+    several: int  # items with several raters
     axes: tuple[AxisPreference, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SideBias:
-    """Preference for what is shown as #1, whatever it is."""
+    """Preference for the text shown as #1, whichever it is."""
 
     axis: str
-    mean: Interval
-    """-2 to 2. Sides are balanced, so a bias hardly moves preferences; it tells of the raters."""
+    mean: Interval  # -2 to 2; sides are balanced, so it hardly moves the preferences
 
 
 @dataclass(frozen=True, slots=True)
 class MarkRate:
-    """Marks in one model's generations, or of what is missing in them."""
+    """Marks in one model's generations (mistakes), or in their references (omissions)."""
 
     model: str
     side: str
-    """mistakes: in the generation. omissions: in the correct description."""
     items: int
-    marks: Interval
-    """A text; lower is better."""
-    unmarked: Interval
-    """Share of words, 0 to 1; higher is better (paper, Table 4)."""
+    marks: Interval  # per text; lower is better
+    unmarked: Interval  # share of words, 0 to 1; higher is better (paper, Table 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,37 +85,30 @@ class SpanAgreement:
     """Agreement of raters on spans: 0 to 1, higher is better."""
 
     side: str
-    tasks: int
-    """With several raters."""
+    tasks: int  # with several raters
     f1: float | None
     f1_at_50: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class StudyResults:
-    """All that a study says."""
+    """All results of a study."""
 
     packet: str
     models: tuple[str, ...]
     suggested: bool
     comparisons: tuple[Comparison, ...]
-    rankings: tuple[Ranking, ...]
-    """By axis; none of two models."""
+    rankings: tuple[Ranking, ...]  # by axis; empty for two models
     side_bias: tuple[SideBias, ...]
     marked: tuple[MarkRate, ...]
     span_agreement: tuple[SpanAgreement, ...]
     raters: tuple[RaterReport, ...]
-    looks: tuple[float, ...]
-    """Share of the answers that were in at each look, the last one included."""
+    looks: tuple[float, ...]  # share of the answers at each look, the last one included
     refused: tuple[str, ...]
-    superseded: tuple[str, ...]
-    """Files of which a newer one counts."""
-    missing: tuple[str, ...]
-    """Raters from whom nothing counts."""
-    incomplete: tuple[str, ...]
-    """Items that were left out since not all models wrote about them."""
-    left_out: tuple[str, ...]
-    """Raters whose answers were set aside on request."""
+    superseded: tuple[str, ...]  # files that the same rater's newer one replaces
+    missing: tuple[str, ...]  # raters from whom nothing counts
+    incomplete: tuple[str, ...]  # items left out, since not all models wrote about them
+    left_out: tuple[str, ...]  # raters set aside on request
 
 
 def results(
@@ -150,8 +122,8 @@ def results(
     Args:
         collection: what came back.
         key: of the packet.
-        leave_out: raters whose answers are not to count.
-        looks: share of the answers that were in at each look, this one included.
+        leave_out: raters whose answers do not count.
+        looks: share of the answers at each look, this one included.
     """
     answers = answers_that_count(collection, leave_out)
     coarse = comparisons(answers, key)
@@ -184,12 +156,12 @@ def results(
 def answers_that_count(
     collection: AnswerCollection, leave_out: Sequence[str] = ()
 ) -> list[RaterAnswer]:
-    """The answers without those of raters who are set aside."""
+    """All answers but those of raters set aside."""
     return [answer for answer in collection.answers if answer.rater not in leave_out]
 
 
 def judgments(answers: Sequence[RaterAnswer], key: PacketKey) -> list[Row]:
-    """One row for each comparison: preferences say how much better the later model is."""
+    """One row per comparison; preferences are towards the later model."""
     rows: list[Row] = []
     for answer in comparisons(answers, key):
         earlier, later = key.in_order(answer.task.models)
@@ -207,8 +179,8 @@ def _comparison(
     if not ours:
         return None
     of_item = Counter(answer.task.item for answer in ours)
-    # Items with equal texts are ties. While answers are missing they count in proportion to the
-    # items answered: all at once, they would pull every early result to 0.
+    # Items with equal texts are ties. While answers are missing, count them in proportion to the
+    # answered items: all of them would pull every early result to 0.
     identical = sum(set(task.models) == {earlier, later} for task in key.identical)
     identical = round(identical * len(of_item) / (len(key.items) - identical))
     designs = _design(ours, identical), CrossedDesign([*of_item], [0] * len(of_item), identical)
@@ -230,31 +202,30 @@ def _preference(
     axis: str,
     designs: tuple[CrossedDesign, CrossedDesign],
 ) -> AxisPreference:
-    """One axis, tested over items and raters, and over items alone."""
-    both, items_alone = designs  # items alone: one answer each, the mean of its raters
+    both, items_alone = designs  # items alone: one value each, the mean of its raters
     values = [answer.towards(later)[axis] for answer in answers]
     units: dict[str, list[int]] = defaultdict(list)
     for answer, value in zip(answers, values, strict=True):
         units[answer.task.item].append(value)
-    of_items = [fmean(unit) for unit in units.values()]
-    means = of_items + [0.0] * both.ties
+    item_means = [fmean(unit) for unit in units.values()]
+    means = item_means + [0.0] * both.ties
     test = both.test(values)
     several = [unit for unit in units.values() if len(unit) > 1]
     counts = Counter(values)
     return AxisPreference(
         axis,
-        test.interval,
-        items_alone.test(of_items).interval,
-        test.p,
-        test.p,
-        False,
-        sum(mean > 0 for mean in means),
-        sum(mean == 0 for mean in means),
-        sum(mean < 0 for mean in means),
-        sign_test(means),
-        alpha_both_orders(several),
-        same_side(several),
-        {value: counts[value] for value in VALUES},
+        mean=test.interval,
+        these_raters=items_alone.test(item_means).interval,
+        p_mean=test.p,
+        p_holm=test.p,  # corrected in ``_correct``, as is ``settled``
+        settled=False,
+        wins=sum(mean > 0 for mean in means),
+        ties=sum(mean == 0 for mean in means),
+        losses=sum(mean < 0 for mean in means),
+        p=sign_test(means),
+        alpha=alpha_both_orders(several),
+        same_side=same_side(several),
+        counts={value: counts[value] for value in VALUES},
     )
 
 
@@ -263,26 +234,20 @@ def _design(answers: Sequence[RaterAnswer], ties: int = 0) -> CrossedDesign:
 
 
 def _correct(comparisons: Sequence[Comparison], looks: Sequence[float]) -> tuple[Comparison, ...]:
-    # A reader quotes whichever statement of the page is striking, so all are one family.
-    axes = [axis for comparison in comparisons for axis in comparison.axes]
-    p_values = [axis.p_mean for axis in axes]
-    levels = iter(zip(axes, holm(p_values), significant(p_values, looks), strict=True))
-    return tuple(
-        replace(
-            each,
-            axes=tuple(
-                replace(
-                    axis,
-                    p_holm=p,
-                    # One rater settles no sign for others, and what does not hold for these raters
-                    # (as of fewer than six items) would hold for others by luck.
-                    settled=holds and axis.these_raters.excludes_zero and each.raters > 1,
-                )
-                for axis, p, holds in islice(levels, len(each.axes))
-            ),
-        )
-        for each in comparisons
-    )
+    # Readers quote whichever statement of the page is striking, so all are one family.
+    p_values = [axis.p_mean for comparison in comparisons for axis in comparison.axes]
+    tests = iter(zip(holm(p_values), significant(p_values, looks), strict=True))
+    results = []
+    for each in comparisons:
+        axes = []
+        for axis in each.axes:
+            p, holds = next(tests)
+            # One rater settles no sign for others, and what these raters leave open (as with fewer
+            # than six items) would hold for others only by luck.
+            settled = holds and axis.these_raters.excludes_zero and each.raters > 1
+            axes.append(replace(axis, p_holm=p, settled=settled))
+        results.append(replace(each, axes=tuple(axes)))
+    return tuple(results)
 
 
 def _side_bias(answers: Sequence[RaterAnswer]) -> tuple[SideBias, ...]:
@@ -299,27 +264,27 @@ def alpha_both_orders(units: Sequence[Sequence[int]]) -> Interval | None:
     """Krippendorff's ordinal alpha of the answers to each item, with each pair in both orders."""
     if not units:
         return None
-    # Expected disagreement comes from how often each answer is given. If all raters prefer the
-    # later model, that hardly varies, and full agreement would pass for chance; with both orders
-    # the answers are as varied as the choices.
+    # Expected disagreement depends on how often each answer occurs. If all raters prefer the later
+    # model, answers hardly vary and full agreement would look like chance; in both orders they vary
+    # as much as the choices do.
     ratings = count_ratings([*units, *([-value for value in unit] for unit in units)])
 
     def alpha(rows: Ints) -> list[float]:
-        # An item and its mirror image are one observation: they are drawn together.
+        # An item and its mirror image are one observation, so draw them together.
         weights = np.bincount(rows, minlength=len(units)).astype(np.float64)  # (units,)
         return [ratings.alpha(np.tile(weights, 2))]
 
     [estimate] = bootstrap(alpha, range(len(units)))
     if isnan(estimate.value):
         return None
-    if isnan(estimate.low):  # a single pair cannot be resampled: alpha may be anything
-        return Interval(estimate.value, -1.0, 1.0, len(units))
-    return Interval(estimate.value, estimate.low, estimate.high, len(units))
+    # A single pair cannot be resampled: alpha may be anything.
+    low, high = (-1.0, 1.0) if isnan(estimate.low) else (estimate.low, estimate.high)
+    return Interval(estimate.value, low, high, len(units))
 
 
 def same_side(units: Sequence[Sequence[int]]) -> float | None:
     """Share of pairs of raters of one item who choose the same side, or both "equal"."""
-    # Alpha is near 0 or wild where few answers vary; a share is what readers can picture.
+    # Alpha is near 0 or erratic where answers hardly vary; a share is easy to picture.
     agree = [
         (one > 0) - (one < 0) == (other > 0) - (other < 0)
         for unit in units
@@ -337,13 +302,9 @@ def _mark_rate(answers: Sequence[RaterAnswer], key: PacketKey, model: str, side:
             text = key.items[answer.task.item].by_side(model)[side]
             counts[answer.task.item].append(len(spans))
             shares[answer.task.item].append(unmarked_share(text, spans))
-    return MarkRate(
-        model,
-        side,
-        len(counts),
-        bootstrap_mean([fmean(each) for each in counts.values()]),
-        bootstrap_mean([fmean(each) for each in shares.values()]),
-    )
+    marks = bootstrap_mean([fmean(each) for each in counts.values()])
+    unmarked = bootstrap_mean([fmean(each) for each in shares.values()])
+    return MarkRate(model, side, len(counts), marks, unmarked)
 
 
 def _span_agreement(answers: Sequence[RaterAnswer], key: PacketKey, side: str) -> SpanAgreement:

@@ -1,40 +1,42 @@
-"""Results of a study -> a page of plots and tables, without scripts."""
+"""Results of a study -> a page of plots and tables, and plain text for a terminal."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
+from posh_reward.errors import on_one_line
 from posh_reward.study.crossed import look_level
 from posh_reward.study.packets import rater_texts
 from posh_reward.study.packets.results import AxisPreference, Comparison, StudyResults
-from posh_reward.study.pages.html import render
+from posh_reward.study.pages.html import number, render
 from posh_reward.study.statistics import Interval
 
-HERE = "posh_reward.study.packets"
-FEW = 6  # raters below which a page says how few they are
+FEW = 6  # with fewer raters, the page points it out
 SUGGESTED = (
-    "Raters were shown marks that a program suggested. That pulls their marks towards its own: "
-    "these figures cannot be used to say how good that program is."
+    "Raters were shown marks suggested by a program, which biases their marks towards its own: "
+    "these figures cannot be used to evaluate that program."
 )
 METHODS = (
     "Preferences run from -2 to 2. Each item counts once, as the mean of its raters. Intervals "
-    "(95 %) hold for other items and for other raters like these: variances of items and raters, "
-    "with Student's t weighted by their shares. Those for these raters only are mostly narrower. "
-    "Those of alpha and of marks are bootstrapped over items, and hold for these raters only.",
-    "p: chance of a mean so far from 0 if the models are equally good. Holm: the same, corrected "
-    "for all statements of this page. The sign test asks how likely so uneven a split of wins and "
-    "losses is, for these raters.",
-    "Alpha (Krippendorff's, ordinal, each pair in both orders) says how far raters agree on the "
-    "same pair: 1 is full agreement, 0 is chance. Same side: share of pairs of raters who prefer "
-    'the same text, or both say "equal"; chance is not taken out. "none": too few answers to '
-    "compare.",
+    "(95 %) hold for other items and for other raters like these: they combine the variances of "
+    "items and raters, with Student's t weighted by their shares. Those for these raters only are "
+    "mostly narrower. Those of alpha and of marks are bootstrapped over items, for these raters "
+    "only.",
+    "p: chance of a mean at least so far from 0 if the models are equally good. Holm: the same, "
+    "corrected for all statements on this page. Sign test: chance of a split of wins and losses at "
+    "least so uneven, for these raters.",
+    "Alpha (Krippendorff's, ordinal, each pair in both orders): how far raters agree on the same "
+    "pair; 1 is full agreement, 0 is chance. Same side: share of pairs of raters who prefer the "
+    'same text, or both say "equal"; not corrected for chance. "none": too few answers to compare.',
 )
 FORMS = {"coarse": "compares", "ranking": "ranks", "granular": "marks"}
 
 
 def results_page(results: StudyResults, title: str = "What people preferred") -> str:
-    """One HTML document; it needs no other file."""
+    """One HTML document that needs no other file."""
     return render(
         "results.html",
-        HERE,
+        "posh_reward.study.packets",
         title=title,
         lead=lead(results) + ("The reasons are at the end." if results.refused else ""),
         styles=("posh.css", "shell.css", "results.css"),
@@ -69,17 +71,17 @@ def lead(results: StudyResults) -> str:
 
 
 def notes(results: StudyResults) -> list[str]:
-    """Cautions to read before the figures are passed on."""
+    """Cautions for whoever passes the figures on."""
     lines = []
     axes = [axis for comparison in results.comparisons for axis in comparison.axes]
     if axes:
         lines.append(
-            f"This page makes {amount(len(axes), 'statement')}. One is called settled if it holds "
+            f"This page makes {amount(len(axes), 'statement')}. A statement is settled if it holds "
             "for raters like these at 5 % after Holm's correction for all of them."
         )
     if any(each.form == "ranking" for each in results.raters):
         lines.append(
-            "Raters ranked three texts at a time: a preference is how many places lie between two."
+            "Raters ranked three texts at a time: a preference is the distance between two places."
         )
     fewest = min((each.raters for each in results.comparisons), default=FEW)
     if fewest < FEW:
@@ -88,18 +90,18 @@ def notes(results: StudyResults) -> list[str]:
         shares = ", ".join(f"{look:.0%}" for look in results.looks)
         final = " If no more answers will come, read with --final." if results.looks[-1] < 1 else ""
         lines.append(
-            f"Looks at the answers so far: {len(results.looks)}, at {shares} of the study. Several "
-            "looks find differences that are none, so the level is now "
-            f"{look_level(results.looks):.1%} in place of 5 % (O'Brien and Fleming).{final}"
+            f"Looks at the answers so far: {len(results.looks)}, at {shares} of the study. "
+            "Repeated looks find differences that do not exist, so the level is now "
+            f"{look_level(results.looks):.1%} instead of 5 % (O'Brien and Fleming).{final}"
         )
     if any(look > 1 for look in results.looks):
         lines.append(
             "The study grew after it was read as a whole (100 %): the chance of a false statement "
             "is 5 % for the study as planned, and 7 % however often it grows. What an earlier page "
-            "called settled stays so."
+            "called settled stays settled."
         )
     lines += [
-        f"Raters preferred what was shown as #{1 if bias.mean.mean > 0 else 2} "
+        f"Raters preferred the text shown as #{1 if bias.mean.mean > 0 else 2} "
         f"({rater_texts.BETTER[bias.axis]}: {bias.mean}). Sides are balanced, so this hardly moves "
         "the preferences."
         for bias in results.side_bias
@@ -119,7 +121,7 @@ def amount(number: int, noun: str) -> str:
 
 
 def verdict(axis: AxisPreference, comparison: Comparison) -> str:
-    """One axis in a sentence that may be quoted."""
+    """One axis in a sentence fit to quote."""
     earlier, later = comparison.earlier, comparison.later
     better = later if axis.mean.mean > 0 else earlier
     meaning, general = rater_texts.BETTER[axis.axis], _with_sign(axis.mean)
@@ -141,8 +143,8 @@ def _with_sign(interval: Interval) -> str:
 
 
 def ties(comparison: Comparison) -> str:
-    """The number of pairs of equal texts, in words."""
-    return f"{amount(comparison.identical, 'pair')} of equal texts count as ties unasked"
+    """Number of pairs of equal texts, in words."""
+    return f"{amount(comparison.identical, 'pair')} of equal texts count as ties without asking"
 
 
 def p_text(p: float) -> str:
@@ -151,7 +153,7 @@ def p_text(p: float) -> str:
 
 
 def spread(interval: Interval | None, digits: int = 2) -> str:
-    """A mean with its interval, to be read by people."""
+    """A mean with its interval, for people."""
     if interval is None:
         return "none"
     mean, low, high = (f"{x:.{digits}f}" for x in (interval.mean, interval.low, interval.high))
@@ -161,3 +163,71 @@ def spread(interval: Interval | None, digits: int = 2) -> str:
 def duration(seconds: float | None) -> str:
     """Minutes and seconds."""
     return "none" if seconds is None else f"{seconds // 60:.0f} min {seconds % 60:02.0f} s"
+
+
+# ---- plain text
+
+
+def summary(results: StudyResults) -> str:
+    """Preferences, agreement of raters, and raters to look at."""
+    lines = [lead(results).strip(), *map(on_one_line, notes(results))]
+    for comparison in results.comparisons:
+        lines += _comparison(comparison)
+    for ranking in results.rankings:
+        places = (f"{on_one_line(m.model)} {spread(m.strength)}" for m in ranking.models)
+        lines.append(f"\nranking, {ranking.axis} (logits, 95 %): {'; '.join(places)}")
+        lines += [
+            f"preferences go in a circle: {' over '.join(map(on_one_line, (*each, each[0])))}"
+            for each in ranking.cycles
+        ]
+    lines += _marks(results)
+    lines += [f"look at {r.rater}: {'; '.join(r.flags)}" for r in results.raters if r.flags]
+    lines += [SUGGESTED] if results.suggested else []
+    return "\n".join(lines)
+
+
+def _comparison(comparison: Comparison) -> Iterator[str]:
+    earlier, later = on_one_line(comparison.earlier), on_one_line(comparison.later)
+    yield (
+        f"\n{later} against {earlier}: {comparison.items} items, {comparison.raters} raters. "
+        f"Preferences run from -2 to 2; above 0, {later} is better"
+    )
+    if comparison.identical:
+        yield ties(comparison)
+    yield (
+        f"{'axis':<10}  {'preference [95 %]':>24}  {'p':>6}  {'Holm':>6}  win tie loss  "
+        f"{'sign':>6}  {'alpha [95 %]':<20}  same side"
+    )
+    for axis in comparison.axes:
+        yield (
+            f"{axis.axis:<10}  {axis.mean!s:>24}  {p_text(axis.p_mean):>6}  "
+            f"{p_text(axis.p_holm):>6}  {axis.wins:>3} {axis.ties:>3} {axis.losses:>4}  "
+            f"{p_text(axis.p):>6}  {spread(axis.alpha):<20}  {number(axis.same_side, 2)}"
+        )
+    for axis in comparison.axes:
+        yield f"  {on_one_line(verdict(axis, comparison))}"
+
+
+def _marks(results: StudyResults) -> Iterator[str]:
+    for each in results.marked:
+        yield (
+            f"{on_one_line(each.model)}, {each.side}: {spread(each.marks, 1)} marks per text "
+            f"(lower is better); unmarked words {spread(each.unmarked, 3)} (0 to 1, higher is "
+            "better)"
+        )
+    for spans in results.span_agreement:
+        texts = "1 text" if spans.tasks == 1 else f"{spans.tasks} texts"
+        yield (
+            f"agreement on {spans.side}: F1 {number(spans.f1)}, F1@50 "
+            f"{number(spans.f1_at_50)} over {texts} (0 to 1, higher is better)"
+        )
+
+
+def files_that_do_not_count(
+    refusals: Sequence[str], missing: Sequence[str], older: Sequence[str] = ()
+) -> str:
+    """One line per file that does not count and per rater from whom nothing counts."""
+    lines = [f"refused {on_one_line(each)}" for each in refusals]
+    lines += [f"not counted {on_one_line(each)}" for each in older]
+    lines += [f"nothing counts yet from {name}" for name in missing]
+    return "\n".join(lines)

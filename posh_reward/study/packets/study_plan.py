@@ -15,33 +15,32 @@ from posh_reward.study.statistics import FEWEST
 
 PAPER = {"mistakes": 0.235, "omissions": 0.464, "overall": 0.184}
 """Krippendorff's alpha by axis in the paper's comparison of two models (Table 7)."""
-STUDIES = 1000  # simulated for each figure: a power of 80 % is then good to 2.5 points
-MOST = 2000  # pairs that a plan goes up to
+STUDIES = 1000  # simulated for each figure, which gives a power of 80 % to within 2.5 points
+MOST = 2000  # pairs considered
 MINUTES = 5  # for one comparison (paper, section 4)
 
 
 @dataclass(frozen=True, slots=True)
 class PlanSettings:
-    """A study as it is planned."""
+    """Assumptions and aims of a planned study."""
 
-    difference: float = 0.3  # mean preference that the study is to settle
-    pairs: int = 40  # number of pairs that there are, or could be
+    difference: float = 0.3  # mean preference to settle
+    pairs: int = 40  # number of pairs available
     team: int = 7  # raters in all
     lean: float = 0.3  # standard deviation of raters' tastes; 0 plans for these raters only
-    # Made on the page of results: axes times pairs of models. Each is held to its share of 5 %.
-    statements: int = 3
-    power: float = 0.8  # chance with which a study should settle the difference
-    equal: float = 0.2  # share of "Equal" between models that are equally good
+    statements: int = 3  # axes times pairs of models; each is held to its share of 5 %
+    power: float = 0.8  # wanted chance to settle the difference
+    equal: float = 0.2  # share of "Equal" between equally good models
     much: float = 0.3  # share of both "much better" between such models
     seed: int = 0
 
     def __post_init__(self) -> None:
         if not 0 < self.difference < 2:
-            raise InputError(f"the difference {self.difference} is not above 0 and below 2")
+            raise InputError(f"difference is {self.difference}: use a value above 0 and below 2")
         if self.pairs < 2 or not 0 < self.power < 1 or min(self.team, self.statements) < 1:
             raise InputError(
-                "a plan needs two pairs at least, a rater for each, a statement, and a power "
-                "between 0 and 1"
+                "a plan needs at least two pairs, one rater and one statement, and a power between "
+                "0 and 1"
             )
 
 
@@ -51,12 +50,11 @@ class AxisPlan:
 
     axis: str
     alpha: float
-    raters: int  # for each pair
+    raters: int  # per pair
     needed: int | None  # pairs for the wanted power; None if more than ``MOST``
-    power: float  # chance that the given number of pairs settles the difference
-    # The smallest difference that the given number of pairs settles with the wanted power.
-    smallest: float | None
-    hours: float | None  # of each rater for the pairs needed, at five minutes a comparison
+    power: float  # chance that the available pairs settle the difference
+    smallest: float | None  # difference that they settle with the wanted power
+    hours: float | None  # per rater for the needed pairs, at five minutes a comparison
 
 
 def plans(
@@ -64,39 +62,31 @@ def plans(
     raters: Iterable[int] = (1, 2, 3),
     alphas: dict[str, float] | None = None,
 ) -> list[AxisPlan]:
-    """One plan for each axis and number of raters for a pair.
+    """One plan per axis and number of raters per pair.
 
-    ``alphas`` say how far raters agree, by axis; the paper's if there are none.
+    ``alphas`` is Krippendorff's alpha by axis; the paper's by default.
 
     Raises:
-        InputError: more raters for a pair than there are, or none; or an alpha is out of range.
+        InputError: more raters per pair than there are, or none; or an alpha is out of range.
     """
     counts = tuple(raters)
     if min(counts, default=0) < 1 or max(counts) > settings.team:
         raise InputError(
-            f"{', '.join(map(str, counts))} raters for each pair, of {settings.team} in all: "
-            "a plan needs a rater for each, and no more than there are (--team)"
+            f"raters per pair are {', '.join(map(str, counts))}: use 1 to {settings.team}, the "
+            "raters in all (--team)"
         )
     table = []
     for axis, alpha in (alphas or PAPER).items():
         opinions = opinions_with(alpha, settings.equal, settings.much)
-        # Raters who agree perfectly can have no tastes of their own.
+        # Raters who agree perfectly cannot have tastes of their own.
         lean = min(settings.lean, (1 - opinions.shared) ** 0.5)
         opinions = replace(opinions, lean=lean)
         for count in counts:
             needed = pairs_needed(opinions, settings, count)
             hours = None if needed is None else needed * count * MINUTES / 60 / settings.team
-            table.append(
-                AxisPlan(
-                    axis,
-                    alpha,
-                    count,
-                    needed,
-                    power(opinions, settings, count),
-                    smallest_difference(opinions, settings, count),
-                    hours,
-                )
-            )
+            chance = power(opinions, settings, count)
+            smallest = smallest_difference(opinions, settings, count)
+            table.append(AxisPlan(axis, alpha, count, needed, chance, smallest, hours))
     return table
 
 
@@ -104,9 +94,9 @@ def plans(
 def _design(
     pairs: int, raters: int, team: int, alone: bool
 ) -> tuple[CrossedDesign, tuple[int, ...]]:
-    """Design and the rater of each answer; with ``alone`` the interval is for these raters only."""
-    # Raters in turn, shifted by one after each round: otherwise the same ones would always meet,
-    # as they do not in a packet.
+    """Design and the rater of each answer; with ``alone``, intervals are for these raters only."""
+    # Raters take turns, shifted by one after each round: otherwise the same ones would always share
+    # a pair, unlike in a packet.
     members = tuple(
         (pair * raters + seat + (pair * raters) // team) % team
         for pair in range(pairs)
@@ -117,16 +107,16 @@ def _design(
 
 
 def power(opinions: Opinions, settings: PlanSettings, raters: int, studies: int = STUDIES) -> float:
-    """Chance that the interval of ``packets read`` lies on the right side of 0.
+    """Chance that the interval of ``packets read`` lies above 0.
 
-    ``raters`` is the number for each pair. Equal seeds simulate the same people.
+    ``raters`` is their number per pair. Equal seeds simulate the same people.
     """
     if settings.pairs < FEWEST:
         return 0.0
     rng = np.random.default_rng(settings.seed)
     design, members = _design(settings.pairs, raters, settings.team, not settings.lean)
     shift = opinions.shift(settings.difference)
-    # Bonferroni, not Holm: what the first statement needs, whatever the others turn out to be.
+    # Bonferroni, not Holm: the first statement's level, whatever the others turn out to be.
     level = 1 - (1 - LEVEL) / settings.statements
     successes, answers = 0, settings.pairs * raters
     at_once = max(1, 1_000_000 // answers)
@@ -144,13 +134,13 @@ def power(opinions: Opinions, settings: PlanSettings, raters: int, studies: int 
 
 
 def pairs_needed(opinions: Opinions, settings: PlanSettings, raters: int) -> int | None:
-    """The fewest pairs, to about 2 %, that settle the difference with the wanted chance."""
+    """Fewest pairs, to about 2 %, that settle the difference with the wanted power."""
 
     def enough(pairs: int) -> bool:
         return power(opinions, replace(settings, pairs=pairs), raters) >= settings.power
 
-    # Power rises with pairs, so doubling finds a bracket and halving the end. Equal seeds simulate
-    # the same people, which keeps noise out of the comparison of neighbours.
+    # Power rises with pairs, so double to find a bracket, then bisect. Equal seeds simulate the
+    # same people, which keeps noise out of comparisons.
     low, high = FEWEST - 1, 16
     while not enough(high):
         low, high = high, min(high * 2, MOST)
@@ -163,7 +153,7 @@ def pairs_needed(opinions: Opinions, settings: PlanSettings, raters: int) -> int
 
 
 def smallest_difference(opinions: Opinions, settings: PlanSettings, raters: int) -> float | None:
-    """The smallest mean preference, to 0.01, that the pairs settle with the wanted chance."""
+    """Smallest mean preference, to 0.01, that the pairs settle with the wanted power."""
 
     def enough(difference: float) -> bool:
         return power(opinions, replace(settings, difference=difference), raters) >= settings.power

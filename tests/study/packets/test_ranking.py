@@ -12,8 +12,7 @@ from posh_reward.study.packets.answer_files import collect
 from posh_reward.study.packets.ranking import _strengths
 from posh_reward.study.packets.rater_texts import AXES
 from posh_reward.study.packets.results import StudyResults, results
-from posh_reward.study.packets.results_page import results_page
-from posh_reward.study.packets.results_text import summary
+from posh_reward.study.packets.results_page import results_page, summary
 from tests.study.packets.studies import items, packet, saved
 
 pytest.importorskip("choix")

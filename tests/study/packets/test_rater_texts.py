@@ -61,14 +61,14 @@ def test_an_edited_file_changes_what_it_names_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("own", "why"),
     [
-        ("headings: x", "no 'headings'; here are language, heading"),
+        ("headings: x", "no 'headings', only language, heading"),
         ("questions: {overall: {txt: x}}", "no 'questions.overall.txt'"),
-        ("heading: x", "'heading' of the texts is a table"),
+        ("heading: x", "'heading' of the texts must be a table"),
         ("page: {done: all done}", r"'page.done' .* \{done\}, \{total\}"),
         ("choices: [a, b]", "'choices"),
         ("choices: [a, a, b, c, d]", "the same"),
         ("steps: {coarse: x}", "steps.coarse"),
-        ("- x", "no table"),
+        ("- x", "not a table"),
         ("a: [", "not YAML"),
     ],
 )

@@ -19,8 +19,13 @@ from posh_reward.study.packets.results import (
     results,
     same_side,
 )
-from posh_reward.study.packets.results_page import p_text, results_page, verdict
-from posh_reward.study.packets.results_text import files_that_do_not_count, summary
+from posh_reward.study.packets.results_page import (
+    files_that_do_not_count,
+    p_text,
+    results_page,
+    summary,
+    verdict,
+)
 from posh_reward.study.packets.study_records import PacketKey, StudyItem
 from posh_reward.study.statistics import Interval
 from tests.pages import unfilled
@@ -130,7 +135,7 @@ def test_equal_texts_count_in_proportion_while_answers_are_missing(tmp_path: Pat
     [comparison] = summed.comparisons
     assert (comparison.items, comparison.identical, comparison.answers) == (4, 2, 2)
     assert comparison.axes[0].mean.mean == pytest.approx(0.5)  # as it will be when all is in
-    assert "2 pairs of equal texts count as ties unasked" in summary(summed)
+    assert "2 pairs of equal texts count as ties without asking" in summary(summed)
 
 
 def test_marks_are_summed_up_by_model(tmp_path: Path) -> None:
@@ -161,7 +166,7 @@ def test_marks_are_summed_up_by_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "flag"),
     [
-        ({"seconds": 1}, "8 of 8 tasks answered faster than 10 words a second"),
+        ({"seconds": 1}, "8 of 8 tasks answered faster than 10 words per second"),
         ({"overall": 0}, "always answered 'Equal' to Overall quality"),
         ({"mistakes": 1, "omissions": 2, "overall": 0}, "#1 slightly better"),
         ({}, "same answer to all three questions"),
@@ -278,7 +283,7 @@ def test_what_models_lack_and_a_bias_to_a_side_are_on_the_page(tmp_path: Path) -
     assert summed.incomplete == ("lost & found",)
     html = results_page(summed)
     assert "lost &amp; found" in html
-    assert "Raters preferred what was shown as #1 (fewer mistakes: +1.000 [" in html
+    assert "Raters preferred the text shown as #1 (fewer mistakes: +1.000 [" in html
     assert "Only 1 rater answered" in html
 
 

@@ -96,15 +96,15 @@ def test_a_plan_is_a_table() -> None:
 @pytest.mark.parametrize(
     ("plan", "why"),
     [
-        (partial(settings, difference=0), "not above 0"),
+        (partial(settings, difference=0), "use a value above 0"),
         (partial(settings, difference=2), "below 2"),
         (partial(settings, pairs=1), "two pairs"),
-        (partial(plans, settings(), (0,)), "a rater for each"),
-        (partial(plans, settings(), (7,)), "of 6 in all"),
+        (partial(plans, settings(), (0,)), "raters per pair are 0: use 1 to 6"),
+        (partial(plans, settings(), (7,)), "raters per pair are 7: use 1 to 6"),
         (partial(settings, power=1), "between 0 and 1"),
         (partial(plans, settings(), alphas={"x": 1.0}), "from 0 to below 1"),
         (partial(plans, settings(equal=0.8)), "together below 1"),
-        (partial(Opinions, 0.5, lean=0.8), "can lean from 0 to 0.71"),
+        (partial(Opinions, 0.5, lean=0.8), "have one from 0 to 0.71"),
     ],
 )
 def test_settings_out_of_range_are_named(plan: Callable[[], object], why: str) -> None:

@@ -154,7 +154,7 @@ def test_a_study_of_rankings_is_summed_up(tmp_path: Path) -> None:
     assert [each.model for each in found.rankings[0].models] == ["c", "a", "b"]
     assert [each.form for each in found.raters] == ["ranking", "ranking"]
     page = results_page(found)
-    assert "how many places lie between two" in page
+    assert "a preference is the distance between two places" in page
     assert "<td>ranks</td>" in page
     table = list(csv.DictReader(io.StringIO(
         long_csv(long_rows(collection.answers, made.key)).decode())))  # fmt: skip
