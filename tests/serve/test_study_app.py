@@ -159,7 +159,7 @@ def test_axe_finds_nothing_on_a_served_page(site: Site, chromium: Browser) -> No
 def test_a_rater_goes_on_at_another_computer(site: Site, chromium: Browser) -> None:
     assert put(site, saved(PACKET.key, "rater-01")).status_code == 204
     visit(chromium, site.links["rater-01"])
-    until(chromium, "document.getElementById('begin').textContent", "Go on")
+    until(chromium, "document.getElementById('begin').textContent", "Continue")
     done = "document.getElementById('done').textContent"
     until(chromium, done, "3 of 3 tasks done")
     assert chromium.complaints() == []

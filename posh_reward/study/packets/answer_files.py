@@ -10,9 +10,12 @@ from hashlib import sha256
 from pathlib import Path
 from textwrap import shorten
 
+from pydantic import BaseModel, Field, ValidationError
+
 from posh_reward.errors import InputError
 from posh_reward.study.packets.rater_answers import AnswerSheet
 from posh_reward.study.packets.rater_answers import sheets as sheets_in
+from posh_reward.study.packets.rater_texts import first_problem
 from posh_reward.study.packets.study_records import PacketKey, RaterAnswer
 
 LARGEST = 1_000_000_000  # bytes of a file to read; a Label Studio export repeats the images
@@ -176,35 +179,37 @@ def record_look(
     digest = sha256(repr(coarse).encode()).hexdigest()
     looks = _looks(path)
     # A study once read as a whole has spent its 5 %, so its size stays the unit when it grows.
-    whole = min((count for _, count, share in looks if share == 1), default=total)
-    earlier = {count / whole for look, count, _ in looks if look != digest}
+    whole = min((look.answers for look in looks if look.share == 1), default=total)
+    earlier = {look.answers / whole for look in looks if look.digest != digest}
     share = 1.0 if final else round(len(coarse) / total, 6)
-    if (digest, len(coarse), share) not in looks:
-        line = {"time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-                "answers": len(coarse), "share": share, "digest": digest}  # fmt: skip
+    time = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    look = Look(time=time, answers=len(coarse), share=share, digest=digest)
+    if all(look != each.model_copy(update={"time": time}) for each in looks):
         with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+            file.write(json.dumps(look.model_dump()) + "\n")
     share = max(len(coarse) / whole, float(final))
     # Only a rising share spends alpha: looks at more answers than now count as this one.
     return (*sorted(each for each in earlier if each < share), share)
 
 
-def _looks(path: Path) -> list[tuple[str, int, float]]:
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        return []
+class Look(BaseModel):
+    """A look at a study's answers, as one line of a file."""
+
+    time: str = ""
+    answers: int
+    share: float = Field(gt=0, le=1)  # of the study's comparisons
+    digest: str  # of the answers
+
+
+def _looks(path: Path) -> list[Look]:
     looks = []
+    lines = path.read_bytes().splitlines() if path.exists() else []
     for number, line in enumerate(lines, start=1):
         try:
-            look = json.loads(line)
-            share = float(look["share"])
-            if not 0 < share <= 1:
-                raise ValueError(share)
-            looks.append((str(look["digest"]), int(look["answers"]), share))
-        except (ValueError, KeyError, TypeError) as error:
+            looks.append(Look.model_validate_json(line))
+        except ValidationError as error:
             raise InputError(
-                f"{str(path)!r}, line {number}: not a look at a study ({error!r}); `packets read` "
-                "writes this file beside the key: restore it"
+                f"{str(path)!r}, line {number}: not a look at a study ({first_problem(error)}); "
+                "`packets read` writes this file beside the key: restore it"
             ) from None
     return looks

@@ -68,11 +68,6 @@ def _region(side: str, text_name: str, text: str, span: Span) -> Row:
     return {"id": f"{side}-{start}-{end}", **region}
 
 
-def texts_of(data: Mapping[str, Any], form: Form, count: int) -> tuple[object, ...]:
-    """The generations in an exported task, in the order shown."""
-    return tuple(data.get(name) for name in FIELDS[form][:count])
-
-
 def choices(result: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     """(control, choice) pairs of an annotation."""
     for each in result:

@@ -22,7 +22,7 @@ from posh_reward.errors import InputError
 from posh_reward.study.packets.label_studio import LABELS
 from posh_reward.study.packets.rater_texts import FIELDS, NO_TEXT, RANKED, Form
 from posh_reward.study.packets.study_records import PacketKey, StudyItem
-from posh_reward.study.rows.journal import as_line
+from posh_reward.study.rows.table_writer import as_line
 from posh_reward.study.rows.tables import Row
 from posh_reward.types import Span
 

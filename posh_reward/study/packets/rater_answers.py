@@ -15,6 +15,7 @@ from posh_reward.errors import InputError
 from posh_reward.study.packets import label_studio, potato
 from posh_reward.study.packets.rater_texts import (
     AXES,
+    FIELDS,
     RANKED,
     VALUES,
     Form,
@@ -225,11 +226,11 @@ def _owner(
     if data.get("task") not in owners:
         raise InputError(f"foreign: this packet has no task {data.get('task')!r}")
     name, _, task = owners[data["task"]]
-    texts_of_item = key.items[task.item]
-    texts = tuple(texts_of_item.texts[model] for model in task.models)
+    item = key.items[task.item]
     # Spans are offsets and sides an order, so both would mean something else in other texts.
-    shown = label_studio.texts_of(data, key.raters[name].form, len(texts))
-    if shown != texts or data.get("reference", "") != texts_of_item.reference:
+    fields = (*FIELDS[key.raters[name].form][: len(task.models)], "reference")
+    texts = (*(item.texts[model] for model in task.models), item.reference)
+    if any(data.get(field, "") != text for field, text in zip(fields, texts, strict=True)):
         raise InputError("its texts differ from the packet's: they were changed")
     return name, task
 

@@ -21,7 +21,6 @@ from posh_reward.study.rows.table_items import (
     survey,
     with_images,
 )
-from posh_reward.study.rows.table_writer import write_table
 from posh_reward.study.rows.tables import (
     STANDARD,
     Row,
@@ -113,9 +112,6 @@ def go_through(
         sink(output, format, settings.overwrite) as out,
     ):
         fill(out, scorer, items, output, settings, count, total)
-        if not format.appendable:
-            write_table(out.rows(), Path(output), format)
-            out.discard()
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from posh_reward.errors import InputError
+from posh_reward.study.rows.table_writer import as_line, write_table
 from posh_reward.study.rows.tables import STANDARD, Format, Row, standard_output
 
 BEGINS = b'{"id": '  # first bytes of each of our lines
@@ -84,10 +85,6 @@ class Journal:
         self._whole = 0
         self._file.truncate(0)
 
-    def discard(self) -> None:
-        """Delete the file."""
-        self.path.unlink()
-
     def close(self) -> None:
         """Close the file."""
         self._file.close()
@@ -108,9 +105,6 @@ class Stream:
         self._file.write(b"".join(map(as_line, rows)))
         self._file.flush()
 
-    def discard(self) -> None:
-        """Do nothing: no rows are kept."""
-
 
 def read_journal(path: Path) -> list[Row]:
     """The complete rows of a journal; none if the file is missing."""
@@ -118,12 +112,6 @@ def read_journal(path: Path) -> list[Row]:
         return []
     with closing(Journal(path)) as journal:
         return list(journal.rows())
-
-
-def as_line(row: Mapping[str, Any]) -> bytes:
-    r"""One line of JSON in UTF-8; half a surrogate pair stays an escape (``\ud83d``)."""
-    text = json.dumps(row, ensure_ascii=False, allow_nan=False)
-    return text.encode("utf-8", "backslashreplace") + b"\n"
 
 
 def check_apart(source: str, output: str) -> None:
@@ -154,6 +142,9 @@ def sink(name: str, format: Format, overwrite: bool) -> Iterator[Journal | Strea
             if overwrite:
                 journal.clear()
             yield journal
+            if not format.appendable:
+                write_table(journal.rows(), path, format)
+                place.unlink()
 
 
 def _journal_path(path: Path, overwrite: bool) -> Path:

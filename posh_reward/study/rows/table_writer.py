@@ -1,4 +1,4 @@
-"""Rows -> a whole file in any format; for appending JSON lines, see ``journal``."""
+"""Rows -> a whole file in any format; ``journal`` appends to one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from posh_reward.metrics.metric import field_of
-from posh_reward.study.rows.journal import as_line
 from posh_reward.study.rows.tables import Format, Row, guard
 
 if TYPE_CHECKING:
@@ -36,6 +35,12 @@ def write_table(rows: Iterable[Mapping[str, Any]], path: Path, format: Format) -
                 target.writelines(map(as_line, rows))
             else:
                 _write_csv(rows, target, format.delimiter)
+
+
+def as_line(row: Mapping[str, Any]) -> bytes:
+    r"""One line of JSON in UTF-8; a lone surrogate stays an escape (``\ud83d``)."""
+    text = json.dumps(row, ensure_ascii=False, allow_nan=False)
+    return text.encode("utf-8", "backslashreplace") + b"\n"
 
 
 @contextmanager

@@ -164,7 +164,7 @@ def test_a_reload_loses_nothing(browser: Browser, tmp_path: Path) -> None:
     browser.point(".comment textarea", click=True)
     browser.type('Both "hard" \\ to say 🐶\nreally')
     browser.open(path)
-    assert browser.run("document.getElementById('begin').textContent") == "Go on"
+    assert browser.run("document.getElementById('begin').textContent") == "Continue"
     browser.point("#begin", click=True)
     checked = "[...document.querySelectorAll('input:checked')].map((it) => [it.name, it.value])"
     assert browser.run(checked) == [["mistakes", "1"], ["overall", "-2"]]
@@ -215,7 +215,7 @@ def test_a_saved_file_is_loaded_on_another_computer(browser: Browser, tmp_path: 
         (tmp_path / "torn").write_bytes(text)
         assert load(browser, tmp_path / "torn").startswith("This file cannot be used. It ")
     assert "0 of 2 tasks done" in browser.run("document.querySelector('header').innerText")
-    assert load(browser, good) == "Loaded. Choose Begin to go on."
+    assert load(browser, good) == "Loaded. Choose Continue."
     assert "2 of 2 tasks done" in browser.run("document.querySelector('header').innerText")
     browser.point("#begin", click=True)
     browser.point("#save", click=True)

@@ -44,6 +44,7 @@ def test_every_language_has_every_text_with_its_words_in_braces(language: str) -
         same = {name for name in english if english[name] == other[name]}
         assert same <= {".contact", ".page.image_button"}
     texts = shipped_texts(language)
+    assert texts.page["go_on"] in texts.page["loaded"]  # the button's name once a file is loaded
     assert tuple(texts.questions) == AXES
     assert tuple(texts.marking) == SIDES
 
