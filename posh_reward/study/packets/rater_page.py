@@ -51,7 +51,7 @@ def page_to_serve(page: str) -> str:
         ("default-src 'none';", "default-src 'none'; connect-src 'self';"),
     ):
         if before not in page:
-            raise InputError("the packet was made by another version: make it again")
+            raise InputError("the packet was made by an older version: make it again")
         page = page.replace(before, after, 1)
     return page
 

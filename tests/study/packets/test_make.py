@@ -186,7 +186,7 @@ def test_marks_are_suggested_only_on_request_and_said_to_be() -> None:
     made = packet(found=replace(found, items=shown), granular=1)
     assert made.key.suggested
     assert b"biases their answers" in made.files["READ-ME-FIRST.txt"]
-    assert b"a program suggests them" in made.files["rater-03.html"]
+    assert b"suggested by a program" in made.files["rater-03.html"]
     tasks = json.loads(made.files["label-studio/rater-03.json"])
     assert tasks[0]["predictions"][0]["result"][0]["value"]["labels"] == ["Mistake"]
     assert b"predictions" not in plain.files["label-studio/rater-03.json"]
