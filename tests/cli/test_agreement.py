@@ -215,7 +215,7 @@ def test_images_of_a_dataset_are_looked_at(
     assert without_judge("agreement", "docent", source, "--images", tmp_path, *command) == OK
     assert found_json(capsys)["metrics"] == [in_rows]
     assert without_judge("agreement", "docent", source, *command) == UNUSABLE
-    assert "HarmonicEval looks at images, and no row has one" in capsys.readouterr().err
+    assert "HarmonicEval needs images, and no row has one" in capsys.readouterr().err
 
 
 def test_nothing_scored_is_an_error(

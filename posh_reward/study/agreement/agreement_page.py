@@ -1,4 +1,4 @@
-"""A report as text for terminals, as one HTML page without scripts, and as a plot."""
+"""Agreement report -> text for terminals, one HTML page without scripts, a plot."""
 
 from __future__ import annotations
 
@@ -16,39 +16,36 @@ from posh_reward.study.agreement.agreement_report import (
     paper_text,
 )
 from posh_reward.study.agreement.compare import Figure, MetricLine
+from posh_reward.study.pages.html import render
 from posh_reward.study.pages.model_plots import require_matplotlib
+from posh_reward.study.pages.run_plot import INK, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 WIDTH = 100  # columns of notes in a terminal
 IMAGES = (".png", ".svg", ".pdf")
-INK, GRID = "#1f2328", "#eaeef2"
 
 
 def terminal_text(report: AgreementReport) -> str:
-    """The whole report: per axis a table of figures, the paper's, and the differences."""
+    """Format the whole report: figures of each axis, the paper's, and differences."""
     parts = [report.title, fill(_legend(report), WIDTH)]
     for axis, figures in report.blocks:
         parts.append(align(_figure_rows(report, axis, figures, terminal=True)))
         if differences := _difference_rows(report, figures, interval=False):
             parts.append(align(differences))
-    parts += ["\n".join(_missing(report))]
-    parts += [
-        "\n".join(
-            f"{line.name}: {count:,} texts have no score: {reason}"
-            for line in report.lines
-            for reason, count in line.failures.items()
-        )
-    ]
+    failures = (
+        f"{line.name}: {count:,} texts have no score: {reason}"
+        for line in report.lines
+        for reason, count in line.failures.items()
+    )
+    parts += ["\n".join(_missing(report)), "\n".join(failures)]
     parts += [fill(note, WIDTH) for note in report.notes]
     return "\n\n".join(part for part in parts if part)
 
 
 def html_page(report: AgreementReport) -> str:
-    """The report as an HTML document that needs no other file."""
-    from posh_reward.study.pages.html import render
-
+    """Render the report as one HTML document that needs no other file."""
     blocks = [
         (axis, [_figure_rows(report, "metric", figures, terminal=False),
                 *filter(None, [_difference_rows(report, figures, interval=True)])])
@@ -70,7 +67,7 @@ def _legend(report: AgreementReport) -> str:
     if any(figure.percent for figure in report.figures):
         text += "Accuracies in percent. "
     if any(figure.p_value for figure in report.figures):
-        text += "A question mark: p of 0.05 or more that it is 0. "
+        text += "A question mark: not significantly different from 0 (p of 0.05 or more). "
     return text.strip()
 
 
@@ -81,7 +78,7 @@ def _missing(report: AgreementReport) -> list[str]:
 def _figure_rows(
     report: AgreementReport, head: str, figures: Sequence[Figure], *, terminal: bool
 ) -> list[list[str]]:
-    """A table of cells, heads first; the paper's lines stand below ours."""
+    """Table of figures, heads first; the paper's lines are below ours."""
     rows = [[head, *(["rows"] if terminal else []), *(figure.name for figure in figures)]]
     for line in report.lines:
         if line.cells:
@@ -111,7 +108,7 @@ def _difference_rows(
 
 
 def align(rows: Sequence[Sequence[str]]) -> str:
-    """Rows of cells in columns: the first to the left, the others to the right."""
+    """Format rows of cells in columns: the first left-aligned, the others right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(
@@ -125,12 +122,12 @@ def align(rows: Sequence[Sequence[str]]) -> str:
 def check_plot(path: str) -> None:
     """Check that a plot can be drawn to a path, before anything is scored for it."""
     if not path.lower().endswith(IMAGES):
-        raise InputError(f"{path!r} does not end in {', '.join(IMAGES)}")
+        raise InputError(f"{path!r} does not end in {', '.join(IMAGES)}: rename it")
     require_matplotlib()
 
 
 def draw_plot(report: AgreementReport, path: Path) -> None:
-    """Draw every figure as a point with its interval; the paper's are hollow."""
+    """Draw each figure as a point with its interval; the paper's points are hollow."""
     from matplotlib.figure import Figure as Canvas
 
     blocks = report.blocks
@@ -162,9 +159,8 @@ def _draw_block(
                 panel.plot(paper.figures[figure.key], place, "o", color=INK, ms=4, mfc="none")
         panel.set_yticks(range(len(labels)), labels, fontsize=7)
         panel.set_title(f"{axis}: {figure.name}", fontsize=8, color=INK)
-        panel.tick_params(labelsize=7, colors=INK)
-        panel.grid(axis="x", color=GRID)
-        panel.spines[["top", "right", "left"]].set_visible(False)
+        plain(panel, labelsize=7, grid="x")
+        panel.spines["left"].set_visible(False)
     panels[0].invert_yaxis()
     for panel in panels[len(figures) :]:
         panel.axis("off")

@@ -1,10 +1,10 @@
-"""Judgments and metrics -> a report, and the figures of the papers that stand below ours."""
+"""Judgments and metrics -> a report, with the papers' figures below ours."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib import resources
 from math import isnan
 from typing import Any
@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from posh_reward.errors import InputError
-from posh_reward.process.progress import progress_bar
 from posh_reward.study.agreement.compare import Cell, Figure, Judgments, MetricLine, compare
 from posh_reward.study.agreement.metric_scores import (
     CandidateText,
@@ -20,34 +19,34 @@ from posh_reward.study.agreement.metric_scores import (
     Measure,
     ScoreColumn,
     column_scores,
-    count_pairs,
     score_texts,
 )
 from posh_reward.study.statistics import Estimate, Floats
 
 LEVEL = "95 %"
-WIDEST = 5  # figures that stand next to each other
-SURE = 0.05  # a correlation with a p-value from here on gets a question mark
-ENOUGH = 10  # groups to resample: with 8 of them, intervals of 95 % hold the truth in 86 % of cases
+WIDEST = 5  # figures side by side in a table
+SURE = 0.05  # correlations with a p-value from here on are marked with a question mark
+ENOUGH = (
+    10  # least groups to resample: with 8, 95 % intervals cover the true value in 86 % of cases
+)
 NO_IMAGE = (
-    "{} looks at images, and no row has one: name the column that has them with --image, or the "
-    "folder that their names are relative to with --images"
+    "{} needs images, and no row has one: name the column of images with --image, or the folder "
+    "of relative paths with --images"
 )
 
 
 @dataclass(frozen=True)
 class AgreementSettings:
-    """Metrics to measure, and how intervals are drawn."""
+    """Metrics to measure, and how to resample."""
 
     measures: Sequence[Measure] = ()  # metrics that score texts, in order
-    columns: Sequence[str] = ()  # scores that the judgments' own rows have
-    # (Metric, reason why it cannot work here, with the remedy).
-    missing: Sequence[tuple[str, str]] = ()
+    columns: Sequence[str] = ()  # existing scores in the judgments' own rows
+    missing: Sequence[tuple[str, str]] = ()  # (metric, why it cannot run here and the remedy)
     combine: Combine = "native"
-    against: str | None = None  # the metric that the others are compared with; None: the first
+    against: str | None = None  # metric to compare the others with; None: the first
     resamples: int = 1000
     seed: int = 0
-    table: int | None = None  # the paper's table to print with our figures
+    table: int | None = None  # the paper's table to print below our figures
     quiet: bool = False
 
 
@@ -56,15 +55,14 @@ class PaperLine:
     """One line of a paper's table."""
 
     name: str
-    # ``Figure.key`` -> number as printed: accuracies in percent. Without those not reported.
-    figures: Mapping[str, float]
+    figures: Mapping[str, float]  # reported ones by ``Figure.key``, as printed (accuracies in %)
 
 
 def paper_table(table: int, folder: str = "") -> list[PaperLine]:
-    """The lines of ``tables/tableN.csv``, with the numbers as printed in the paper."""
-    # Table 6 has GPT4o and GPT5 three times: the symbols for the input of each (image, reference,
-    # both) are lost in our copy of the paper, so they are numbered in its order. Table 3 is a
-    # choice from it, with GPT4o (3) and GPT5 (2).
+    """Read ``tables/tableN.csv``, with the numbers as printed in the paper."""
+    # Table 6 lists GPT4o and GPT5 three times each. Our copy of the paper lacks the symbols for
+    # their inputs (image, reference, both), so they are numbered in its order. Table 3 is a
+    # selection from it, with GPT4o (3) and GPT5 (2).
     file = resources.files(__package__).joinpath(f"tables/{folder}/table{table}.csv")
     rows = csv.DictReader(file.read_text(encoding="utf-8").splitlines())
     return [
@@ -75,22 +73,20 @@ def paper_table(table: int, folder: str = "") -> list[PaperLine]:
 
 @dataclass(frozen=True)
 class AgreementReport:
-    """Figures of several metrics on one set of judgments."""
+    """Figures of several metrics for one set of judgments."""
 
     title: str
     figures: Sequence[Figure]
     lines: Sequence[MetricLine]
     notes: Sequence[str] = ()
-    paper: Sequence[PaperLine] = ()  # the paper's figures of the same names
-    # Number of the paper's table that they are from, or several: ``2, 3``.
-    table: int | str | None = None
+    paper: Sequence[PaperLine] = ()  # the paper's values for the same figures
+    table: int | str | None = None  # number of the paper's table, or several: ``2, 3``
     against: str | None = None  # the metric that the others are compared with
-    # More for JSON, such as the ratings of models.
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)  # more for JSON, e.g. models' ratings
 
     @property
     def blocks(self) -> list[tuple[str, list[Figure]]]:
-        """Each axis with its figures, in order, at most ``WIDEST`` at a time."""
+        """Axes with their figures, in order, at most ``WIDEST`` figures per block."""
         axes: dict[str, list[Figure]] = {}
         for figure in self.figures:
             axes.setdefault(figure.axis, []).append(figure)
@@ -102,7 +98,7 @@ class AgreementReport:
 
 
 def score_columns(texts: Sequence[CandidateText], settings: AgreementSettings) -> list[ScoreColumn]:
-    """Score all texts by each metric; a metric that cannot work here has its remedy instead.
+    """Score all texts with each metric; one that cannot run here has its remedy instead.
 
     Raises:
         InputError: a metric needs images, and no text has one.
@@ -110,11 +106,7 @@ def score_columns(texts: Sequence[CandidateText], settings: AgreementSettings) -
     for each in settings.measures:
         if getattr(each, "sees", False) and all(text.image is None for text in texts):
             raise InputError(NO_IMAGE.format(each.name))
-    columns = []
-    total = count_pairs(texts, settings.combine)
-    for each in settings.measures:
-        with progress_bar(each.name, total, "pair", settings.quiet) as bar:
-            columns.append(score_texts(each, texts, settings.combine, bar.update))
+    columns = [score_texts(m, texts, settings.combine, settings.quiet) for m in settings.measures]
     columns += [column_scores(name, texts) for name in settings.columns]
     return columns + [ScoreColumn(name, {}, missing=why) for name, why in settings.missing]
 
@@ -133,17 +125,16 @@ def make_report(
 ) -> AgreementReport:
     """Measure every metric on the judgments.
 
-    ``notes`` are for the reader; one on few images is added. ``paper`` has lines of another paper
-    than POSH's, from its ``table``; ``extra`` is more for JSON.
+    A warning about too few images is added to ``notes``. ``paper`` has lines from ``table`` of
+    another paper than POSH's. ``extra`` goes into the JSON.
 
     Raises:
         InputError: no metric has a score for any row.
     """
-    with progress_bar(f"{judgments.name}: figures", len(columns), "metric", settings.quiet) as bar:
-        lines = compare(
-            judgments, columns, figures, against=settings.against, resamples=settings.resamples,
-            seed=settings.seed, progress=bar.update,
-        )  # fmt: skip
+    lines = compare(
+        judgments, columns, figures, against=settings.against, resamples=settings.resamples,
+        seed=settings.seed, quiet=settings.quiet,
+    )  # fmt: skip
     check_any_row(lines, judgments.name)
     if paper is None:
         table = settings.table
@@ -167,7 +158,7 @@ def make_report(
 
 
 def check_any_row(lines: Sequence[MetricLine], name: str) -> None:
-    """Raise ``InputError`` if no metric has a figure on any row: an empty table is no result."""
+    """Raise ``InputError`` if no metric was measured on any row."""
     full = [line for line in lines if line.cells]
     if full and not any(cell.rows for line in full for cell in line.cells.values()):
         reasons = [why for line in full for why in line.failures]
@@ -178,32 +169,32 @@ def check_any_row(lines: Sequence[MetricLine], name: str) -> None:
 
 
 def unrated_note(people: Mapping[str, Floats], number: str) -> list[str]:
-    """A note on the rows without a person's number (a label, a rating), if there are any."""
+    """Note how many rows lack a person's number (a label, a rating), if any."""
     counts = {axis: int(np.isnan(values).sum()) for axis, values in people.items()}
     axes = ", ".join(f"{axis} {count:,}" for axis, count in counts.items() if count)
     return [f"Rows without a {number}, left out: {axes}."] if axes else []
 
 
 def few_groups_note(groups: Sequence[Hashable], unit: str = "images") -> list[str]:
-    """A note that intervals are not to be trusted, if there is too little to resample."""
+    """Warn of unreliable intervals if there are fewer than ``ENOUGH`` groups to resample."""
     count = len(set(groups))
     if count >= ENOUGH:
         return []
     return [
-        f"Intervals are too narrow for so few {unit} ({count}): {ENOUGH} or more are needed, and "
-        "one alone has none."
+        f"Intervals are too narrow for so few {unit} ({count}): use {ENOUGH} or more. A single one "
+        "has no interval."
     ]
 
 
 def as_json(report: AgreementReport) -> dict[str, Any]:
-    """The report as plain data; figures that are not defined are null, accuracies 0 to 1."""
+    """Return the report as plain data: undefined figures are null, accuracies 0 to 1."""
     return {
         "title": report.title,
         "compared_with": report.against,
         "metrics": [_line_json(line) for line in report.lines],
         "paper": {
             "table": report.table,
-            "metrics": [{"name": p.name, "figures": dict(p.figures)} for p in report.paper],
+            "metrics": [asdict(line) for line in report.paper],
         },
         "notes": list(report.notes),
         **report.extra,
@@ -212,7 +203,7 @@ def as_json(report: AgreementReport) -> dict[str, Any]:
 
 def _line_json(line: MetricLine) -> dict[str, Any]:
     def numbers(estimate: Estimate, p: float) -> dict[str, float | None]:
-        values = {"value": estimate.value, "low": estimate.low, "high": estimate.high, "p": p}
+        values = asdict(estimate) | {"p": p}
         return {name: None if isnan(value) else value for name, value in values.items()}
 
     return {
@@ -229,27 +220,27 @@ def _line_json(line: MetricLine) -> dict[str, Any]:
 
 
 def figure_text(figure: Figure, value: float) -> str:
-    """A figure in tables: accuracies in percent, the others with three decimals."""
+    """Format a figure for tables: accuracies in percent, the others with three decimals."""
     if isnan(value):
         return "-"
     return f"{100 * value:.1f}" if figure.percent else f"{value:.3f}"
 
 
 def paper_text(figure: Figure, value: float | None) -> str:
-    """A number of the paper as it is printed there."""
+    """Format a number of the paper as printed there."""
     if value is None:
         return "-"
     return f"{value:.1f}" if figure.percent else f"{value:.3f}"
 
 
 def cell_text(figure: Figure, cell: Cell) -> str:
-    """A cell with its interval; a correlation that may well be 0 has a question mark."""
-    doubtful = cell.p >= SURE  # nan is not
+    """Format a figure with its interval; a question mark if it may well be 0."""
+    doubtful = cell.p >= SURE  # False for nan
     return _interval_text(figure, cell.estimate) + ("?" if doubtful else "")
 
 
 def difference_text(figure: Figure, difference: Estimate, *, interval: bool = True) -> str:
-    """A difference with sign and p-value, and with its interval where there is room."""
+    """Format a difference with sign and p-value, and its interval if there is room."""
     if isnan(difference.value):
         return "-"
     sign = "+" if difference.value > 0 else ""

@@ -1,8 +1,9 @@
-"""Judgments in the layouts in which their authors publish them -> rows with our columns."""
+"""Judgments in their authors' published layouts -> rows with our columns."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from math import isnan
 from pathlib import Path
 
 from posh_reward.errors import InputError
@@ -17,35 +18,33 @@ from posh_reward.study.agreement.judgment_files import (
 from posh_reward.study.rows.tables import Row
 
 OTHER_ENDING = "caparena_auto_600.json"
-"""Beside the models' files of CapArena-Auto: the opponents' captions, no battles."""
+"""File beside the models' files of CapArena-Auto: the opponents' captions, no battles."""
 
 
 def flickr8k(path: Path, references: Path | None = None) -> list[Row]:
-    """Flickr8k-Expert or -CF as CLIPScore's ``flickr8k.json`` has it; every rating is a row.
+    """Read Flickr8k-Expert or -CF in the layout of CLIPScore's ``flickr8k.json``, a row per rating.
 
     That is ``{id: {"image_path": ..., "ground_truth": [texts], "human_judgement": [{"caption": ...,
-    "rating": ...}]}}``.
-
-    Raises:
-        InputError: the file is not of this layout.
+    "rating": ...}]}}``. ``InputError`` for a file of another layout.
     """
     images = read_json(path)
     rows = []
     if not isinstance(images, dict):
-        raise InputError(f"{str(path)!r} is not an object of images, as flickr8k.json is")
+        raise InputError(f"{str(path)!r} is not an object of images: use a file like flickr8k.json")
     for name, image in images.items():
         judgments = image.get("human_judgement") if isinstance(image, dict) else None
         if not isinstance(judgments, list):
             raise InputError(f"{str(path)!r}: {name!r} has no list 'human_judgement'")
-        for each in judgments:
-            rows.append(
-                {
-                    "image": image.get("image_path", name),
-                    "references": [_one_space(text) for text in image.get("ground_truth", [])],
-                    "candidate": _one_space(each.get("caption")),
-                    "rating": each.get("rating"),
-                }
-            )
+        texts = [_one_space(text) for text in image.get("ground_truth", [])]
+        rows += [
+            {
+                "image": image.get("image_path", name),
+                "references": texts,
+                "candidate": _one_space(each.get("caption")),
+                "rating": each.get("rating"),
+            }
+            for each in judgments
+        ]
     return rows
 
 
@@ -54,17 +53,15 @@ def _one_space(text: object) -> object:
 
 
 def thumb(path: Path, references: Path | None = None) -> list[Row]:
-    """THumB's two files: ``mscoco_THumB-1.0.jsonl`` and ``mscoco_references.jsonl``.
+    """Read THumB's two files, ``mscoco_THumB-1.0.jsonl`` and ``mscoco_references.jsonl``.
 
-    A row of the first has ``seg_id``, ``hyp``, ``image``, ``P``, ``R`` and ``human_score``; a row
-    of the second has ``refs``, and stands for the segment of its ``seg_id`` or else of its place.
-
-    Raises:
-        InputError: the second file is missing, or does not have all segments.
+    The first has ``seg_id``, ``hyp``, ``image``, ``P``, ``R`` and ``human_score``; the second has
+    ``refs`` and maybe ``seg_id``, else its rows are in the order of the segments. ``InputError``
+    if the second file is missing or lacks a segment.
     """
     if references is None:
         raise InputError(
-            "THumB has its references in a file of their own: name mscoco_references.jsonl with "
+            "THumB's references are in a separate file: name mscoco_references.jsonl with "
             "--reference-file"
         )
     rows, others = read_rows(str(path)), read_rows(str(references))
@@ -78,12 +75,11 @@ def thumb(path: Path, references: Path | None = None) -> list[Row]:
         texts = dict(zip(segments, (row["refs"] for row in others), strict=True))
     else:
         raise InputError(
-            f"{str(references)!r} has {len(others)} rows without seg_id, for {len(segments)} "
-            "segments"
+            f"{str(references)!r} has {len(others)} rows without seg_id for {len(segments)} "
+            "segments: use THumB's own file, with one row per segment"
         )
-    missing = next((segment for segment in segments if segment not in texts), None)
-    if missing is not None:
-        raise InputError(f"{str(references)!r} has no references of segment {missing!r}")
+    if missing := [segment for segment in segments if segment not in texts]:
+        raise InputError(f"{str(references)!r} has no references of segment {missing[0]!r}")
     return [
         {
             "image": row.get("image", row["seg_id"]),
@@ -98,13 +94,10 @@ def thumb(path: Path, references: Path | None = None) -> list[Row]:
 
 
 def caparena_auto(path: Path, references: Path | None = None) -> list[Row]:
-    """Battles of CapArena-Auto: one model's file, or the folder of all of them.
+    """Read CapArena-Auto's battles from one model's file, or from the folder of all files.
 
-    The verdict of the judge (``judge``) is the winner, and the opponent (``ref_model``) the
-    cluster. Battles without a verdict are left out, as in CapArena's program.
-
-    Raises:
-        InputError: a file cannot be read, or no battle has a verdict.
+    The judge's verdict (``judge``) gives the winner, the opponent (``ref_model``) is the cluster.
+    As in CapArena's program, battles without a verdict are left out; ``InputError`` if all are.
     """
     files = sorted(path.glob("*.json")) if path.is_dir() else [path]
     rows = [row for file in files if file.name != OTHER_ENDING for row in _battles(file)]
@@ -116,7 +109,7 @@ def caparena_auto(path: Path, references: Path | None = None) -> list[Row]:
 def _battles(path: Path) -> Iterator[Row]:
     for row in read_json_list(path):
         outcome = verdict_outcome(row)
-        if outcome == outcome:  # nan is no verdict
+        if not isnan(outcome):
             winner = {1.0: row.get("source1"), -1.0: row.get("source2")}.get(outcome, "equal")
             yield {**row, "winner": winner, "cluster": row.get("ref_model"), "judge": None}
 
@@ -126,5 +119,5 @@ LAYOUTS: Mapping[str, Callable[[Path, Path | None], list[Row]]] = {
     "thumb": thumb,
     "caparena-auto": caparena_auto,
 }
-"""Name for ``--layout`` -> reader of (file, file of references)."""
-AXIS_RATINGS = ("thumb",)  # layouts with a rating of its own for each axis
+"""Value of ``--layout`` -> reader of (file, file of references)."""
+AXIS_RATINGS = ("thumb",)  # layouts with a separate rating for each axis

@@ -1,13 +1,13 @@
 """CapArena: battles of models' descriptions of web images (paper, section 5; Table 6).
 
-Pairs with a text by a human are left out. Descriptions: accuracy over better, tie and worse,
-overall and in each cluster, with one tie threshold for all. Models: rank correlations of their Elo
-ratings from a metric's outcomes with those from people's.
+Pairs with a human's text are left out. Descriptions: accuracy over better, tie and worse, overall
+and per cluster, with one tie threshold for all. Models: rank correlation of their Elo ratings from
+a metric's outcomes with those from people's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import nan
@@ -36,43 +36,43 @@ from posh_reward.study.agreement.preferences import (
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Floats, Ints
 
-K, SCALE, BASE, START = 4.0, 400.0, 10.0, 1000.0  # of Elo, as CapArena has it
+K, SCALE, BASE, START = 4.0, 400.0, 10.0, 1000.0  # CapArena's Elo parameters
 DRAWS, SEED = 1000, 42
-NONE = -1  # in an order of battles: none at this place
+NONE = -1  # padding in an order of battles
 
 HUMAN = "human"
 TIES = ("skip", "bad", "equal")
 AXIS = "overall"
 COLUMNS = ("img", "ref", "source1", "source2", "caption1", "caption2", "winner", "cluster")
-"""Of ``caparena_annots_eval.json``."""
+"""Columns of ``caparena_annots_eval.json``."""
 VERDICT = "judge"  # column of a judge's verdicts in CapArena's files
 VERDICTS = {"caption 1 is better": 1.0, "caption 2 is better": -1.0, "tie": 0.0}
 
 
 def battle_orders(battles: int, draws: int = DRAWS, seed: int = SEED) -> Ints:
-    """(draws, battles) indices of battles, drawn with replacement as CapArena draws them."""
-    # The draws of ``pandas.DataFrame.sample`` after ``numpy.random.seed(42)``, which CapArena's
-    # program uses: NumPy froze that generator, so ratings are theirs to the point.
+    """(draws, battles) indices of battles, drawn with replacement exactly as in CapArena."""
+    # Same as CapArena's ``pandas.DataFrame.sample`` after ``numpy.random.seed(42)``: NumPy keeps
+    # this generator frozen, so our ratings equal theirs.
     generator = np.random.RandomState(seed)
     return np.array([generator.choice(battles, battles, replace=True) for _ in range(draws)])
 
 
 def elo_ratings(first: Ints, second: Ints, outcome: Floats, orders: Ints, models: int) -> Floats:
-    """(orders, models) ratings after the battles in each order, all orders at once.
+    """(orders, models) ratings after the battles in each order.
 
     Args:
-        first: (battles,) number of the first model of each battle, from 0.
-        second: (battles,) that of the second.
+        first: (battles,) index of the first model of each battle.
+        second: (battles,) index of the second model.
         outcome: 1 if the first won, -1 if the second, 0 for a tie; (battles,), or
-            (orders, battles) where each order has outcomes of its own.
-        orders: (orders, places) indices of battles; ``NONE`` where a row is shorter.
-        models: how many there are.
+            (orders, battles) if each order has its own outcomes.
+        orders: (orders, places) indices of battles; shorter rows are padded with ``NONE``.
+        models: number of models.
     """
     ratings = np.full((len(orders), models), START)
     rows = np.arange(len(orders))
     outcome = np.broadcast_to(outcome, (len(orders), outcome.shape[-1]))
-    # A battle's gain depends on those before it, so battles go one by one; but all orders at once,
-    # which makes a thousand draws a matter of a second or so.
+    # A battle's gain depends on earlier battles, so they are processed one by one, but for all
+    # orders at once: a thousand draws take about a second.
     for battle in orders.T:
         a, b = first[battle], second[battle]  # (orders,)
         chance = 1 / (1 + BASE ** ((ratings[rows, b] - ratings[rows, a]) / SCALE))
@@ -85,14 +85,14 @@ def elo_ratings(first: Ints, second: Ints, outcome: Floats, orders: Ints, models
 def median_ratings(
     first: Ints, second: Ints, outcome: Floats, models: int, procedure: Procedure = "authors"
 ) -> Floats:
-    """(models,) each model's median rating over ``DRAWS`` draws of the battles."""
-    # Elo depends on the order of the battles, which has no meaning here: hence many draws.
+    """(models,) median rating over ``DRAWS`` draws of the battles."""
+    # Elo depends on the order of the battles, which is arbitrary here: hence many draws.
     orders = battle_orders(len(outcome))
     ratings = elo_ratings(first, second, outcome, orders, models)  # (draws, models)
     if procedure == "strict":
         return np.asarray(np.median(ratings, axis=0), dtype=np.float64)
-    # CapArena's program takes the median over those draws in which a model fights at all, and
-    # rounds it to whole points, so that models may tie.
+    # CapArena's program takes the median over the draws in which a model fights at all, and rounds
+    # it to whole points, so models may tie.
     fights = np.zeros(ratings.shape, dtype=bool)
     for side in (first, second):
         fights[np.arange(len(orders))[:, None], side[orders]] = True
@@ -104,39 +104,35 @@ def median_ratings(
 
 @dataclass(frozen=True)
 class Arena:
-    """Battles, with everything by battle; texts 2 i and 2 i + 1 are the captions of battle i."""
+    """Battles; battle i has the texts 2 i and 2 i + 1."""
 
     texts: Sequence[CandidateText]
-    outcome: Floats  # 1 where the first caption won, -1 where the second did, 0 for ties
-    first: Ints  # number of the model that wrote the first caption
-    second: Ints
+    outcome: Floats  # (battles,) 1 if the first caption won, -1 if the second, 0 for a tie
+    first: Ints  # (battles,) index of the model that wrote the first caption
+    second: Ints  # (battles,)
     models: Sequence[str]
-    clusters: Sequence[str]
-    groups: Sequence[Hashable]
+    clusters: Sequence[str]  # (battles,)
+    groups: Sequence[Hashable]  # (battles,)
     left_out: int  # pairs with a human's text
     procedure: Procedure = "authors"
-    verdicts: ScoreColumn | None = None  # those of the column ``judge``, if there is one
+    verdicts: ScoreColumn | None = None  # from the column ``judge``, if there is one
 
     @property
     def judgments(self) -> Judgments:
-        """The battles as rows of figures."""
+        """Judgments with one row per battle."""
         differences = partial(score_differences, procedure=self.procedure)
         return Judgments("CapArena", {AXIS: self.outcome}, self.groups, differences)
 
     def ratings(self, outcome: Floats, rows: Ints) -> Floats:
-        """(models,) median Elo ratings from some battles; ``outcome`` has all."""
+        """(models,) median Elo ratings from the battles ``rows``; ``outcome`` is (battles,)."""
         first, second = self.first[rows], self.second[rows]
         return median_ratings(first, second, outcome[rows], len(self.models), self.procedure)
-
-    def one_pass(self, outcome: Floats, orders: Ints) -> Floats:
-        """(orders, models) Elo ratings after the battles in each order."""
-        return elo_ratings(self.first, self.second, outcome, orders, len(self.models))
 
 
 def read_arena(
     rows: Sequence[Row], name: str, *, images: Path | None = None, procedure: Procedure = "authors"
 ) -> Arena:
-    """The battles of CapArena's file; ``InputError`` for a column or a cell that cannot be used."""
+    """Read CapArena's file; ``InputError`` for a missing column or an invalid cell."""
     check_columns(rows, {f"a column {column!r}": column for column in COLUMNS}, name)
     battles = [
         (place, row)
@@ -144,7 +140,7 @@ def read_arena(
         if HUMAN not in (row.get("source1"), row.get("source2"))
     ]
     if not battles:
-        raise InputError(f"every pair of {name} has a text by {HUMAN!r}: there is nothing to rank")
+        raise InputError(f"every pair of {name} has a text by {HUMAN!r}: add battles of two models")
     texts: list[CandidateText] = []
     sources: list[tuple[str, str]] = []
     outcome, clusters, groups = [], [], []
@@ -181,17 +177,16 @@ def _outcome(row: Row, where: str) -> float:
 
 
 def verdict_outcome(row: Row) -> float:
-    """A judge's verdict as CapArena's programs read it: 1, -1, 0 for a tie; nan for any other."""
+    """Read a judge's verdict as CapArena's programs do: 1, -1, 0 for a tie; nan for any other."""
     return VERDICTS.get(str(row.get(VERDICT)).strip().rstrip(".").lower(), nan)
 
 
 def verdict_column(rows: Sequence[Row]) -> ScoreColumn | None:
-    """The verdicts of the column ``judge`` beside the metrics, None without such a column."""
+    """Verdicts of the column ``judge`` as scores; None if there are none."""
     outcomes = np.array([verdict_outcome(row) for row in rows])
     if np.isnan(outcomes).all():
         return None
-    # A verdict is an outcome, no score, and is compared with people's as it stands: 1 and 0 for the
-    # two texts make a difference of 1.
+    # A verdict is an outcome, not a score: as scores, the outcome and 0 have it as difference.
     scores = np.stack([outcomes, np.zeros(len(outcomes))], axis=1).ravel()  # of both texts
     unread = int(np.isnan(outcomes).sum())
     failures = {"the judge gave no verdict": unread} if unread else {}
@@ -227,7 +222,7 @@ def _accuracy_within(
 
 @dataclass(frozen=True)
 class Rankings:
-    """Ratings of models from people's outcomes and from a metric's, and their correlation."""
+    """Correlation of models' ratings from a metric's outcomes with those from people's."""
 
     arena: Arena
     cache: dict[bytes, tuple[Floats, Floats]] = field(default_factory=dict)
@@ -235,9 +230,9 @@ class Rankings:
     def agreement(
         self, correlation: SimpleMeasure, scores: Floats, people: Floats, rows: Ints
     ) -> float:
-        """The correlation of the models' median ratings."""
+        """Correlation of the models' median ratings."""
         key = scores.tobytes() + rows.tobytes()
-        if key not in self.cache:  # rho and tau need the same ratings, which take a second
+        if key not in self.cache:  # rho and tau share the ratings, which take a second
             outcome = _outcomes(scores, people, rows)
             self.cache[key] = self.arena.ratings(outcome, rows), self.arena.ratings(people, rows)
         ours, gold = self.cache[key]
@@ -247,9 +242,9 @@ class Rankings:
     def agreements(
         self, correlation: SimpleMeasure, scores: Floats, people: Floats, draws: Sequence[Ints]
     ) -> list[float]:
-        """The correlation of their ratings after one pass through each resample."""
-        # A median of a thousand passes through each of a thousand resamples would take a quarter of
-        # an hour. One pass is noisier, so intervals are rather too wide than too narrow.
+        """Correlation of the models' ratings after one pass through each resample."""
+        # Medians over a thousand passes through each of a thousand resamples would take a quarter
+        # of an hour. One pass is noisier: intervals are too wide rather than too narrow.
         if not draws:
             return []
         orders = np.full((len(draws), max(map(len, draws))), NONE)  # (draws, places)
@@ -258,44 +253,29 @@ class Rankings:
         key = scores.tobytes() + orders.tobytes()
         if key not in self.cache:
             outcome = np.array([_outcomes(scores, people, rows) for rows in draws])
-            ours, gold = (self.arena.one_pass(each, orders) for each in (outcome, people))
+            first, second, models = self.arena.first, self.arena.second, len(self.arena.models)
+            ours, gold = (elo_ratings(first, second, o, orders, models) for o in (outcome, people))
             self.cache[key] = ours, gold
         ours, gold = self.cache[key]
         mets = [self._met(rows) for rows in draws]
         return [correlation(a[m], b[m]) for a, b, m in zip(ours, gold, mets, strict=True)]
 
     def _met(self, rows: Ints) -> Ints:
-        """The models that fight in some battles: the others stay at 1000 and have no rank."""
+        """Models in these battles; the others stay at 1000 and have no rank."""
         return np.unique(np.concatenate([self.arena.first[rows], self.arena.second[rows]]))
 
 
 def _outcomes(scores: Floats, people: Floats, rows: Ints) -> Floats:
-    """(battles,) a metric's outcomes of some battles; 0 for all others."""
+    """(battles,) a metric's outcomes on ``rows``; 0 elsewhere."""
     outcome = np.zeros(len(people))
     outcome[rows] = predicted_outcomes(scores[rows], people[rows])
     return outcome
 
 
-def standings(arena: Arena, differences: Mapping[str, Floats]) -> dict[str, dict[str, float]]:
-    """Metric -> model -> median Elo rating, people first.
-
-    ``differences`` has (battles,) differences of each metric's scores; nan where it has none.
-    """
-    ratings = {"people": arena.ratings(arena.outcome, np.arange(len(arena.outcome)))}
-    for name, scores in differences.items():
-        rows = np.flatnonzero(~np.isnan(scores))
-        ratings[name] = arena.ratings(_outcomes(scores, arena.outcome, rows), rows)
-    return {
-        name: dict(zip(arena.models, map(float, rating), strict=True))
-        for name, rating in ratings.items()
-    }
-
-
 def auto_scores(arena: Arena, outcome: Floats) -> dict[str, float]:
-    """CapArena-Auto's leaderboard: model -> mean over its opponents of (wins - losses) / 2.
+    """CapArena-Auto's leaderboard: model -> mean of (wins - losses) / 2 over its opponents.
 
-    Rows name the opponent in ``ref_model``; ``outcome`` is 1 where the first caption won, -1 where
-    the other did, else 0.
+    Rows name the opponent in ``ref_model``; ``outcome`` is as in ``Arena``.
     """
     sums: dict[str, dict[str, float]] = {}
     for place, won in enumerate(outcome):
@@ -312,22 +292,28 @@ def caparena_report(arena: Arena, settings: AgreementSettings) -> AgreementRepor
     columns = score_columns(arena.texts, settings)
     if arena.verdicts is not None:
         columns.append(arena.verdicts)
-    apart = {c.name: arena.judgments.scores(c, AXIS) for c in columns if not c.missing}
+    outcomes = {"people": (arena.outcome, np.arange(len(arena.outcome)))}
+    for column in columns:
+        if not column.missing:
+            differences = arena.judgments.scores(column, AXIS)
+            rows = np.flatnonzero(~np.isnan(differences))
+            outcomes[column.name] = _outcomes(differences, arena.outcome, rows), rows
     medians = "medians as whole points" if arena.procedure == "authors" else "exact medians"
     notes = [
         f"{arena.left_out:,} pairs with a human's text are left out; skip, bad and equal are ties.",
         "Model rho and tau: rankings by median Elo (K 4, scale 400, base 10, start 1000) over "
         f"1,000 resamples of the battles, seed 42, {medians}. Their intervals, from one pass "
-        "through the battles of each resample of images, are rather too wide than too narrow.",
+        "through the battles of each resample of images, are too wide rather than too narrow.",
     ]
-    extra: dict[str, object] = {"ratings": standings(arena, apart)}
-    if all("ref_model" in text.row for text in arena.texts):
-        outcomes = {"people": arena.outcome} | {
-            name: _outcomes(each, arena.outcome, np.flatnonzero(~np.isnan(each)))
-            for name, each in apart.items()
+    extra: dict[str, object] = {
+        "ratings": {
+            name: dict(zip(arena.models, arena.ratings(*each).tolist(), strict=True))
+            for name, each in outcomes.items()
         }
+    }
+    if all("ref_model" in text.row for text in arena.texts):
         extra["caparena_auto"] = {
-            name: auto_scores(arena, outcome) for name, outcome in outcomes.items()
+            name: auto_scores(arena, outcome) for name, (outcome, _) in outcomes.items()
         }
     title = f"CapArena: {len(arena.outcome):,} pairs, {len(arena.models)} models"
     figures = arena_figures(arena)

@@ -1,7 +1,7 @@
-"""Figures of many metrics on the same rows, with paired intervals, and tested against one of them.
+"""Agreement of several metrics with the same judgments: paired intervals, tests against one metric.
 
-A row is one judgment: a pair with its label, a text with its rating. Each metric is measured on the
-rows that it has scores for; two metrics are compared on those that both have.
+A row is one judgment: a pair with its label, or a text with its rating. Each metric is measured on
+the rows it has scores for; two metrics are compared on the rows that both have scores for.
 """
 
 from __future__ import annotations
@@ -13,50 +13,48 @@ from math import nan
 import numpy as np
 
 from posh_reward.errors import InputError
+from posh_reward.process.progress import progress_bar
 from posh_reward.study.agreement.metric_scores import ScoreColumn
 from posh_reward.study.statistics import Estimate, Floats, Ints, estimate, resampled_rows
 
 RowMeasure = Callable[[Floats, Floats, Ints], float]
-"""(Scores of all rows, people's numbers of all rows, rows to use) -> figure."""
+"""(Scores of all rows, people's numbers for all rows, rows to use) -> figure."""
 SimpleMeasure = Callable[[Floats, Floats], float]
 """(Scores, people's numbers), row by row -> figure."""
 ManyMeasure = Callable[[Floats, Floats, Sequence[Ints]], Sequence[float]]
-"""``RowMeasure`` for many choices of rows."""
+"""``RowMeasure`` for several selections of rows at once."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure of a table, higher is better."""
+    """A column of a table of figures; higher is better."""
 
     axis: str
     name: str
-    measure: RowMeasure = lambda *_: nan  # left out where the figure is computed elsewhere
-    p_value: SimpleMeasure | None = None  # of the figure being 0
-    # The figure in each resample, where that is not ``measure`` once for each.
-    many: ManyMeasure | None = None
+    measure: RowMeasure = lambda *_: nan  # unused where the figure is computed elsewhere
+    p_value: SimpleMeasure | None = None  # for the hypothesis that the figure is 0
+    many: ManyMeasure | None = None  # all resamples at once, if faster than ``measure`` on each
     percent: bool = False  # printed in percent, as in the paper
 
     @property
     def key(self) -> str:
-        """The column's name in the paper's tables and in JSON, such as ``"overall rho"``."""
+        """Column name in the paper's tables and in JSON, such as ``"overall rho"``."""
         return f"{self.axis} {self.name}"
 
 
 def on_rows(measure: SimpleMeasure) -> RowMeasure:
-    """Turn a measure of two lists into one of chosen rows."""
+    """Turn a measure of two lists into one of selected rows."""
     return lambda scores, people, rows: measure(scores[rows], people[rows])
 
 
 @dataclass(frozen=True)
 class Judgments:
-    """People's numbers, row by row."""
+    """People's judgments as numbers, row by row."""
 
     name: str
-    # Axis -> (rows,) people's numbers, higher is better; nan where there is none.
-    people: Mapping[str, Floats]
-    # (rows,) the image of each: rows of one image are resampled together.
-    groups: Sequence[Hashable]
-    # A metric's number of each row on an axis: the score of a text, or a difference of two.
+    people: Mapping[str, Floats]  # axis -> (rows,), higher is better; nan for no judgment
+    groups: Sequence[Hashable]  # (rows,) images; rows of one image are resampled together
+    # (Column, axis) -> (rows,) a text's score, or the difference of two texts' scores.
     scores: Callable[[ScoreColumn, str], Floats]
 
 
@@ -65,8 +63,8 @@ class Cell:
     """One metric's figure."""
 
     estimate: Estimate
-    rows: int  # number of rows that it rests on
-    p: float = nan  # SciPy's p-value of the figure being 0; nan where there is none
+    rows: int  # number of rows it is computed on
+    p: float = nan  # SciPy's p-value for the figure being 0; nan if there is none
 
 
 @dataclass(frozen=True)
@@ -75,11 +73,10 @@ class MetricLine:
 
     name: str
     cells: Mapping[str, Cell]
-    # The metric's figure minus that of the metric which all are compared with.
-    differences: Mapping[str, Estimate] = field(default_factory=dict)
+    differences: Mapping[str, Estimate] = field(default_factory=dict)  # figure minus the base's
     failures: Mapping[str, int] = field(default_factory=dict)
     signature: str = ""
-    missing: str = ""  # reason why there are no figures, with the remedy
+    missing: str = ""  # why there are no figures, and the remedy
 
 
 def compare(
@@ -90,47 +87,46 @@ def compare(
     against: str | None = None,
     resamples: int = 1000,
     seed: int = 0,
-    progress: Callable[[int], object] = lambda _: None,
+    quiet: bool = True,
 ) -> list[MetricLine]:
-    """Measure every metric, one line of figures for each.
+    """Measure each metric and compare it with the base, ``against``.
 
-    ``against`` is the metric that the others are compared with; None: the first that has scores.
-    Without ``resamples`` there are no intervals and tests. ``progress`` gets 1 after each metric.
+    The default base is the first metric with scores. ``resamples=0``: no intervals or tests.
 
     Raises:
-        InputError: there is no metric of the name ``against``, or two have the same name.
+        InputError: there is no metric ``against``, or two metrics have the same name.
     """
+    names = [column.name for column in columns]
+    if twins := {name for name in names if names.count(name) > 1}:
+        raise InputError(f"two metrics are called {min(twins)!r}: give each its own name")
+    if against is not None:
+        check_against(against, names)
+    bases = (c for c in columns if (not c.missing if against is None else c.name == against))
+    base = next(bases, None)
     draws = list(resampled_rows(judgments.groups, resamples=resamples, seed=seed))
-    base = _base(columns, against)
     comparison = _Comparison(judgments, draws)
     lines = []
-    for column in columns:
-        lines.append(comparison.line(column, base, figures))
-        progress(1)
+    with progress_bar(f"{judgments.name}: figures", len(columns), "metric", quiet) as bar:
+        for column in columns:
+            lines.append(comparison.line(column, base, figures))
+            bar.update()
     return lines
 
 
-def _base(columns: Sequence[ScoreColumn], against: str | None) -> ScoreColumn | None:
-    names = [column.name for column in columns]
-    twins = {name for name in names if names.count(name) > 1}
-    if twins:
-        raise InputError(f"two metrics are called {min(twins)!r}: give each its own name")
-    if against is None:
-        return next((column for column in columns if not column.missing), None)
+def check_against(against: str, names: Sequence[str]) -> None:
+    """Raise ``InputError`` if no metric is called ``against``."""
     if against not in names:
-        raise InputError(
-            f"there is no metric {against!r} to compare with, but {', '.join(map(repr, names))}"
-        )
-    return columns[names.index(against)]
+        choices = ", ".join(map(repr, names))
+        raise InputError(f"no metric {against!r} to compare with: use one of {choices}")
 
 
 @dataclass(frozen=True)
 class _Comparison:
-    """Judgments with their resamples; all metrics share the draws, so differences are paired."""
+    """Judgments and resamples; all metrics share the resamples, so differences are paired."""
 
     judgments: Judgments
     draws: Sequence[Ints]
-    # (Metric, figure, usable rows) -> (resamples,) values: those of the base come up often.
+    # (Metric, figure, rows) -> (resamples,) values; the base's are needed for every metric.
     cache: dict[tuple[str, str, bytes], Floats] = field(default_factory=dict)
 
     def line(
@@ -154,8 +150,7 @@ class _Comparison:
         return Cell(estimate(value, samples, groups=self._images(rows)), len(rows), p)
 
     def _difference(self, figure: Figure, columns: tuple[ScoreColumn, ScoreColumn]) -> Estimate:
-        """The first metric's figure minus the second's."""
-        # On rows that both have: a metric that fails on hard rows would otherwise gain by it.
+        # Only rows that both have: otherwise a metric that fails on hard rows would gain by it.
         people = self.judgments.people[figure.axis]
         scores = [self.judgments.scores(column, figure.axis) for column in columns]
         rows = np.flatnonzero(~np.isnan(people + scores[0] + scores[1]))
@@ -172,11 +167,11 @@ class _Comparison:
     def _samples(
         self, metric: str, figure: Figure, scores: Floats, people: Floats, rows: Ints
     ) -> Floats:
-        """(resamples,) the figure on those of ``rows`` that each resample has."""
+        """(resamples,) the figure on the ``rows`` in each resample."""
         key = metric, figure.key, rows.tobytes()
         if key not in self.cache:
-            # Draws are of images; rows without a score drop out of them afterwards, so that the
-            # draws of all metrics, and their differences, stay paired.
+            # Images are resampled first and rows without a score dropped afterwards, so that all
+            # metrics see the same resamples and their differences stay paired.
             usable = np.zeros(len(people), dtype=bool)
             usable[rows] = True
             draws = [draw[usable[draw]] for draw in self.draws]

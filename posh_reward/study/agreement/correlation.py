@@ -1,7 +1,6 @@
-"""Correlations of scores with people's numbers; nan where they are not defined.
+"""Correlations of scores with people's numbers, from -1 to 1; higher is better.
 
-Higher is better: 1 is the same order (Pearson: the same line), -1 the opposite. A correlation is
-not defined for fewer than two values, or if one side does not vary.
+They are nan for fewer than two values, or if one side does not vary.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from posh_reward.study.statistics import Floats, Ints
 
 TauVariant = Literal["b", "c"]
 MOST_NUMBERS = 40
-"""Different numbers of people's, up to which a contingency table is faster than SciPy's tau."""
+"""Distinct numbers by people up to which a contingency table is faster than SciPy's tau."""
 
 
 def spearman(scores: Floats, people: Floats) -> float:
@@ -30,8 +29,8 @@ def kendall(scores: Floats, people: Floats, variant: TauVariant = "b") -> float:
     """Kendall's tau: b corrects for ties, c also for scales of different size."""
     if not _vary(scores, people):
         return nan
-    # SciPy's values, several times faster where people use few numbers: resampling asks for tau
-    # ten thousand times.
+    # SciPy's values, but several times faster where people use few numbers: resampling computes
+    # tau ten thousand times.
     table = _contingency(scores, people)
     if table is None:
         return float(kendalltau(scores, people, variant=variant).statistic)
@@ -40,14 +39,14 @@ def kendall(scores: Floats, people: Floats, variant: TauVariant = "b") -> float:
     if variant == "c":
         classes = min(table.shape)
         return float(2 * surplus * classes / (count**2 * (classes - 1)))
-    # tau_b: the surplus over the geometric mean of the pairs that each side orders strictly.
+    # tau_b: surplus over the geometric mean of the numbers of pairs that each side orders strictly.
     ties = [(n * (n - 1) / 2).sum() for n in (table.sum(axis=0), table.sum(axis=1))]
     pairs = count * (count - 1) / 2
     return float(surplus / np.sqrt(pairs - ties[0]) / np.sqrt(pairs - ties[1]))
 
 
 def concordant(scores: Floats, people: Floats) -> float:
-    """Number of pairs that both sides put in the same strict order."""
+    """Number of pairs that both sides order strictly and alike."""
     if not _vary(scores, people):
         return 0.0
     pairs = len(scores) * (len(scores) - 1) / 2
@@ -58,28 +57,27 @@ def concordant(scores: Floats, people: Floats) -> float:
         surplus = float(round(tau * float(np.sqrt(strict[0]) * np.sqrt(strict[1]))))
     else:
         surplus = _surplus(table)
-    # concordant + discordant pairs are those strict on both sides; concordant - discordant is
-    # the surplus: half their sum is the number of concordant ones.
+    # concordant + discordant = pairs strict on both sides; concordant - discordant = surplus.
     strict_on_both = sum(strict) - pairs + tied_pairs(scores, people)
     return (strict_on_both + surplus) / 2
 
 
 def tied_pairs(*columns: Floats | Ints) -> float:
-    """Number of pairs that are equal in all columns."""
+    """Number of pairs that are tied in all columns."""
     _, counts = np.unique(np.stack(columns), axis=1, return_counts=True)
     return float((counts * (counts - 1) / 2).sum())
 
 
 def _surplus(table: Floats) -> float:
-    """Pairs in the same order, less those in the opposite order."""
-    # Each cell meets the rows of lower scores: those to its left agree, those to its right do not.
+    """Concordant minus discordant pairs."""
+    # Compare each cell with the rows of lower scores: cells to its left agree, to its right do not.
     below = np.cumsum(table, axis=0) - table  # (scores, numbers)
     up_to = np.cumsum(below, axis=1)
     return float((table * ((up_to - below) - (up_to[:, -1:] - up_to))).sum())
 
 
 def _contingency(scores: Floats, people: Floats) -> Floats | None:
-    """(scores, people's numbers) counts of each combination, rising; None if it is large."""
+    """(scores, people's numbers) counts of each combination, ascending; None if too large."""
     rows, row_of = np.unique(scores, return_inverse=True)
     columns, column_of = np.unique(people, return_inverse=True)
     if len(columns) > MOST_NUMBERS:

@@ -1,16 +1,15 @@
 """Scene graphs against graphs that people drew (paper, A.4.2; Table 8).
 
-Elements match by the words that they stand on. Entities are counted by mention: *coref* is the
-share of matched mentions whose entity has the right first mention. *head* and *tail* are the shares
-of matched attributes and relations with the right entities: those that share a matched mention. All
-figures are means over descriptions, as in the paper, without those that have nothing to measure.
+Elements match by the tokens of their spans. Entities are counted by mention: *coref* is the share
+of matched mentions whose entity has the right first mention. *head* and *tail* are the shares of
+matched attributes and relations with the right entities, i.e. those that share a matched mention.
+Figures are means over descriptions, as in the paper, without those where a figure is undefined.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import nan
 
@@ -33,80 +32,70 @@ from posh_reward.study.statistics import Floats, Ints, bootstrap
 from posh_reward.types import Failure, SceneGraph, Span
 
 Tokens = frozenset[int]  # indices of tokens
+Elements = Sequence[tuple[Sequence[Span], tuple[int, ...]]]  # spans and entities of elements
 KINDS = {
     "entities": ("precision", "recall", "f1", "coref"),
     "attributes": ("precision", "recall", "f1", "head"),
     "relations": ("precision", "recall", "f1", "head", "tail"),
 }
 """Kind -> figures of the paper's Table 8."""
-
-
-@dataclass(frozen=True)
-class TokenGraph:
-    """A scene graph by the tokens that its elements stand on."""
-
-    # (Tokens, entity) of every mention, in text order within an entity.
-    mentions: Sequence[tuple[Tokens, int]]
-    attributes: Sequence[tuple[Tokens, int]]  # (Tokens, entity)
-    relations: Sequence[tuple[Tokens, int, int]]  # (Tokens, subject, object)
-
-    def first_mentions(self) -> dict[int, Tokens]:
-        """Entity -> tokens of its first mention."""
-        firsts: dict[int, Tokens] = {}
-        for tokens, entity in self.mentions:
-            firsts.setdefault(entity, tokens)
-        return firsts
+TokenGraph = dict[str, list[tuple[Tokens, tuple[int, ...]]]]
+"""Kind -> elements with their tokens and entities: of a mention and an attribute one entity, of a
+relation subject and object. Mentions are in text order within an entity."""
 
 
 def graph_on_tokens(graph: SceneGraph, text: str) -> TokenGraph:
-    """Place our graph of a stripped text."""
-    tokens = token_spans(text)
-    entities = graph.entities
-    return TokenGraph(
-        [(tokens_in([s], tokens), i) for i, entity in enumerate(entities) for s in entity.spans],
-        [(tokens_in(a.spans, tokens), i) for i, e in enumerate(entities) for a in e.attributes],
-        [(tokens_in(r.spans, tokens), r.subject, r.object) for r in graph.relations],
+    """Locate the elements of our graph of a stripped text."""
+    entities = list(enumerate(graph.entities))
+    return _on_tokens(
+        [([span], (i,)) for i, entity in entities for span in entity.spans],
+        [(attribute.spans, (i,)) for i, entity in entities for attribute in entity.attributes],
+        [(relation.spans, (relation.subject, relation.object)) for relation in graph.relations],
+        text,
     )
 
 
 def gold_on_tokens(gold: Mapping[str, object], text: str, where: str) -> TokenGraph:
-    """Place a graph that people drew; ``InputError`` if it is not as below.
+    """Locate the elements of a graph that people drew; ``InputError`` if it is malformed.
 
     Args:
         gold: ``entities``: ``[{"mentions": [[start, end], ...]}, ...]``; ``attributes``:
             ``[{"spans": [[start, end], ...], "entity": 0}, ...]``; ``relations``:
             ``[{"spans": ..., "subject": 0, "object": 1}, ...]``.
         text: the stripped text that the offsets point into.
-        where: its place in messages.
+        where: its place, for messages.
     """
-    tokens = token_spans(text)
     try:
         entities, attributes, relations = (_objects(gold[kind]) for kind in KINDS)
-        count = len(entities)
-        return TokenGraph(
+        entity_in = partial(_entity, count=len(entities))
+        return _on_tokens(
             [
-                (tokens_in([span], tokens), i)
-                for i, entity in enumerate(entities)
-                for span in _spans(entity["mentions"])
+                ([span], (i,))
+                for i, each in enumerate(entities)
+                for span in _spans(each["mentions"])
             ],
+            [(_spans(each["spans"]), (entity_in(each["entity"]),)) for each in attributes],
             [
-                (tokens_in(_spans(a["spans"]), tokens), _entity(a["entity"], count))
-                for a in attributes
+                (_spans(each["spans"]), (entity_in(each["subject"]), entity_in(each["object"])))
+                for each in relations
             ],
-            [
-                (
-                    tokens_in(_spans(r["spans"]), tokens),
-                    _entity(r["subject"], count),
-                    _entity(r["object"], count),
-                )
-                for r in relations
-            ],
+            text,
         )
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(
-            f"{where}: not a scene graph ({type(error).__name__}: {error}): give entities with "
+            f"{where}: not a scene graph ({type(error).__name__}: {error}): use entities with "
             "mentions, attributes with spans and entity, relations with spans, subject and object"
         ) from None
+
+
+def _on_tokens(
+    mentions: Elements, attributes: Elements, relations: Elements, text: str
+) -> TokenGraph:
+    tokens = token_spans(text)
+    return {
+        kind: [(tokens_in(spans, tokens), ends) for spans, ends in some]
+        for kind, some in zip(KINDS, (mentions, attributes, relations), strict=True)
+    }
 
 
 def _objects(value: object) -> list[dict[str, object]]:
@@ -128,32 +117,37 @@ def _entity(value: object, count: int) -> int:
 
 
 def graph_figures(ours: TokenGraph, gold: TokenGraph) -> dict[str, float]:
-    """The figures of one description, such as ``"entities f1"``; nan where there is nothing."""
-    mentions = _matches([t for t, _ in ours.mentions], [t for t, _ in gold.mentions])
-    attributes = _matches([t for t, _ in ours.attributes], [t for t, _ in gold.attributes])
-    relations = _matches([t for t, _, _ in ours.relations], [t for t, _, _ in gold.relations])
-    # Entities have no names in common: two are the same if any of their mentions match. A chain
-    # with a wrong mention may so be the same as two; coref, by the first mentions, tells of that.
-    same = {(ours.mentions[i][1], gold.mentions[j][1]) for i, j in mentions}
-    first, right = ours.first_mentions(), gold.first_mentions()
-    figures = _prf("entities", mentions, len(ours.mentions), len(gold.mentions))
+    """Figures of one description, such as ``"entities f1"``; nan where undefined."""
+    figures: dict[str, float] = {}
+    ends = {}  # kind -> (our entities, gold entities) of each match
+    for kind in KINDS:
+        pairs = _matches([t for t, _ in ours[kind]], [t for t, _ in gold[kind]])
+        counts = Matches(len(pairs), len(ours[kind]), len(pairs), len(gold[kind]))
+        for name in ("precision", "recall", "f1"):
+            figures[f"{kind} {name}"] = getattr(counts, name)
+        ends[kind] = [(ours[kind][i][1], gold[kind][j][1]) for i, j in pairs]
+    # Entities have no common names: two are the same if any of their mentions match. So a chain
+    # with a wrong mention may be the same as two entities; coref, by first mentions, shows that.
+    same = {(a, b) for (a,), (b,) in ends["entities"]}
+    first, right = _first_mentions(ours), _first_mentions(gold)
     figures["entities coref"] = _share(
-        [bool(first[ours.mentions[i][1]] & right[gold.mentions[j][1]]) for i, j in mentions]
+        [bool(first[a] & right[b]) for (a,), (b,) in ends["entities"]]
     )
-    figures |= _prf("attributes", attributes, len(ours.attributes), len(gold.attributes))
-    figures["attributes head"] = _share(
-        [(ours.attributes[i][1], gold.attributes[j][1]) in same for i, j in attributes]
-    )
-    figures |= _prf("relations", relations, len(ours.relations), len(gold.relations))
-    for place, name in ((1, "head"), (2, "tail")):
-        figures[f"relations {name}"] = _share(
-            [(ours.relations[i][place], gold.relations[j][place]) in same for i, j in relations]
-        )
+    for kind, name, end in (
+        ("attributes", "head", 0),
+        ("relations", "head", 0),
+        ("relations", "tail", 1),
+    ):
+        figures[f"{kind} {name}"] = _share([(a[end], b[end]) in same for a, b in ends[kind]])
     return figures
 
 
+def _first_mentions(graph: TokenGraph) -> dict[int, Tokens]:
+    return {entity: tokens for tokens, (entity,) in reversed(graph["entities"])}  # the first wins
+
+
 def _matches(ours: Sequence[Tokens], gold: Sequence[Tokens]) -> list[tuple[int, int]]:
-    """Pairs of equal elements, one to one, so that they share as many tokens as possible."""
+    """One-to-one pairs of elements that share as many tokens as possible."""
     if not ours or not gold:
         return []
     # (ours, gold) Jaccard similarity. An optimal assignment: greedy pairs would depend on the order
@@ -163,15 +157,6 @@ def _matches(ours: Sequence[Tokens], gold: Sequence[Tokens]) -> list[tuple[int, 
     return [(int(i), int(j)) for i, j in pairs if overlap[i, j] > 0]
 
 
-def _prf(kind: str, matches: Sequence[object], ours: int, gold: int) -> dict[str, float]:
-    counts = Matches(len(matches), ours, len(matches), gold)
-    return {
-        f"{kind} precision": counts.precision,
-        f"{kind} recall": counts.recall,
-        f"{kind} f1": counts.f1,
-    }
-
-
 def _share(values: Sequence[bool]) -> float:
     return sum(values) / len(values) if values else nan
 
@@ -179,28 +164,27 @@ def _share(values: Sequence[bool]) -> float:
 def graphs_report(
     rows: Sequence[Row], reader: Reader, name: str, settings: AgreementSettings
 ) -> AgreementReport:
-    """Our scene graphs against those that people drew, below them the paper's Table 8.
+    """Agreement of our scene graphs with those that people drew, above the paper's Table 8.
 
     Raises:
         InputError: a column is missing, or a row is not a text with a graph.
     """
     check_columns(rows, {f"a column {c!r}": c for c in ("text", *KINDS)}, name)
     figures_of, failures = _figures_of(rows, reader, name)
-    keys = [f"{kind} {figure}" for kind, names in KINDS.items() for figure in names]
-    table = np.array([[each[key] for key in keys] for each in figures_of])
+    figures = [Figure(kind, figure) for kind, names in KINDS.items() for figure in names]
+    table = np.array([[each[figure.key] for figure in figures] for each in figures_of])
     estimates = bootstrap(
         partial(_means, table), range(len(table)), resamples=settings.resamples, seed=settings.seed
     )
     cells = {
-        key: Cell(each, int((~np.isnan(column)).sum()))
-        for key, each, column in zip(keys, estimates, table.T, strict=True)
+        figure.key: Cell(each, int((~np.isnan(column)).sum()))
+        for figure, each, column in zip(figures, estimates, table.T, strict=True)
     }
     notes = [
-        "Means over descriptions. Elements match by the words that they stand on; entities are "
-        "counted by mention. Intervals by bootstrap over descriptions.",
+        "Means over descriptions. Elements match by their words; entities are counted by mention. "
+        "Intervals by bootstrap over descriptions.",
         *few_groups_note(range(len(figures_of)), "descriptions"),
     ]
-    figures = [Figure(kind, name) for kind, names in KINDS.items() for name in names]
     signature = f"parser:{reader.parser_name}|coref:{reader.coref.name}"
     line = MetricLine("POSH", cells, {}, failures, signature)
     title = f"{name}: {len(figures_of):,} descriptions with scene graphs drawn by people"
@@ -220,14 +204,16 @@ def _figures_of(
             failures[str(ours)] += 1
             continue
         if text != ours.text:
-            raise InputError(f"{where}: the text has white space around it: offsets would shift")
+            raise InputError(
+                f"{where}: the text has white space around it: strip it and shift its spans"
+            )
         gold = gold_on_tokens({kind: as_list(row.get(kind)) for kind in KINDS}, ours.text, where)
         figures.append(graph_figures(graph_on_tokens(ours.graph, ours.text), gold))
     return figures, failures
 
 
 def _means(table: Floats, rows: Ints) -> list[float]:
-    """(figures,) means over descriptions, without those where a figure is not defined."""
+    """(figures,) means over the descriptions where each figure is defined."""
     some = table[rows]  # (descriptions, figures)
     defined = ~np.isnan(some)
     totals, counts = np.where(defined, some, 0).sum(axis=0), defined.sum(axis=0)

@@ -1,9 +1,8 @@
-"""A judge against people who answered its questions by hand (paper, A.4.2; Table 9).
+"""A judge's grades against people's answers to the same questions (paper, A.4.2; Table 9).
 
-A question is whether an element is in the other text. An element raises an alert if its grade is
-below a threshold. The paper reports the highest F1 over all thresholds without naming the class, so
-three are given: F1 of the elements that are present, F1 of those that are absent, and their mean,
-each at its own best threshold.
+A question asks if an element is in the other text; a grade below a threshold means absent. The
+paper reports the highest F1 over all thresholds without naming the class, so there are three: F1 of
+the present elements, F1 of the absent ones, and their mean, each at its own best threshold.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Floats, Ints, bootstrap
 
 DIRECTIONS = {"precision": "mistakes", "recall": "omissions"}
-"""Name of a direction in scored rows -> the paper's axis; both are read."""
-CLASSES = ("f1", "f1 absent", "f1 macro")  # of present elements, of absent ones, and their mean
+"""Direction in scored rows -> the paper's axis; both names are accepted."""
+CLASSES = ("f1", "f1 absent", "f1 macro")  # present elements, absent ones, mean of both
 KEYS = tuple(f"{axis} {name}" for axis in NAMES for name in CLASSES)
 TRUE, FALSE = ("true", "yes", "1", "1.0", "present"), ("false", "no", "0", "0.0", "absent")
 
@@ -41,16 +40,15 @@ class HumanAnswers:
 
     axis: Sequence[str]  # (elements,) mistakes or omissions
     grades: Floats  # (elements,) 1 to 5; nan where the judge failed
-    present: Floats  # (elements,) 1 where a person found it in the other text, else 0
-    # (elements,) the pair of texts that each comes from, resampled together.
-    groups: Sequence[Hashable]
+    present: Floats  # (elements,) 1 if a person found it in the other text, else 0
+    groups: Sequence[Hashable]  # (elements,) pairs of texts, which are resampled whole
 
 
 def read_answers(rows: Sequence[Row], answer: str, pair: str, name: str) -> HumanAnswers:
-    """The elements of a table: columns ``direction``, ``grade``, the answers', and the pairs'.
+    """Read a table of elements: columns ``direction``, ``grade``, ``answer``'s and ``pair``'s.
 
     Raises:
-        InputError: a column is missing, or a cell cannot be used.
+        InputError: a column is missing, or a cell is invalid.
     """
     flags = {"a column 'direction'": "direction", "a column 'grade'": "grade", "--answer": answer}
     check_columns(rows, flags, name)
@@ -58,44 +56,32 @@ def read_answers(rows: Sequence[Row], answer: str, pair: str, name: str) -> Huma
     groups: list[Hashable] = []
     for place, row in enumerate(rows, start=1):
         where = f"{name}, row {place}"
-        axis.append(_axis(row, where))
-        try:
-            grade = number_in(row, "grade")
-        except InputError as error:
-            raise InputError(f"{where}: {error}") from None
+        direction = str(row.get("direction"))
+        axis.append(DIRECTIONS.get(direction, direction))
+        if axis[-1] not in DIRECTIONS.values():
+            raise InputError(f"{where}: the direction {direction[:40]!r} is neither mistakes (or "
+                             "precision) nor omissions (or recall)")  # fmt: skip
+        grade = number_in(row, "grade", f"{where}: ")
         if grade is not None and not 1 <= grade <= 5:
-            raise InputError(f"{where}: the grade {grade:g} is not one from 1 to 5")
+            raise InputError(f"{where}: the grade {grade:g} is not within 1 to 5")
         grades.append(np.nan if grade is None else grade)
-        present.append(_answer(row.get(answer), where))
+        cell = str(row.get(answer)).strip().lower()
+        if cell not in TRUE + FALSE:
+            raise InputError(f"{where}: the answer {str(row.get(answer))[:40]!r} is neither one of "
+                             f"{', '.join(TRUE)} nor of {', '.join(FALSE)}")  # fmt: skip
+        present.append(float(cell in TRUE))
         group, _ = image_in(row, pair)
         groups.append(place if group is None else group)
     return HumanAnswers(axis, np.array(grades), np.array(present), groups)
 
 
-def _axis(row: Row, where: str) -> str:
-    direction = str(row.get("direction"))
-    axis = DIRECTIONS.get(direction, direction)
-    if axis not in DIRECTIONS.values():
-        raise InputError(f"{where}: the direction {direction[:40]!r} is neither mistakes (or "
-                         "precision) nor omissions (or recall)")  # fmt: skip
-    return axis
-
-
-def _answer(value: object, where: str) -> float:
-    plain = str(value).strip().lower()
-    if plain in TRUE or plain in FALSE:
-        return float(plain in TRUE)
-    raise InputError(f"{where}: the answer {str(value)[:40]!r} is neither one of "
-                     f"{', '.join(TRUE)} nor of {', '.join(FALSE)}")  # fmt: skip
-
-
 def best_f1s(grades: Floats, present: Floats) -> tuple[float, float, float]:
-    """The highest F1 over thresholds, in the order of ``CLASSES``; nan where a class is empty."""
+    """Highest F1 over all thresholds, in the order of ``CLASSES``; nan where a class is empty."""
     if not len(grades):
         return np.nan, np.nan, np.nan
-    # One sort serves all thresholds: below each, counts are cumulative sums.
+    # After one sort, counts below each threshold are cumulative sums.
     order = np.argsort(grades)
-    # (thresholds,) elements below each: the start of each grade, and one above all
+    # (thresholds,) elements below each distinct grade, and below one above all
     below = np.append(np.unique(grades[order], return_index=True)[1], len(grades))
     present_below = np.concatenate([[0], np.cumsum(present[order].astype(bool))])[below]
     total = int(present_below[-1])
@@ -108,15 +94,15 @@ def best_f1s(grades: Floats, present: Floats) -> tuple[float, float, float]:
 
 
 def _f1(hits: Ints, predictions: Ints, total: int) -> Floats:
-    """(thresholds,) of a class: its true positives, its predictions, and its size."""
-    if not total:  # a judge that never names what is not there is not perfect: nothing was tested
+    """(thresholds,) F1 of a class from its true positives, predictions and size."""
+    if not total:  # nothing was tested: undefined, not perfect
         return np.full(len(hits), np.nan)
     f1: Floats = 2 * hits / (predictions + total)
     return f1
 
 
 def answer_figures(answers: HumanAnswers, rows: Ints) -> list[float]:
-    """All figures of some elements, in the order of ``KEYS``; failed judgments are left out."""
+    """Figures for some elements, in the order of ``KEYS``; failed judgments are left out."""
     rows = rows[~np.isnan(answers.grades[rows])]
     axes = np.array(answers.axis)[rows]
     figures: list[float] = []
@@ -129,7 +115,7 @@ def answer_figures(answers: HumanAnswers, rows: Ints) -> list[float]:
 def answers_report(
     answers: HumanAnswers, name: str, settings: AgreementSettings
 ) -> AgreementReport:
-    """The judge against people's own answers, below it the paper's Table 9."""
+    """Agreement of the judge with people's answers, above the paper's Table 9."""
     estimates = bootstrap(
         partial(answer_figures, answers), answers.groups, resamples=settings.resamples,
         seed=settings.seed,
@@ -141,9 +127,8 @@ def answers_report(
     }
     failures = len(answers.grades) - len(usable)
     notes = [
-        "The highest F1 over all thresholds: f1 of elements that are present, f1 absent of those "
-        "that are not, f1 macro their mean. The paper does not say which it reports; its figures "
-        "stand under f1.",
+        "Highest F1 over all thresholds. f1: present elements, f1 absent: absent ones, f1 macro: "
+        "their mean. The paper does not say which it reports; its figures are listed under f1.",
         *few_groups_note(answers.groups, "pairs of texts"),
     ]
     figures = [Figure(axis, kind) for axis in NAMES for kind in CLASSES]

@@ -1,4 +1,4 @@
-"""Judgments by people: from the hub, a saved dataset, or a file of rows."""
+"""People's judgments from the hub, a saved dataset, or a file of rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from posh_reward.study.rows.tables import (
 )
 
 TABLES = (*ENDINGS, *(f"{ending}.gz" for ending in ENDINGS))
-"""Endings of files of rows. Anything else, but for ``.json``, is a dataset."""
+"""Suffixes of files of rows. Anything else, except ``.json``, is a dataset."""
 
 
 def read_rows(
@@ -32,19 +32,19 @@ def read_rows(
     unfold: str | None = None,
     images: bool = False,
 ) -> list[Row]:
-    """All rows of a file, a saved dataset, or a dataset on the hub.
+    """Read all rows of a file, a saved dataset, or a dataset on the hub.
 
     Args:
-        name: a file of rows (JSON lines, CSV, TSV, Parquet), a list of rows in ``.json``, the
-            folder of a dataset, or a dataset's name on the hub; ``-`` for standard input.
-        split: of a dataset.
-        format: of a file; None: by its ending.
-        delimiter: of a CSV file.
-        unfold: a column that holds lists of rows: each takes over the row's other columns.
-        images: keep a dataset's images, as the bytes of their files.
+        name: a file of rows (JSON lines, CSV, TSV, Parquet), a list of rows in ``.json``, a
+            dataset's folder, or its name on the hub; ``-`` for standard input.
+        split: split of a dataset.
+        format: format of a file; None: by its suffix.
+        delimiter: delimiter of a CSV file.
+        unfold: a column with lists of rows, each of which becomes a row with the other columns.
+        images: keep a dataset's images, as bytes of their files.
 
     Raises:
-        InputError: it cannot be read, has no rows, or no list in the column to unfold.
+        InputError: it cannot be read, has no rows, or has no list in the column to unfold.
         ConfigError: the dataset cannot be loaded.
     """
     if name == STANDARD or format is not None or name.lower().endswith(TABLES):
@@ -60,7 +60,7 @@ def read_rows(
 
 
 def read_json(path: Path) -> object:
-    """The content of a JSON file; ``InputError`` if it cannot be read."""
+    """Read a JSON file; ``InputError`` if that fails."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -68,7 +68,7 @@ def read_json(path: Path) -> object:
 
 
 def read_json_list(path: Path) -> list[Row]:
-    """The objects of a JSON file that is a list; ``InputError`` if it is something else."""
+    """Read a JSON file with a list of objects; ``InputError`` if it has something else."""
     rows = read_json(path)
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise InputError(f"{str(path)!r} is not a list of JSON objects: use .jsonl for JSON lines")
@@ -97,7 +97,7 @@ def _unfold(rows: Sequence[Row], column: str, name: str) -> Iterator[Row]:
 
 
 def as_list(value: object) -> list[object] | None:
-    """A cell that holds a list, also as JSON in a cell of CSV; None if it does not."""
+    """Return the list in a cell, also if it is JSON text as in CSV; None for anything else."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:
             value = json.loads(value)
@@ -107,9 +107,9 @@ def as_list(value: object) -> list[object] | None:
 
 
 def check_columns(rows: Sequence[Row], flags: Mapping[str, str], name: str) -> None:
-    """Raise ``InputError`` if no row has one of the columns; the message has the remedy.
+    """Raise ``InputError`` if a column is in no row.
 
-    ``flags`` has the column that each flag names; one without a flag stands under "a column ...".
+    ``flags`` maps flags to the columns they name; use a key like "a column ..." without a flag.
     """
     columns: Collection[str] = dict.fromkeys(key for row in rows for key in row)
     for flag, column in flags.items():
@@ -121,7 +121,7 @@ def check_columns(rows: Sequence[Row], flags: Mapping[str, str], name: str) -> N
 
 
 def text_in(row: Row, column: str, where: str) -> str:
-    """A cell that has to be a text; ``InputError`` if it is missing, or something else."""
+    """Read a cell that must be a text; ``InputError`` if it is missing or something else."""
     value = row.get(column)
     if not isinstance(value, str):
         raise InputError(f"{where}: {column} is {str(value)[:40]!r}, not a text")
@@ -129,7 +129,7 @@ def text_in(row: Row, column: str, where: str) -> str:
 
 
 def texts_in(row: Row, column: str, where: str) -> tuple[str, ...]:
-    """A cell that has to be a text, or a list of texts; ``InputError`` if it is not."""
+    """Read a cell that must be a text or a list of texts; ``InputError`` if it is neither."""
     texts = as_list(row.get(column))
     if texts is None:
         return (text_in(row, column, where),)
@@ -139,13 +139,13 @@ def texts_in(row: Row, column: str, where: str) -> tuple[str, ...]:
 
 
 def image_in(row: Row, column: str, folder: Path | None = None) -> tuple[str | None, object]:
-    """A row's image: its name, by which rows are grouped, and the image itself.
+    """Read a row's image: its name, by which rows are grouped, and the image itself.
 
     Args:
-        row: of a table.
-        column: with a path, a name or number, or an image as datasets store it. Beside a name,
-            the image may stand in the column ``image``.
-        folder: that paths and names are relative to.
+        row: a row of a table.
+        column: column with a path, a name or number, or an image as datasets store it. If it has
+            a name, the image may be in the column ``image``.
+        folder: folder of relative paths and names.
 
     Returns:
         None twice if the row has no image. A ``uuid`` without a folder is a name only.

@@ -1,12 +1,12 @@
 """Mistakes and omissions located in texts: token-level macro F1 (paper, section 5; Table 2).
 
-People mark mistakes in the generation and omissions in the reference; a metric gives spans scores,
-the lower the likelier an error. A token raises an alert if the lowest score of a span that covers
-it is below a threshold; a token that no span covers never does. Macro F1 is the mean of the F1 of
-marked and of unmarked tokens, over the tokens of all texts.
+People mark mistakes in the generation and omissions in the reference; a metric scores spans, lower
+meaning likelier an error. A token raises an alert if the lowest score of the spans that cover it is
+below a threshold; an uncovered token never does. Macro F1 is the mean F1 of marked and unmarked
+tokens, over the tokens of all texts.
 
-- *best*: at the best of all thresholds, chosen on the very texts that are measured, as the paper;
-- *fixed*: at a threshold that was set before;
+- *best*: at the threshold that is best on the measured texts themselves, as in the paper;
+- *fixed*: at a threshold set in advance;
 - *held out*: each half of the images at the best threshold of the other half. The honest one.
 """
 
@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ from posh_reward.study.agreement.agreement_report import (
     few_groups_note,
     paper_table,
 )
-from posh_reward.study.agreement.compare import Cell, Figure, MetricLine
+from posh_reward.study.agreement.compare import Cell, Figure, MetricLine, check_against
 from posh_reward.study.agreement.judgment_files import as_list, check_columns, image_in, text_in
 from posh_reward.study.agreement.metric_scores import TextPair, batches
 from posh_reward.study.agreement.rater_agreement import overlaps, token_spans
@@ -40,16 +40,16 @@ from posh_reward.types import Failure, Span
 
 AXES = ("mistakes", "omissions")
 KINDS = ("best", "fixed", "held out")
-AT_ONCE = 50  # resamples that are summed at a time: bounds memory
+AT_ONCE = 50  # resamples per batch, to bound memory
 
 Alerts = Mapping[str, Sequence[tuple[Span, float]]]
-"""Axis -> spans with scores, the lower the likelier an error. Spans of mistakes point into the
-generation, those of omissions into the reference."""
+"""Axis -> scored spans, lower is likelier an error: mistakes in the generation, omissions in the
+reference."""
 
 
 @dataclass(frozen=True)
 class SpanColumns:
-    """Names of the columns of a table of texts with marked spans."""
+    """Column names of a table of marked texts."""
 
     generation: str = "generation"
     reference: str = "reference"
@@ -61,30 +61,29 @@ class SpanColumns:
 
 @dataclass(frozen=True)
 class SpanAnnotations:
-    """Texts with people's marks."""
+    """Pairs of texts with people's marks."""
 
     name: str
     pairs: Sequence[TextPair]
-    marks: Mapping[str, Sequence[Sequence[Span]]]  # axis -> (texts,) marked spans
+    marks: Mapping[str, Sequence[Sequence[Span]]]  # axis -> (pairs,) marked spans
     groups: Sequence[Hashable]
 
-    def tokens(self, axis: str, text: int) -> list[Span]:
-        """Tokens of the text that an axis is marked in."""
-        pair = self.pairs[text]
+    def tokens(self, axis: str, place: int) -> list[Span]:
+        """Tokens of a pair's generation (mistakes) or reference (omissions)."""
+        pair = self.pairs[place]
         return token_spans(pair.generation if axis == "mistakes" else pair.reference)
 
-    def token_marks(self, axis: str, text: int) -> NDArray[np.bool_]:
-        """(tokens,) true where people marked the token."""
-        spans = self.marks[axis][text]
-        tokens = self.tokens(axis, text)
+    def token_marks(self, axis: str, place: int) -> NDArray[np.bool_]:
+        """(tokens,) True where people marked the token."""
+        spans, tokens = self.marks[axis][place], self.tokens(axis, place)
         return np.array([any(overlaps(t, span) for span in spans) for t in tokens], dtype=bool)
 
 
 def read_marks(rows: Sequence[Row], columns: SpanColumns, name: str) -> SpanAnnotations:
-    """The marked texts of a table.
+    """Read a table of marked texts.
 
     Raises:
-        InputError: a column is missing, a cell is not a text, or spans are not within the text.
+        InputError: a column is missing, a cell is not a text, or a span is not within its text.
     """
     names = ("generation", "reference", *AXES)
     check_columns(rows, {f"--{each}": getattr(columns, each) for each in names}, name)
@@ -128,25 +127,25 @@ class Localiser(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name in tables."""
+        """Name in tables."""
 
     @property
     def signature(self) -> str:
-        """All that another run needs to reproduce its scores."""
+        """Everything needed to reproduce the scores."""
 
     @property
     def threshold(self) -> float:
-        """The fixed one: spans with lower scores are errors."""
+        """Fixed threshold: spans with lower scores are errors."""
 
     def alerts(self, pairs: Sequence[TextPair]) -> list[Alerts | Failure]:
-        """Scored spans of each pair, in order."""
+        """Score the spans of each pair, in order."""
 
 
 @dataclass(frozen=True)
 class TokenCounts:
-    """One metric's tokens on one axis, counted at every threshold."""
+    """One metric's alerts on one axis, counted at every threshold."""
 
-    thresholds: Floats  # (thresholds,) rising; the last one is above every score
+    thresholds: Floats  # (thresholds,) ascending; the last is above every score
     hits: Floats  # (texts, thresholds) marked tokens with an alert
     false: Floats  # (texts, thresholds) unmarked tokens with an alert
     positives: Floats  # (texts,) marked tokens
@@ -154,21 +153,21 @@ class TokenCounts:
     usable: Ints  # texts that the metric has scores for
 
     def macro_f1(self, weights: Floats) -> Floats:
-        """(samples, thresholds) macro F1 of texts that count ``weights`` (samples, texts) times."""
+        """(samples, thresholds) macro F1, weighting texts by ``weights`` (samples, texts)."""
         hits, false = weights @ self.hits, weights @ self.false
         sums = (weights @ self.positives)[:, None], (weights @ self.negatives)[:, None]
         return _macro_f1(hits, false, *sums)
 
     def at(self, threshold: float) -> int:
-        """The index of the threshold that raises the same alerts."""
+        """Index of the counted threshold that raises the same alerts."""
         return min(int(np.searchsorted(self.thresholds, threshold)), len(self.thresholds) - 1)
 
 
 def _macro_f1(hits: Floats, false: Floats, positives: Floats, negatives: Floats) -> Floats:
-    """Mean F1 of marked and unmarked tokens; nan where people marked all of them or none."""
-    # Both classes have the same errors: an alert too many is a token too few among the unmarked.
+    """Mean F1 of marked and unmarked tokens; nan where people marked all tokens or none."""
+    # Both classes have the same errors: one class's false positive is the other's false negative.
     wrong = false + positives - hits
-    # To find no error where there is none says nothing of how well errors are found.
+    # Raising no alert where there is no error does not show how well errors are found.
     both = (positives > 0) & (negatives > 0)
     f1s = [2 * right / np.where(both, 2 * right + wrong, 1) for right in (hits, negatives - false)]
     macro: Floats = np.where(both, (f1s[0] + f1s[1]) / 2, np.nan)
@@ -180,10 +179,10 @@ def count_alerts(
 ) -> TokenCounts:
     """Count one metric's alerts at every threshold."""
     scores = [
-        _token_scores(marks.tokens(axis, text), () if isinstance(a, Failure) else a[axis])
-        for text, a in enumerate(alerts)
+        _token_scores(marks.tokens(axis, place), () if isinstance(a, Failure) else a[axis])
+        for place, a in enumerate(alerts)
     ]
-    people = [marks.token_marks(axis, text) for text in range(len(alerts))]
+    people = [marks.token_marks(axis, place) for place in range(len(alerts))]
     return count_tokens(scores, people, [not isinstance(each, Failure) for each in alerts])
 
 
@@ -193,15 +192,15 @@ def count_tokens(
     """Count alerts at every threshold that makes a difference.
 
     Args:
-        scores: per text (tokens,) the lower the likelier an error; infinite where there is none.
-        marks: per text (tokens,) true where people marked the token.
-        usable: per text, false if the metric has no scores for it.
+        scores: per text (tokens,), lower is likelier an error; infinite for no score.
+        marks: per text (tokens,), True where people marked the token.
+        usable: per text, False if the metric has no scores for it.
     """
-    # Only scores that occur make a difference as thresholds; one above all raises every alert.
+    # Only scores that occur matter as thresholds; the one above them all raises every alert.
     every = np.concatenate(scores) if scores else np.zeros(0)
     thresholds = np.append(np.unique(every[np.isfinite(every)]), inf)
-    # Sorted once, a text's alerts below all thresholds are one search. With the counts of each text
-    # in a table, a resample of texts is a product of matrices, whatever the number of tokens.
+    # After sorting, one search counts a text's alerts at all thresholds. With a table of counts per
+    # text, a resample of texts is a matrix product, whatever the number of tokens.
     on_marks = [np.sort(s[m]) for s, m in zip(scores, marks, strict=True)]
     elsewhere = [np.sort(s[~m]) for s, m in zip(scores, marks, strict=True)]
     return TokenCounts(
@@ -215,7 +214,7 @@ def count_tokens(
 
 
 def _token_scores(tokens: Sequence[Span], spans: Sequence[tuple[Span, float]]) -> Floats:
-    """(tokens,) the lowest score of a span that covers each; infinite where none does."""
+    """(tokens,) lowest score of the spans that cover each; infinite if none does."""
     scores = np.full(len(tokens), inf)
     starts, ends = (np.array([token[side] for token in tokens], dtype=int) for side in (0, 1))
     for (start, end), score in spans:
@@ -226,7 +225,7 @@ def _token_scores(tokens: Sequence[Span], spans: Sequence[tuple[Span, float]]) -
 
 @dataclass(frozen=True)
 class Localisation:
-    """One metric's alerts in all texts, counted."""
+    """One metric's counted alerts in all texts."""
 
     name: str
     by_axis: Mapping[str, TokenCounts]
@@ -236,7 +235,7 @@ class Localisation:
 
 
 def localise(localiser: Localiser, marks: SpanAnnotations, quiet: bool = False) -> Localisation:
-    """Locate errors by a metric; each distinct pair is scored once."""
+    """Locate errors with a metric; each distinct pair is scored once."""
     distinct = list(dict.fromkeys(marks.pairs))
     alerts_of: dict[TextPair, Alerts | Failure] = {}
     with progress_bar(localiser.name, len(distinct), "pair", quiet) as bar:
@@ -254,21 +253,19 @@ def localise(localiser: Localiser, marks: SpanAnnotations, quiet: bool = False) 
 def localisation_lines(
     groups: Sequence[Hashable], localisations: Sequence[Localisation], settings: AgreementSettings
 ) -> list[MetricLine]:
-    """One line of figures for each metric, with paired intervals and tests.
+    """Figures of each metric with paired intervals and tests.
 
     Raises:
-        InputError: there is no metric of the name ``settings.against``.
+        InputError: there is no metric ``settings.against``.
     """
-    against = settings.against or localisations[0].name
-    base = next((each for each in localisations if each.name == against), None)
-    if base is None:
-        names = ", ".join(repr(each.name) for each in localisations)
-        raise InputError(f"there is no metric {against!r} to compare with, but {names}")
+    names = [each.name for each in localisations]
+    against = settings.against or names[0]
+    check_against(against, names)
+    base = localisations[names.index(against)]
     samples = _Samples(groups, settings)
     lines = []
     for each in localisations:
-        cells: dict[str, Cell] = {}
-        differences = {}
+        cells, differences = {}, {}
         for axis in AXES:
             usable = each.by_axis[axis].usable
             images = samples.images(usable)
@@ -278,11 +275,12 @@ def localisation_lines(
                 continue
             both = np.intersect1d(usable, base.by_axis[axis].usable)
             images = samples.images(both)
-            figures = zip(KINDS, samples.of(each, axis, both), samples.of(base, axis, both),
-                          strict=True)  # fmt: skip
-            for kind, (ours, our_samples), (theirs, their_samples) in figures:
+            pairs = zip(samples.of(each, axis, both), samples.of(base, axis, both), strict=True)
+            for kind, ((value, values), (base_value, base_values)) in zip(
+                KINDS, pairs, strict=True
+            ):
                 differences[f"{axis} {kind}"] = estimate(
-                    ours - theirs, our_samples - their_samples, groups=images
+                    value - base_value, values - base_values, groups=images
                 )
         lines.append(MetricLine(each.name, cells, differences, each.failures, each.signature))
     return lines
@@ -294,7 +292,7 @@ class _Samples:
     def __init__(self, groups: Sequence[Hashable], settings: AgreementSettings) -> None:
         self._groups = groups
         self._draws = list(resampled_rows(groups, resamples=settings.resamples, seed=settings.seed))
-        # (texts,) 1 for texts of every other image: a threshold is chosen on one half.
+        # (texts,) 1 for texts of every other image: the halves that thresholds are chosen on.
         self._half = (group_numbers(groups) % 2).astype(float)
         self._cache: dict[tuple[str, str, bytes], list[tuple[float, Floats]]] = {}
 
@@ -302,7 +300,7 @@ class _Samples:
         return len({self._groups[text] for text in texts})
 
     def of(self, metric: Localisation, axis: str, usable: Ints) -> list[tuple[float, Floats]]:
-        """Per kind the figure, and the figure in each resample, on the usable texts."""
+        """For each kind the figure on the usable texts, and its value in each resample."""
         key = metric.name, axis, usable.tobytes()
         if key not in self._cache:
             mask = np.zeros(len(self._half))
@@ -317,7 +315,7 @@ class _Samples:
         return self._cache[key]
 
     def _weights(self) -> Iterator[Floats]:
-        """(resamples, texts) how often each text was drawn, some resamples at a time."""
+        """(resamples, texts) times each text was drawn, in batches of resamples."""
         texts = len(self._half)
         for start in range(0, len(self._draws), AT_ONCE):
             some = self._draws[start : start + AT_ONCE]
@@ -325,31 +323,24 @@ class _Samples:
 
 
 def _kinds(counts: TokenCounts, threshold: float, weights: Floats, half: Floats) -> list[Floats]:
-    """Per kind (samples,) macro F1."""
-    # The best threshold is chosen anew in each resample, so that an interval has the luck of the
-    # choice in it; "best" itself is still optimistic, which is why "held out" stands beside it.
+    """For each kind (samples,) macro F1."""
+    # The best threshold is chosen anew in each resample, so that the interval includes the chance
+    # in its choice; "best" itself is still optimistic, hence "held out" beside it.
     every = counts.macro_f1(weights)  # (samples, thresholds)
-    best = [counts.macro_f1(weights * side).argmax(axis=1) for side in (half, 1 - half)]
-    held_out = _held_out(counts, weights, half, best)
-    return [every.max(axis=1), every[:, counts.at(threshold)], held_out]
+    return [every.max(axis=1), every[:, counts.at(threshold)], _held_out(counts, weights, half)]
 
 
-def _held_out(counts: TokenCounts, weights: Floats, half: Floats, best: Sequence[Ints]) -> Floats:
-    """(samples,) macro F1 of all texts, each half at the threshold chosen on the other."""
+def _held_out(counts: TokenCounts, weights: Floats, half: Floats) -> Floats:
+    """(samples,) macro F1 of all texts, each half at the best threshold of the other."""
     samples = np.arange(len(weights))
-    totals: dict[str, Any] = {}
-    for side, threshold in ((1 - half, best[0]), (half, best[1])):
+    parts = []
+    for side in (1 - half, half):
+        best = counts.macro_f1(weights * (1 - side)).argmax(axis=1)  # (samples,)
         own = weights * side
-        hits, false = (own @ each for each in (counts.hits, counts.false))
-        parts = {
-            "hits": hits[samples, threshold],
-            "false": false[samples, threshold],
-            "positives": own @ counts.positives,
-            "negatives": own @ counts.negatives,
-        }
-        totals = {name: totals.get(name, 0) + part for name, part in parts.items()}
-    # Counts are added before F1 is taken: the mean of two F1s would weigh a small half as a large.
-    macro = _macro_f1(**totals)
+        hits, false = ((own @ each)[samples, best] for each in (counts.hits, counts.false))
+        parts.append((hits, false, own @ counts.positives, own @ counts.negatives))
+    # Add counts, then compute F1: the mean of two F1s would give a small half too much weight.
+    macro = _macro_f1(*(a + b for a, b in zip(*parts, strict=True)))
     empty = (weights @ half == 0) | (weights @ (1 - half) == 0)  # no texts to choose on
     return np.where(empty, np.nan, macro)
 
@@ -357,7 +348,7 @@ def _held_out(counts: TokenCounts, weights: Floats, half: Floats, best: Sequence
 def spans_report(
     marks: SpanAnnotations, localisers: Sequence[Localiser], settings: AgreementSettings
 ) -> AgreementReport:
-    """Mistakes and omissions token by token, below them the paper's Table 2."""
+    """Token-level figures of mistakes and omissions, above the paper's Table 2."""
     localisations = [localise(each, marks, settings.quiet) for each in localisers]
     lines = localisation_lines(marks.groups, localisations, settings)
     lines += [MetricLine(name, {}, missing=why) for name, why in settings.missing]
@@ -369,9 +360,9 @@ def spans_report(
     )
     thresholds = ", ".join(f"{each.name} {each.threshold:g}" for each in localisations)
     notes = [
-        "Macro F1 over marked and unmarked tokens. best: at the best threshold for these very "
-        f"texts, as in the paper; fixed: at a threshold set before ({thresholds}); held out: each "
-        "half of the images at the best threshold of the other half.",
+        "Macro F1 over marked and unmarked tokens. best: at the best threshold for these texts, as "
+        f"in the paper; fixed: at a threshold set in advance ({thresholds}); held out: each half "
+        "of the images at the best threshold of the other half.",
         f"Tokens that people marked: {shares}.",
         *few_groups_note(marks.groups),
     ]

@@ -1,12 +1,8 @@
-"""Metrics to measure: POSH and HarmonicEval on the fly, and files of scores made earlier."""
+"""Metrics to measure: POSH, HarmonicEval, and files of existing scores."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from math import nan
-
-import numpy as np
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.harmonic.harmonic_eval import HarmonicEval, HarmonicScores
@@ -14,7 +10,7 @@ from posh_reward.metrics.posh.posh import PoSh
 from posh_reward.metrics.posh.questions import PRESENT
 from posh_reward.study.agreement.judgment_files import check_columns
 from posh_reward.study.agreement.localisation import Alerts
-from posh_reward.study.agreement.metric_scores import AxisScores, ScoreColumn, TextPair, axes_in
+from posh_reward.study.agreement.metric_scores import AxisScores, TextPair, axes_in
 from posh_reward.study.rows.score_axes import NAMES
 from posh_reward.study.rows.tables import Row
 from posh_reward.types import Direction, Failure, Scores, Span
@@ -24,10 +20,10 @@ POSH, HARMONIC = "POSH", "HarmonicEval"
 
 
 class PoshMeasure:
-    """POSH, with every text's graph kept in its store, so that a run that broke off goes on.
+    """POSH; its store keeps every text's graph, so an interrupted run can resume.
 
-    ``threshold`` is the fixed one for spans, a grade; None: that below which POSH's search takes an
-    element as absent.
+    ``threshold`` is the fixed grade threshold for spans, by default the grade below which POSH's
+    search treats an element as absent.
     """
 
     name = POSH
@@ -42,18 +38,17 @@ class PoshMeasure:
         return self.posh.signature
 
     def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
-        """Precision, recall and f1 of each pair; several references are one text."""
+        """Precision, recall and f1 of each pair; several references are joined into one text."""
         return [
             AxisScores(scores.precision, scores.recall, scores.f1, scores.failure)
             for scores in self._scores(pairs)
         ]
 
     def alerts(self, pairs: Sequence[TextPair]) -> list[Alerts | Failure]:
-        """Every element's spans with its grade, 1 to 5."""
+        """Each element's spans with its grade, 1 to 5."""
         return [
             scores.failure
-            if scores.failure is not None
-            else {
+            or {
                 "mistakes": _spans_with_grades(scores, "precision", pair.generation),
                 "omissions": _spans_with_grades(scores, "recall", pair.reference),
             }
@@ -67,7 +62,7 @@ class PoshMeasure:
 
 
 def _spans_with_grades(scores: Scores, direction: Direction, text: str) -> list[tuple[Span, float]]:
-    shift = len(text) - len(text.lstrip())  # POSH strips texts; spans point into the original
+    shift = len(text) - len(text.lstrip())  # POSH strips texts: move spans to the original
     return [
         ((start + shift, end + shift), element.grade)
         for element in scores.elements
@@ -77,10 +72,10 @@ def _spans_with_grades(scores: Scores, direction: Direction, text: str) -> list[
 
 
 class HarmonicMeasure:
-    """HarmonicEval of captions; it looks at the pair's image and not at its references.
+    """HarmonicEval for captions; uses the pair's image, not its references.
 
-    Correctness stands for mistakes and completeness for omissions, or the overall score for one of
-    them that is not among the criteria.
+    Mistakes are its correctness and omissions its completeness; the overall score replaces either
+    if it is not among the criteria.
     """
 
     name = HARMONIC
@@ -91,7 +86,7 @@ class HarmonicMeasure:
         self.signature = harmonic.signature
 
     def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
-        """One record for each pair, in order."""
+        """Score each pair, in order."""
         texts, images = [p.generation for p in pairs], [p.image for p in pairs]
         return [_harmonic_axes(scores) for scores in self.harmonic.score(texts, images)]
 
@@ -104,25 +99,12 @@ def _harmonic_axes(scores: HarmonicScores) -> AxisScores:
     return AxisScores(mistakes, omissions, scores.overall)
 
 
-def criteria_column(scores: Sequence[HarmonicScores], signature: str) -> ScoreColumn:
-    """The scores of texts as a column with an axis for each criterion besides ``overall``."""
-    names = dict.fromkeys(name for each in scores for name in each.means)
-    axes = {"overall": [each.overall for each in scores]}
-    axes |= {name: [each.means.get(name) for each in scores] for name in names}
-    failures = Counter(str(each.failure) for each in scores if each.failure is not None)
-    arrays = {
-        axis: np.array([nan if value is None else value for value in values], dtype=np.float64)
-        for axis, values in axes.items()
-    }
-    return ScoreColumn(HARMONIC, arrays, dict(failures), signature)
-
-
 class ScoresFile:
-    """Scores that were made earlier, by generation and reference.
+    """Existing scores, looked up by generation and reference.
 
     Args:
-        name: its name in tables.
-        rows: as ``posh-reward score`` writes them; or with ``score`` for all three axes.
+        name: name in tables.
+        rows: as ``posh-reward score`` writes them, or with a column ``score`` for all axes.
         source: the file's name in messages.
 
     Raises:
@@ -138,20 +120,14 @@ class ScoresFile:
             raise InputError(f"{source} has none of the columns {', '.join(NAMES)} and score")
         self._scores: dict[tuple[object, object], AxisScores] = {}
         for place, row in enumerate(rows, start=1):
-            self._add(row, f"{source}, row {place}")
-
-    def _add(self, row: Row, where: str) -> None:
-        try:
-            axes = axes_in(row, NAMES, "score")
-        except InputError as error:
-            raise InputError(f"{where}: {error}") from None
-        why = row.get("failure")
-        scores = AxisScores(*axes, failure=Failure("error", str(why)) if why else None)
-        key = row.get("generation"), row.get("reference")
-        if self._scores.setdefault(key, scores) != scores:
-            raise InputError(f"{where}: this pair has other scores in an earlier row")
+            where = f"{source}, row {place}: "
+            failure = Failure("error", str(row["failure"])) if row.get("failure") else None
+            scores = AxisScores(*axes_in(row, NAMES, "score", where), failure=failure)
+            key = row.get("generation"), row.get("reference")
+            if self._scores.setdefault(key, scores) != scores:
+                raise InputError(f"{where}this pair has different scores in an earlier row")
 
     def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
-        """Each pair's scores, if the file has them; several references are one text."""
+        """Each pair's scores from the file; several references are joined into one text."""
         missing = AxisScores(failure=NO_PAIR)
         return [self._scores.get((pair.generation, pair.reference), missing) for pair in pairs]

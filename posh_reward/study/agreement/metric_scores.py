@@ -1,36 +1,35 @@
-"""Texts that people judged, and columns of the scores that metrics gave them."""
+"""Texts that people judged, and columns of metric scores for them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isinf, isnan, nan
+from math import isinf, isnan
 from typing import Literal, Protocol
 
 import numpy as np
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.metric import joined_references
+from posh_reward.process.progress import progress_bar
 from posh_reward.study.rows.score_axes import NAMES
-from posh_reward.study.rows.tables import Row, cell_number
+from posh_reward.study.rows.tables import cell_number
 from posh_reward.study.statistics import Floats
 from posh_reward.types import Failure
 
-AT_ONCE = 128  # pairs that a metric scores at a time
+AT_ONCE = 128  # pairs per call of a metric
 NO_SCORE = Failure("text", "the table has no score here")
 
 Combine = Literal["native", "join", "best", "mean"]
 COMBINE: dict[Combine, str] = {
-    "native": "each metric takes them as its library does, and one text of sentences where it "
-    "takes only one",
+    "native": "each metric handles them as its library does, or joined into one text if it takes "
+    "only one",
     "join": "joined into one text of sentences",
-    "best": "each axis has its best score over them",
-    "mean": "each axis has its mean score over them",
+    "best": "the best score over them, on each axis",
+    "mean": "the mean score over them, on each axis",
 }
-"""Treatment of several references -> how notes describe it."""
-
-Progress = Callable[[int], object]  # receives the number of further pairs that are done
+"""Treatment of several references -> its description in notes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ class TextPair:
     generation: str
     references: tuple[str, ...]
     image_id: str | None = None
-    # For metrics that see, in any form that ``models.prompt_images.image_of`` takes.
+    # Any form that ``models.prompt_images.image_of`` accepts.
     image: object = field(default=None, compare=False, repr=False)
 
     @property
@@ -51,18 +50,18 @@ class TextPair:
 
 @dataclass(frozen=True, slots=True)
 class CandidateText:
-    """One text that people judged."""
+    """A text that people judged."""
 
     generation: str
     references: tuple[str, ...]
     image_id: str | None = None
     image: object = field(default=None, compare=False, repr=False)
-    # The row of the file that it comes from, with the scores of its own columns.
+    # Its row in the file, which may have columns of scores.
     row: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)
-    side: str = ""  # in a row of two texts "1" or "2": the ending of the names of its own columns
+    side: str = ""  # "1" or "2" in a row of two texts: the suffix of this text's columns
 
     def pairs(self, combine: Combine) -> tuple[TextPair, ...]:
-        """The pairs to score: one for each reference, or one of them all."""
+        """The pairs to score: one per reference, or one with all of them."""
         groups = [self.references]
         if combine == "join" and len(self.references) > 1:
             groups = [(joined_references(self.references),)]
@@ -73,7 +72,7 @@ class CandidateText:
 
 @dataclass(frozen=True, slots=True)
 class AxisScores:
-    """A metric's scores of one pair on each axis, higher is better; None where it has none."""
+    """A metric's scores for one pair, higher is better; None on an axis without a score."""
 
     mistakes: float | None = None
     omissions: float | None = None
@@ -82,78 +81,68 @@ class AxisScores:
 
     @classmethod
     def same(cls, value: float) -> AxisScores:
-        """One number for all axes, from metrics that have only one."""
+        """Use one number on all axes, for metrics that have only one."""
         return cls(value, value, value)
 
 
 class Measure(Protocol):
-    """Any metric: POSH, a baseline, a file of scores.
-
-    One that needs images has an attribute ``sees`` that is true.
-    """
+    """Any metric: POSH, a baseline, a file of scores. ``sees = True`` if it needs images."""
 
     @property
     def name(self) -> str:
-        """Its name in tables."""
+        """Name in tables."""
 
     @property
     def signature(self) -> str:
-        """All that another run needs to reproduce its scores."""
+        """Everything needed to reproduce the scores."""
 
     def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
-        """Return one record for each pair, in order."""
+        """Score each pair, in order."""
 
 
 @dataclass(frozen=True)
 class ScoreColumn:
-    """One metric's scores of all texts."""
+    """One metric's scores for all texts."""
 
     name: str
-    # Axis -> (texts,) scores, higher is better; nan where there is none.
-    scores: Mapping[str, Floats]
-    # Reason -> number of texts without a score.
-    failures: Mapping[str, int] = field(default_factory=dict)
+    scores: Mapping[str, Floats]  # axis -> (texts,), higher is better; nan for no score
+    failures: Mapping[str, int] = field(default_factory=dict)  # reason -> number of texts
     signature: str = ""
-    # Reason, with the remedy, why the metric could not work at all; then there are no scores.
-    missing: str = ""
-    verdicts: bool = False  # the scores are preferences themselves: 1 for the text that won, else 0
+    missing: str = ""  # why the metric cannot run here, and the remedy; it then has no scores
+    verdicts: bool = False  # True if scores are preferences: 1 for the winning text, else 0
 
 
 def score_texts(
     measure: Measure,
     texts: Sequence[CandidateText],
     combine: Combine = "native",
-    progress: Progress | None = None,
+    quiet: bool = False,
 ) -> ScoreColumn:
-    """Score all texts by a metric, each distinct pair once."""
+    """Score all texts with a metric, each distinct pair once."""
     pairs_of = [text.pairs(combine) for text in texts]
+    distinct = list(dict.fromkeys(pair for pairs in pairs_of for pair in pairs))
     scores: dict[TextPair, AxisScores] = {}
-    for batch in batches(list(dict.fromkeys(pair for pairs in pairs_of for pair in pairs))):
-        scores.update(zip(batch, measure.score(batch), strict=True))
-        if progress is not None:
-            progress(len(batch))
+    with progress_bar(measure.name, len(distinct), "pair", quiet) as bar:
+        for batch in batches(distinct):
+            scores.update(zip(batch, measure.score(batch), strict=True))
+            bar.update(len(batch))
     rows = [_combine([scores[pair] for pair in pairs], combine) for pairs in pairs_of]
     return score_column(measure.name, rows, measure.signature)
 
 
-def count_pairs(texts: Sequence[CandidateText], combine: Combine) -> int:
-    """Number of pairs that ``score_texts`` will score."""
-    return len({pair for text in texts for pair in text.pairs(combine)})
-
-
 def batches(pairs: Sequence[TextPair]) -> Iterator[Sequence[TextPair]]:
     """Yield the pairs, ``AT_ONCE`` at a time."""
-    # Texts of one reference stand next to each other: its graph is parsed once and is still there.
+    # Sorted by reference, so that a reference's graph is still cached for its next text.
     queue = sorted(pairs, key=lambda pair: pair.reference)
     for start in range(0, len(queue), AT_ONCE):
         yield queue[start : start + AT_ONCE]
 
 
 def _combine(scores: Sequence[AxisScores], combine: Combine) -> AxisScores:
-    """One record of those for several references; one that failed fails the text."""
+    """Combine the scores against several references; one failure fails the text."""
     if len(scores) == 1:
         return scores[0]
-    # The best of those that did not fail would be another metric on texts with a failure.
+    # Combining only the rest would be a different metric on just these texts.
     failure = next((each for each in scores if each.failure is not None), None)
     if failure is not None:
         return failure
@@ -164,54 +153,52 @@ def _combine(scores: Sequence[AxisScores], combine: Combine) -> AxisScores:
 
 
 def score_column(name: str, scores: Sequence[AxisScores], signature: str) -> ScoreColumn:
-    """Turn one record for each text into a column."""
-    axes = {
-        axis: np.array([nan if (v := getattr(s, axis)) is None else v for s in scores], dtype=float)
-        for axis in NAMES
-    }
+    """Make a column from the scores of each text."""
+    # NumPy makes nan of None.
+    axes = {axis: np.array([getattr(s, axis) for s in scores], dtype=np.float64) for axis in NAMES}
     failures = Counter(str(each.failure) for each in scores if each.failure is not None)
     return ScoreColumn(name, axes, dict(failures), signature)
 
 
 def column_scores(name: str, texts: Sequence[CandidateText]) -> ScoreColumn:
-    """Scores that the rows have already: columns ``NAME_mistakes``, ..., or ``NAME`` for all axes.
+    """Read scores from the rows: columns ``NAME_mistakes``, ..., or ``NAME`` for all axes.
 
-    In rows of two texts each name ends in 1 or 2.
+    In rows of two texts each column name ends in 1 or 2.
 
     Raises:
         InputError: no row has such a column, or a cell is not a number.
     """
-    scores = [_scores_in_row(name, text) for text in texts]
-    if all(each == AxisScores(failure=NO_SCORE) for each in scores):
+    scores = []
+    for text in texts:
+        columns = [f"{name}_{axis}{text.side}" for axis in NAMES]
+        where = f"score of {text.generation[:60]!r}: "
+        scores.append(AxisScores(*axes_in(text.row, columns, name + text.side, where)))
+    if all(each == AxisScores() for each in scores):
         side = texts[0].side if texts else ""
         raise InputError(
             f"there are no scores {name!r}: the rows need a column {name + side!r}, or "
             f"{', '.join(repr(f'{name}_{axis}{side}') for axis in NAMES)}"
         )
+    scores = [AxisScores(failure=NO_SCORE) if s == AxisScores() else s for s in scores]
     return score_column(name, scores, f"column {name}")
 
 
-def _scores_in_row(name: str, text: CandidateText) -> AxisScores:
-    columns = [f"{name}_{axis}{text.side}" for axis in NAMES]
-    try:
-        scores = AxisScores(*axes_in(text.row, columns, name + text.side))
-    except InputError as error:
-        raise InputError(f"{error}; it is the score of {text.generation[:60]!r}") from None
-    return AxisScores(failure=NO_SCORE) if scores == AxisScores() else scores
-
-
 def axes_in(
-    row: Row | Mapping[str, object], columns: Sequence[str], for_all: str
+    row: Mapping[str, object], columns: Sequence[str], for_all: str, where: str = ""
 ) -> tuple[float | None, float | None, float | None]:
-    """The numbers of a row's columns; the column ``for_all`` stands for those that are missing."""
-    common = number_in(row, for_all)
-    numbers = (number_in(row, column) for column in columns)
+    """Read the numbers of a row's columns; the column ``for_all`` replaces missing ones."""
+    common = number_in(row, for_all, where)
+    numbers = (number_in(row, column, where) for column in columns)
     mistakes, omissions, overall = (common if each is None else each for each in numbers)
     return mistakes, omissions, overall
 
 
-def number_in(row: Row | Mapping[str, object], column: str) -> float | None:
-    """A cell as a number; None if it is missing, empty or NaN; ``InputError`` if it is not one."""
+def number_in(row: Mapping[str, object], column: str, where: str = "") -> float | None:
+    """Read a cell as a number; None if it is missing, empty or NaN.
+
+    Raises:
+        InputError: it is something else; the message begins with ``where``.
+    """
     value = row.get(column)
     if value is None or value == "":
         return None
@@ -220,7 +207,7 @@ def number_in(row: Row | Mapping[str, object], column: str) -> float | None:
             raise ValueError
         number = cell_number(str(value))
     except ValueError:
-        raise InputError(f"{column} is {str(value)[:40]!r}, not a number") from None
-    if isinf(number):  # no mean, difference or correlation can be had with it
-        raise InputError(f"{column} is {str(value)[:40]!r}, not a finite number")
+        raise InputError(f"{where}{column} is {str(value)[:40]!r}, not a number") from None
+    if isinf(number):  # means, differences and correlations would be undefined
+        raise InputError(f"{where}{column} is {str(value)[:40]!r}, not a finite number")
     return None if isnan(number) else number

@@ -1,19 +1,22 @@
-"""MMHE: texts of four tasks that people rated on five criteria, and chose the best of three from.
+"""MMHE: people's ratings of texts from four tasks on five criteria, and choices of best-of-three.
 
-Ohi et al., "HarmonicEval", section 3. The files themselves could not be had where this was written,
-so the names of the columns are assumed.
+Ohi et al., "HarmonicEval", section 3. The files were not available when this was written, so the
+column names are assumptions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import permutations
 from math import nan
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.harmonic.criteria import ANSWERS, CRITERIA, Task
@@ -27,10 +30,10 @@ from posh_reward.study.agreement.agreement_report import (
     score_columns,
     unrated_note,
 )
-from posh_reward.study.agreement.compare import Figure, Judgments
+from posh_reward.study.agreement.compare import Figure, Judgments, SimpleMeasure
 from posh_reward.study.agreement.correlation import kendall
 from posh_reward.study.agreement.judgment_files import as_list, check_columns, image_in, text_in
-from posh_reward.study.agreement.measures import HarmonicMeasure, criteria_column
+from posh_reward.study.agreement.measures import HARMONIC, HarmonicMeasure
 from posh_reward.study.agreement.metric_scores import COMBINE, CandidateText, ScoreColumn
 from posh_reward.study.agreement.preferences import DECIMALS
 from posh_reward.study.agreement.ratings import Raters, mean_or_each, numbers_in
@@ -39,34 +42,30 @@ from posh_reward.study.statistics import Floats, Ints
 
 TASK: dict[str, Task] = {"REG": "reg", "VQA": "vqa", "VDU": "vdu", "IC": "captioning"}
 """The paper's name of a task -> HarmonicEval's."""
-MEAN = "Avg."  # the mean over the tasks, as in the paper's Table 2
-NOBODY = -1  # instead of a second text, in rows that rate one
-FOLDER = "harmonic"  # of the tables of HarmonicEval's paper
+MEAN = "Avg."  # mean over the tasks, as in the paper's Table 2
+NOBODY = -1  # in place of a second text, in rows that rate one text
+FOLDER = "harmonic"  # tables of HarmonicEval's paper
 TABLES = (2, 3, 4, 5, 6, 7, 8)
 """2, 4, 5, 6: accuracies. 3, 7: tau on each criterion. 8: captions of Flickr8k."""
 
 BestPairs = Literal["each", "majority", "unanimous"]
-"""Pairs of the best text and another, for accuracies. each: of every person's choice, up to six a
-page of three people. majority, unanimous: of one choice a page, by most of the people or by all, up
-to two. The paper has "pairs of judgments from best-of-three triplets" (D.3): its Tables 2 and 4-6
-follow from 108 pairs in REG and 68 in VQA, of 600 at most, if decimals are cut."""
+"""Pairs of a page's best text and another, for accuracies. each: for every person's choice (up to
+six pairs for three people). majority, unanimous: for one choice per page, by most people or by all
+(up to two pairs). The paper has "pairs of judgments from best-of-three triplets" (D.3): its Tables
+2 and 4-6 imply 108 pairs in REG and 68 in VQA, out of at most 600, if decimals are truncated."""
 
 
 @dataclass(frozen=True)
 class MmheColumns:
-    """Names of the columns of a table of judgments; each row has one text."""
+    """Column names of a table of judgments; each row has one text."""
 
     task: str = "task"  # REG, VQA, VDU or IC
     candidate: str = "candidate"
-    # A text or a list of texts, for metrics that need them; may be missing.
-    references: str = "references"
-    # A path or an image. Texts of one image, task and question were on one page.
-    image: str = "image"
+    references: str = "references"  # a text or a list of texts; only some metrics need it
+    image: str = "image"  # a path or an image; image, task and question identify a page
     question: str = "question"  # in the tasks VQA and VDU
-    # The choice of the best text on a page: true or false, a number of votes, or a list with one of
-    # these for each person.
-    best: str = "best"
-    # Criterion -> column of its ratings: a number, or a list with one for each person.
+    best: str = "best"  # chosen as best: a boolean or number of votes, or a list of them by person
+    # Criterion -> column of its ratings: a number, or a list with one per person.
     criteria: Mapping[str, str] = field(default_factory=lambda: {name: name for name in CRITERIA})
     raters: Raters = "each"
     pairs: BestPairs = "each"
@@ -74,19 +73,19 @@ class MmheColumns:
 
 @dataclass(frozen=True)
 class MmheJudgments:
-    """Judgments, row by row: ratings of one text, or the better and the worse of two."""
+    """Judgments, row by row: a rating of one text, or a better and a worse text."""
 
     name: str
     texts: Sequence[CandidateText]
     tasks: Sequence[str]  # (texts,) keys of ``TASK``
     questions: Sequence[str | None]  # (texts,)
-    texts_of: Ints  # (rows, 2) the texts: a rated one and ``NOBODY``, or the better and the worse
+    texts_of: Ints  # (rows, 2) indices: rated text and ``NOBODY``, or better and worse text
     # Criterion -> (rows,) ratings, and ``overall`` -> (rows,) 1 for each pair; nan elsewhere.
     people: Mapping[str, Floats]
 
     @property
     def judgments(self) -> Judgments:
-        """The judgments as rows of figures, grouped by task and image."""
+        """Judgments grouped by task and image."""
         keys: list[Hashable] = [
             (task, place if text.image_id is None else text.image_id)
             for place, (task, text) in enumerate(zip(self.tasks, self.texts, strict=True))
@@ -95,7 +94,7 @@ class MmheJudgments:
         return Judgments(self.name, self.people, groups, self._scores)
 
     def _scores(self, column: ScoreColumn, axis: str) -> Floats:
-        """A metric's number of each row; one that has no criteria gives its overall score."""
+        """(rows,) scores or differences; metrics without criteria use their overall score."""
         scores = column.scores.get(axis, column.scores["overall"])
         first, second = self.texts_of.T
         if axis != "overall":
@@ -109,8 +108,8 @@ class _MmheRow:
     text: CandidateText
     task: str
     question: str | None
-    ratings: Mapping[str, list[float]]  # criterion -> one number for each person
-    votes: list[float]  # for each person how much it was preferred
+    ratings: Mapping[str, list[float]]  # criterion -> one number per person
+    votes: list[float]  # one per person; higher is preferred
 
     @property
     def raters(self) -> int:
@@ -124,11 +123,10 @@ class _MmheRow:
 def read_mmhe(
     rows: Sequence[Row], columns: MmheColumns, name: str, images: Path | None = None
 ) -> MmheJudgments:
-    """The judgments of a table; paths of images are relative to the folder ``images``.
+    """Read a table of judgments; image paths are relative to the folder ``images``.
 
     Raises:
-        InputError: a column is missing, a cell cannot be used (the message has the row), or there
-            is no pair of which one text was preferred.
+        InputError: a column is missing, a cell is invalid, or there is no pair with a preference.
     """
     flags = {"--task": columns.task, "--candidate": columns.candidate, "--best": columns.best}
     flags |= {f"--criterion {axis}=": column for axis, column in columns.criteria.items()}
@@ -138,8 +136,8 @@ def read_mmhe(
     pairs = _pairs(table, columns.pairs)
     if not pairs:
         raise InputError(
-            f"{name} has no two texts on one page of which one was preferred: name the column of "
-            "images, which tells what was on one page, with --image"
+            f"{name} has no page with two texts of which one was preferred: name the column of "
+            "images, which identifies pages, with --image"
         )
     people = {
         axis: np.array([table[at].rating(axis, n) for at, n in ratings] + [nan] * len(pairs))
@@ -181,7 +179,7 @@ def _row(row: Row, columns: MmheColumns, where: str, images: Path | None) -> _Mm
 
 
 def _pairs(rows: Sequence[_MmheRow], pairs: BestPairs) -> list[tuple[int, int]]:
-    """Every two texts of a page of which one was preferred: by each person, or by most or all."""
+    """(better, worse) texts of a page, by each person's choice or by one choice per page."""
     pages: dict[Hashable, list[int]] = {}
     for place, row in enumerate(rows):
         image = place if row.text.image_id is None else row.text.image_id
@@ -198,14 +196,14 @@ def _pairs(rows: Sequence[_MmheRow], pairs: BestPairs) -> list[tuple[int, int]]:
         (better, worse)
         for page in pages.values()
         for better, worse in permutations(page, 2)
-        # A page with three people and one choice each has up to six pairs: two for each person.
+        # Three people with one choice each give up to six pairs, two per person.
         for one, other in zip(rows[better].votes, rows[worse].votes, strict=False)
-        if one > other  # nor is nan
+        if one > other  # False for nan
     ]
 
 
 def _choice(rows: Sequence[_MmheRow], page: Sequence[int], pairs: BestPairs) -> list[int]:
-    """The text of a page that most people, or all, chose as the best; none without agreement."""
+    """The page's best text by most people, or by all; empty without agreement."""
     votes = {place: float(np.nansum(rows[place].votes)) for place in page}
     least = sum(votes.values()) * (1 if pairs == "unanimous" else 0.5)
     return [
@@ -216,14 +214,22 @@ def _choice(rows: Sequence[_MmheRow], page: Sequence[int], pairs: BestPairs) -> 
 
 
 def mmhe_figures(mmhe: MmheJudgments) -> list[Figure]:
-    """Accuracy on pairs of each task and their mean; tau_b on each criterion of each task."""
+    """Accuracy on the pairs of each task and its mean; tau_b on each criterion of each task."""
     present = [task for task in TASK if task in mmhe.tasks]
-    rows = {t: np.array([mmhe.tasks[first] == t for first, _ in mmhe.texts_of]) for t in present}
-    figures = [Figure("overall", t, _of_task(rows[t], order_share), percent=True) for t in present]
+    in_task = {t: np.array([mmhe.tasks[first] == t for first, _ in mmhe.texts_of]) for t in present}
+    accuracies = [partial(_measure_within, in_task[task], order_share) for task in present]
+    figures = [
+        Figure("overall", task, measure, percent=True)
+        for task, measure in zip(present, accuracies, strict=True)
+    ]
     if len(present) == len(TASK):
-        figures.append(Figure("overall", MEAN, _mean_over(list(rows.values())), percent=True))
+
+        def mean(scores: Floats, people: Floats, rows: Ints) -> float:
+            return float(np.mean([measure(scores, people, rows) for measure in accuracies]))
+
+        figures.append(Figure("overall", MEAN, mean, percent=True))
     return figures + [
-        Figure(axis, task, _of_task(rows[task], kendall), percent=True)
+        Figure(axis, task, partial(_measure_within, in_task[task], kendall), percent=True)
         for axis in mmhe.people
         if axis != "overall"
         for task in present
@@ -231,27 +237,15 @@ def mmhe_figures(mmhe: MmheJudgments) -> list[Figure]:
 
 
 def order_share(apart: Floats, people: Floats) -> float:
-    """Share of pairs whose better text has the higher score; a tie is wrong. nan without."""
+    """Share of pairs whose better text scores higher; ties are wrong. nan without pairs."""
     return float(np.mean(apart > 0)) if len(apart) else nan
 
 
-def _of_task(
-    task: Ints, measure: Callable[[Floats, Floats], float]
-) -> Callable[[Floats, Floats, Ints], float]:
-    def figure(scores: Floats, people: Floats, rows: Ints) -> float:
-        own = rows[task[rows]]
-        return measure(scores[own], people[own])
-
-    return figure
-
-
-def _mean_over(tasks: Sequence[Ints]) -> Callable[[Floats, Floats, Ints], float]:
-    figures = [_of_task(task, order_share) for task in tasks]
-
-    def mean(scores: Floats, people: Floats, rows: Ints) -> float:
-        return float(np.mean([figure(scores, people, rows) for figure in figures]))
-
-    return mean
+def _measure_within(
+    inside: NDArray[np.bool_], measure: SimpleMeasure, scores: Floats, people: Floats, rows: Ints
+) -> float:
+    own = rows[inside[rows]]
+    return measure(scores[own], people[own])
 
 
 def mmhe_report(
@@ -259,15 +253,15 @@ def mmhe_report(
 ) -> AgreementReport:
     """Accuracy on pairs for each task, and Kendall's tau on each criterion.
 
-    HarmonicEval is measured on each criterion by its own score of it, the others by their overall
-    score, as in the paper, of which ``tables`` are printed with our figures.
+    On each criterion, HarmonicEval is measured by its score for that criterion, other metrics by
+    their overall score, as in the paper. ``tables`` of the paper are printed below our figures.
     """
     alone = mmhe.texts_of[:, 1] == NOBODY
     notes = [
-        "overall: of two texts of which people chose one as the best of three, how often it has "
-        "the higher score; ties are wrong. The criteria: 100 tau_b. The count of rows is that of "
-        "all tasks. The paper's accuracies follow from 108 pairs in REG and 68 in VQA; a page of "
-        "three people has up to six pairs, or up to two with --pairs majority or unanimous.",
+        "overall: how often the text that people chose as the best of three scores higher than "
+        "another of the three; ties are wrong. Criteria: 100 tau_b. Rows are counted over all "
+        "tasks. The paper's accuracies imply 108 pairs in REG and 68 in VQA; a page with three "
+        "people has up to six pairs, or up to two with --pairs majority or unanimous.",
         *unrated_note({a: mmhe.people[a][alone] for a in CRITERIA if a in mmhe.people}, "rating"),
     ]
     if any(len(text.references) > 1 for text in mmhe.texts):
@@ -286,7 +280,7 @@ def mmhe_report(
 
 
 def harmonic_paper(tables: Sequence[int]) -> list[PaperLine]:
-    """The lines of some of ``TABLES``; those of one name are one line."""
+    """Read some of ``TABLES``; lines of the same name are merged."""
     lines: dict[str, PaperLine] = {}
     for table in tables:
         for line in paper_table(table, FOLDER):
@@ -296,18 +290,23 @@ def harmonic_paper(tables: Sequence[int]) -> list[PaperLine]:
 
 
 def _columns(mmhe: MmheJudgments, settings: AgreementSettings) -> list[ScoreColumn]:
-    """Each metric's scores, in the order of the settings."""
-    usual = [each for each in settings.measures if not isinstance(each, HarmonicMeasure)]
-    columns = score_columns(mmhe.texts, replace(settings, measures=usual))
-    for place, each in enumerate(settings.measures):
-        if isinstance(each, HarmonicMeasure):
-            scores = harmonic_scores(mmhe, each.harmonic)
-            columns.insert(place, criteria_column(scores, each.signature))
+    """Each metric's scores, in the order of the settings; HarmonicEval with all its criteria."""
+    others = [each for each in settings.measures if not isinstance(each, HarmonicMeasure)]
+    columns = score_columns(mmhe.texts, replace(settings, measures=others))
+    for place, measure in enumerate(settings.measures):
+        if isinstance(measure, HarmonicMeasure):
+            scores = harmonic_scores(mmhe, measure.harmonic)
+            names = dict.fromkeys(name for each in scores for name in each.means)
+            axes = {"overall": [each.overall for each in scores]}
+            axes |= {name: [each.means.get(name) for each in scores] for name in names}
+            arrays = {axis: np.array(values, dtype=np.float64) for axis, values in axes.items()}
+            failures = Counter(str(each.failure) for each in scores if each.failure is not None)
+            columns.insert(place, ScoreColumn(HARMONIC, arrays, failures, measure.signature))
     return columns
 
 
 def harmonic_scores(mmhe: MmheJudgments, harmonic: HarmonicEval) -> list[HarmonicScores]:
-    """HarmonicEval of every text, each task by its own prompts."""
+    """Score every text with HarmonicEval, using each task's own prompts."""
     scores: dict[int, HarmonicScores] = {}
     for task in dict.fromkeys(mmhe.tasks):
         own = [place for place, each in enumerate(mmhe.tasks) if each == task]

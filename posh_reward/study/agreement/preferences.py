@@ -1,8 +1,8 @@
 """Pairs of texts that people compared: DOCENT's coarse judgments, and files like them (A.3.2).
 
-A metric gives two texts real numbers, which are hardly ever equal, while people say "equal". So the
-least differences count as ties, as many as people saw: |differences| are sorted, the threshold is
-the one at the index that is the number of people's ties, and from it on a difference is a win.
+A metric's scores are hardly ever equal, while people do call texts equal. So a metric's smallest
+differences count as ties, as many as people saw: with n ties by people and |differences| sorted,
+the threshold is the one at index n, and differences from the threshold on are wins.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ LABELS = {
 }
 """DOCENT's labels -> s, positive if the first text is better (paper, A.3.2)."""
 Procedure = Literal["authors", "strict"]
-"""``authors``: equal scores are a win for the first text where the threshold is 0, and medians of
-Elo are whole points, as in the authors' programs. ``strict``: equal scores are always a tie."""
-DECIMALS = 12  # of differences: 0.9 - 0.8 and 0.8 - 0.7 are the same one, though not in binary
+"""``authors``: equal scores are a win for the first text where the threshold is 0, and median Elo
+ratings are rounded, as in the authors' programs. ``strict``: equal scores are always a tie."""
+DECIMALS = 12  # of differences: 0.9 - 0.8 and 0.8 - 0.7 shall be equal, as they are not in binary
 TINY = float(np.finfo(np.float64).tiny)
 STRICT_NOTE = "Equal scores are a tie under any threshold."
 AUTHORS_NOTE = (
@@ -54,11 +54,11 @@ AUTHORS_NOTE = (
 )
 
 
-def label_score(label: object) -> float:
-    """The number of a label: one of ``LABELS``, however spaced, or a number from -2 to 2.
+def label_score(label: object, where: str = "") -> float:
+    """Convert a label, one of ``LABELS`` in any spacing or a number from -2 to 2, to a number.
 
     Raises:
-        InputError: it is neither.
+        InputError: it is neither; the message begins with ``where``.
     """
     if isinstance(label, str):
         plain = re.sub(r"[\W_]+", "_", label.lower()).strip("_")
@@ -70,43 +70,42 @@ def label_score(label: object) -> float:
         number = nan
     if not -2 <= number <= 2:
         raise InputError(
-            f"the label {str(label)[:40]!r} is unknown: use one of {', '.join(LABELS)}, or a "
-            "number from -2 (the second text is much better) to 2"
+            f"{where}the label {str(label)[:40]!r} is unknown: use one of {', '.join(LABELS)}, or "
+            "a number from -2 (the second text is much better) to 2"
         )
     return number
 
 
 def tie_threshold(differences: Floats, ties: int) -> float:
-    """The least |difference| that is a win, so that ``ties`` are ties; infinite if all are."""
-    # Scores are hardly ever equal, but people say "equal": without ties of its own a metric could
-    # not get those right, and with a threshold of choice it could be tuned.
+    """Smallest |difference| that is a win, so that ``ties`` are ties; infinite if all are."""
+    # Without ties a metric could not get people's ties right; a free threshold could be tuned.
     magnitudes = np.sort(np.abs(differences))
     return float(magnitudes[ties]) if ties < len(magnitudes) else inf
 
 
 def predicted_outcomes(differences: Floats, people: Floats) -> Floats:
-    """A metric's outcomes, with as many ties as people saw: 1 and -1 for wins, 0 for ties.
+    """A metric's outcomes, 1 and -1 for wins and 0 for ties, with as many ties as people saw.
 
-    ``people`` is positive where they preferred the first text, 0 for ties.
+    ``people`` is positive where people preferred the first text, 0 for ties.
     """
     threshold = tie_threshold(differences, int((people == 0).sum()))
-    # The sign of 0 is 0: without a difference there is no winner, even under a threshold of 0.
+    # Equal scores have no winner, even under a threshold of 0: the sign of 0 is 0.
     outcomes: Floats = np.sign(differences) * (np.abs(differences) >= threshold)
     return outcomes
 
 
 def accuracy(differences: Floats, people: Floats) -> float:
-    """Share of a metric's outcomes that are people's, 0 to 1; nan without pairs."""
+    """Share of pairs where a metric's outcome is people's, 0 to 1; nan without pairs."""
     if not len(people):
         return nan
     return float(np.mean(predicted_outcomes(differences, people) == np.sign(people)))
 
 
 def score_differences(column: ScoreColumn, axis: str, procedure: Procedure = "strict") -> Floats:
-    """(pairs,) a metric's score of the first text minus that of the second."""
-    # The authors' programs call a difference of 0 a win for the first text if the tie threshold is
-    # 0, too. TINY instead of 0 comes to just that, and keeps every order: it is below any other
-    # difference, a win if it is the threshold itself, and a tie below a larger one.
+    """(pairs,) a metric's score of the first text minus its score of the second."""
+    # In the authors' programs a difference of 0 is a win for the first text if the tie threshold
+    # is 0, too. Replacing 0 by TINY does just that and keeps the order: TINY is smaller than any
+    # other difference, a win if it is the threshold, and a tie under a larger one.
     scores = column.scores[axis]
     apart: Floats = scores[::2] - scores[1::2]
     if procedure == "strict" or column.verdicts:
@@ -116,13 +115,12 @@ def score_differences(column: ScoreColumn, axis: str, procedure: Procedure = "st
 
 @dataclass(frozen=True)
 class PairColumns:
-    """Names of the columns of a table of pairs; by default DOCENT's."""
+    """Column names of a table of pairs; by default DOCENT's."""
 
     text1: str = "model1_generation"
     text2: str = "model2_generation"
     reference: str = "reference"
-    # Pairs of one image are resampled together. Without such a column each row is its own.
-    image: str = "uuid"
+    image: str = "uuid"  # groups rows for resampling; without this column each row is a group
     # Axis -> column of labels. Empty: the first text is better in every row, on every axis.
     labels: Mapping[str, str] = field(
         default_factory=lambda: dict(zip(NAMES, ("mistakes", "omissions", "overall_quality"),
@@ -132,7 +130,7 @@ class PairColumns:
 
 @dataclass(frozen=True)
 class Preferences:
-    """People's preferences between two texts; texts 2 i and 2 i + 1 are those of pair i."""
+    """People's preferences between two texts; pair i has the texts 2 i and 2 i + 1."""
 
     name: str
     texts: Sequence[CandidateText]
@@ -143,7 +141,7 @@ class Preferences:
 
     @property
     def judgments(self) -> Judgments:
-        """The pairs as rows of figures."""
+        """Judgments with one row per pair."""
         differences = partial(score_differences, procedure=self.procedure)
         return Judgments(self.name, self.people, self.groups, differences)
 
@@ -156,15 +154,14 @@ def read_preferences(
     images: Path | None = None,
     procedure: Procedure = "strict",
 ) -> Preferences:
-    """The pairs of a table.
+    """Read a table of pairs.
 
     Raises:
-        InputError: a column is missing, a cell is not a text, or a label is unknown; the message
-            has the row.
+        InputError: a column is missing, a cell is not a text, or a label is unknown.
     """
     flags = {"--text1": columns.text1, "--text2": columns.text2, "--reference": columns.reference}
     flags |= {f"--label {axis}=": column for axis, column in columns.labels.items()}
-    if columns == PairColumns():  # DOCENT's own, which has no flags for its columns
+    if columns == PairColumns():  # the command for DOCENT has no flags for columns
         flags = {f"a column {column!r}": column for column in flags.values()}
     check_columns(rows, flags, name)
     texts: list[CandidateText] = []
@@ -181,7 +178,7 @@ def read_preferences(
         for axis, values in people.items():
             values.append(_label(row, columns.labels.get(axis), where))
     arrays = {axis: np.array(values) for axis, values in people.items()}
-    # Where the first text is always the better one, the authors' rule would reward equal scores.
+    # If the first text is always the better one, the authors' rule would reward equal scores.
     always_first = not any((values < 0).any() for values in arrays.values())
     return Preferences(name, texts, arrays, groups, "strict" if always_first else procedure)
 
@@ -191,14 +188,11 @@ def _label(row: Row, column: str | None, where: str) -> float:
         return 1.0
     if is_missing(row.get(column)) or row[column] == "":
         return nan
-    try:
-        return label_score(row[column])
-    except InputError as error:
-        raise InputError(f"{where}, {column}: {error}") from None
+    return label_score(row[column], f"{where}, {column}: ")
 
 
 def preference_figures(axes: Sequence[str]) -> list[Figure]:
-    """The paper's figures of each axis: accuracy over better, tie and worse; rho and tau."""
+    """The paper's figures for each axis: accuracy over better, tie and worse; rho and tau."""
     return [
         figure
         for axis in axes
@@ -215,8 +209,8 @@ def preferences_report(preferences: Preferences, settings: AgreementSettings) ->
     people = preferences.people
     ties = ", ".join(f"{axis} {int((labels == 0).sum())}" for axis, labels in people.items())
     notes = [
-        f"Ties, by people's labels: {ties}. A metric's least differences count as ties, as many as "
-        "people saw; rho and tau compare the difference of its scores with the label. "
+        f"Ties in people's labels: {ties}. A metric's smallest differences count as ties, as many "
+        "as people saw; rho and tau compare the difference of its scores with the label. "
         + (AUTHORS_NOTE if preferences.procedure == "authors" else STRICT_NOTE),
         *unrated_note(people, "label"),
     ]

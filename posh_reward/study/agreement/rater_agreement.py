@@ -1,10 +1,10 @@
 """Agreement between raters: Krippendorff's alpha, and relaxed F1 of spans (paper, Tables 4, 5, 7).
 
-Alpha is computed from the coincidence matrix: every unit with m ratings adds each ordered pair of
-them with the weight 1 / (m - 1). It is 1 - observed / expected disagreement.
+Alpha is 1 - observed / expected disagreement, from the coincidence matrix: a unit with m ratings
+adds each ordered pair of them with weight 1 / (m - 1).
 
-Where a mark begins and ends is a matter of taste, so spans match if they share tokens: at least
-one (F1), or at least half of them (F1@50). Spans are counted over all texts together.
+Raters differ in where they begin and end a mark, so spans match if they share tokens: at least one
+(F1), or at least half of them (F1@50). Spans are counted over all texts together.
 """
 
 from __future__ import annotations
@@ -27,28 +27,27 @@ TOKEN = re.compile(r"\w+|[^\w\s]")
 
 @dataclass(frozen=True)
 class RatingCounts:
-    """Ratings counted once for each unit, so that resampling units only adds up counts."""
+    """Counts of ratings per unit, so that resampling units only reweighs counts."""
 
-    values: Floats  # (values,) the different ratings, rising
-    # (units, values) how often each unit has each rating; every unit has two ratings or more.
-    counts: Floats
+    values: Floats  # (values,) distinct ratings, ascending
+    counts: Floats  # (units, values) times each unit has each rating; at least two per unit
 
     def alpha(self, times: Floats | None = None, level: Level = "ordinal") -> float:
         """Krippendorff's alpha, at most 1; 0 is chance; nan if nothing varies.
 
         Args:
             times: (units,) how often each unit counts; None: once.
-            level: nominal: ratings are equal or not. ordinal: their order counts, by how many
-                ratings lie between them. interval: their distance counts.
+            level: nominal: ratings are equal or not. ordinal: distance is the number of ratings
+                in between. interval: distance is the numeric difference.
         """
-        # A unit of m ratings has m (m - 1) ordered pairs: by 1 / (m - 1) it counts m, as it ought.
+        # m ratings make m (m - 1) ordered pairs: weighted by 1 / (m - 1), the unit counts m.
         weights = 1 / (self.counts.sum(axis=1) - 1)  # (units,)
         counts = self.counts * (weights if times is None else weights * times)[:, None]
-        # (values, values); a rating is no pair with itself, so the diagonal loses its own.
+        # (values, values); the subtraction removes each rating's pair with itself.
         coincidences = counts.T @ self.counts - np.diag(counts.sum(axis=0))
         totals = coincidences.sum(axis=1)  # (values,)
         distances = _distances(self.values, totals, level)
-        # A pair by chance is drawn without putting the first rating back: n_c n_k / (n - 1).
+        # Chance pairs are drawn without replacement: n_c n_k / (n - 1).
         by_chance = (np.outer(totals, totals) * distances).sum()
         if not by_chance:
             return nan
@@ -72,7 +71,7 @@ def _distances(values: Floats, totals: Floats, level: Level) -> Floats:
         return 1 - np.eye(len(values))
     if level == "interval":
         places = values
-    elif level == "ordinal":  # a value's place among all ratings: up to the middle of its own
+    elif level == "ordinal":  # midrank of each value among all ratings
         places = np.cumsum(totals) - totals / 2
     else:
         raise InputError(f"the level {level!r} is unknown: use nominal, ordinal or interval")
@@ -81,12 +80,12 @@ def _distances(values: Floats, totals: Floats, level: Level) -> Floats:
 
 
 def token_spans(text: str) -> list[Span]:
-    """Character offsets of the tokens of a text: words, and single signs."""
+    """Character offsets of a text's tokens: words and single punctuation marks."""
     return [match.span() for match in TOKEN.finditer(text)]
 
 
 def overlaps(one: Span, other: Span) -> bool:
-    """Tell if two spans share a character."""
+    """Test if two spans share a character."""
     return one[0] < other[1] and other[0] < one[1]
 
 
@@ -99,7 +98,7 @@ def tokens_in(spans: Iterable[Span], tokens: Sequence[Span]) -> frozenset[int]:
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """Elements of two sides (spans, parts of graphs) that match; those of several texts add up."""
+    """Counts of matching elements (spans, graph elements) of two sides; texts add up."""
 
     first_matches: int = 0  # elements of the first side that match one of the second
     first: int = 0
@@ -137,10 +136,10 @@ class Matches:
 def span_matches(
     text: str, first: Iterable[Span], second: Iterable[Span], share: float = 0.0
 ) -> Matches:
-    """Match the spans, in characters, of two raters in one text; one without a token is left out.
+    """Match two raters' spans, in characters, in one text; spans without a token are left out.
 
-    ``share`` is the least part of a span's own tokens that one span of the other side has to touch:
-    0 for one token (relaxed F1), 0.5 for F1@50.
+    ``share`` is the least share of a span's tokens that a single span of the other side must cover:
+    0 means one token (relaxed F1), 0.5 is F1@50.
     """
     tokens = token_spans(text)
     ours, theirs = (

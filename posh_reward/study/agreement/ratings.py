@@ -1,11 +1,11 @@
-"""Texts that people rated one by one: any table of candidate, references and ratings."""
+"""Texts rated one by one: any table of candidates, references and ratings."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from math import nan
+from math import isnan, nan
 from pathlib import Path
 from typing import Literal
 
@@ -43,20 +43,18 @@ from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Floats, Ints, rows_by_group
 
 Raters = Literal["each", "mean"]
-"""Several ratings of a text: each is a row of its own, or their mean is one."""
-FEW_ROWS = 100
-"""Rows of an image up to which its pairs are listed, which is faster; others are sorted."""
+"""Several ratings of a text: one row each, or one row with their mean."""
+FEW_ROWS = 100  # an image's pairs are enumerated up to so many rows, beyond that counted by sorting
 
 
 @dataclass(frozen=True)
 class RatingColumns:
-    """Names of the columns of a table of ratings."""
+    """Column names of a table of ratings."""
 
     candidate: str = "candidate"
     references: str = "references"  # a text, or a list of texts
-    # Texts of one image are resampled and compared together; without it each is its own.
-    image: str = "image"
-    # Axis -> column of the ratings that it should agree with: a number, or a list of them.
+    image: str = "image"  # groups texts for resampling and pairs; without it each is a group
+    # Axis -> column of ratings to compare with: a number, or a list of them.
     ratings: Mapping[str, str] = field(default_factory=lambda: dict.fromkeys(NAMES, "rating"))
     raters: Raters = "each"
 
@@ -69,25 +67,26 @@ class TextRatings:
     texts: Sequence[CandidateText]
     text_of: Ints  # (rows,) the text that each row rates
     people: Mapping[str, Floats]  # axis -> (rows,) ratings; nan where there is none
-    groups: Sequence[Hashable]  # (rows,) image of each row
+    groups: Sequence[Hashable]  # (rows,) images
 
     @property
     def judgments(self) -> Judgments:
-        """The ratings as rows of figures."""
-        return Judgments(self.name, self.people, self.groups, self._scores)
+        """Judgments with one row per rating."""
 
-    def _scores(self, column: ScoreColumn, axis: str) -> Floats:
-        return column.scores[axis][self.text_of]
+        def scores(column: ScoreColumn, axis: str) -> Floats:
+            return column.scores[axis][self.text_of]
+
+        return Judgments(self.name, self.people, self.groups, scores)
 
 
 def read_ratings(
     rows: Sequence[Row], columns: RatingColumns, name: str, images: Path | None = None
 ) -> TextRatings:
-    """The rated texts of a table; paths of images are relative to the folder ``images``.
+    """Read a table of ratings; image paths are relative to the folder ``images``.
 
     Raises:
-        InputError: a column is missing, a cell cannot be used, or a text has ratings of unequal
-            number on two axes; the message has the row.
+        InputError: a column is missing, a cell is invalid, or a text's axes have different numbers
+            of ratings.
     """
     flags = {"--candidate": columns.candidate, "--reference": columns.references}
     flags |= {f"--rating {axis}=": column for axis, column in columns.ratings.items()}
@@ -118,32 +117,23 @@ def read_ratings(
 
 
 def numbers_in(row: Row, column: str, where: str) -> list[float]:
-    """A cell's numbers, one for each person: true is 1, false 0, nothing nan.
-
-    Raises:
-        InputError: it holds something else.
-    """
+    """Read a cell's numbers, one per person; true is 1, false 0, and a missing one nan."""
     cells = as_list(row.get(column)) or [row.get(column)]
-    try:
-        numbers = [
-            number_in({column: int(cell) if isinstance(cell, bool) else cell}, column)
-            for cell in cells
-        ]
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from None
+    plain = ({column: int(cell) if isinstance(cell, bool) else cell} for cell in cells)
+    numbers = [number_in(each, column, f"{where}: ") for each in plain]
     return [nan if value is None else value for value in numbers]
 
 
 def mean_or_each(values: list[float], raters: Raters) -> list[float]:
-    """The values, or in a list the mean of those that are not nan."""
+    """Return the values, or a list with the mean of those that are not nan."""
     if raters == "each":
         return values
-    ratings = [value for value in values if value == value]
+    ratings = [value for value in values if not isnan(value)]
     return [sum(ratings) / len(ratings) if ratings else nan]
 
 
 def rating_figures(ratings: TextRatings) -> list[Figure]:
-    """For each axis tau_b, tau_c, Spearman's rho, Pearson's r and pairwise accuracy."""
+    """Tau_b, tau_c, Spearman's rho, Pearson's r and pairwise accuracy, on each axis."""
     within = WithinImages.of(ratings.groups, ratings.text_of)
     return [
         figure
@@ -161,27 +151,27 @@ def rating_figures(ratings: TextRatings) -> list[Figure]:
 
 @dataclass(frozen=True)
 class WithinImages:
-    """Pairwise accuracy within images, of which one may have thousands of rows.
+    """Pairwise accuracy within images, which may have thousands of rows each.
 
-    Of the pairs of texts of one image that people rate differently, the share that the metric
+    The share, of all pairs of texts of one image that people rate differently, that the metric
     orders alike. A metric's tie is wrong. A pair counts as often as its image was drawn.
     """
 
     images: Sequence[Ints]  # the rows of each image
-    texts: Ints  # (rows,) the text that each row rates; two ratings of one text are not a pair
+    texts: Ints  # (rows,) the text that each row rates; two ratings of one text make no pair
 
     @classmethod
     def of(cls, groups: Sequence[Hashable], texts: Ints) -> WithinImages:
-        """The rows of each group."""
+        """Group the rows by image."""
         return cls(rows_by_group(groups), texts)
 
     def accuracy(self, scores: Floats, people: Floats, rows: Ints) -> float:
-        """The share on some rows; nan without a pair."""
+        """Accuracy on some rows; nan without a pair."""
         return self.accuracies(scores, people, [rows])[0]
 
     def accuracies(self, scores: Floats, people: Floats, draws: Sequence[Ints]) -> list[float]:
-        """The share in each draw of rows; the pairs of an image are counted once for all draws."""
-        # A draw only weighs the pairs of an image, which may have thousands of rows.
+        """Accuracy on each draw of rows."""
+        # Images are drawn whole, so each image's pairs are counted once and weighted in each draw.
         usable = np.zeros(len(people), dtype=bool)
         for rows in draws:
             usable[rows] = True
@@ -191,7 +181,7 @@ class WithinImages:
         first = np.array([some[0] for some in members], dtype=np.int64)
         shares = []
         for rows in draws:
-            # An image's rows are drawn together: its first one tells how often.
+            # An image's rows are drawn together, so the first one's count is the image's.
             times = np.bincount(rows, minlength=len(people))[first]
             total = times @ pairs
             shares.append(float(times @ right / total) if total else nan)
@@ -199,24 +189,24 @@ class WithinImages:
 
     def _pairs(self, scores: Floats, people: Floats, texts: Ints) -> tuple[float, float]:
         """Pairs of one image that the metric orders as people do, and all that people order."""
-        # A metric's tie is wrong: it is not among the alike, and stays among the pairs.
+        # A metric's tie is wrong: it counts among the pairs, but not as alike.
         if len(scores) <= FEW_ROWS:
             signs = np.sign(people[:, None] - people)
             pairs = (signs != 0) & (texts[:, None] != texts)
             alike = pairs & (np.sign(scores[:, None] - scores) == signs)
             return alike.sum() / 2, pairs.sum() / 2
-        # Two ratings of one text are no pair, but people may order them: taken off. The metric
-        # ties on them, so they are not among the concordant ones.
+        # Two ratings of one text make no pair: subtract those that differ. The metric ties on
+        # them, so they are not among the concordant pairs.
         same_text = tied_pairs(texts) - tied_pairs(texts, people)
         strict = tied_pairs(np.zeros(len(people))) - tied_pairs(people)
         return concordant(scores, people), strict - same_text
 
 
 def ratings_report(ratings: TextRatings, settings: AgreementSettings) -> AgreementReport:
-    """Rank and linear correlations of each metric, and pairwise accuracy."""
+    """Correlations and pairwise accuracy of each metric."""
     notes = [
-        "pairs: of two texts of one image that people rate differently, how often the metric "
-        "orders them alike; its ties are wrong.",
+        "pairs: how often the metric orders two texts of one image, which people rate differently, "
+        "as people do; ties by the metric are wrong.",
         *unrated_note(ratings.people, "rating"),
     ]
     if any(len(text.references) > 1 for text in ratings.texts):

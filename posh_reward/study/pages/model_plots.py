@@ -1,7 +1,7 @@
-"""Models compared at a glance: a leaderboard, scores against length, precision against recall.
+"""Plots that compare models: a leaderboard, scores against length, precision against recall.
 
-Models differ in colour, in shape and by their rank, which is a number next to each point.
-Matplotlib is imported when used.
+Models differ in colour, in shape and by their rank, the number next to each point. Matplotlib is
+imported on use.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posh_reward.errors import MissingDependencyError, on_one_line
-from posh_reward.study.pages.run_plot import INK, MISTAKES, OMISSIONS
+from posh_reward.study.pages.run_plot import INK, MISTAKES, OMISSIONS, plain
 from posh_reward.study.rows.score_axes import AXES, SCALE
 from posh_reward.study.rows.standings import Standing, Tally, Totals, best_first
 from posh_reward.study.statistics import Interval, bootstrap_mean
@@ -29,30 +29,29 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
-"""Okabe and Ito's, which colour-blind readers can tell apart; without their yellow."""
+"""Okabe and Ito's colour-blind safe palette, without its yellow."""
 SHAPES = ("o", "s", "^", "D", "v", "p")
-"""One fewer than colours, so that 42 models differ in one or the other."""
+"""One fewer than colours, so that 42 models differ in colour or shape."""
 PLOT_AXES = (
     ("mistakes", "mistakes (precision)", MISTAKES, "o", 0.22),
     ("overall", "overall (f1)", INK, "D", 0.0),
     ("omissions", "omissions (recall)", OMISSIONS, "s", -0.22),
 )
-"""Axis, its name in the legend, colour, shape, and place around its model's line."""
+"""Axis, legend entry, colour, shape, and vertical offset from its model's line."""
 LONGEST = {"leaderboard": 44, "legend": 30}
-"""Characters of a model's name; a longer one is cut in its middle."""
+"""Characters of a model's name; longer names are cut in the middle."""
 FAR = 0.99
-"""Share of the texts that a plot of lengths reaches to: a runaway one would leave it empty."""
-MISTAKES_AXIS, OMISSIONS_AXIS, _ = AXES
-PER_POINT = 2  # pixels for each point (1/72 inch) while a figure is laid out
+"""Quantile of the lengths to plot: a single runaway text would leave the plot empty."""
+PER_POINT = 2  # pixels per point (1/72 inch) while a figure is laid out
 AROUND = [(10, 0), (-10, 0), (0, 10), (0, -10), (8, 8), (-8, 8), (8, -8), (-8, -8)]
-"""Places of a point's number around it, in points (1/72 inch)."""
+"""Candidate offsets of a point's number, in points (1/72 inch)."""
 STYLE = {"text.parse_math": False, "svg.hashsalt": "posh", "font.size": 9.0}
-"""A model may be called ``$x$``; equal scores make equal files."""
+"""No formulas, as a model may be called ``$x$``; a fixed salt, so equal scores make equal files."""
 
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure, its file's name without the ending, and what it shows, for those who cannot see."""
+    """A figure with its file name, without the suffix, and a text alternative."""
 
     name: str
     what: str
@@ -60,7 +59,7 @@ class Plot:
 
 
 def require_matplotlib() -> None:
-    """Raise ``MissingDependencyError`` if plots cannot be drawn, before anything else is done."""
+    """Raise ``MissingDependencyError`` early if Matplotlib is missing."""
     try:
         import matplotlib  # noqa: F401
     except ImportError:
@@ -68,7 +67,7 @@ def require_matplotlib() -> None:
 
 
 def model_plots(tally: Tally) -> list[Plot]:
-    """The plots of all models that have a score; none if there is no such model."""
+    """Plot all models that have a score; an empty list if there is none."""
     table = [each for each in best_first(tally.standings()) if each.axes]
     if not table:
         return []
@@ -86,7 +85,7 @@ def model_plots(tally: Tally) -> list[Plot]:
 
 
 def save_plots(plots: Sequence[Plot], folder: Path) -> list[Path]:
-    """Write each plot as PNG and as SVG; returns the files."""
+    """Write each plot as PNG and SVG; return the files."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for plot in plots:
@@ -98,7 +97,7 @@ def save_plots(plots: Sequence[Plot], folder: Path) -> list[Path]:
 
 
 def draw(plot: Plot, ending: str) -> bytes:
-    """A plot as a file's content, png or svg."""
+    """Render a plot as the content of a png or svg file."""
     content = BytesIO()
     no_date = {"Date": None} if ending == "svg" else None
     with plot_style():
@@ -108,11 +107,11 @@ def draw(plot: Plot, ending: str) -> bytes:
 
 @contextmanager
 def plot_style() -> Iterator[None]:
-    """Our style of plots, while the block lasts."""
+    """Use our plot style inside the block."""
     import matplotlib
 
     with matplotlib.rc_context(STYLE), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # a box is drawn for it
+        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # drawn as a box
         yield
 
 
@@ -132,7 +131,6 @@ def _leaderboard(table: Sequence[Standing]) -> Figure:
     names = [short_name(each.model, LONGEST["leaderboard"]) for each in table]
     axes.set_yticks(places, names)
     axes.set_ylim(-0.6, len(table) - 0.4)
-    axes.grid(color="#eaeef2")
     axes.set_xlabel(f"{SCALE}: fewer mistakes, fewer omissions; means with 95 % intervals")
     axes.annotate("overall", (1.01, 1), xycoords="axes fraction", va="bottom", fontsize=8)
     figure.legend(loc="outside upper left", ncols=3, frameon=False)
@@ -140,42 +138,30 @@ def _leaderboard(table: Sequence[Standing]) -> Figure:
 
 
 def _length(table: Sequence[Standing], totals: Mapping[str, Totals]) -> Figure:
-    clouds = [
-        Cloud(
-            each.model,
-            (total := totals[each.model]).lengths,
-            total.scores["overall"],
-            bootstrap_mean(total.lengths),
-            each.axes["overall"],
-        )
-        for each in table
-    ]
+    clouds = []
+    for each in table:
+        lengths, scores = totals[each.model].lengths, totals[each.model].scores["overall"]
+        mean = bootstrap_mean(lengths)
+        clouds.append(Cloud(each.model, lengths, scores, mean, each.axes["overall"]))
     longest = max(float(np.quantile(cloud.x, FAR)) for cloud in clouds)
     reach = max(longest, *(cloud.mean_x.high for cloud in clouds))
     return _scatter(clouds, "words of a text", f"overall ({SCALE})", x_limits=(0, 1.05 * reach))
 
 
 def _precision_recall(table: Sequence[Standing], totals: Mapping[str, Totals]) -> Figure:
-    clouds = [
-        Cloud(
-            each.model,
-            (values := totals[each.model].scores)["omissions"],
-            values["mistakes"],
-            each.axes["omissions"],
-            each.axes["mistakes"],
-        )
-        for each in table
-    ]
-    recall, precision = (
-        f"{axis.name} ({axis.field}): higher is better, fewer {axis.name}"
-        for axis in (OMISSIONS_AXIS, MISTAKES_AXIS)
-    )
-    return _scatter(clouds, recall, precision)
+    names = ("omissions", "mistakes")  # on the x axis, on the y axis
+    clouds = []
+    for each in table:
+        x, y = (totals[each.model].scores[name] for name in names)
+        clouds.append(Cloud(each.model, x, y, *(each.axes[name] for name in names)))
+    field_of = {axis.name: axis.field for axis in AXES}
+    x_label, y_label = (f"{n} ({field_of[n]}): higher is better, fewer {n}" for n in names)
+    return _scatter(clouds, x_label, y_label)
 
 
 @dataclass(frozen=True)
 class Cloud:
-    """A model's texts in a plot of one figure against another, and their means."""
+    """A model's texts as points (x, y), with the means of both coordinates."""
 
     model: str
     x: array[int] | array[float]
@@ -187,7 +173,7 @@ class Cloud:
 def _scatter(
     clouds: Sequence[Cloud], x: str, y: str, x_limits: tuple[float, float] | None = None
 ) -> Figure:
-    """One point for each model, with its intervals; its texts are faint."""
+    """Plot each model's means with intervals, and its texts as faint points."""
     figure, axes = _canvas(9, 4.6)
     faint = min(0.4, max(0.12, 100 / sum(len(cloud.x) for cloud in clouds)))
     for rank, cloud in enumerate(clouds, start=1):
@@ -202,7 +188,6 @@ def _scatter(
             markeredgewidth=0.6, linewidth=1.3, zorder=3,
             label=f"{rank}  {short_name(cloud.model, LONGEST['legend'])}",
         )  # fmt: skip
-    axes.grid(color="#eaeef2")
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     if x_limits is not None:
@@ -215,10 +200,10 @@ def _scatter(
 
 
 def _number(figure: Figure, axes: Axes, points: Sequence[tuple[float, float]]) -> None:
-    """Write each point's rank next to it, where it is farthest from points and other numbers."""
+    """Write each point's rank beside it, as far as possible from points and other numbers."""
     from matplotlib.patheffects import withStroke
 
-    figure.draw_without_rendering()  # the layout, and with it what a point's place on paper is
+    figure.draw_without_rendering()  # the layout fixes the points' places on the canvas
     marks = [(float(x), float(y)) for x, y in axes.transData.transform(points) / PER_POINT]
     for rank, (point, (x, y)) in enumerate(zip(points, list(marks), strict=True), start=1):
         room = {
@@ -243,19 +228,17 @@ def _canvas(width: float, height: float) -> tuple[Figure, Axes]:
 
     figure = Figure(figsize=(width, height), layout="constrained", dpi=72 * PER_POINT)
     axes = figure.subplots()
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(colors=INK)
-    axes.set_axisbelow(True)
+    plain(axes)
     return figure, axes
 
 
 def _reach(intervals: Sequence[Interval]) -> list[list[float]]:
-    """Distances of intervals' ends below and above their means."""
+    """Lengths of error bars below and above the means."""
     return [[it.mean - it.low for it in intervals], [it.high - it.mean for it in intervals]]
 
 
 def short_name(name: str, most: int) -> str:
-    """A model's name, cut in its middle: names of runs differ at both ends."""
+    """Cut a model's name in the middle, since names of runs differ at both ends."""
     name = on_one_line(name) or "(no model)"
     if len(name) <= most:
         return name

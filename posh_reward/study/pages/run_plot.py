@@ -1,4 +1,4 @@
-"""Figures for people who would rather look than read. Matplotlib is imported when used."""
+"""Plots of one training run. Matplotlib is imported on use."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from posh_reward.study.rows.score_axes import SCALE
 from posh_reward.study.rows.standings import Standing
@@ -22,61 +22,54 @@ SIGNS = {
     "posh/failed_share": "share without a score",
     "judging_share": "share of the time spent judging",
 }
-"""Figures of a log that rise when a policy finds pay without describing, or a judge gives way;
-coverage falls then."""
-INK = "#1f2328"
-MISTAKES, OMISSIONS, REWARD = "#0969da", "#bc4c00", "#1f2328"
+"""Logged figures that rise (coverage: falls) when a policy games the reward or a judge fails."""
+INK, GRID = "#1f2328", "#eaeef2"
+MISTAKES, OMISSIONS = "#0969da", "#bc4c00"
 
 
 def training_plot(
     history: Sequence[Mapping[str, Any]], standings: Sequence[Standing], path: Path, run: str
 ) -> None:
-    """Draw a run's reward over steps, and next to it the held-out scores, in the order of training.
+    """Plot a run's reward over steps, beside the held-out scores of each stage of training.
 
     ``history`` is TRL's ``trainer.state.log_history``; lines without ``reward`` are left out.
     """
     figure, (left, right) = _figure()
-    _reward(left, [line for line in history if line.get("reward") is not None])
+    _reward(left, history)
     left.set_title(f"Reward while training: {run}", loc="left", fontsize=11, color=INK)
     _standings(right, standings)
     figure.savefig(path, dpi=150)
 
 
 def run_plot(history: Sequence[Mapping[str, Any]]) -> bytes:
-    """A PNG of one run: the reward over steps, and next to it what would betray a hacked reward.
+    """A PNG of one run: the reward over steps, beside figures that reveal reward hacking.
 
-    ``history`` is TRL's ``trainer.state.log_history``.
+    ``history`` is TRL's ``trainer.state.log_history``; lines without ``reward`` are left out.
     """
     figure, (left, right) = _figure()
-    lines = [line for line in history if line.get("reward") is not None]
-    _reward(left, lines)
-    _signs(right, lines)
+    _reward(left, history)
+    left.set_title("Reward while training", loc="left", fontsize=11, color=INK)
+    for key, name in SIGNS.items():
+        _line(right, history, key, linewidth=1.4, label=name)
+    right.set_title("What to watch", loc="left", fontsize=11, color=INK)
+    right.set_xlabel("step")
+    right.locator_params(axis="x", integer=True)
+    right.set_ylim(bottom=0)
+    if right.lines:
+        right.legend(edgecolor="none", fontsize=9)  # opaque, as lines may pass behind it
     content = BytesIO()
     figure.savefig(content, format="png", dpi=110)
     return content.getvalue()
 
 
-def _points(
-    key: str, steps: Sequence[float], lines: Sequence[Mapping[str, Any]]
-) -> list[tuple[float, float]]:
-    """Steps at which a figure was logged, with its values."""
-    pairs = zip(steps, lines, strict=True)
-    return [(step, line[key]) for step, line in pairs if line.get(key) is not None]
-
-
-def _signs(axes: Axes, lines: Sequence[Mapping[str, Any]]) -> None:
+def _line(axes: Axes, history: Sequence[Mapping[str, Any]], key: str, **style: Any) -> None:
+    """Plot a figure over the steps at which it was logged, if it was."""
+    lines = [line for line in history if line.get("reward") is not None]
     steps = [line.get("step", index + 1) for index, line in enumerate(lines)]
-    for key, name in SIGNS.items():
-        points = _points(key, steps, lines)
-        if points:
-            axes.plot(*zip(*points, strict=True), linewidth=1.4, label=name)
-    axes.set_title("What to watch", loc="left", fontsize=11, color=INK)
-    axes.set_xlabel("step")
-    axes.locator_params(axis="x", integer=True)
-    axes.set_ylim(bottom=0)
-    if axes.lines:
-        # On a ground of its own: lines may pass behind it.
-        axes.legend(edgecolor="none", fontsize=9)
+    pairs = zip(steps, lines, strict=True)
+    points = [(step, line[key]) for step, line in pairs if line.get(key) is not None]
+    if points:
+        axes.plot(*zip(*points, strict=True), **style)
 
 
 def _figure() -> tuple[Figure, Any]:
@@ -86,28 +79,29 @@ def _figure() -> tuple[Figure, Any]:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 4), layout="constrained")
-    axes = figure.subplots(1, 2, width_ratios=(3, 2))
-    for axis in axes:
-        axis.spines[["top", "right"]].set_visible(False)
-        axis.tick_params(colors=INK, labelsize=9)
-        axis.grid(axis="y", color="#eaeef2")
-        axis.set_axisbelow(True)
-    return figure, axes
+    panels = figure.subplots(1, 2, width_ratios=(3, 2))
+    for axes in panels:
+        plain(axes, grid="y")
+    return figure, panels
 
 
-def _reward(axes: Axes, lines: Sequence[Mapping[str, Any]]) -> None:
-    steps = [line.get("step", index + 1) for index, line in enumerate(lines)]
-    # With objective separate, TRL logs the sum of two rewards, which has another scale.
-    two = any("rewards/posh_recall_reward/mean" in line for line in lines)
+def plain(axes: Axes, labelsize: int = 9, grid: Literal["both", "x", "y"] = "both") -> None:
+    """Style axes: no frame above and right, a faint grid behind the data."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(colors=INK, labelsize=labelsize)
+    axes.grid(axis=grid, color=GRID)
+    axes.set_axisbelow(True)
+
+
+def _reward(axes: Axes, history: Sequence[Mapping[str, Any]]) -> None:
+    # With objective separate, TRL logs the sum of two rewards, which is on another scale.
+    two = any("rewards/posh_recall_reward/mean" in line for line in history)
     for key, name, color, width in (
         ("posh/precision", "mistakes (precision)", MISTAKES, 1.2),
         ("posh/recall", "omissions (recall)", OMISSIONS, 1.2),
-        ("posh/f1", "overall (f1)", REWARD, 2.4) if two else ("reward", "reward", REWARD, 2.4),
+        ("posh/f1", "overall (f1)", INK, 2.4) if two else ("reward", "reward", INK, 2.4),
     ):
-        points = _points(key, steps, lines)
-        if points:
-            axes.plot(*zip(*points, strict=True), color=color, linewidth=width, label=name)
-    axes.set_title("Reward while training", loc="left", fontsize=11, color=INK)
+        _line(axes, history, key, color=color, linewidth=width, label=name)
     axes.set_xlabel("step")
     axes.locator_params(axis="x", integer=True)
     axes.set_ylabel("higher is better", fontsize=9, color=INK)

@@ -180,7 +180,7 @@ def test_names_and_columns_that_are_not_there() -> None:
     twice = replace(QUIET, measures=[Quality("a"), Quality("a")])
     with pytest.raises(InputError, match="two metrics are called 'a'"):
         preferences_report(judged, twice)
-    with pytest.raises(InputError, match="no metric 'b' to compare with, but 'a'"):
+    with pytest.raises(InputError, match="no metric 'b' to compare with: use one of 'a'"):
         preferences_report(judged, replace(QUIET, measures=[Quality("a")], against="b"))
     with pytest.raises(InputError, match="the rows need a column 'spice1', or 'spice_mistakes1'"):
         preferences_report(judged, replace(QUIET, columns=["spice"]))

@@ -29,7 +29,7 @@ def test_questions_that_the_judge_or_people_left_open() -> None:
     assert isnan(cells["mistakes f1 absent"].estimate.value)
     assert isnan(cells["mistakes f1 macro"].estimate.value)
     rows[1]["grade"] = 9
-    with pytest.raises(InputError, match="set, row 2: the grade 9 is not one from 1 to 5"):
+    with pytest.raises(InputError, match="set, row 2: the grade 9 is not within 1 to 5"):
         read_answers(rows, "answer", "id", "set")
 
 

@@ -1,10 +1,10 @@
-"""Metrics to compare POSH with (paper, section 5, A.3.3 and A.3.4). Imported when asked for.
+"""Metrics to compare POSH with (paper, section 5, A.3.3 and A.3.4). Imported on use.
 
 ::
 
-    catalogue        names -> baselines, or the remedy for those that cannot work here; chance
+    catalogue        names -> baselines, or the remedy for those that cannot run; random scores
     word_overlap     length, shared words, BLEU-4, ROUGE-L-sum, METEOR
     graph_overlap    scene graphs compared without a judge, like SPICE and CAPTURE
     embedding_alerts 4-grams and graph elements compared by an encoder, with spans
-    llm_scores       a language model asked for three scores as JSON
+    llm_scores       a language model's own scores, as JSON
 """

@@ -1,4 +1,4 @@
-"""Baselines by their names on the command line, and scores by chance."""
+"""Baselines by their names on the command line, and random scores."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from posh_reward.study.agreement.baselines import graph_overlap, word_overlap
 from posh_reward.study.agreement.localisation import Alerts
 from posh_reward.study.agreement.metric_scores import AxisScores, Measure, TextPair
 from posh_reward.study.agreement.rater_agreement import token_spans
-from posh_reward.types import Failure, Span
+from posh_reward.types import Failure
 
 CIDER = (
-    "its libraries are heavy (aac-metrics, CIDEr-D, brings torch and msclap) or no longer kept "
-    "(pycocoevalcap, 2020): compute it in an environment of its own, and pass --scores CIDEr=FILE"
+    "its libraries are heavy (aac-metrics, CIDEr-D, depends on torch and msclap) or unmaintained "
+    "(pycocoevalcap, 2020): compute it in a separate environment, and pass --scores CIDEr=FILE"
 )
 
 
 class Random:
-    """Scores by chance, which any metric has to beat (paper, Table 2); the same in every run."""
+    """Random scores, which any metric should beat (paper, Table 2); the same in every run."""
 
     name = "random"
     signature = "uniform, seeded by the texts"
@@ -34,15 +34,14 @@ class Random:
 
     def alerts(self, pairs: Sequence[TextPair]) -> list[Alerts | Failure]:
         """A random number for each token."""
-        return [self._alerts(pair) for pair in pairs]
-
-    def _alerts(self, pair: TextPair) -> Alerts:
-        generator = _generator(pair)
-
-        def tokens(text: str) -> list[tuple[Span, float]]:
-            return [(span, float(generator.random())) for span in token_spans(text)]
-
-        return {"mistakes": tokens(pair.generation), "omissions": tokens(pair.reference)}
+        alerts: list[Alerts | Failure] = []
+        for pair in pairs:
+            rng = _generator(pair)
+            texts = {"mistakes": pair.generation, "omissions": pair.reference}
+            alerts.append(
+                {axis: [(s, rng.random()) for s in token_spans(t)] for axis, t in texts.items()}
+            )
+        return alerts
 
 
 def _generator(pair: TextPair) -> np.random.Generator:
@@ -65,24 +64,21 @@ BASELINES: dict[str, tuple[str, Callable[[Reader], Measure]]] = {
     "capture": ("CAPTURE-like", lambda reader: graph_overlap.GraphOverlap(reader, weighted=True)),
     "random": ("random", lambda _: Random()),
 }
-"""Name on the command line -> name in tables, and its maker."""
+"""Name on the command line -> name in tables, and factory."""
 ALL = "all"
 
 
 def load_baselines(
     names: Sequence[str], reader: Reader
 ) -> tuple[list[Measure], list[tuple[str, str]]]:
-    """The baselines of some names, and the name and remedy of each that cannot work here.
+    """Make baselines, and list the name and remedy of each that cannot run here.
 
-    Names are those of ``BASELINES`` or ``all``, or several of them with commas between.
-
-    Raises:
-        InputError: a name is unknown.
+    ``names`` are keys of ``BASELINES`` or ``all``, also comma-separated; ``InputError`` for an
+    unknown one.
     """
     choices = [name for each in names for name in each.split(",")]
-    unknown = [name for name in choices if name not in BASELINES and name != ALL]
-    if unknown:
-        raise InputError(f"there is no baseline {unknown[0]!r}: use {ALL}, {', '.join(BASELINES)}")
+    if unknown := [name for name in choices if name not in BASELINES and name != ALL]:
+        raise InputError(f"no baseline {unknown[0]!r}: use {ALL}, {', '.join(BASELINES)}")
     baselines: list[Measure] = []
     missing: list[tuple[str, str]] = []
     for name in BASELINES if ALL in choices else dict.fromkeys(choices):

@@ -1,8 +1,8 @@
-"""4GramEmbed and SGEmbed: a piece without its like in the other text is an error (paper, A.3.3).
+"""4GramEmbed and SGEmbed: a piece unlike any in the other text is an error (paper, A.3.3).
 
-Pieces of each text (its 4-grams, or the elements of its scene graph) are embedded; a piece's score
+The pieces of a text (its 4-grams, or the elements of its scene graph) are embedded; a piece's score
 is its highest cosine similarity to a piece of the other text. The paper's encoder is
-Qwen/Qwen3-Embedding-8B; any other can be named.
+Qwen/Qwen3-Embedding-8B; any other works, too.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from posh_reward.study.agreement.metric_scores import TextPair
 from posh_reward.study.statistics import Floats
 from posh_reward.types import Description, Failure, Span
 
-Piece = tuple[str, tuple[Span, ...]]  # text to embed, and its places
+Piece = tuple[str, tuple[Span, ...]]  # text to embed, and its spans
 
 WORD = re.compile(r"\S+")
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 GRAM = 4
-GRAM_THRESHOLD, GRAPH_THRESHOLD = 0.7, 0.8  # the paper's, below which a piece is an error
+GRAM_THRESHOLD, GRAPH_THRESHOLD = 0.7, 0.8  # the paper's; pieces below are errors
 
 
 class EmbeddingAlerts:
-    """Pieces of two texts compared by an encoder: elements of graphs; without a reader 4-grams."""
+    """Pieces of two texts compared by an encoder: graph elements, or 4-grams without a reader."""
 
     def __init__(self, encoder: Encoder, encoder_name: str, reader: Reader | None = None) -> None:
         self.name = "4GramEmbed" if reader is None else "SGEmbed"
@@ -38,17 +38,10 @@ class EmbeddingAlerts:
         self._reader = reader
 
     def alerts(self, pairs: Sequence[TextPair]) -> list[Alerts | Failure]:
-        """Every piece's similarity to the other text."""
+        """Each piece's similarity to the other text."""
         generations = self._pieces([pair.generation for pair in pairs])
         references = self._pieces([pair.reference for pair in pairs])
-        return [
-            generation
-            if isinstance(generation, Failure)
-            else reference
-            if isinstance(reference, Failure)
-            else self._similarities(generation, reference)
-            for generation, reference in zip(generations, references, strict=True)
-        ]
+        return list(map(self._similarities, generations, references))
 
     def _pieces(self, texts: Sequence[str]) -> list[list[Piece] | Failure]:
         if self._reader is None:
@@ -58,15 +51,20 @@ class EmbeddingAlerts:
             for each, text in zip(self._reader.read(texts, keep=True), texts, strict=True)
         ]
 
-    def _similarities(self, generation: list[Piece], reference: list[Piece]) -> Alerts:
+    def _similarities(
+        self, generation: list[Piece] | Failure, reference: list[Piece] | Failure
+    ) -> Alerts | Failure:
+        if isinstance(generation, Failure):
+            return generation
+        if isinstance(reference, Failure):
+            return reference
         ours, theirs = (
             unit_vectors(self._encoder, [text for text, _ in pieces])
             for pieces in (generation, reference)
         )
-        # (our pieces, their pieces) cosines; -1 for all where the other text has no piece
-        cosines = (
-            ours @ theirs.T if generation and reference else np.zeros((len(ours), len(theirs)))
-        )
+        both = generation and reference
+        # (our pieces, their pieces) cosines; a text without pieces has none, and ``initial`` counts
+        cosines = ours @ theirs.T if both else np.zeros((len(ours), len(theirs)))
         return {
             "mistakes": _span_scores(generation, cosines.max(axis=1, initial=-1.0)),
             "omissions": _span_scores(reference, cosines.max(axis=0, initial=-1.0)),
@@ -82,7 +80,7 @@ def _span_scores(pieces: Sequence[Piece], similarity: Floats) -> list[tuple[Span
 
 
 def grams(text: str) -> list[Piece]:
-    """Every four words in a row of each sentence; a shorter sentence as a whole."""
+    """All sequences of four words within sentences; shorter sentences as a whole."""
     pieces: list[Piece] = []
     start = 0
     for end in [*(match.end() for match in SENTENCE_END.finditer(text)), len(text)]:
@@ -95,7 +93,7 @@ def grams(text: str) -> list[Piece]:
 
 
 def graph_pieces(description: Description, text: str) -> list[Piece]:
-    """Things, attributes with their thing, relations with both: each at its own words."""
+    """Entities, attributes with their entity, relations with both entities."""
     shift = len(text) - len(text.lstrip())
     entities, relations = description.graph.entities, description.graph.relations
 

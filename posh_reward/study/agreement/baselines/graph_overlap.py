@@ -1,15 +1,16 @@
-"""Scene graphs compared without a judge, after SPICE and CAPTURE, on our own graphs.
+"""Scene graphs compared without a judge, like SPICE and CAPTURE, on our own graphs.
 
-Both measure how much of a graph is in the other: things, attributes of things, relations between
-things. Words match if their dictionary forms are equal or share a WordNet synset. These are
-likenesses, not the published programs: their parsers differ, and CAPTURE's soft matching by
-embeddings is left out. Several references are read as one text, as both merge their graphs.
+Both measure the overlap of two graphs: objects, their attributes, and relations between them. Words
+match if their lemmas are equal or share a WordNet synset. These imitate the published programs,
+whose parsers differ; CAPTURE's soft matching by embeddings is left out. Several references are
+joined into one text, as both programs merge their graphs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
+from operator import mul
 
 import numpy as np
 
@@ -19,11 +20,11 @@ from posh_reward.study.agreement.metric_scores import AxisScores, TextPair
 from posh_reward.study.agreement.rater_agreement import Matches
 from posh_reward.types import Description, Failure, SceneGraph
 
-CAPTURE_WEIGHTS = {"things": 5, "attributes": 5, "relations": 2}
-"""Of the three F1s in CAPTURE's mean (its paper, section 3)."""
+CAPTURE_WEIGHTS = {"objects": 5, "attributes": 5, "relations": 2}
+"""Weights of the three F1s in CAPTURE's mean (its paper, section 3)."""
 
 GraphWords = dict[str, list[tuple[str, ...]]]
-"""Kind -> elements, each as its words: a thing; thing and attribute; thing, relation, thing."""
+"""Kind -> elements as words: (object,), (object, attribute), (object, relation, object)."""
 
 
 class GraphOverlap:
@@ -43,16 +44,15 @@ class GraphOverlap:
         """Precision, recall and F1 of matching elements."""
         generations = self._reader.read([pair.generation for pair in pairs], keep=True)
         references = self._reader.read([pair.reference for pair in pairs], keep=True)
-        return [self._score(*each) for each in zip(generations, references, strict=True)]
+        return list(map(self._score, generations, references))
 
     def _score(
         self, generation: Description | Failure, reference: Description | Failure
     ) -> AxisScores:
-        for text in (generation, reference):
-            if isinstance(text, Failure):
-                return AxisScores(failure=text)
-        assert isinstance(generation, Description)
-        assert isinstance(reference, Description)
+        if isinstance(generation, Failure):
+            return AxisScores(failure=generation)
+        if isinstance(reference, Failure):
+            return AxisScores(failure=reference)
         ours, theirs = graph_words(generation.graph), graph_words(reference.graph)
         by_kind = {kind: count_matches(ours[kind], theirs[kind]) for kind in CAPTURE_WEIGHTS}
         if self._weighted:
@@ -69,33 +69,34 @@ def _scores(matches: Matches) -> tuple[float, float, float]:
 def _weighted_means(by_kind: dict[str, Matches]) -> AxisScores:
     """Weighted means over the kinds that either text has."""
     weights = {k: w for k, w in CAPTURE_WEIGHTS.items() if by_kind[k].first or by_kind[k].second}
-    total = sum(weights.values()) or 1
     if not weights:
-        return AxisScores(0.0, 0.0, 0.0)
+        return AxisScores.same(0.0)
     by_axis = zip(*(_scores(by_kind[kind]) for kind in weights), strict=True)
-    sums = (sum(w * s for w, s in zip(weights.values(), each, strict=True)) for each in by_axis)
-    return AxisScores(*(each / total for each in sums))
+    return AxisScores(
+        *(sum(map(mul, weights.values(), s)) / sum(weights.values()) for s in by_axis)
+    )
 
 
 def graph_words(graph: SceneGraph) -> GraphWords:
-    """The distinct elements of a graph, without those of the viewer ("our left")."""
-    names = [entity.head for entity in graph.entities]
-    visible = [not entity.flagged for entity in graph.entities]
-    words: GraphWords = {"things": [], "attributes": [], "relations": []}
-    for entity in graph.entities:
-        if not entity.flagged:
-            words["things"].append((entity.head,))
-            words["attributes"] += [(entity.head, each.text) for each in entity.attributes]
-    words["relations"] += [
-        (names[each.subject], each.text, names[each.object])
-        for each in graph.relations
-        if visible[each.subject] and visible[each.object]
-    ]
+    """Distinct elements of a graph, without those of the viewer ("our left")."""
+    entities = graph.entities
+    visible = [entity for entity in entities if not entity.flagged]
+    words: GraphWords = {
+        "objects": [(entity.head,) for entity in visible],
+        "attributes": [
+            (entity.head, each.text) for entity in visible for each in entity.attributes
+        ],
+        "relations": [
+            (entities[each.subject].head, each.text, entities[each.object].head)
+            for each in graph.relations
+            if not entities[each.subject].flagged and not entities[each.object].flagged
+        ],
+    }
     return {kind: list(dict.fromkeys(elements)) for kind, elements in words.items()}
 
 
 def count_matches(ours: Sequence[tuple[str, ...]], theirs: Sequence[tuple[str, ...]]) -> Matches:
-    """Count the elements of each side that the other has."""
+    """Count the elements of each side that match one of the other."""
 
     def matches(some: Sequence[tuple[str, ...]], others: Sequence[tuple[str, ...]]) -> int:
         return sum(any(all(map(same_word, a, b)) for b in others) for a in some)
@@ -104,13 +105,13 @@ def count_matches(ours: Sequence[tuple[str, ...]], theirs: Sequence[tuple[str, .
 
 
 def same_word(one: str, other: str) -> bool:
-    """Tell if two words or phrases are the same, or synonyms."""
+    """Test if two words or phrases are equal or synonyms."""
     return one.lower() == other.lower() or bool(meanings(one) & meanings(other))
 
 
 @lru_cache(maxsize=100_000)
 def meanings(text: str) -> frozenset[Hashable]:
-    """Dictionary forms of a word, and its synsets; a phrase has those of its forms joined."""
+    """Lemmas and synsets of a word; for a phrase its lemmas, joined."""
     table = wordnet()
     words = text.lower().split()
     if len(words) != 1:

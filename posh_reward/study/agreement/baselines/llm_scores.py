@@ -1,4 +1,4 @@
-"""A language model asked for three scores from 0 to 5 as JSON, by the paper's prompts (A.3.4)."""
+"""A language model's own scores, 0 to 5 as JSON, by the paper's prompts (A.3.4)."""
 
 from __future__ import annotations
 
@@ -19,19 +19,15 @@ from posh_reward.types import Failure, Reply
 Source = Literal["reference", "image", "both"]
 """The model compares a generation with the reference, the image, or both."""
 SOURCES: tuple[Source, ...] = ("reference", "image", "both")
-LONGEST_REPLY = 256  # tokens; the JSON takes thirty
-HIGHEST = 5.0
+LONGEST_REPLY = 256  # tokens; the JSON has about thirty
 KEYS = ("precision", "recall", "overall_quality")
 JSON_OBJECT = re.compile(r"\{[^{}]*\}")
 
 
 class LlmScores:
-    """A model's own scores of each pair; several references are one text.
+    """A model's own scores of each pair; several references are joined into one text.
 
-    Args:
-        model: gives the scores; with images it has to see.
-        source: that a generation is compared with.
-        store: keeps its replies for other runs.
+    ``model`` must accept images unless ``source`` is "reference". ``store`` keeps its replies.
     """
 
     def __init__(self, model: Model, source: Source = "reference", store: Store | None = None):
@@ -44,9 +40,9 @@ class LlmScores:
     def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
         """Precision, recall and overall quality, 0 to 5; an unreadable reply is a failure."""
         prompts = [self._prompt_for(pair) for pair in pairs]
-        sound = [prompt for prompt in prompts if isinstance(prompt, Prompt)]
-        with self._asker.awake(sound):
-            replies = iter(self._asker.write(sound, LONGEST_REPLY))
+        valid = [prompt for prompt in prompts if isinstance(prompt, Prompt)]
+        with self._asker.awake(valid):
+            replies = iter(self._asker.write(valid, LONGEST_REPLY))
         return [
             AxisScores(failure=prompt)
             if isinstance(prompt, Failure)
@@ -65,19 +61,19 @@ class LlmScores:
 
 
 def read_scores(reply: Reply) -> AxisScores:
-    """The three scores in a reply, wherever its JSON stands; a failure if there are none."""
+    """Read the three scores from the JSON anywhere in a reply; a failure if there are none."""
     if reply.text is None:
         return AxisScores(failure=reply.failure)
     for values in _objects(reply.text):
         precision, recall, overall = (_score(values.get(key)) for key in KEYS)
         if precision is not None and recall is not None and overall is not None:
             return AxisScores(precision, recall, overall)
-    why = "the model's reply has no JSON with three scores 0 to 5"
+    why = "the model's reply has no JSON with three scores from 0 to 5"
     return AxisScores(failure=Failure("reply", why))
 
 
 def _objects(text: str) -> Iterator[dict[str, object]]:
-    """The objects in a text, innermost ones; those in Python's quotes are read, too."""
+    """Innermost JSON objects in a text, also with Python's single quotes."""
     for match in JSON_OBJECT.findall(text):
         for variant in (match, match.replace("'", '"')):
             with suppress(ValueError):
@@ -88,4 +84,4 @@ def _objects(text: str) -> Iterator[dict[str, object]]:
 def _score(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if 0 <= value <= HIGHEST else None  # nor is NaN
+    return float(value) if 0 <= value <= 5 else None  # None for nan

@@ -1,14 +1,16 @@
-"""Baselines on words: one number for all axes, higher is more like the references.
+"""Word-overlap baselines: one number for all axes, higher is more like the references.
 
-Several references are taken as each library takes them: BLEU clips its n-grams by the reference
-that has most of them, ROUGE and METEOR take the best reference.
+Several references are handled as each library does: BLEU clips n-gram counts by the reference that
+has most of them, ROUGE and METEOR use the best reference.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from types import SimpleNamespace
 
 from posh_reward.errors import MissingDependencyError
 from posh_reward.lexicon.wordnet import WordNet, wordnet
@@ -21,24 +23,24 @@ INSTALL = "pip install 'posh-reward[baselines]' ({})"
 
 @dataclass(frozen=True)
 class WordMeasure:
-    """A baseline that is a function of a text and its references."""
+    """A baseline computed by a function of a text and its references."""
 
     name: str
     signature: str
-    function: Callable[[str, Sequence[str]], float]  # (Generation, references) -> score
+    function: Callable[[str, Sequence[str]], float]  # (generation, references) -> score
 
     def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
-        """One number for each pair, on all axes."""
+        """One number per pair, on all axes."""
         return [AxisScores.same(self.function(pair.generation, pair.references)) for pair in pairs]
 
 
 def length() -> WordMeasure:
-    """Words of the generation: longer is better, whatever it says."""
+    """Number of words in the generation: longer is better."""
     return WordMeasure("length", "words", lambda generation, _: float(len(generation.split())))
 
 
 class BagOfWords:
-    """Share of the generation's words in the references, the converse, and their harmonic mean."""
+    """Share of the generation's words in the references, the reverse, and their harmonic mean."""
 
     name = "bag of words"
     signature = "distinct words, lower case"
@@ -56,7 +58,7 @@ class BagOfWords:
 
 
 def bleu() -> WordMeasure:
-    """BLEU-4 of each text, smoothed, by sacrebleu."""
+    """Smoothed sentence-level BLEU-4 by sacrebleu."""
     try:
         import sacrebleu
     except ImportError:
@@ -70,7 +72,7 @@ def bleu() -> WordMeasure:
 
 
 def rouge() -> WordMeasure:
-    """ROUGE-L-sum, F-measure, by rouge-score; a text's sentences are its lines."""
+    """ROUGE-L-sum F-measure by rouge-score, with one sentence per line."""
     try:
         from rouge_score.rouge_scorer import RougeScorer
     except ImportError:
@@ -85,11 +87,10 @@ def rouge() -> WordMeasure:
 
 
 def meteor() -> WordMeasure:
-    """METEOR by NLTK, with the synonyms of our lexicon instead of WordNet's download.
+    """METEOR by NLTK, with synonyms from our lexicon instead of a download of WordNet.
 
-    Our lexicon is WordNet 3.0, which is NLTK's too, without proper names and with dictionary forms
-    by rules of our own. The paper's METEOR is the Java program of its authors, which weighs matches
-    otherwise: compare with care.
+    Our lexicon is WordNet 3.0, as NLTK's, but without proper names and with our own lemmatizer. The
+    paper's METEOR is its authors' Java program, which weights matches differently.
     """
     try:
         from nltk.translate.meteor_score import meteor_score
@@ -108,43 +109,19 @@ def meteor() -> WordMeasure:
     return WordMeasure("METEOR", signature, function)
 
 
-@dataclass(frozen=True)
-class Lemma:
-    """A word of a synset, with the interface of NLTK's."""
-
-    word: str
-
-    def name(self) -> str:
-        """The word itself; of several words, joined by underscores."""
-        return self.word
-
-
-@dataclass(frozen=True)
-class Synset:
-    """Words of one meaning, with the interface of NLTK's."""
-
-    words: tuple[str, ...]
-
-    def lemmas(self) -> Iterator[Lemma]:
-        """Its words."""
-        return map(Lemma, self.words)
-
-
 class Synonyms:
-    """Our lexicon as the part of NLTK's WordNet reader that METEOR uses."""
+    """Our lexicon with the part of NLTK's WordNet interface that METEOR uses."""
 
     def __init__(self, table: WordNet) -> None:
         self._table = table
-        self._words: dict[int, list[str]] = {}
+        self._lemmas: dict[int, list[SimpleNamespace]] = {}  # by synset
         for number, name in enumerate(table.names):
+            lemma = SimpleNamespace(name=partial(str, name))  # METEOR calls ``lemma.name()``
             for synset in table.sense_rows[number]:
-                self._words.setdefault(synset, []).append(name)
+                self._lemmas.setdefault(synset, []).append(lemma)
 
-    def synsets(self, word: str) -> list[Synset]:
-        """The meanings of a word in any form, each with its words."""
-        numbers = {
-            synset: None
-            for lemma in self._table.lemmas(word.lower())
-            for synset, _ in self._table.senses(lemma)
-        }
-        return [Synset(tuple(self._words[number])) for number in numbers]
+    def synsets(self, word: str) -> list[SimpleNamespace]:
+        """Meanings of a word in any form; their ``lemmas()`` have a ``name()``."""
+        senses = (self._table.senses(lemma) for lemma in self._table.lemmas(word.lower()))
+        numbers = dict.fromkeys(number for some in senses for number, _ in some)
+        return [SimpleNamespace(lemmas=partial(iter, self._lemmas[each])) for each in numbers]
