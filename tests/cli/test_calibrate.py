@@ -104,7 +104,7 @@ def test_an_inverted_scale_saves_nothing_unless_asked_to(
     out = tmp_path / "fitted.yaml"
     call = ("calibrate", "ratings", ratings, "--scores", scored, *QUICK, "-o", out)
     assert run(*call, "--rating", "overall=rating") == INCOMPLETE
-    assert "the metric runs against these judgments" in capsys.readouterr().err
+    assert "the metric disagrees with these judgments" in capsys.readouterr().err
     assert not out.exists()
     assert run(*call, "--rating", "overall=rating", "--anyway") == OK
     assert out.exists()

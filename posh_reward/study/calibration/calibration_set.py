@@ -1,4 +1,4 @@
-"""People's ratings and preferences as calibration needs them: texts, and rows with their images."""
+"""People's ratings and preferences for calibration: texts, and rows grouped by image."""
 
 from __future__ import annotations
 
@@ -26,22 +26,21 @@ class CalibrationSet:
 
     title: str
     texts: Sequence[CandidateText]
-    judgments: Judgments  # people's numbers; its groups keep rows of one image together
+    judgments: Judgments  # grouped by image
     figures: Sequence[Figure]
     # (rows,) the text that each row rates; None if row i compares texts 2 i and 2 i + 1.
     text_of: Ints | None
-    # Axis -> column of its ratings, where they have one.
-    columns: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, str] = field(default_factory=dict)  # axis -> column of ratings, if any
 
     @property
     def single_column(self) -> str | None:
-        """The column that several axes share, if they have no other."""
+        """The column of ratings, if several axes share a single one."""
         names = set(self.columns.values())
         return names.pop() if len(names) == 1 and len(self.columns) > 1 else None
 
     @property
     def axis_columns(self) -> str:
-        """The column of each axis in words, and columns of the axes' names that are not used."""
+        """Column of each axis, in words, and unused columns named like an axis."""
         if not self.columns:
             return ""
         axes_of: dict[str, list[str]] = {}
@@ -57,18 +56,18 @@ class CalibrationSet:
 
     @property
     def pairs(self) -> list[TextPair]:
-        """(texts,) pairs to grade: several references are one text of sentences."""
+        """(texts,) pairs to grade; several references are joined into one text."""
         return [text.pairs("join")[0] for text in self.texts]
 
     def rows(self, scores: Floats) -> Floats:
-        """(texts, ...) scores -> (rows, ...) scores of rated texts, or differences of two texts."""
+        """Turn (texts, ...) scores into (rows, ...) scores, or differences for preferences."""
         if self.text_of is not None:
             return np.asarray(scores[self.text_of])
         return np.asarray(scores[::2] - scores[1::2])
 
 
 def rating_set(ratings: TextRatings, columns: Mapping[str, str] | None = None) -> CalibrationSet:
-    """Texts that people rated one by one; ``columns`` has by axis the column of its ratings."""
+    """Make a set of ratings; ``columns`` has each axis' column of ratings."""
     groups = [_image(ratings.texts[text]) for text in ratings.text_of]
     size = f"{len(ratings.text_of):,} ratings of {len(ratings.texts):,} texts"
     return CalibrationSet(
@@ -82,7 +81,7 @@ def rating_set(ratings: TextRatings, columns: Mapping[str, str] | None = None) -
 
 
 def preference_set(preferences: Preferences) -> CalibrationSet:
-    """Pairs that people compared; equal scores are a tie."""
+    """Make a set of preferences; equal scores are ties."""
     groups = [_image(text) for text in preferences.texts[::2]]
     strict = replace(preferences, procedure="strict")
     return CalibrationSet(
@@ -95,17 +94,18 @@ def preference_set(preferences: Preferences) -> CalibrationSet:
 
 
 def packet_preferences(answers: Sequence[RaterAnswer], key: PacketKey) -> Preferences:
-    """Raters' answers to a packet; a pair counts once, as the mean of its raters."""
-    # A draw from the packet's name decides which text comes first. In the key's order one model
-    # always does, and where people prefer it in nearly all pairs, their numbers hardly vary: a
-    # correlation is near 0 however well the metric agrees.
+    """Raters' preferences in a packet; a pair counts once, with the mean of its raters."""
+    # A hash decides which text of a pair comes first. In the key's order it would always be the
+    # same model's; if people prefer that model in nearly all pairs, their numbers hardly vary, and
+    # a correlation would be near 0 however well the metric agrees.
     rows_of: dict[tuple[str, str, str], list[dict[str, float]]] = defaultdict(list)
     for row in judgments(answers, key):
         rows_of[row["id"], row["later"], row["earlier"]].append(row)
     texts: list[CandidateText] = []
     signs = []
     for item, *models in rows_of:
-        swap = _draw_bit(key.packet, item, *sorted(models))
+        name = "\0".join((key.packet, item, *sorted(models)))
+        swap = blake2b(name.encode("utf-8", "surrogatepass")).digest()[0] & 1
         record = key.items[item]
         texts += [
             CandidateText(record.texts[model], (record.reference,), item)
@@ -119,10 +119,6 @@ def packet_preferences(answers: Sequence[RaterAnswer], key: PacketKey) -> Prefer
     return Preferences(f"packet {key.packet}", texts, people, [item for item, *_ in rows_of])
 
 
-def _draw_bit(*names: str) -> bool:
-    return bool(blake2b("\0".join(names).encode("utf-8", "surrogatepass")).digest()[0] & 1)
-
-
 def _image(text: CandidateText) -> Hashable:
-    """The key of a fold: the image or, where none is named, the references."""
+    """The image that a text is grouped by; without a name its references."""
     return text.references if text.image_id is None else text.image_id

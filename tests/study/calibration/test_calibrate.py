@@ -201,7 +201,10 @@ def test_scores_that_run_against_people_settle_nothing_however_much_weights_gain
     found = calibrate(judged(inverted), scores, QUICK)
     assert found.agreement.high < 0 < found.gain.low
     assert not found.holds
-    assert "runs against these judgments: is their scale inverted?" in verdict_lines(found)[-1]
+    assert (
+        "disagrees with these judgments: make sure that higher numbers are better"
+        in verdict_lines(found)[-1]
+    )
 
 
 def test_ratings_that_are_all_alike_are_refused() -> None:
