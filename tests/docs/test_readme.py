@@ -145,7 +145,7 @@ def test_the_published_metric_is_one_settings_file() -> None:
 
 
 def test_the_tree_names_every_room() -> None:
-    tree = README[README.index("## Where to read on") :]
+    tree = README[README.index("## Documentation") :]
     rooms = [
         path.name
         for path in (ROOT / "posh_reward").iterdir()
