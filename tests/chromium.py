@@ -126,6 +126,7 @@ class Browser:
         """
         x, y = self.run(
             f"(async () => {{ const it = document.querySelector({json.dumps(selector)});"
+            "await Promise.all([...document.images].map((each) => each.decode().catch(() => 0)));"
             "for (let old = [];;) {"
             "it.scrollIntoView({block: 'center', behavior: 'instant'});"
             "await new Promise(requestAnimationFrame);"

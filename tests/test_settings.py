@@ -149,5 +149,5 @@ def test_long_values_and_values_that_hold_themselves_stay_short_in_messages() ->
 @pytest.mark.parametrize("value", [{"a": object()}, {"a": float("nan")}, {"a": {1, 2}}])
 def test_fields_that_json_cannot_hold_are_refused(value: dict[str, Any]) -> None:
     settings = {"name": "server", "base_urls": "http://a/v1", "model": "m", "extra_body": value}
-    with pytest.raises(ConfigError, match="extra_body: give only what JSON can hold"):
+    with pytest.raises(ConfigError, match="extra_body: use only JSON values"):
         load_judge(settings)

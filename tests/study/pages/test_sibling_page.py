@@ -185,4 +185,4 @@ def test_half_a_surrogate_pair_is_spelt_out(tmp_path: Path) -> None:
 def test_plots_are_for_posh_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     scores = scored(tmp_path, "harmonic", table(tmp_path, "Red."))
     assert main(["report", str(scores), "--baseline", "a"]) == UNUSABLE
-    assert "are for scores of POSH, not of harmonic" in capsys.readouterr().err
+    assert "work for scores of POSH only, not of harmonic" in capsys.readouterr().err
