@@ -189,9 +189,9 @@ def graph_assets(metric: Mapping[str, Any]) -> Iterator[Asset]:
 
 def _judge_assets(which: object, role: str) -> Iterator[Asset]:
     """Yield the weights of a judge or a witness; a server loads its own."""
-    options = engine_settings(which, role)
-    if options.get("name") in ("transformers", "vllm"):
-        yield from _hub_assets(role, "model", options.get("model"), options.get("revision"))
+    for options in engine_settings(which, role):
+        if options["name"] in ("transformers", "vllm"):
+            yield from _hub_assets(role, "model", options.get("model"), options.get("revision"))
 
 
 def fetch_all(assets: list[Asset], *, dry_run: bool) -> Iterator[tuple[Asset, str]]:

@@ -32,11 +32,11 @@ def missing_packages(
     for tracker in {"wandb", "trackio"} & set(args.report_to or ()):
         needs[tracker] = (f"report_to {tracker}", "gpu")
     for role in ("judge", "witness"):
-        engine = engine_settings(metric.get(role), role)
-        # A judge with its own interpreter has its package there.
-        if engine.get("name") in ENGINES and not engine.get("python"):
-            package, extra = ENGINES[engine["name"]]
-            needs.setdefault(package, (f"the {role}", extra))
+        for engine in engine_settings(metric.get(role), role):
+            # A judge with its own interpreter has its package there.
+            if engine["name"] in ENGINES and not engine.get("python"):
+                package, extra = ENGINES[engine["name"]]
+                needs.setdefault(package, (f"the {role}", extra))
     for package, (user, extra) in needs.items():
         if find_spec(package) is None:
             yield f"{package}, for {user}: pip install '{PACKAGE}[{extra}]'"

@@ -51,6 +51,15 @@ def test_only_what_a_configuration_names_is_fetched(config: str, roles: list[str
     assert [each.role for each in assets_of(str(shipped(config)))] == roles
 
 
+def test_both_models_of_a_cascade_are_fetched(tmp_path: Path) -> None:
+    config = tmp_path / "cascade.yaml"
+    config.write_text(
+        "name: cascade\njudge: vllm\nfirst: {name: vllm, model: Qwen/Qwen3-0.6B}\ndoubt: 0.3\n"
+    )
+    names = [each.name for each in assets_of(str(config))]
+    assert names == ["Qwen/Qwen3-14B", "Qwen/Qwen3-0.6B"]
+
+
 def test_a_path_that_is_not_there_is_no_name_on_the_hub(tmp_path: Path) -> None:
     config = tmp_path / "a.yaml"
     config.write_text("model_name_or_path: ./runs/sft\ndataset_name: scenes\n")

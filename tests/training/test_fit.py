@@ -25,7 +25,7 @@ from posh_reward.training.fit.model_shapes import (
 from posh_reward.training.fit.training_run import (
     JudgeOnCard,
     TrainingRun,
-    judge_of,
+    judges_of,
     parameters_of,
     saves_of,
 )
@@ -50,10 +50,20 @@ def test_a_sleeping_tensor_is_rounded_up_to_a_power_of_two() -> None:
 
 
 def test_eight_judges_asleep_take_332_gib() -> None:
-    judge = judge_of("vllm")
-    assert judge is not None
+    [judge] = judges_of("vllm")
     assert round(8 * judge.asleep / 2**30) == 332
     assert round(8 * judge.weights / 2**30) == 220, "awake"
+
+
+def test_both_models_of_a_cascade_count() -> None:
+    cascade = {"name": "cascade", "first": {"name": "vllm", "model": "Qwen/Qwen3-0.6B"}}
+    judge, first = judges_of({**cascade, "judge": "vllm"})
+    assert judge == judges_of("vllm")[0]
+    assert first.weights < judge.weights / 20
+    run = replace(tiny_run(), first=first)
+    assert fits(run)
+    assert "first judge's weights" in "\n".join(report(run))
+    assert memory.machine_memory(run) > memory.machine_memory(tiny_run())
 
 
 def test_a_model_that_is_not_there_is_named() -> None:
@@ -85,7 +95,7 @@ def tiny_run() -> TrainingRun:
         checkpointing=True,
         share=0.35,
         policy_sleeps=True,
-        judge=judge_of("vllm"),
+        judge=judges_of("vllm")[0],
         parser="embedded",
         coref="rules",
         saves=3,

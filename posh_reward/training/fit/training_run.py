@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
@@ -50,12 +51,13 @@ class TrainingRun:
     saves: int  # most checkpoints on the disk at the same time
     saves_only_model: bool
     witness: JudgeOnCard | None = None
+    first: JudgeOnCard | None = None  # first stage of a cascade, if it is a language model
 
     @property
     def graders(self) -> list[tuple[str, JudgeOnCard]]:
-        """Judge and witness with their names, if they are on the card."""
-        both = (("judge", self.judge), ("witness", self.witness))
-        return [(name, each) for name, each in both if each is not None]
+        """Judges and witness with their names, if they are on the card."""
+        all_ = (("judge", self.judge), ("first judge", self.first), ("witness", self.witness))
+        return [(name, each) for name, each in all_ if each is not None]
 
     @property
     def length(self) -> int:
@@ -75,6 +77,7 @@ def run_of(script: Any, args: Any, model: Any, layout: Processes) -> TrainingRun
     generates = hasattr(args, "num_generations")
     metric = read_metric(script.metric, **metric_flags(script)) if generates else {}
     colocated = generates and args.use_vllm and args.vllm_mode == "colocate"
+    judges = judges_of(metric.get("judge", "embedded"))
     max_pixels = getattr(script, "max_pixels", 0)  # a student reads no images
     image = UNCAPPED if max_pixels is None else max_pixels // PATCH
     return TrainingRun(
@@ -88,12 +91,13 @@ def run_of(script: Any, args: Any, model: Any, layout: Processes) -> TrainingRun
         checkpointing=bool(args.gradient_checkpointing),
         share=args.vllm_gpu_memory_utilization if colocated else None,
         policy_sleeps=bool(colocated and args.vllm_enable_sleep_mode),
-        judge=judge_of(metric.get("judge", "embedded")),
+        judge=judges[0] if judges else None,
+        first=judges[1] if len(judges) > 1 else None,
         parser=str(metric.get("parser", "embedded")),
         coref=str(metric.get("coref", "rules")),
         saves=saves_of(args),
         saves_only_model=bool(args.save_only_model),
-        witness=judge_of(metric.get("witness"), "witness"),
+        witness=next(iter(judges_of(metric.get("witness"), "witness")), None),
     )
 
 
@@ -117,15 +121,17 @@ def parameters_of(shape: ModelShape, size: int, layout: Processes) -> Parameters
     return Parameters(shape.adapters, adapter, shape.parameters, size)
 
 
-def judge_of(which: object, role: str = "judge") -> JudgeOnCard | None:
-    """Return the judge, or a witness of its own, on the card; None if it is elsewhere.
+def judges_of(which: object, role: str = "judge") -> list[JudgeOnCard]:
+    """Return the judges, or a witness of its own, on the card; those elsewhere are left out.
 
     Raises:
         ConfigError: its shape is unknown.
     """
-    options = engine_settings(which, role)
-    if options.get("name") not in ("vllm", "transformers"):
-        return None
+    engines = engine_settings(which, role)
+    return [_on_card(each) for each in engines if each["name"] in ("vllm", "transformers")]
+
+
+def _on_card(options: Mapping[str, Any]) -> JudgeOnCard:
     shape = shape_of(options["model"])
     size = BYTES.get(options.get("dtype", "bfloat16"), 2)
     numbers = shape.pinned if options["name"] == "vllm" else shape.parameters

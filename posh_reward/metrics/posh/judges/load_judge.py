@@ -106,8 +106,10 @@ def load_witness(
     return PromptJudge(make(MODELS, options, "witness"), preset, store)
 
 
-def engine_settings(which: object, role: str) -> dict[str, Any]:
-    """Return the settings of the language model behind a judge or a witness; empty if none.
+def engine_settings(which: object, role: str) -> list[dict[str, Any]]:
+    """Return the settings of each language model behind a judge or a witness.
+
+    A cascade may have two, the judge and its first stage.
 
     Args:
         which: settings, as for ``load_judge`` or ``load_witness``; "judge" has no model of its own.
@@ -118,11 +120,11 @@ def engine_settings(which: object, role: str) -> dict[str, Any]:
         ConfigError: the settings cannot be read.
     """
     if which in (None, "judge") or _is_drawn(which):
-        return {}
+        return []
     options = _settings(which, (*JUDGES, *WITNESSES, *MODELS), role)
     if options["name"] == "cascade":
-        return engine_settings(options.get("judge"), role)
-    return options if options["name"] in MODELS else {}
+        return [each for stage in STAGES for each in engine_settings(options.get(stage), role)]
+    return [options] if options["name"] in MODELS else []
 
 
 def _is_drawn(which: object) -> bool:
