@@ -23,6 +23,8 @@ from posh_reward.types import Failure
 logger = logging.getLogger(__name__)
 
 AnyReward = MetricReward[Any]
+PAUSE = 1.0
+"""Seconds before each further call for completions on which an engine failed."""
 
 
 @contextmanager
@@ -137,7 +139,6 @@ def results(
     *,
     raw: bool = False,
     tries: int = 2,
-    pause: float = 1.0,
 ) -> list[CompletionResult]:
     """Score a batch of completions, in order; retry those on which an engine failed.
 
@@ -148,7 +149,6 @@ def results(
         raw: score texts unchanged, by the published metric, for evaluators. A judge that is gone
             then gives results without scores, never an error.
         tries: most calls; later ones have only the completions without a score.
-        pause: seconds before each further call.
 
     Raises:
         InputError: a column is missing or of another length.
@@ -159,7 +159,7 @@ def results(
         again = [i for i, s in enumerate(scores) if s.failure and s.failure.passing]
         if not again:
             break
-        time.sleep(pause)
+        time.sleep(PAUSE)
         part = {name: [values[i] for i in again] for name, values in columns.items()}
         batch = reward.batch([completions[i] for i in again], part, raw=raw)
         for place, score in zip(again, reward.scores(*batch), strict=True):

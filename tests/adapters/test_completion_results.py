@@ -26,7 +26,7 @@ COLUMNS = {"reference": [REFERENCE] * len(TEXTS)}
 
 
 def test_results_are_those_of_a_direct_call() -> None:
-    outcomes = results(REWARD, TEXTS, COLUMNS, pause=0)
+    outcomes = results(REWARD, TEXTS, COLUMNS)
     assert [each.reward for each in outcomes] == rewards()
     assert REASON in str(outcomes[FAILED].failure)
     assert outcomes[FAILED].row["failed"] == 1
@@ -66,13 +66,11 @@ class Recovering(FakeJudge):
 
 
 def test_what_an_engine_failed_on_is_tried_again() -> None:
-    [outcome] = results(
-        PoshReward(PoSh(Recovering(1))), TEXTS[:1], {"reference": [REFERENCE]}, pause=0
-    )
+    [outcome] = results(PoshReward(PoSh(Recovering(1))), TEXTS[:1], {"reference": [REFERENCE]})
     assert outcome.reward is not None
     judge = Recovering(99)
     gone, missing = results(
-        PoshReward(PoSh(judge)), [TEXTS[0], None], {"reference": [REFERENCE] * 2}, pause=0
+        PoshReward(PoSh(judge)), [TEXTS[0], None], {"reference": [REFERENCE] * 2}
     )
     assert str(gone.failure).endswith("busy")
     assert missing.failure is not None

@@ -40,7 +40,7 @@ def test_what_arrives_together_is_scored_together() -> None:
 
     def calls_of_judge(together: bool) -> int:
         judge = CountingJudge()
-        samples = SampleRewards(PoshReward(PoSh(judge)), milliseconds=200)
+        samples = SampleRewards(PoshReward(PoSh(judge)), milliseconds=40)
 
         async def run() -> None:
             calls = [samples.call_async(text, reference=REFERENCE) for text in texts]

@@ -117,7 +117,7 @@ def obey(word: str) -> None:
     elif word == "deaf":
         ctypes.PyDLL(None).sleep(600)  # holds the interpreter's lock: no other thread runs
     elif word == "slowly":
-        time.sleep(1.5)
+        time.sleep(0.8)
     elif word == "raise":
         raise RuntimeError("CUDA error: an illegal memory access was encountered")
     elif word in ("garbage", "list"):
@@ -128,7 +128,7 @@ def start(model: str) -> None:
     """What goes wrong before an engine is ready."""
     what, _, path = model.partition(":")
     if what == "slow":
-        time.sleep(1.5)
+        time.sleep(0.7)
     elif what == "mute":
         time.sleep(3600)
     elif what == "refuses":
@@ -146,9 +146,10 @@ def main() -> None:
         print(json.dumps({"vllm": "0.0.1", "revision": revision, "kind": kind}))
         return
     runpy.run_path(str(boot))["load_package"](boot.parents[2])
-    from posh_reward.models.vllm.vllm_worker import serve
+    from posh_reward.models.vllm import vllm_worker
 
-    serve(StandIn, settings)
+    vllm_worker.BEAT = 0.1
+    vllm_worker.serve(StandIn, settings)
 
 
 if __name__ == "__main__":

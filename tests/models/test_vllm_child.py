@@ -77,13 +77,13 @@ def test_it_sleeps_and_wakes(make: Make) -> None:
 
 
 def test_a_slow_start_is_waited_for(make: Make) -> None:
-    assert ask(make("slow", timeout=1.0), "dog") == [right("dog")]
+    assert ask(make("slow", timeout=0.5), "dog") == [right("dog")]
 
 
 def test_a_slow_answer_is_waited_for_as_long_as_there_are_signs_of_life(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("posh_reward.models.vllm.engine_process.SILENCE", 1.2)
+    monkeypatch.setattr("posh_reward.models.vllm.engine_process.SILENCE", 0.6)
     model = make(max_restarts=0)
     assert ask(model, "dog", "slowly") == [right("dog"), right("slowly")]
 

@@ -31,7 +31,7 @@ def test_a_child_that_dies_in_mid_batch_is_replaced(make: Make, tmp_path: Path) 
 
 @pytest.mark.parametrize("word", WORDS_THAT_KILL)
 def test_only_the_prompt_that_children_die_of_fails(make: Make, word: str) -> None:
-    model = make(timeout={"stop": 1.0, "stuck": 1.2}.get(word, 30))
+    model = make(timeout={"stop": 0.6, "stuck": 0.6}.get(word, 30))
     suffixes = [f"dog {i}" for i in range(40)]
     suffixes[30] = word
     expected = [None if s == word else pytest.approx(right(s)) for s in suffixes]
@@ -77,7 +77,7 @@ def test_a_prompt_that_sticks_costs_three_timeouts(
 def test_a_child_that_answers_nothing_is_not_waited_for_as_often(
     make: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
-    model = make(timeout=1.0, max_restarts=4)
+    model = make(timeout=0.3, max_restarts=4)
     found = model.choose(prompts(*(f"stop {i}" for i in range(40))), LABELS)
     assert {verdict.failure for verdict in found} == {ENDED}
     assert caplog.text.count("vLLM's process failed: it") == 3

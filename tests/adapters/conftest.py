@@ -1,0 +1,12 @@
+"""Short pauses before further calls, so that tests of failures need not wait."""
+
+from __future__ import annotations
+
+import pytest
+
+from posh_reward.adapters import completion_results
+
+
+@pytest.fixture(autouse=True)
+def short_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(completion_results, "PAUSE", 0.01)
