@@ -177,6 +177,14 @@ def write_text(text: str) -> None:
     output.write(text.encode(sys.stdout.encoding or "utf-8", "replace") + b"\n")
 
 
+def check_page(output: str) -> None:
+    """Raise ``InputError`` if a page would replace a file that is not an HTML page."""
+    path = Path(output)
+    start = path.read_bytes()[:14] if output != STANDARD and path.is_file() else b""
+    if start and start.lower() != b"<!doctype html":
+        raise InputError(f"{output!r} exists and is not an HTML page: choose another file")
+
+
 def size(count: int) -> str:
     """Format a number of bytes, such as ``"1.2 MB"``."""
     if count < 1000:

@@ -15,6 +15,7 @@ from posh_reward.cli.flags import (
     INPUTS,
     add_column_names,
     add_format,
+    check_page,
     count,
     describe,
     positive,
@@ -98,13 +99,17 @@ def compare(flags: argparse.Namespace) -> int:
     """Compare judges over a table of pairs."""
     from posh_reward.study.judges.judge_report import as_json, judge_report, terminal_text
     from posh_reward.study.judges.judge_runs import RunSettings, judge_choice, run_judges
+    from posh_reward.study.rows.journal import check_apart
 
     choices = list(map(judge_choice, flags.judges))
     outputs = [Path(output) for output in (flags.output, flags.json) if output is not None]
+    for path in outputs:
+        check_apart(flags.texts, str(path))
     if flags.output is not None:
         from posh_reward.study.pages.model_plots import require_matplotlib
 
         require_matplotlib()
+        check_page(flags.output)
     pairs = pairs_of(flags)
     check_outputs(outputs)
     store = flags.store or answers_beside(outputs, choices)

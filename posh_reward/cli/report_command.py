@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posh_reward.cli import OK
-from posh_reward.cli.flags import MEANING, add_dataset, add_format, dataset_of, describe, size
+from posh_reward.cli.flags import (
+    MEANING,
+    add_dataset,
+    add_format,
+    check_page,
+    dataset_of,
+    describe,
+    size,
+)
 from posh_reward.errors import InputError
 
 if TYPE_CHECKING:
@@ -62,6 +70,7 @@ def report(flags: argparse.Namespace) -> int:
     from posh_reward.study.rows.tables import STANDARD
 
     check_apart(flags.scores, flags.output)
+    check_page(flags.output)
     if flags.plots:
         require_matplotlib()
     folder = Path.cwd() if flags.scores == STANDARD else Path(flags.scores).parent
@@ -130,9 +139,6 @@ def _write_page(page: bytes, output: str) -> None:
         standard_output().write(page)
         return
     path = Path(output)
-    start = path.read_bytes()[:14] if path.is_file() else b""
-    if start and start.lower() != b"<!doctype html":
-        raise InputError(f"{output!r} exists and is not an HTML page: choose another file")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(page)
     print(f"wrote {str(path)!r} ({size(len(page))})", file=sys.stderr)

@@ -64,6 +64,23 @@ def test_a_folder_that_cannot_be_written_is_noticed_before_anything_is_asked(
     assert "is a folder: choose a file in it" in capsys.readouterr().err
 
 
+def test_neither_the_texts_nor_a_file_that_is_no_page_is_overwritten(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    table = write_rows(tmp_path / "pairs.jsonl", TABLE[:8])
+    notes = tmp_path / "notes.txt"
+    notes.write_text("three weeks of work")
+    before = table.read_bytes()
+    compare = ("compare", "embedded", "fake", "--texts", table, "--resamples", 0, "-q")
+    assert run(*compare, "-o", notes) == 2
+    assert "exists and is not an HTML page: choose another file" in capsys.readouterr().err
+    assert notes.read_text() == "three weeks of work"
+    assert run(*compare, "--json", table) == 2
+    assert "is the input: choose another output" in capsys.readouterr().err
+    assert table.read_bytes() == before
+
+
 def test_paid_answers_outlive_a_judge_that_cannot_work(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
