@@ -1,7 +1,6 @@
-"""Grades, scores and rewards of two judges -> measures of their agreement, with intervals.
+"""Grades, scores and rewards of two judges -> agreement measures with intervals.
 
-References are resampled, each with all its texts and questions: those of one reference stand and
-fall together.
+References are resampled, each with all its texts and questions, since those are not independent.
 """
 
 from __future__ import annotations
@@ -18,29 +17,28 @@ from posh_reward.study.statistics import Estimate, Floats, Ints, bootstrap, rows
 from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE
 
 LABELS = int(HIGHEST_GRADE)
-EPSILON = 1e-4  # addend to the spread of a group (GRPOTrainer of TRL 1.16)
+EPSILON = 1e-4  # added to the standard deviation of a group (GRPOTrainer of TRL 1.16)
 FLAT = 1e-3
-"""An advantage nearer to 0 has no sign, and two that are nearer to each other are a tie: rounding
-of rewards makes as much of a group of equal texts."""
-Z95 = 1.959964  # standard deviations of a normal distribution that hold 95 % of it
+"""Advantages below this have no sign, and two that differ by less are tied: rounding of rewards
+causes differences of this size among equal texts."""
+Z95 = 1.959964  # half-width of the normal distribution's central 95 %, in standard deviations
 BIN = 0.5  # width of the calibration curve's bins, in grades
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionAgreement:
-    """Grades of the same questions."""
+    """Agreement of grades of the same questions."""
 
     count: int
-    difference: Estimate  # mean distance of the grades, 0 to 4. Lower is better
-    bias: Estimate  # mean of the other judge's grade less the first's
-    # Share of questions about whose outcome, present (a grade from 2) or absent, both agree.
-    present: Estimate
-    kappa: Estimate  # Cohen's, with quadratic weights, of the grades as whole labels
+    difference: Estimate  # mean absolute difference, 0 to 4; lower is better
+    bias: Estimate  # mean of the other judge's grade minus the first's
+    present: Estimate  # share of questions where both say present (grade of 2 or more) or absent
+    kappa: Estimate  # Cohen's, with quadratic weights, of grades rounded to labels
 
 
 @dataclass(frozen=True, slots=True)
 class PairAgreement:
-    """One score of the same pairs."""
+    """Agreement of one score of the same pairs."""
 
     count: int
     bias: Estimate
@@ -50,24 +48,24 @@ class PairAgreement:
 
 @dataclass(frozen=True, slots=True)
 class GroupAgreement:
-    """Advantages of the same siblings: what GRPO sees."""
+    """Agreement of siblings' advantages: what GRPO sees."""
 
-    groups: int  # references with at least two texts that both judges scored
+    groups: int  # references with at least two texts scored by both judges
     completions: int
     ordered: int  # pairs of siblings that at least one judge orders
-    correlation: Estimate  # mean over groups of the correlation of their advantages
-    flips: Estimate  # share of the completions whose advantage has another sign. Lower is better
-    alike: Estimate  # share of the pairs of siblings in the same order
-    # Cosine of the vectors of all advantages: of the two updates, if gradients of different
-    # completions are orthogonal and equally long.
+    correlation: Estimate  # of advantages within a group, averaged over groups
+    flips: Estimate  # share of completions whose advantage changes sign; lower is better
+    alike: Estimate  # share of pairs of siblings in the same order
+    # Cosine of the two vectors of all advantages: of the two updates, if gradients of different
+    # completions are orthogonal and of equal length.
     cosine: Estimate
 
 
 @dataclass(frozen=True, slots=True)
 class CalibrationBin:
-    """Questions to which the other judge gave about the same grade."""
+    """Questions that the other judge graded about the same."""
 
-    other: float
+    other: float  # its mean grade
     first: float  # mean grade of the first judge
     spread: float  # standard deviation of the first judge's grades
     count: int
@@ -76,7 +74,7 @@ class CalibrationBin:
 def question_agreement(
     grades: Floats, references: Sequence[str], resamples: int = 1000, seed: int = 0
 ) -> QuestionAgreement:
-    """Agreement of two judges' grades, (questions, 2); ``references`` has each question's."""
+    """Measure agreement of grades, (questions, 2); ``references`` has each question's."""
     first, other = grades.T
     present = (first >= PRESENT) == (other >= PRESENT)
 
@@ -95,9 +93,9 @@ def question_agreement(
 
 
 def quadratic_kappa(first: Floats, other: Floats) -> float:
-    """Cohen's kappa with quadratic weights, of grades rounded to labels; nan if neither varies."""
-    # Quadratic weights: two labels off counts four times as much as one. Agreement alone would be
-    # high for judges that nearly always say "present", hence the part by chance.
+    """Cohen's kappa of grades rounded to labels, quadratically weighted; nan if neither varies."""
+    # With quadratic weights, two labels off counts four times as much as one. Raw agreement would
+    # be high for judges that nearly always say "present", hence the correction for chance.
     a, b = (np.rint(each).astype(np.int64) - int(LOWEST_GRADE) for each in (first, other))
     table = np.bincount(a * LABELS + b, minlength=LABELS**2).reshape(LABELS, LABELS)
     places = np.arange(LABELS)
@@ -108,7 +106,7 @@ def quadratic_kappa(first: Floats, other: Floats) -> float:
 
 
 def calibration(grades: Floats) -> list[CalibrationBin]:
-    """Mean grade of the first judge where the other's lies in a bin; empty bins are left out."""
+    """Average the first judge's grades by bins of the other's; empty bins are left out."""
     first, other = grades.T
     bins = np.floor((other - LOWEST_GRADE) / BIN + 1e-9).astype(np.int64)
     return [
@@ -126,7 +124,7 @@ def calibration(grades: Floats) -> list[CalibrationBin]:
 def pair_agreement(
     scores: Floats, references: Sequence[str], resamples: int = 1000, seed: int = 0
 ) -> PairAgreement:
-    """Agreement of two judges' scores, (pairs, 2); ``references`` has each pair's."""
+    """Measure agreement of scores, (pairs, 2); ``references`` has each pair's."""
     first, other = scores.T
     differences = other - first
 
@@ -141,9 +139,9 @@ def pair_agreement(
 
 
 def advantages(rewards: Floats) -> Floats:
-    """(siblings,) a group's advantages as TRL computes them; rewards are (objectives, siblings)."""
-    # TRL's ``normalize_then_sum``: each objective is normalised within the group, then added. Its
-    # last factor, one number for the whole batch, is left out: it changes no sign and no order.
+    """Advantages of a group as in TRL, (siblings,); rewards are (objectives, siblings)."""
+    # TRL's ``normalize_then_sum``: objectives are normalised within the group, then added. Its last
+    # factor, one number for the whole batch, is left out: it changes neither sign nor order.
     apart = rewards - rewards.mean(axis=1, keepdims=True)  # (objectives, siblings)
     normal = apart / (rewards.std(axis=1, ddof=1, keepdims=True) + EPSILON)
     total: Floats = normal.sum(axis=0)
@@ -153,9 +151,9 @@ def advantages(rewards: Floats) -> Floats:
 def group_agreement(
     rewards: Floats, references: Sequence[str], resamples: int = 1000, seed: int = 0
 ) -> GroupAgreement | None:
-    """Agreement about siblings; None if no reference has two texts that both judges scored.
+    """Measure agreement about siblings; None if no reference has two texts scored by both judges.
 
-    ``rewards`` are (objectives, pairs, 2), nan where a judge failed; ``references`` (pairs,).
+    ``rewards`` are (objectives, pairs, 2), nan where a judge failed; ``references``, (pairs,).
     """
     sums = []
     for rows in rows_by_group(references):
@@ -165,8 +163,7 @@ def group_agreement(
             sums.append(_group_sums(siblings))
     if not sums:
         return None
-    # Groups are resampled by their sums, not by their rewards: a thousand resamples cost no more
-    # than one pass over the texts.
+    # Each group is reduced to sums once, so that a thousand resamples need no pass over the texts.
     table = np.array(sums)  # (groups, sums)
 
     def measure(groups: Ints) -> list[float]:
@@ -185,15 +182,15 @@ def group_agreement(
         measure, range(len(table)), resamples=resamples, seed=seed
     )
     completions, ordered = int(table[:, 2].sum()), int(table[:, 4].sum())
-    # An order of k siblings has k - 1 independent parts, whatever the number of its pairs.
+    # An order of k siblings has only k - 1 independent comparisons, not one per pair.
     alike = at_least_wilson(alike, completions - len(table))
     return GroupAgreement(len(table), completions, ordered, correlation, flips, alike, cosine)
 
 
 def at_least_wilson(share: Estimate, count: int) -> Estimate:
-    """A share with an interval no narrower than Wilson's (1927) for ``count`` independent cases."""
-    # A share of 1 is 1 in every resample, so that the bootstrap has no width just where a judge
-    # looks best; and a share of few groups is too narrow.
+    """Widen a share's interval to at least Wilson's (1927) for ``count`` independent cases."""
+    # A share of 1 is 1 in every resample, so the bootstrap interval has no width just where a judge
+    # looks best; and with few groups it is too narrow.
     if np.isnan(share.low) or np.isnan(share.value) or count < 1:
         return share
     z2 = Z95**2
@@ -205,13 +202,13 @@ def at_least_wilson(share: Estimate, count: int) -> Estimate:
 
 
 def _group_sums(siblings: Floats) -> list[float]:
-    """One group's part in each figure; ``siblings`` are (objectives, siblings, 2)."""
+    """Sum up one group for ``measure``; ``siblings`` are (objectives, siblings, 2)."""
     a, b = (advantages(siblings[:, :, judge]) for judge in (0, 1))
     signs = [np.where(np.abs(each) < FLAT, 0, np.sign(each)) for each in (a, b)]
     scale = float(np.sqrt((a @ a) * (b @ b)))
     alike, ordered = alike_pairs(a, b)
     return [
-        float(a @ b) / scale if scale else nan,  # both are centred, so this is the correlation
+        float(a @ b) / scale if scale else nan,  # both are centred, so this is a correlation
         float((signs[0] != signs[1]).sum()),
         float(len(a)),
         alike,
@@ -223,9 +220,9 @@ def _group_sums(siblings: Floats) -> list[float]:
 
 
 def alike_pairs(first: Floats, other: Floats) -> tuple[float, float]:
-    """Pairs of siblings in the same order, and pairs that at least one side orders."""
-    # A tie by one side alone is half right, as in a rank correlation: a judge that calls everything
-    # a tie gets what a coin would.
+    """Count pairs of siblings in the same order, and pairs that at least one judge orders."""
+    # A tie of one judge alone counts half, as in a rank correlation: a judge that ties everything
+    # does as well as a coin.
     i, j = np.triu_indices(len(first), 1)
     a, b = (
         np.where(np.abs(gap) < FLAT, 0, np.sign(gap))

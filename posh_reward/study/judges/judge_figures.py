@@ -1,13 +1,12 @@
-"""Runs of two judges over the same pairs -> their agreement per question, pair and group.
+"""Runs of two judges over the same pairs -> agreement per question, pair and group.
 
-All figures compare a judge with the first one, whose place it may take.
+Each judge is compared with the first one, which it may replace.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import nan
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,20 +26,20 @@ from posh_reward.study.judges.question_log import QuestionKey
 from posh_reward.study.statistics import Floats
 from posh_reward.types import Question
 
-LARGEST = 20  # questions that are listed because they differ most
+LARGEST = 20  # number of questions with the largest differences to list
 AXES = ("precision", "recall", "f1")
 OBJECTIVES: Mapping[str, tuple[str, ...]] = {
     "f1": ("f1",),
     "precision and recall": ("precision", "recall"),
 }
-"""Rewards: one, and two that are normalised in the group before they are added."""
+"""Sets of rewards; two are normalised within the group before they are added."""
 PARTS = ("all", "entity", "attribute", "relation", "precision", "recall")
-"""Questions: all, of one kind, of one direction."""
+"""Sets of questions: all, of one kind, of one direction."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionDifference:
-    """A question that two judges answer differently."""
+    """A question that two judges grade differently."""
 
     question: Question
     first: float
@@ -49,23 +48,22 @@ class QuestionDifference:
 
 @dataclass(frozen=True, slots=True)
 class JudgeComparison:
-    """A judge, compared with the first."""
+    """A judge compared with the first."""
 
     first: JudgeRun
     other: JudgeRun
     references: int
-    # By part, of ``PARTS``; those without a question are left out.
-    questions: Mapping[str, QuestionAgreement]
-    failures: int  # questions that one of the two could not answer
+    questions: Mapping[str, QuestionAgreement]  # by those of ``PARTS`` that have questions
+    failures: int  # questions that at least one could not answer
     calibration: Sequence[CalibrationBin]
     largest: Sequence[QuestionDifference]
     pairs: Mapping[str, PairAgreement]  # by axis
-    pair_failures: int  # pairs that one of the two could not score
+    pair_failures: int  # pairs that at least one could not score
     groups: Mapping[str, GroupAgreement]  # by objective; empty if no reference has two texts
 
     @property
     def scored_share(self) -> float:
-        """Share of the pairs that both could score."""
+        """Share of pairs that both scored."""
         count = self.pairs["f1"].count if self.pairs else 0
         return count / (count + self.pair_failures) if count else 0.0
 
@@ -78,12 +76,9 @@ def compare(
     resamples: int = 1000,
     seed: int = 0,
 ) -> JudgeComparison:
-    """Compare two runs over the same pairs: ``other`` may take the place of ``first``."""
-    both = [key for key in dict.fromkeys((*first.own, *other.own)) if key in other.verdicts]
-    both = sorted(both, key=lambda key: (key.source, key.target, *map(str, key)))
-    grades = np.array([[_grade(run, key) for run in (first, other)] for key in both])
-    grades = grades.reshape(len(both), 2)
-    sound = ~np.isnan(grades).any(axis=1)
+    """Compare two runs over the same pairs: ``other`` may replace ``first``."""
+    both, grades = shared_grades(first, other)
+    sound: NDArray[np.bool_] = np.asarray(~np.isnan(grades).any(axis=1), np.bool_)
     keys = [key for key, is_sound in zip(both, sound.tolist(), strict=True) if is_sound]
     axes = {axis: _axis(first, other, axis) for axis in AXES}
     usable: NDArray[np.bool_] = np.asarray(~np.isnan(axes["f1"]).any(axis=1), np.bool_)
@@ -111,13 +106,20 @@ def compare(
     )
 
 
-def _grade(run: JudgeRun, key: QuestionKey) -> float:
-    grade = run.verdicts[key].grade if key in run.verdicts else None
-    return nan if grade is None else grade
+def shared_grades(first: JudgeRun, other: JudgeRun) -> tuple[list[QuestionKey], Floats]:
+    """Return the questions put to both, and their grades, (questions, 2); nan where one failed."""
+    both = [key for key in dict.fromkeys((*first.own, *other.own)) if key in other.verdicts]
+    both.sort(key=lambda key: (key.source, key.target, *map(str, key)))
+    columns = [
+        [run.verdicts[key].grade if key in run.verdicts else None for key in both]
+        for run in (first, other)
+    ]
+    grades: Floats = np.array(columns, dtype=np.float64).T  # None becomes nan
+    return both, grades
 
 
 def _axis(first: JudgeRun, other: JudgeRun, axis: str) -> Floats:
-    """(pairs, 2) one score of each pair; nan where it failed."""
+    """Scores of each pair on one axis, (pairs, 2); nan where one failed."""
     columns = [[getattr(each, axis) for each in run.scores] for run in (first, other)]
     scores: Floats = np.array(columns, dtype=np.float64).T
     return scores

@@ -1,4 +1,4 @@
-"""Comparisons of judges -> one page with plots, without scripts."""
+"""Comparisons of judges -> one page with plots and no scripts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posh_reward.metrics.posh.questions import PRESENT
-from posh_reward.study.judges.judge_figures import OBJECTIVES, JudgeComparison
+from posh_reward.study.judges.judge_figures import OBJECTIVES, JudgeComparison, shared_grades
 from posh_reward.study.judges.judge_report import (
     ALIKE,
     JudgeReport,
@@ -22,19 +22,19 @@ from posh_reward.study.judges.judge_report import (
 )
 from posh_reward.study.pages.html import render
 from posh_reward.study.pages.model_plots import COLORS, Plot, draw, plot_style, short_name
-from posh_reward.study.pages.run_plot import INK
+from posh_reward.study.pages.run_plot import GRID, plain
+from posh_reward.study.statistics import Floats, rows_by_group
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 HERE = "posh_reward.study.judges"
-GRID = "#eaeef2"
 EQUAL = 1e-6  # scores that differ by less are a tie
 LONGEST = 40  # characters of a judge's name in a plot
 
 
 def judge_page(report: JudgeReport) -> str:
-    """One HTML document, which needs no other file; Matplotlib draws its plots."""
+    """Render one HTML document that needs no other file; needs Matplotlib."""
     with plot_style():
         overview = _overview(report)
         lines = [_line(each, report) for each in report.comparisons]
@@ -43,9 +43,8 @@ def judge_page(report: JudgeReport) -> str:
         HERE,
         title=f"Judges against {report.first.label}",
         lead=(
-            f"{report.pairs:,} pairs of {report.references:,} references. Every judge was asked "
-            "about all of them, and answered the questions that the search asked under itself or "
-            f"under {report.first.label}."
+            f"{report.pairs:,} pairs of {report.references:,} references. Every judge scored all, "
+            f"and also answered the questions that came up under {report.first.label}."
         ),
         first=report.first.label,
         overview={
@@ -74,7 +73,7 @@ def _line(line: JudgeComparison, report: JudgeReport) -> dict[str, Any]:
         "tables": [
             *([group_rows(line)] if line.groups else []), pair_rows(line), question_rows(line)
         ],
-        "missing": f"Without an answer of both: {', '.join(missing)}." if missing else "",
+        "missing": f"Not answered by both: {', '.join(missing)}." if missing else "",
         "largest": [
             {"text": question_text(each), "first": each.first, "other": each.other,
              "target": each.question.target.text, "source": each.question.source.text}
@@ -84,7 +83,7 @@ def _line(line: JudgeComparison, report: JudgeReport) -> dict[str, Any]:
 
 
 def _overview(report: JudgeReport) -> Plot:
-    """Share of siblings in the same order, of each judge, by both objectives."""
+    """Plot each judge's share of siblings in the same order, for both objectives."""
     from matplotlib.figure import Figure
 
     lines = [line for line in report.lines if line.groups]
@@ -106,7 +105,7 @@ def _overview(report: JudgeReport) -> Plot:
     axes.set_xlabel(
         f"siblings ordered as by {short_name(report.first.label, LONGEST)}, % with 95 % intervals"
     )
-    _plain(axes)
+    plain(axes, labelsize=8)
     if lines:
         figure.legend(loc="outside upper left", ncols=2, frameon=False)
     shares = ", ".join(f"{line.other.label} {line.groups['f1'].alike.value:.1%}" for line in lines)
@@ -114,11 +113,11 @@ def _overview(report: JudgeReport) -> Plot:
 
 
 def comparison_plot(line: JudgeComparison) -> Plot:
-    """Calibration, distances of grades, scores, and orders of siblings."""
+    """Plot calibration, differences of grades, scores, and orders of siblings."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 3.3), layout="constrained")
-    calibrated, apart, scores, order = figure.subplots(1, 4)
+    calibrated, differences, scores, order = figure.subplots(1, 4)
     first, other = (short_name(run.label, 24) for run in (line.first, line.other))
     calibrated.plot([1, 5], [1, 5], color="#8c959f", lw=0.8, ls=":")
     calibrated.errorbar(
@@ -131,14 +130,12 @@ def comparison_plot(line: JudgeComparison) -> Plot:
         title="calibration (bars: spread)", xlabel=f"grade of {other}",
         ylabel=f"mean grade of {first}", xlim=(0.9, 5.1), ylim=(0.5, 5.5),
     )  # fmt: skip
-    gaps = [
-        line.other.verdicts[key].grade - line.first.verdicts[key].grade  # type: ignore[operator]
-        for key in dict.fromkeys((*line.first.own, *line.other.own))
-        if _both_sound(line, key)
-    ]
-    apart.hist(gaps or [0.0], bins=np.linspace(-4, 4, 33), color=COLORS[0])
-    apart.set(title="grades: difference", xlabel=f"{other} less {first}", yscale="log")
-    apart.yaxis.set_major_formatter("{x:.0f}")  # the default has formulas, which names could be
+    _, grades = shared_grades(line.first, line.other)
+    gaps = (grades[:, 1] - grades[:, 0])[~np.isnan(grades).any(axis=1)]
+    differences.hist(gaps if len(gaps) else [0.0], bins=np.linspace(-4, 4, 33), color=COLORS[0])
+    differences.set(title="grades: difference", xlabel=f"{other} minus {first}", yscale="log")
+    # The default formatter writes formulas, and plots show text as it is: names could be formulas.
+    differences.yaxis.set_major_formatter("{x:.0f}")
     pairs = [
         (a.f1, b.f1)
         for a, b in zip(line.first.scores, line.other.scores, strict=True)
@@ -148,23 +145,18 @@ def comparison_plot(line: JudgeComparison) -> Plot:
     scores.plot(*zip(*pairs or [(nan, nan)], strict=True), "o", color=COLORS[0], ms=3, alpha=0.5)
     scores.set(title="f1 of pairs", xlabel=first, ylabel=other)
     _draw_order(order, line)
-    for axes in (calibrated, apart, scores, order):
-        _plain(axes)
+    for axes in (calibrated, differences, scores, order):
+        plain(axes, labelsize=8)
         axes.title.set_fontsize(9)
     what = (
         f"Calibration of {line.other.label}, differences of grades, f1 of pairs, and the share of "
-        "siblings ordered alike by how far apart they are"
+        "siblings ordered alike by their difference of f1"
     )
     return Plot("comparison", what, figure)
 
 
-def _both_sound(line: JudgeComparison, key: Any) -> bool:
-    runs = (line.first, line.other)
-    return all(key in run.verdicts and run.verdicts[key].grade is not None for run in runs)
-
-
 def _draw_order(axes: Axes, line: JudgeComparison) -> None:
-    """Share of siblings in the same order, by the first judge's distance of their f1."""
+    """Plot the share of siblings in the same order by the first judge's difference of f1."""
     gaps, alike = sibling_gaps(line)
     if len(gaps):
         edges = np.unique(np.quantile(gaps, np.linspace(0, 1, 7)))
@@ -177,34 +169,27 @@ def _draw_order(axes: Axes, line: JudgeComparison) -> None:
         )  # fmt: skip
     axes.axhline(50, color="#8c959f", lw=0.8, ls=":")
     axes.set(
-        title="siblings ordered alike", xlabel=f"f1 apart by {short_name(line.first.label, 24)}",
-        ylabel="%", ylim=(40, 102),
+        title="siblings ordered alike", ylabel="%", ylim=(40, 102),
+        xlabel=f"difference of f1, {short_name(line.first.label, 24)}",
     )  # fmt: skip
 
 
-def sibling_gaps(line: JudgeComparison) -> tuple[Any, Any]:
-    """(pairs of siblings,) distance of their f1 by the first judge, and 1 if ordered alike.
+def sibling_gaps(line: JudgeComparison) -> tuple[Floats, Floats]:
+    """Return each pair of siblings' difference of f1 by the first judge, and 1 if ordered alike.
 
-    Ties of the first judge are left out; one of the other counts half.
+    Ties of the first judge are left out; ties of the other count half.
     """
-    by_reference: dict[str, list[tuple[float, float]]] = {}
-    for one, two in zip(line.first.scores, line.other.scores, strict=True):
-        if one.f1 is not None and two.f1 is not None:
-            by_reference.setdefault(one.reference, []).append((one.f1, two.f1))
-    gaps, alike = [], []
-    for siblings in by_reference.values():
-        for place, (a, b) in enumerate(siblings):
-            for other_a, other_b in siblings[place + 1 :]:
-                if abs(a - other_a) >= EQUAL:
-                    gaps.append(abs(a - other_a))
-                    product = (a - other_a) * (b - other_b)
-                    tie = abs(b - other_b) < EQUAL
-                    alike.append(0.5 if tie else float(product > 0))
-    return np.array(gaps), np.array(alike)
-
-
-def _plain(axes: Axes) -> None:
-    axes.grid(color=GRID)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(colors=INK, labelsize=8)
+    scored = [
+        (one.reference, one.f1, two.f1)
+        for one, two in zip(line.first.scores, line.other.scores, strict=True)
+        if one.f1 is not None and two.f1 is not None
+    ]
+    f1 = np.array([each[1:] for each in scored]).reshape(-1, 2)
+    differences = [np.zeros((0, 2))]
+    for rows in rows_by_group([each[0] for each in scored]):
+        i, j = np.triu_indices(len(rows), 1)
+        differences.append(f1[rows[i]] - f1[rows[j]])
+    first, other = np.concatenate(differences).T
+    signs = np.sign(np.where(np.abs(other) < EQUAL, 0, other)) * np.sign(first)
+    ordered = np.abs(first) >= EQUAL
+    return np.abs(first[ordered]), (1 + signs[ordered]) / 2

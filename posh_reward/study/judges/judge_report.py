@@ -1,4 +1,4 @@
-"""Comparisons of judges as a sentence, as text for terminals, and as JSON."""
+"""Comparisons of judges -> a decision, text for terminals, JSON."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from posh_reward.study.judges.judge_figures import (
 from posh_reward.study.judges.judge_runs import AGAIN, JudgeRun, ScoredPair
 from posh_reward.study.statistics import Estimate
 
-ALIKE = 0.95  # least share of siblings in the same order for a judge that may take another's place
-FEW = 6  # references below which an interval says nothing: resampling draws the same few again
+ALIKE = 0.95  # least share of siblings in the same order for a judge that may replace another
+FEW = 6  # references below which intervals mean nothing: resampling repeats the same few
 COSTS = {
     "requests": "questions",
     "rewrites": "rewrites",
-    "cache_hits": "not asked anew",
+    "cache_hits": "not asked again",
     "prompt_tokens_submitted": "tokens submitted",
     "prompt_tokens_computed": "computed",
     "tokens_decoded": "decoded",
     "seconds": "seconds",
 }
-"""Field of a judge's usage -> its name in tables."""
+"""Field of ``Usage`` -> heading in tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeReport:
-    """All judges against the first."""
+    """All judges compared with the first."""
 
     first: JudgeRun
     comparisons: Sequence[JudgeComparison]
-    floor: JudgeComparison | None  # the first judge against itself, asked again; None if it was not
+    floor: JudgeComparison | None  # the first judge's second run, against its first; None without
     pairs: int
     references: int
 
@@ -63,7 +63,7 @@ def judge_report(
     seed: int = 0,
     quiet: bool = True,
 ) -> JudgeReport:
-    """Compare every run with the first; the last one may be the first judge, asked again."""
+    """Compare every run with the first; the last may be the first judge's second run."""
     lines = []
     with progress_bar("comparing", len(runs) - 1, "judge", quiet) as bar:
         for run in runs[1:]:
@@ -75,29 +75,29 @@ def judge_report(
 
 @dataclass(frozen=True, slots=True)
 class JudgeDecision:
-    """May a judge take the first one's place in training?"""
+    """Decision on replacing the first judge in training."""
 
     verdict: Literal["yes", "no", "not settled"]
-    sentence: str  # the verdict with its figures, for quoting
+    sentence: str  # the verdict with its figures
 
 
 def decision(comparison: JudgeComparison, floor: JudgeComparison | None = None) -> JudgeDecision:
-    """Decide by the intervals of siblings ordered alike, by f1 and by two objectives."""
+    """Decide by the intervals of the share of siblings ordered alike, for f1 and two objectives."""
     first, other = comparison.first.label, comparison.other.label
     if not comparison.groups:
         return JudgeDecision(
             "not settled",
-            f"Nothing is said of {other} in the place of {first} for training: no reference has "
-            "two texts that both judges scored.",
+            f"Not settled whether {other} may replace {first} for training: no reference has two "
+            "texts that both judges scored.",
         )
     shares = {name: group.alike for name, group in comparison.groups.items()}
     by_f1, by_two = (shares[name] for name in OBJECTIVES)
     figures = (
         f"siblings are ordered alike in {percent(by_f1)} of pairs by f1, and in {percent(by_two)} "
-        "by precision and recall as two objectives"
+        "with precision and recall as two objectives"
     )
     if floor is not None and floor.groups:
-        figures += f" (the same judge asked twice: {percent(floor.groups['f1'].alike)})"
+        figures += f" (the first judge against itself: {percent(floor.groups['f1'].alike)})"
     if comparison.pair_failures:
         figures += f"; {1 - comparison.scored_share:.0%} of the pairs have no score from both"
     groups = comparison.groups["f1"].groups
@@ -105,32 +105,31 @@ def decision(comparison: JudgeComparison, floor: JudgeComparison | None = None) 
     if groups < FEW or isnan(by_f1.low):
         sentence = f"Not settled whether {about}: of {groups} references, {figures}"
         return JudgeDecision("not settled", sentence)
-    # Texts that one judge could not score may be just those that it would put elsewhere.
+    # The worst case: every pair that one judge could not score would be ordered differently.
     if min(by_f1.low, by_two.low) * comparison.scored_share >= ALIKE:
         return JudgeDecision("yes", f"{about} for training: {figures}.")
     if min(by_f1.high, by_two.high) < ALIKE:
-        sentence = f"{other} may not replace {first} for training: {figures}."
-        return JudgeDecision("no", sentence)
+        return JudgeDecision("no", f"{other} may not replace {first} for training: {figures}.")
     return JudgeDecision(
         "not settled",
         f"Not settled whether {about} for training: {figures}. "
-        f"At least {100 * ALIKE:.0f} % are wanted; more references would tell.",
+        f"At least {100 * ALIKE:.0f} % are required; use more references to decide.",
     )
 
 
 def percent(estimate: Estimate) -> str:
-    """``97 % [96, 98]``."""
+    """Format a share with its interval: ``97 % [96, 98]``."""
     if isnan(estimate.value):
         return "none"
     digits = 1 if 0.98 < estimate.value < 1 else 0
-    low, high = (f"{100 * end:.{digits}f}" for end in (estimate.low, estimate.high))
-    return f"{100 * estimate.value:.{digits}f} %" + (
-        "" if isnan(estimate.low) else f" [{low}, {high}]"
+    value, low, high = (
+        f"{100 * each:.{digits}f}" for each in (estimate.value, estimate.low, estimate.high)
     )
+    return f"{value} %" + ("" if isnan(estimate.low) else f" [{low}, {high}]")
 
 
 def spread(estimate: Estimate, digits: int = 3, sign: str = "") -> str:
-    """A figure with its interval."""
+    """Format a figure with its interval."""
     if isnan(estimate.value):
         return "none"
     value = f"{estimate.value:{sign}.{digits}f}"
@@ -139,9 +138,9 @@ def spread(estimate: Estimate, digits: int = 3, sign: str = "") -> str:
 
 
 def overview_rows(report: JudgeReport) -> list[list[str]]:
-    """A table with a line for each judge: what training, then what each question sees."""
-    heads = ["against " + report.first.label, "siblings alike, f1", "two objectives", "other sign",
-             "cosine", "present alike", "kappa"]  # fmt: skip
+    """Table of judges: agreement on groups, then on questions."""
+    heads = ["against " + report.first.label, "siblings alike, f1", "two objectives",
+             "sign changed", "cosine", "present alike", "kappa"]  # fmt: skip
     return [heads, *map(_overview_row, report.lines)]
 
 
@@ -159,9 +158,9 @@ def _overview_row(line: JudgeComparison) -> list[str]:
 
 
 def group_rows(comparison: JudgeComparison) -> list[list[str]]:
-    """A table of what GRPO sees, a line for each objective."""
+    """Table of objectives: what GRPO sees."""
     heads = ["objective", "groups", "texts", "pairs of siblings", "siblings alike",
-             "correlation in the group", "other sign", "cosine of updates"]  # fmt: skip
+             "correlation in the group", "sign changed", "cosine of updates"]  # fmt: skip
     rows = [
         [name, f"{group.groups:,}", f"{group.completions:,}", f"{group.ordered:,}",
          percent(group.alike),
@@ -172,8 +171,8 @@ def group_rows(comparison: JudgeComparison) -> list[list[str]]:
 
 
 def question_rows(comparison: JudgeComparison) -> list[list[str]]:
-    """A table of agreement per question, a line for each part."""
-    heads = ["questions", "count", "grades apart", "bias", "present alike", "kappa"]
+    """Table of agreement per question, by part."""
+    heads = ["questions", "count", "difference", "bias", "present alike", "kappa"]
     rows = [
         [part, f"{it.count:,}", spread(it.difference), spread(it.bias, sign="+"),
          percent(it.present), spread(it.kappa)]
@@ -183,7 +182,7 @@ def question_rows(comparison: JudgeComparison) -> list[list[str]]:
 
 
 def pair_rows(comparison: JudgeComparison) -> list[list[str]]:
-    """A table of agreement per pair, a line for each score."""
+    """Table of agreement per pair, by score."""
     heads = ["score", "pairs", "bias", "spread", "rank correlation"]
     rows = [
         [axis, f"{it.count:,}", spread(it.bias, sign="+"), spread(it.spread), spread(it.rank)]
@@ -194,7 +193,7 @@ def pair_rows(comparison: JudgeComparison) -> list[list[str]]:
 
 
 def cost_rows(report: JudgeReport) -> list[list[str]]:
-    """A table of what each judge's own search cost."""
+    """Table of costs of each judge's own search."""
     rows = [
         [run.label, *(f"{getattr(run.usage, name):,.{name == 'seconds':d}f}" for name in COSTS)]
         for run in report.runs
@@ -203,12 +202,12 @@ def cost_rows(report: JudgeReport) -> list[list[str]]:
 
 
 def question_text(difference: QuestionDifference) -> str:
-    """The question as people read it, in the wording of the release."""
+    """Return the question in the released wording, without instructions."""
     return question(difference.question).removeprefix("Q: ").partition(" Consider")[0]
 
 
 def terminal_text(report: JudgeReport) -> str:
-    """Sentences and tables for a terminal."""
+    """Format decisions and tables for a terminal."""
     about = f"{report.pairs:,} pairs of {report.references:,} references; 95 % over references."
     parts = [
         "\n".join(decision(line, report.floor).sentence for line in report.comparisons),
@@ -217,17 +216,15 @@ def terminal_text(report: JudgeReport) -> str:
         align(cost_rows(report)),
     ]
     for line in report.comparisons:
-        tables = [question_rows(line), pair_rows(line)] + (
-            [group_rows(line)] if line.groups else []
-        )
         parts.append(f"{line.other.label} against {line.first.label}")
-        parts += [align(rows) for rows in tables]
-        parts += [f"{line.failures:,} questions and {line.pair_failures:,} pairs without an answer"]
+        parts += [align(question_rows(line)), align(pair_rows(line))]
+        parts += [align(group_rows(line))] if line.groups else []
+        parts += [f"without an answer: {line.failures:,} questions, {line.pair_failures:,} pairs"]
     return "\n\n".join(parts)
 
 
 def as_json(report: JudgeReport) -> dict[str, Any]:
-    """All figures, for programs; a figure that is not defined is null."""
+    """Collect all figures for JSON; undefined ones are null."""
     return {
         "pairs": report.pairs,
         "references": report.references,
@@ -242,7 +239,7 @@ def as_json(report: JudgeReport) -> dict[str, Any]:
 
 
 def _score_rows(runs: Sequence[JudgeRun]) -> Iterator[dict[str, Any]]:
-    """Each pair with every judge's scores of it, None where one failed."""
+    """Yield each pair with every judge's scores; None where one failed."""
     for same_pair in zip(*(run.scores for run in runs), strict=True):
         yield {
             "generation": same_pair[0].generation,
@@ -276,7 +273,7 @@ def _comparison_json(line: JudgeComparison, floor: JudgeComparison | None) -> di
 
 
 def _plain(value: Any) -> Any:
-    """JSON has no NaN."""
+    """Replace NaN, which JSON lacks, by None."""
     if isinstance(value, Mapping):
         return {key: _plain(each) for key, each in value.items()}
     return None if isinstance(value, float) and isnan(value) else value

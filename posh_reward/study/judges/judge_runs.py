@@ -1,7 +1,7 @@
-"""Judges x pairs -> scores, answers to the same questions, and what they cost.
+"""Judges x pairs -> scores, answers to the same questions, and costs.
 
-The search asks what earlier answers leave open, so judges that differ are asked different
-questions. To compare them question by question, each is put the other's as well, afterwards.
+The search asks what earlier answers leave open, so different judges get different questions. To
+compare them question by question, each then answers the other's questions as well.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from posh_reward.store import Store
 from posh_reward.study.judges.question_log import QuestionKey, QuestionLog
 from posh_reward.types import Question, Scores, Usage, Verdict
 
-AT_ONCE = 1024  # questions of other judges' searches that are put in one call
-AGAIN = " again"  # after the name of the judge that is asked twice
+AT_ONCE = 1024  # questions of other judges' searches per call
+AGAIN = " again"  # suffix of the label of the first judge's second run
 
 
 class ScoredPair(NamedTuple):
-    """A text and the reference that it is scored against. Those of one reference are siblings."""
+    """A text and its reference. Texts with the same reference are siblings."""
 
     generation: str
     reference: str
@@ -38,23 +38,22 @@ class ScoredPair(NamedTuple):
 class JudgeChoice:
     """A judge to compare."""
 
-    label: str  # its name on the page: as the user wrote it
+    label: str  # as the user wrote it
     judge: str | Mapping[str, Any]
     preset: str
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeRun:
-    """All that one judge said about the pairs."""
+    """One judge's scores and answers."""
 
     label: str
     signature: str
-    scores: Sequence[Scores]  # of each pair
+    scores: Sequence[Scores]  # one per pair
     own: frozenset[QuestionKey]  # questions of its own search
     questions: dict[QuestionKey, Question]
-    # Also those of the search of the judge that it is compared with.
-    verdicts: dict[QuestionKey, Verdict]
-    usage: Usage  # of its own search. Answers from a store cost nothing and are counted as such
+    verdicts: dict[QuestionKey, Verdict]  # own questions, and those of the judge compared with
+    usage: Usage  # of its own search; answers from a store count as cache hits
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +62,19 @@ class RunSettings:
 
     parser: str = "embedded"
     coref: str = "rules"
-    # File of answers. The second asking of the first judge keeps its own, with ``.again``.
-    store: Path | None = None
+    store: Path | None = None  # file of answers; the first judge's second run uses STORE.again
     batch: int = 64  # pairs at once
-    floor: bool = True  # ask the first judge twice
+    floor: bool = True  # run the first judge twice
     quiet: bool = False
 
 
 def judge_choice(text: str) -> JudgeChoice:
-    """The judge that a word of the command line names: ``JUDGE`` or ``JUDGE@PRESET``.
+    """Parse a command-line argument ``JUDGE`` or ``JUDGE@PRESET``.
 
-    ``JUDGE`` is a judge's name or settings file, or a file with the metric's settings.
+    ``JUDGE`` is a judge's name or settings file, or a file of the metric's settings.
 
     Raises:
-        InputError: there is no such preset.
+        InputError: the preset is unknown.
         ConfigError: a file cannot be read.
     """
     judge, at, preset = text.rpartition("@")
@@ -92,23 +90,23 @@ def judge_choice(text: str) -> JudgeChoice:
 def run_judges(
     choices: Sequence[JudgeChoice], pairs: Sequence[ScoredPair], settings: RunSettings
 ) -> list[JudgeRun]:
-    """Score all pairs with each judge, then put to each what the other's search asked.
+    """Score all pairs with each judge, then have each answer the other's questions.
 
     Args:
         choices: at least two; all are compared with the first.
-        pairs: to be scored.
-        settings: how.
+        pairs: texts to score.
+        settings: of reading and judging.
 
     Returns:
-        A run for each choice, in order; with ``floor`` one more at the end, of the first judge
-        again: pairs in reverse, in batches of another size, without the answers of its first run.
+        One run per choice, in order. ``floor`` adds a second run of the first judge at the end:
+        pairs in reverse, in batches of another size, without answers from its first run.
 
     Raises:
-        InputError: there are fewer than two judges.
-        JudgeError: a judge cannot work; what the others answered is in the store.
+        InputError: there are fewer than two judges, or one is named twice.
+        JudgeError: a judge cannot work; the others' answers are in the store.
     """
     if len(choices) < 2:
-        raise InputError("one judge is not a comparison: name two or more")
+        raise InputError("a comparison needs two judges: name two or more")
     labels = [choice.label for choice in choices]
     if twins := [label for label in dict.fromkeys(labels) if labels.count(label) > 1]:
         raise InputError(f"{twins[0]!r} is named twice: the floor shows a judge against itself")
@@ -124,22 +122,23 @@ def run_judges(
         again = Store(path.with_name(path.name + ".again")) if path else None
         first = replace(choices[0], label=choices[0].label + AGAIN)
         metrics.append(metric_of(first, readers, again))
-        # In the same batches a judge would be put the same prompts in the same order.
+        # The same batches would give the judge the same prompts in the same order.
         twice = replace(settings, batch=max(1, min(settings.batch, len(pairs)) // 3))
         backward = _search(first.label, metrics[-1], pairs[::-1], twice)
         runs.append(replace(backward, scores=backward.scores[::-1]))
     others = {key: question for run in runs[1:] for key, question in run.questions.items()}
     for metric, run in zip(metrics, runs, strict=True):
-        _put(run.label, metric, others if run is runs[0] else runs[0].questions, settings)
+        questions = others if run is runs[0] else runs[0].questions
+        _answer_missing(run.label, metric, questions, settings)
         metric.judge.close()
     return [
         replace(run, questions=log.questions, verdicts=log.verdicts)
-        for run, log in zip(runs, map(_log, metrics), strict=True)
+        for run, log in zip(runs, map(log_of, metrics), strict=True)
     ]
 
 
 def metric_of(choice: JudgeChoice, readers: Mapping[bool, Reader], store: Store | None) -> PoSh:
-    """The metric with one of the judges, which notes what it is asked."""
+    """Build the metric with a judge whose questions are recorded."""
     judge = QuestionLog(load_judge(choice.judge, choice.preset, store))
     metric = PoSh(judge, preset=choice.preset, store=store)
     metric.reader = readers[PRESET[choice.preset].mended]
@@ -149,7 +148,7 @@ def metric_of(choice: JudgeChoice, readers: Mapping[bool, Reader], store: Store 
 def _readers(
     choices: Iterable[JudgeChoice], pairs: Sequence[ScoredPair], settings: RunSettings
 ) -> dict[bool, Reader]:
-    """A reader for each kind of scene graph, which keeps every text: each is parsed once."""
+    """One reader per kind of scene graph; each keeps all texts, so that none is parsed twice."""
     texts = list(dict.fromkeys(text for pair in pairs for text in pair))
     readers = {}
     for mended in dict.fromkeys(PRESET[choice.preset].mended for choice in choices):
@@ -174,23 +173,22 @@ def _search(
             generations, references = zip(*pairs[start : start + settings.batch], strict=True)
             scores += metric.score(generations, references)
             bar.update(len(generations))
-    log = _log(metric)
+    log = log_of(metric)
     own = dict(log.questions)
     usage = replace(metric.usage)
     return JudgeRun(label, metric.signature, scores, frozenset(own), own, log.verdicts, usage)
 
 
-def _put(
+def _answer_missing(
     label: str, metric: PoSh, questions: Mapping[QuestionKey, Question], settings: RunSettings
 ) -> None:
-    """Put those questions to a judge that its own search did not ask."""
-    log = _log(metric)
+    """Ask a judge the questions that its own search did not ask."""
+    log = log_of(metric)
     missing = [question for key, question in questions.items() if key not in log.verdicts]
+    title = f"{label}, others' questions"
     with (
         awake(*[log] if missing else ()),
-        progress_bar(
-            f"{label}, others' questions", len(missing), "question", settings.quiet
-        ) as bar,
+        progress_bar(title, len(missing), "question", settings.quiet) as bar,
     ):
         for start in range(0, len(missing), AT_ONCE):
             some = missing[start : start + AT_ONCE]
@@ -198,6 +196,7 @@ def _put(
             bar.update(len(some))
 
 
-def _log(metric: PoSh) -> QuestionLog:
+def log_of(metric: PoSh) -> QuestionLog:
+    """Return the log of a metric made by ``metric_of``."""
     assert isinstance(metric.judge, QuestionLog), "made by metric_of"
     return metric.judge

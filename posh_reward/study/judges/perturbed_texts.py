@@ -1,8 +1,8 @@
-"""True texts -> texts with mistakes and omissions of known kind.
+"""True texts -> texts with known mistakes and omissions.
 
-A judge that learns from true texts alone has hardly met a mistake. So objects, attributes and
-relations of a parsed text are swapped for another text's, left out, or added. What was done is
-recorded with each text. The words come from the other texts of the same set, so they are at home.
+A judge trained on true texts alone sees hardly any mistakes. So objects, attributes and relations
+of a parsed text are swapped, left out, or added, and each edit is recorded. New words come from
+other texts of the same set, so they fit its vocabulary.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from posh_reward.types import Description, Kind, Span, Token
 
 Action = Literal["swapped", "left out", "added"]
 PLACES = ("beside", "behind", "above", "under", "near", "against")
-"""Prepositions that take each other's place, and that a new thing stands in."""
+"""Prepositions that replace each other and introduce added objects."""
 UNLIKE = 0.3
-"""A swapped word is less like the old one than this: no synonym, no kind of the same thing."""
-TRIES = 30
-MOST = 3  # edits of one text
+"""Word similarity below which a word may replace another: neither synonym nor hyponym."""
+TRIES = 30  # attempts to find an edit, or a word
+MOST = 3  # edits per text
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,21 +31,21 @@ class TextEdit:
 
     kind: Kind
     action: Action
-    before: str  # the words that the text had; empty where something was added
-    after: str  # the words in their place; empty where something was left out
+    before: str  # original words; empty for an addition
+    after: str  # new words; empty for an omission
 
 
 @dataclass(frozen=True, slots=True)
 class PerturbedText:
-    """A text that is no longer true of what the original describes."""
+    """A text that no longer matches the original description."""
 
     text: str
-    edits: tuple[TextEdit, ...]  # in text order of the original
+    edits: tuple[TextEdit, ...]  # in order of the original text
 
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """An edit with its place: characters ``start`` to ``end`` become ``new``."""
+    """An edit in place: ``new`` replaces characters ``start`` to ``end``."""
 
     start: int
     end: int
@@ -54,11 +54,11 @@ class _Change:
 
 
 class DonorWords:
-    """Nouns, adjectives and sentences of many texts, to put into others."""
+    """Nouns, adjectives and sentences of many texts, for insertion into others."""
 
     def __init__(self, descriptions: Sequence[Description]) -> None:
         tokens = [token for each in descriptions for token in each.tokens]
-        nouns = dict.fromkeys(token.text.lower() for token in tokens if is_thing(token))
+        nouns = dict.fromkeys(token.text.lower() for token in tokens if is_concrete_noun(token))
         self.nouns = {
             plural: [word for word in nouns if is_plural((word, "n")) is plural]
             for plural in (False, True)
@@ -71,25 +71,27 @@ class DonorWords:
 
 
 def perturb(
-    description: Description, stock: DonorWords, rng: random.Random, edits: int | None = None
+    description: Description, donors: DonorWords, rng: random.Random, edits: int | None = None
 ) -> PerturbedText | None:
-    """A copy of a text with mistakes and omissions; None if nothing in it could be changed.
+    """Perturb a text with at most ``edits`` edits (default: random, 1 to ``MOST``).
 
-    ``edits`` are how many at most; by default drawn, from 1 to ``MOST``.
+    Returns None if nothing could be changed.
     """
-    draft = EditDraft(description, stock, rng)
+    draft = EditDraft(description, donors, rng)
     changes: list[_Change] = []
     count = edits or rng.randint(1, MOST)
     for _ in range(TRIES):
         if len(changes) == count:
             break
-        # First the kind of edit, then the word: drawn from all words, most edits would be of nouns.
+        # First the kind of edit, then the word: a draw over all words would mostly hit nouns.
         change = rng.choice(EDITORS)(draft)
-        if change is not None and not any(_touch(change, other) for other in changes):
+        if change is not None and not any(
+            change.start <= other.end and other.start <= change.end for other in changes
+        ):
             changes.append(change)
     changes.sort(key=lambda change: change.start)
     text = description.text
-    for change in reversed(changes):  # from the end, so that the other places stay right
+    for change in reversed(changes):  # backwards, so that earlier offsets stay valid
         text = text[: change.start] + change.new + text[change.end :]
     text = " ".join(text.split())
     if not changes or not text or text == description.text:
@@ -99,31 +101,31 @@ def perturb(
 
 @dataclass(frozen=True, slots=True)
 class EditDraft:
-    """A text that is to be edited, with other words and what draws them."""
+    """A text to edit, with donor words and a random generator."""
 
     description: Description
-    stock: DonorWords
+    donors: DonorWords
     rng: random.Random
 
     def pick(self, fits: Callable[[Token], bool]) -> int | None:
-        """Index of a token that fits; None if there is none."""
+        """Draw the index of a token that fits; None if there is none."""
         places = [i for i, token in enumerate(self.description.tokens) if fits(token)]
         return self.rng.choice(places) if places else None
 
     def other_word(self, token: Token, words: Sequence[str]) -> str | None:
-        """A word that means something else and that the text lacks."""
-        term, pos = (token.text.lower(), coarse_pos(token.pos)), coarse_pos(token.pos)
-        if term[0] in colours():
+        """Draw a word with another meaning that the text lacks; a colour for a colour."""
+        old, pos = token.text.lower(), coarse_pos(token.pos)
+        if old in colours():
             words = [word for word in words if word in colours()]
         present = set(self.description.text.lower().split())
         for _ in range(TRIES if words else 0):
             word = self.rng.choice(words)
-            if word not in present and likeness(term, (word, pos)) < UNLIKE:
+            if word not in present and likeness((old, pos), (word, pos)) < UNLIKE:
                 return word
         return None
 
     def swap(self, kind: Kind, index: int, words: Sequence[str]) -> _Change | None:
-        """The change of one word to another of ``words``; None if none of them will do."""
+        """Replace a token by one of ``words``; None if none is suitable."""
         token = self.description.tokens[index]
         word = self.other_word(token, words)
         if word is None:
@@ -131,10 +133,10 @@ class EditDraft:
         return self.replace(index, word, TextEdit(kind, "swapped", token.text, word))
 
     def replace(self, index: int, new: str, edit: TextEdit, *, drop: bool = False) -> _Change:
-        """The change of one word, with its article and the capital at a sentence's start."""
+        """Replace a token, or drop it; adjust its article and capitalisation."""
         tokens = self.description.tokens
         start, end = tokens[index].span
-        if drop and index + 1 < len(tokens):  # the next word takes its place
+        if drop and index + 1 < len(tokens):  # the next word moves up
             end = tokens[index + 1].span[1]
             new = tokens[index + 1].text
         before = tokens[index - 1] if index else None
@@ -147,17 +149,13 @@ class EditDraft:
         return _Change(start, end, new, edit)
 
 
-def _touch(a: _Change, b: _Change) -> bool:
-    return a.start <= b.end and b.start <= a.end
-
-
 def is_adjective(token: Token) -> bool:
-    """True for an adjective before its noun: a *red* coat."""
+    """Return True for an attributive adjective: a *red* coat."""
     return token.pos == "ADJ" and token.dep == "amod"
 
 
 def sentences(description: Description) -> Iterator[tuple[str, int, int]]:
-    """Each sentence with its place."""
+    """Yield the text, start and end of each sentence."""
     tokens = description.tokens
     for number in dict.fromkeys(token.sentence for token in tokens):
         inside = [token for token in tokens if token.sentence == number]
@@ -165,31 +163,31 @@ def sentences(description: Description) -> Iterator[tuple[str, int, int]]:
         yield description.text[start:end], start, end
 
 
-def is_thing(token: Token) -> bool:
-    """True for a noun that can be seen: a coat, and not a middle."""
+def is_concrete_noun(token: Token) -> bool:
+    """Return True for a concrete noun: "coat", but not "middle"."""
     word = token.text.lower()
     return token.pos == "NOUN" and word.isalpha() and is_concrete((word, "n"))
 
 
 def swap_object(draft: EditDraft) -> _Change | None:
-    """Another noun: "a man holds a *lantern*" for a cup."""
-    index = draft.pick(is_thing)
+    """Swap a noun: "holds a *lantern*" for "holds a cup"."""
+    index = draft.pick(is_concrete_noun)
     if index is None:
         return None
     plural = is_plural((draft.description.tokens[index].text.lower(), "n"))
-    return draft.swap("entity", index, draft.stock.nouns[plural])
+    return draft.swap("entity", index, draft.donors.nouns[plural])
 
 
 def swap_attribute(draft: EditDraft) -> _Change | None:
-    """Another adjective, a colour for a colour: "a *blue* coat" for a red one."""
+    """Swap an adjective, a colour for a colour: "a *blue* coat" for "a red coat"."""
     index = draft.pick(is_adjective)
     if index is None:
         return None
-    return draft.swap("attribute", index, draft.stock.adjectives)
+    return draft.swap("attribute", index, draft.donors.adjectives)
 
 
 def swap_relation(draft: EditDraft) -> _Change | None:
-    """Another place, "a cup *under* the window", or the ends of a relation exchanged."""
+    """Swap a preposition ("a cup *under* the window") or the two ends of a relation."""
     index = draft.pick(lambda token: token.text.lower() in PLACES)
     if index is not None and draft.rng.random() < 0.5:
         old = draft.description.tokens[index].text
@@ -208,14 +206,14 @@ def swap_relation(draft: EditDraft) -> _Change | None:
     first, between, second = (draft.description.text[x:y] for x, y in ((a, b), (b, c), (c, d)))
     if first == second or not (first.islower() and second.islower()):
         return None
-    if (first[0] in "aeiou") != (second[0] in "aeiou"):  # their articles would not fit
+    if (first[0] in "aeiou") != (second[0] in "aeiou"):  # "a" and "an" would be wrong
         return None
     edit = TextEdit("relation", "swapped", first + between + second, second + between + first)
     return _Change(a, d, edit.after, edit)
 
 
 def leave_out_object(draft: EditDraft) -> _Change | None:
-    """A sentence less."""
+    """Leave out a sentence."""
     places = list(sentences(draft.description))
     if len(places) < 2:
         return None
@@ -224,23 +222,22 @@ def leave_out_object(draft: EditDraft) -> _Change | None:
 
 
 def leave_out_attribute(draft: EditDraft) -> _Change | None:
-    """An adjective less: "a coat" for a red one."""
+    """Leave out an adjective: "a coat" for "a red coat"."""
     index = draft.pick(is_adjective)
     if index is None:
         return None
     old = draft.description.tokens[index].text
-    edit = TextEdit("attribute", "left out", old, "")
-    return draft.replace(index, "", edit, drop=True)
+    return draft.replace(index, "", TextEdit("attribute", "left out", old, ""), drop=True)
 
 
 def leave_out_relation(draft: EditDraft) -> _Change | None:
-    """A prepositional phrase less: "holds a cup" for "holds a cup near the window"."""
+    """Leave out a prepositional phrase: "holds a cup" for "holds a cup near the window"."""
     tokens = draft.description.tokens
     index = draft.pick(lambda token: token.dep == "prep" and token.text.islower())
     if index is None:
         return None
     inside = {index}
-    for _ in tokens:  # all that hangs on the preposition, however deep
+    for _ in tokens:  # all descendants of the preposition, one level per pass
         inside |= {i for i, token in enumerate(tokens) if token.head in inside}
     if sorted(inside) != list(range(min(inside), max(inside) + 1)) or len(inside) > 8:
         return None
@@ -251,10 +248,10 @@ def leave_out_relation(draft: EditDraft) -> _Change | None:
 
 
 def add_object(draft: EditDraft) -> _Change | None:
-    """A sentence of another text."""
+    """Add a sentence from another text."""
     places = list(sentences(draft.description))
     own = {text for text, _, _ in places}
-    text = draft.rng.choice(draft.stock.sentences)
+    text = draft.rng.choice(draft.donors.sentences)
     if text in own or not places:
         return None
     _, _, end = draft.rng.choice(places)
@@ -262,16 +259,16 @@ def add_object(draft: EditDraft) -> _Change | None:
 
 
 def add_attribute(draft: EditDraft) -> _Change | None:
-    """An adjective more: "a *wooden* cup"."""
+    """Add an adjective: "a *wooden* cup"."""
     tokens = draft.description.tokens
     heads = {token.head for token in tokens if token.dep in ("amod", "nummod", "compound")}
     places = [
         i
         for i, token in enumerate(tokens)
-        if is_thing(token) and i and i not in heads and tokens[i - 1].pos == "DET"
+        if is_concrete_noun(token) and i and i not in heads and tokens[i - 1].pos == "DET"
     ]
     present = set(draft.description.text.lower().split())
-    words = [word for word in draft.stock.adjectives if word not in present]
+    words = [word for word in draft.donors.adjectives if word not in present]
     if not places or not words:
         return None
     index, word = draft.rng.choice(places), draft.rng.choice(words)
@@ -280,10 +277,10 @@ def add_attribute(draft: EditDraft) -> _Change | None:
 
 
 def add_relation(draft: EditDraft) -> _Change | None:
-    """A thing more, in a place: "holds a cup *beside a tree*"."""
+    """Add an object with a relation: "holds a cup *beside a tree*"."""
     places = [(text, end) for text, _, end in sentences(draft.description) if text.endswith(".")]
     present = set(draft.description.text.lower().split())
-    words = [word for word in draft.stock.nouns[False] if word not in present]
+    words = [word for word in draft.donors.nouns[False] if word not in present]
     if not places or not words:
         return None
     (_, end), word = draft.rng.choice(places), draft.rng.choice(words)
@@ -297,4 +294,4 @@ EDITORS: tuple[Callable[[EditDraft], _Change | None], ...] = (
     leave_out_object, leave_out_attribute, leave_out_relation,
     add_object, add_attribute, add_relation,
 )  # fmt: skip
-"""Three kinds by three actions, each as likely as another."""
+"""Three kinds times three actions, equally likely."""

@@ -1,4 +1,4 @@
-"""A judge that passes questions on to another, and notes them with the answers."""
+"""Judge wrapper that records questions and answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from posh_reward.types import Direction, Kind, Phrase, Question, Reply, Usage, V
 
 
 class QuestionKey(NamedTuple):
-    """Identity of a question, for judges with the same or with other scene graphs."""
+    """Identity of a question, also across different scene graphs."""
 
     direction: Direction
     kind: Kind
@@ -21,12 +21,12 @@ class QuestionKey(NamedTuple):
     other: str | None
     source: str
     target: str
-    entity: int  # the embedded judge answers about this one; two of a text may share an identifier
+    entity: int  # two entities of a text may share an identifier
     other_entity: int | None
 
 
 def key_of(question: Question) -> QuestionKey:
-    """The key of a question; descriptions count by their texts."""
+    """Return the key of a question; descriptions are identified by their texts."""
     return QuestionKey(
         question.direction, question.kind, question.identifier, question.text, question.other,
         question.source.text, question.target.text, question.entity, question.other_entity,
@@ -34,32 +34,32 @@ def key_of(question: Question) -> QuestionKey:
 
 
 class QuestionLog:
-    """Answers as ``judge`` does, and notes each question and phrase once."""
+    """Answers as ``judge`` does, and records each question and phrase once."""
 
     def __init__(self, judge: Judge) -> None:
         self.judge = judge
         self.questions: dict[QuestionKey, Question] = {}
         self.verdicts: dict[QuestionKey, Verdict] = {}
-        """Failures included; where a question came twice, the last answer."""
+        """Includes failures; the last answer to a repeated question."""
         self.replies: dict[Phrase, Reply] = {}
 
     @property
     def name(self) -> str:
-        """The judge's own: noting changes no answer."""
+        """Name of the judge: recording changes no answer."""
         return self.judge.name
 
     @property
     def usage(self) -> Usage:
-        """The judge's own."""
+        """Usage of the judge."""
         return self.judge.usage
 
     @property
     def pace(self) -> Pace:
-        """The judge's own."""
+        """Pace of the judge."""
         return pace_of(self.judge)
 
     def grade(self, questions: Sequence[Question]) -> list[Verdict]:
-        """The judge's verdicts."""
+        """Return the judge's verdicts."""
         verdicts = list(map(sound_grade, self.judge.grade(questions)))
         keys = list(map(key_of, questions))
         self.questions.update(zip(keys, questions, strict=True))
@@ -67,7 +67,7 @@ class QuestionLog:
         return verdicts
 
     def rewrite(self, phrases: Sequence[Phrase]) -> list[Reply]:
-        """The judge's phrases."""
+        """Return the judge's rewritten phrases."""
         replies = list(map(sound_reply, self.judge.rewrite(phrases)))
         self.replies.update(zip(phrases, replies, strict=True))
         return replies

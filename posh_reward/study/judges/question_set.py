@@ -1,13 +1,13 @@
-"""A judge's answers over texts -> a dataset that another judge learns from.
+"""A judge's answers about texts -> a dataset to train another judge on.
 
 ::
 
     train.parquet, validation.parquet, test.parquet   prompts with label distributions or rewrites
-    texts.jsonl                                       the texts, with what is wrong with each
+    texts.jsonl                                       the texts, with the edits of each
     question_set.json                                 teacher's signature, counts, digest
 
-The questions are those that POSH's search really asks. No reference is in two splits, and no prompt
-occurs twice. Answers that failed are left out and counted.
+The questions are those that POSH's search asks. No reference is in two splits, and no prompt occurs
+twice. Failed answers are left out and counted.
 """
 
 from __future__ import annotations
@@ -27,14 +27,20 @@ from posh_reward.metrics.posh.presets import PRESET, prompt, rewrite_prompt
 from posh_reward.metrics.posh.questions import PRESENT
 from posh_reward.process.progress import progress_bar
 from posh_reward.store import Store
-from posh_reward.study.judges.judge_runs import JudgeChoice, RunSettings, ScoredPair, metric_of
+from posh_reward.study.judges.judge_runs import (
+    JudgeChoice,
+    RunSettings,
+    ScoredPair,
+    log_of,
+    metric_of,
+)
 from posh_reward.study.judges.perturbed_texts import DonorWords, PerturbedText, perturb
 from posh_reward.study.judges.question_log import QuestionLog
 from posh_reward.types import Description
 
 Origin = Literal["honest", "perturbed", "policy"]
-"""honest: a reference against itself. perturbed: one with mistakes and omissions. policy: a text
-of the table."""
+"""honest: a reference scored against itself; perturbed: a reference with mistakes and omissions;
+policy: a text of the table."""
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 HELD_OUT = 0.1  # share of the references in each of validation and test
@@ -43,18 +49,18 @@ VERSION = 1
 
 
 class QuestionRow(NamedTuple):
-    """A prompt with its answer."""
+    """A prompt and its answer."""
 
     split: Split
     task: Literal["grade", "rewrite"]
     prefix: str
     suffix: str
-    probabilities: list[float] | None  # one per label; None for a rewrite
+    probabilities: list[float] | None  # one per label, 1 to 5; None for a rewrite
     reply: str | None  # None for a grade
     kind: str
     direction: str
     origin: str
-    reference: str  # digest of the reference; empty for a rewrite, which belongs to none
+    reference: str  # digest of the reference; empty for a rewrite
 
 
 class OriginText(NamedTuple):
@@ -67,18 +73,17 @@ class OriginText(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class QuestionSet:
-    """A collected dataset, as its summary describes it."""
+    """Summary of a collected dataset."""
 
     version: int
-    judge: str  # the judge that answered, as it was named: what a cascade asks
-    teacher: str  # signature of the metric with it
+    judge: str  # name of the judge that answered; a cascade asks it
+    teacher: str  # signature of the metric with this judge
     preset: str
     digest: str  # of all rows
     texts: Mapping[str, int]  # by origin
     rows: Mapping[str, Mapping[str, int]]  # by split, then by task
     failed: int
-    # Share of the questions whose answer is present: what always saying so would get right.
-    present_share: float
+    present_share: float  # share of questions answered "present": accuracy of always saying so
 
 
 def collect(
@@ -90,22 +95,21 @@ def collect(
     perturbations: int = 3,
     seed: int = 0,
 ) -> QuestionSet:
-    """Have a judge answer all that POSH asks about some texts, and write the dataset.
+    """Have a judge answer all that POSH asks about the texts, and write the dataset to ``folder``.
 
-    Answers of language models are kept in a store, by default in the folder: killed at any moment,
-    the same call goes on.
+    A store, by default in the folder, keeps language models' answers, so a killed run resumes.
 
     Args:
         choice: the teacher.
-        rows: generation, or None, and reference of each row.
-        folder: to write to; made if it is not there.
-        settings: how texts are read and judged.
-        perturbations: texts with mistakes for each reference.
-        seed: of the mistakes.
+        rows: generation (or None) and reference of each row.
+        folder: created if missing.
+        settings: of reading and judging.
+        perturbations: perturbed texts per reference.
+        seed: of the perturbations.
 
     Raises:
         InputError: a split would be empty.
-        JudgeError: the judge cannot work; what it answered is in the store.
+        JudgeError: the judge cannot work; its answers so far are in the store.
     """
     _check_splits(reference for _, reference in rows)
     folder.mkdir(parents=True, exist_ok=True)
@@ -116,8 +120,7 @@ def collect(
     )  # fmt: skip
     texts = list(origin_texts(rows, reader, settings, perturbations, seed))
     metric = metric_of(choice, {PRESET[choice.preset].mended: reader}, store)
-    log = metric.judge
-    assert isinstance(log, QuestionLog), "made by metric_of"
+    log = log_of(metric)
     rows_of: dict[tuple[str, str], QuestionRow] = {}
     failures = 0
     with progress_bar("collecting", len(texts), "pair", settings.quiet) as bar:
@@ -126,7 +129,7 @@ def collect(
             metric.score([each.pair.generation for each in some],
                          [each.pair.reference for each in some])  # fmt: skip
             origins = {each.pair: each.origin for each in some}
-            failures += _take(log, origins, choice.preset, rows_of)
+            failures += _collect_rows(log, origins, choice.preset, rows_of)
             bar.update(len(some))
     log.close()
     answers = list(rows_of.values())
@@ -152,13 +155,13 @@ def origin_texts(
     perturbations: int,
     seed: int,
 ) -> Iterator[OriginText]:
-    """The pairs: policy texts of the table, each reference itself, and perturbed ones."""
+    """Yield the table's pairs, then each reference against itself and its perturbations."""
     references = list(dict.fromkeys(reference for _, reference in rows))
     descriptions: list[Description] = []
     for start in range(0, len(references), settings.batch):
         batch = reader.read(references[start : start + settings.batch], keep=True)
         descriptions += [each for each in batch if isinstance(each, Description)]
-    stock = DonorWords(descriptions)
+    donors = DonorWords(descriptions)
     for generation, reference in dict.fromkeys(rows):
         if generation is not None:
             yield OriginText(ScoredPair(generation, reference), "policy")
@@ -167,20 +170,20 @@ def origin_texts(
         yield OriginText(ScoredPair(reference, reference), "honest")
         for number in range(perturbations):
             rng = random.Random(f"{seed}/{number}/{reference}")
-            text = perturb(description, stock, rng)
+            text = perturb(description, donors, rng)
             if text is not None:
                 yield OriginText(ScoredPair(text.text, reference), "perturbed", text)
 
 
-def _take(
+def _collect_rows(
     log: QuestionLog,
     origins: Mapping[ScoredPair, Origin],
     preset: str,
     rows: dict[tuple[str, str], QuestionRow],
 ) -> int:
-    """Turn a judge's log into rows, and clear it; returns how many answers failed."""
+    """Move a judge's log into ``rows``; return the number of failed answers."""
     failures = 0
-    # POSH strips texts, so keys of questions have them without blanks around.
+    # POSH strips texts, so the questions' keys have stripped ones.
     origin_of = {ScoredPair(*(text.strip() for text in pair)): o for pair, o in origins.items()}
     for key, verdict in log.verdicts.items():
         ask = prompt(log.questions[key], preset)
@@ -194,14 +197,14 @@ def _take(
             split_of(digest), "grade", ask.prefix, ask.suffix, list(verdict.probabilities),
             None, key.kind, key.direction, origin_of[pair], digest,
         )  # fmt: skip
-        # The same prompt may come up for several texts: one row, or it would weigh more.
+        # Several texts may share a prompt: it gets one row, so that it does not weigh more.
         rows.setdefault((row.prefix, row.suffix), row)
     for phrase, reply in log.replies.items():
         ask = rewrite_prompt(phrase, preset)
         if reply.text is None:
             failures += 1
             continue
-        # A phrase may come from many references, so its own words decide its split.
+        # A phrase may come from many references, so its own text decides its split.
         row = QuestionRow(
             split_of(reference_digest(phrase.text)), "rewrite", ask.prefix, ask.suffix, None,
             reply.text, phrase.kind, "", "", "",
@@ -213,34 +216,34 @@ def _take(
 
 
 def reference_digest(text: str) -> str:
-    """Sixteen hexadecimal digits for a text."""
+    """Hash a text to 16 hexadecimal digits."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def split_of(digest: str) -> Split:
-    """The split of a reference, by its digest alone: more texts move none of the others."""
+    """Choose a reference's split by its digest alone, so that added texts move no others."""
     place = int(digest, 16) / 16 ** len(digest)
     return "test" if place < HELD_OUT else "validation" if place < 2 * HELD_OUT else "train"
 
 
 def _check_splits(references: Iterable[str]) -> None:
-    # Before anything is asked, since answers of a large judge cost hours.
+    # Checked before anything is asked: a large judge's answers cost hours.
     splits = {split_of(reference_digest(reference.strip())) for reference in references}
     empty = [split for split in SPLITS if split not in splits]
     if empty:
         raise InputError(
-            f"no reference falls into {', '.join(empty)}: collect over more references, fifty or so"
+            f"no reference falls into {', '.join(empty)}: use more references, about fifty"
         )
 
 
 def counts(rows: Iterable[QuestionRow]) -> dict[str, dict[str, int]]:
-    """Rows by split, then by task."""
+    """Count rows by split, then by task."""
     count = Counter((row.split, row.task) for row in rows)
     return {split: {task: count[split, task] for task in ("grade", "rewrite")} for split in SPLITS}
 
 
 def present_share(rows: Iterable[QuestionRow]) -> float:
-    """Share of the graded questions whose mean label is that of something present."""
+    """Share of graded questions whose expected grade is ``PRESENT`` or more."""
     grades = [
         sum(p * label for label, p in enumerate(row.probabilities, start=1))
         for row in rows
@@ -250,7 +253,7 @@ def present_share(rows: Iterable[QuestionRow]) -> float:
 
 
 def digest_of(rows: Iterable[QuestionRow]) -> str:
-    """Digest of all rows, whatever their order."""
+    """Hash all rows, independent of their order."""
     lines = sorted(json.dumps(row) for row in rows)
     whole = hashlib.sha256()
     for line in lines:
@@ -259,15 +262,15 @@ def digest_of(rows: Iterable[QuestionRow]) -> str:
 
 
 def listing(summary: QuestionSet) -> str:
-    """The summary for people."""
+    """Format the summary for people."""
     texts = ", ".join(f"{count:,} {origin}" for origin, count in summary.texts.items())
     rows = "; ".join(
         f"{split}: {tasks['grade']:,} questions, {tasks['rewrite']:,} rewrites"
         for split, tasks in summary.rows.items()
     )
     return (
-        f"texts: {texts}\n{rows}\n{summary.failed:,} answers failed and are left out; "
-        f"{summary.present_share:.1%} of the questions are answered with present\n"
+        f"texts: {texts}\n{rows}\n{summary.failed:,} failed answers are left out; "
+        f"{summary.present_share:.1%} of the questions are answered 'present'\n"
         f"teacher: {summary.teacher}"
     )
 
@@ -298,13 +301,13 @@ def _write(
 
 
 def read_question_set(folder: Path) -> QuestionSet:
-    """The summary of a dataset that ``collect`` wrote; ``ConfigError`` if it is none of ours."""
+    """Read the summary of a dataset; raise ``ConfigError`` if ``collect`` did not write it."""
     try:
         content: dict[str, Any] = json.loads((folder / SUMMARY).read_text("utf-8"))
         summary = QuestionSet(**content)
     except (OSError, ValueError, TypeError) as error:
         raise ConfigError(
-            f"{str(folder)!r} is no question set ({error}): make one with "
+            f"{str(folder)!r} is not a question set ({error}): make one with "
             "posh-reward judges collect"
         ) from None
     if summary.version != VERSION:
