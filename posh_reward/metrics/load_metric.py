@@ -1,4 +1,4 @@
-"""Settings -> metric: the one way in for the command, the recipes and other trainers."""
+"""Settings -> metric, for the command, the recipes and other trainers alike."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ def _setting(help: str, metavar: str = "NAME") -> Any:
 
 @dataclass
 class MetricSettings:
-    """Settings of POSH that the command and the recipes have as flags, under one name and help.
+    """Arguments of ``PoSh`` that the command and the recipes offer as flags, with their help.
 
-    All of them are arguments of ``PoSh``, which settings files can set too; None leaves a setting
-    to the file, and without one to the default of ``PoSh``.
+    None leaves an argument to the settings file, or else to the default of ``PoSh``.
     """
 
     judge: str | None = _setting(
@@ -55,8 +54,8 @@ class MetricSettings:
 
 
 def metric_flags(flags: object) -> dict[str, Any]:
-    """Return the metric's settings among parsed flags; None where a flag was not used."""
-    return {each.name: getattr(flags, each.name, None) for each in fields(MetricSettings)}
+    """Pick the metric's settings from parsed flags; None for unused flags."""
+    return {f.name: getattr(flags, f.name, None) for f in fields(MetricSettings)}
 
 
 METRICS = {"posh": "posh_reward.metrics.posh.posh:PoSh"}  # name -> module:class
@@ -65,15 +64,15 @@ METRICS = {"posh": "posh_reward.metrics.posh.posh:PoSh"}  # name -> module:class
 def load_metric(
     settings: str | PathLike[str] | Mapping[str, Any] | None = None, **flags: object
 ) -> PoSh:
-    """Return the metric that a settings file, and flags that win over it, describe.
+    """Make a metric from settings and from flags, which take precedence.
 
     Args:
-        settings: a YAML or JSON file, or a mapping, of arguments of ``PoSh``; or the name of a
+        settings: arguments of ``PoSh`` as a YAML or JSON file or a mapping; or the name of a
             shipped file, such as "published" for ``configs/metric/published.yaml``.
-        **flags: arguments of ``PoSh``; those that are None are left to the settings.
+        **flags: arguments of ``PoSh``; None leaves one to the settings.
 
     Raises:
-        ConfigError: the file cannot be read, or a setting cannot be used.
+        ConfigError: the file is unreadable, or a setting is invalid.
         InputError: a name is unknown.
     """
     metric: PoSh = make(METRICS, {**read_metric(settings, **flags), "name": "posh"}, "metric")
@@ -83,11 +82,11 @@ def load_metric(
 def read_metric(
     settings: str | PathLike[str] | Mapping[str, Any] | None = None, **flags: object
 ) -> dict[str, Any]:
-    """Return the arguments of ``PoSh`` that ``load_metric`` would use, without making anything.
+    """Merge settings and flags into arguments of ``PoSh``, as ``load_metric`` does.
 
     Raises:
-        ConfigError: the file cannot be read.
-        InputError: there are no settings of that name.
+        ConfigError: the file is unreadable.
+        InputError: no shipped settings have that name.
     """
     return _options(settings) | {k: v for k, v in flags.items() if v is not None}
 
@@ -101,7 +100,7 @@ def _options(settings: str | PathLike[str] | Mapping[str, Any] | None) -> dict[s
     names = settings_names("configs/metric")
     if path.name != str(settings) or path.name not in names:
         raise InputError(
-            f"there are no settings {str(settings)!r}: give a .yaml or .json file, or one of "
+            f"unknown settings {str(settings)!r}: use a .yaml or .json file, or one of "
             f"{', '.join(names)}"
         )
     return read_settings(shipped(f"configs/metric/{path.name}.yaml"))

@@ -1,4 +1,4 @@
-"""Common parts of all metrics: contract with a reward, checks of inputs, prompts, signatures."""
+"""Parts shared by all metrics: protocol for rewards, input checks, prompts, signatures."""
 
 from __future__ import annotations
 
@@ -8,54 +8,54 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from importlib.metadata import PackageNotFoundError, version
-from typing import Protocol, TypeVar
+from typing import Protocol, SupportsIndex, TypeVar
 
 from posh_reward.errors import InputError
 from posh_reward.types import Failure, Usage
 
 
 class MetricResult(Protocol):
-    """A metric's result for one pair, as far as all metrics agree."""
+    """The part of a metric's result for one pair that all metrics share."""
 
     @property
     def failure(self) -> Failure | None:
-        """Reason why there is no score; None if there is one."""
+        """Reason for a missing score; None if there is a score."""
 
 
 S = TypeVar("S", bound=MetricResult, contravariant=True)
 
 
 class Figures(Protocol[S]):
-    """A metric's name, signature, usage, and figures for a training log."""
+    """A metric as a reward sees it: name, signature, usage, and figures for a training log."""
 
     @property
     def name(self) -> str:
-        """First word of its signatures and of its names in logs."""
+        """First word of its signatures and log names."""
 
     @property
     def signature(self) -> str:
-        """Settings and versions that reproduce a score; each score carries it."""
+        """Settings and versions needed to reproduce a score; part of every score."""
 
     @property
     def usage(self) -> Usage:
         """Questions, tokens and seconds of its judge so far."""
 
     def figures(self, scores: Sequence[S]) -> dict[str, float]:
-        """Figures of one call; the same names at every call."""
+        """Means over one call; every call returns the same names."""
 
     def columns(self, scores: Sequence[S]) -> dict[str, list[float | None]]:
-        """Figures of each completion; the same names at every call."""
+        """Figures per completion; every call returns the same names."""
 
 
 def mean(values: Sequence[float | None]) -> float:
-    """Mean of those that are there; NaN if none is."""
+    """Mean of the values that are not None; NaN if there are none."""
     numbers = [value for value in values if value is not None]
     return sum(numbers) / len(numbers) if numbers else math.nan
 
 
 @cache
 def package_version() -> str:
-    """Our own version, or "unknown" when run from a folder that was never installed."""
+    """Version of posh-reward; "unknown" if it runs from a folder without being installed."""
     try:
         return version("posh-reward")
     except PackageNotFoundError:
@@ -63,13 +63,13 @@ def package_version() -> str:
 
 
 def signature(metric: str, fields: Mapping[str, str]) -> str:
-    """``metric|key:value|...|version:...``, the fields in the order given."""
-    whole = {**fields, "version": package_version()}
-    return f"{metric}|" + "|".join(f"{key}:{value}" for key, value in whole.items())
+    """``metric|key:value|...|version:...``, with the fields in order."""
+    versioned = {**fields, "version": package_version()}
+    return "|".join([metric, *(f"{key}:{value}" for key, value in versioned.items())])
 
 
 def field_of(signature: str, key: str) -> str | None:
-    """One field of a signature; None if it does not have it."""
+    """Value of a field of a signature; None if it has no such field."""
     match = re.search(rf"\|{re.escape(key)}:([^|]+)", signature)
     return match[1] if match else None
 
@@ -78,59 +78,56 @@ def check_lists(**lists: Sequence[object]) -> None:
     """Check that arguments are lists of equal length.
 
     Raises:
-        InputError: one is a bare string, or two differ in length; the message names them.
+        InputError: an argument is a bare string, or lengths differ; the message names them.
     """
     for name, values in lists.items():
         if isinstance(values, str | bytes):
             raise InputError(f"{name} is one string: pass a list, [{values[:40]!r}]")
     (first, values), *others = lists.items()
-    for name, each in others:
-        if len(each) != len(values):
-            raise InputError(f"{len(values)} {first} but {len(each)} {name}: pass one for each")
+    for name, other in others:
+        if len(other) != len(values):
+            raise InputError(f"{len(values)} {first} but {len(other)} {name}: pass one for each")
 
 
 def check_sizes(**sizes: int) -> None:
-    """Check that arguments are at least 1.
+    """Check that arguments are whole numbers of at least 1.
 
     Raises:
-        InputError: one is not; the message names it.
+        InputError: an argument is not; the message names it.
     """
     for name, size in sizes.items():
-        if size < 1:
-            raise InputError(f"{name} is {size}: give a number from 1")
+        if not isinstance(size, SupportsIndex) or size < 1:
+            raise InputError(f"{name} is {size!r}: use a whole number, 1 or more")
 
 
 def usable(text: object, what: str) -> str | Failure:
-    """A text that can be put into a prompt, stripped; a failure about ``what`` if it cannot."""
-    from posh_reward.graph.reader import stripped_text  # loads the rules of the graph
+    """Strip a text for use in a prompt; a failure about ``what`` if it is unusable."""
+    from posh_reward.graph.reader import stripped_text  # slow: imports the graph rules
 
     stripped = stripped_text(text)
     return stripped.about(what) if isinstance(stripped, Failure) else stripped
 
 
 def joined_references(references: Sequence[str]) -> str:
-    """Several references of one image as one text, each as a sentence; a sole one as it is."""
+    """Join an image's references into one text of sentences; a single one stays as it is."""
     if len(references) == 1:
         return references[0]
-    return " ".join(each.strip().rstrip(" .") + "." for each in references)
+    return " ".join(reference.strip().rstrip(" .") + "." for reference in references)
 
 
 @cache
 def wording(package: str, name: str) -> str:
-    """The text of a package's ``prompts/NAME.txt``."""
+    """Text of a package's ``prompts/NAME.txt``."""
     return resources.files(package).joinpath(f"prompts/{name}.txt").read_text(encoding="utf-8")
 
 
 @cache
 def sections(package: str, name: str) -> Mapping[str, str]:
-    """The texts of a package's ``prompts/NAME.txt`` that stand under ``[headings]``."""
+    """Map each ``[heading]`` of a package's ``prompts/NAME.txt`` to the text below it."""
     pieces = re.split(r"^\[([a-z._]+)\]\n", wording(package, name), flags=re.MULTILINE)[1:]
     return dict(zip(pieces[::2], (piece.strip("\n") for piece in pieces[1::2]), strict=True))
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
-    """A text with each name in braces that has a value replaced by it, in a single pass.
-
-    For texts with other braces in them, such as JSON.
-    """
+    """Replace ``{name}`` by its value in a single pass; other braces, such as JSON's, stay."""
     return re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], match[0]), text)

@@ -155,7 +155,7 @@ def test_a_model_that_zero3_could_not_save_is_refused(tmp_path: Path) -> None:
         ("dataset_name: scenes:trian=3", "not an option"),
         ("dataset_name: ./nowhere/at_all", "neither a file nor a valid name"),
         ("dataset_name: scenes\njudge: vlm", "no judge 'vlm'"),
-        ("dataset_name: scenes\nmetric: publishd", "no settings 'publishd'"),
+        ("dataset_name: scenes\nmetric: publishd", "unknown settings 'publishd'"),
         ("dataset_name: scenes\npreset: realeased", "realeased"),
     ],
 )

@@ -1,4 +1,4 @@
-"""A judge's reply -> points, or what is wrong with it. A reply is anybody's text."""
+"""A judge's reply -> points, or an error that the judge can act on; replies are untrusted."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from posh_reward.types import Failure
 
 @dataclass(frozen=True, slots=True)
 class MetricPoints:
-    """The points of one metric."""
+    """Points on one metric."""
 
     metric: str
     points: int
     """Higher is better."""
     feedback: str
-    """The judge's reason. Text of a model: escape it before you show it in a page."""
+    """The judge's reason. Written by a model: escape it in web pages."""
 
 
 @dataclass(frozen=True, slots=True)
 class RubricScores:
-    """A rubric's points for one text."""
+    """Points of one text on all metrics of a rubric."""
 
     total: int | None
-    """Sum of the points, higher is better; None if there are none."""
+    """Sum of the points, higher is better; None if judging failed."""
     share: float | None
-    """The total from 0 (fewest points) to 1 (most)."""
+    """The total, scaled from 0 (fewest points) to 1 (most)."""
     signature: str
-    """Everything that another run needs to reproduce the figures."""
+    """Settings and versions needed to reproduce the points."""
     metric_points: tuple[MetricPoints, ...] = ()
-    """One for each metric, in the rubric's order."""
+    """One per metric, in the rubric's order; empty if judging failed."""
     failure: Failure | None = None
-    """Reason for missing points; None if there are any."""
+    """Reason for missing points; None if there are points."""
     repaired: bool = False
-    """True if the first reply could not be used and the second could."""
+    """True if the points come from a second reply, because the first was unusable."""
     text: str = ""
     """The stripped text."""
 
@@ -49,21 +49,21 @@ class RubricScores:
         return {each.metric: each.points for each in self.metric_points}
 
 
-LONGEST_FEEDBACK = 2_000  # characters of a reason that are kept
+LONGEST_FEEDBACK = 2_000  # characters; longer reasons are cut
 
 
 class ReplyError(ValueError):
-    """A reply cannot be used; the message says why, in words that a judge can act on."""
+    """Unusable reply. The judge is shown the message and asked again."""
 
 
 def read_points(reply: str, rubric: Rubric) -> tuple[MetricPoints, ...]:
-    """The points in a reply, one for each metric of the rubric.
+    """Read one number of points per metric from a reply.
 
-    There may be words or a code fence around the JSON object. Its scores are whole numbers of
-    points that the rubric has, and there is one for each metric and nothing else.
+    Text or a code fence around the JSON object is ignored. The object must have exactly the
+    rubric's metrics as keys, each scored with points that the rubric allows.
 
     Raises:
-        ReplyError: the reply is anything else.
+        ReplyError: it does not.
     """
     values = _object(reply)
     names = [metric.name for metric in rubric.metrics]

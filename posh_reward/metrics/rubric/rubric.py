@@ -1,4 +1,4 @@
-"""Rubrics: files of metrics with their points, steps and examples."""
+"""Rubrics: metrics with their points, steps and examples, read from files."""
 
 from __future__ import annotations
 
@@ -22,72 +22,72 @@ LONGEST_NAME = 60  # characters of a metric's name
 
 @dataclass(frozen=True, slots=True)
 class RubricMetric:
-    """One thing that gets points."""
+    """One criterion that earns points."""
 
     name: str
     """Its key in replies."""
     title: str
     points: Mapping[int, str]
-    """Points -> when they are given, best first. No others can be given."""
+    """Allowed points -> condition that earns them, best first."""
 
     @property
     def highest(self) -> int:
-        """Most points."""
+        """Highest possible points."""
         return max(self.points)
 
     @property
     def lowest(self) -> int:
-        """Fewest points."""
+        """Lowest possible points."""
         return min(self.points)
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """An answer that the prompt shows with its points."""
+    """An answer with its points, shown in the prompt."""
 
     truth: str
     answer: str
     scores: Mapping[str, int]
     feedback: Mapping[str, str]
     question: str | None = None
-    """None for the rubric's own."""
+    """None: the rubric's own question."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rubric:
-    """Everything that a judge is told; higher points are better."""
+    """Instructions to a judge; more points are better."""
 
     name: str
     metrics: tuple[RubricMetric, ...]
     steps: tuple[str, ...] = ()
     examples: tuple[Example, ...] = ()
     question: str | None = None
-    """Answered by the texts, where a call has no questions."""
+    """The question that the texts answer, for calls without questions."""
     opening: str = OPENING
 
     @property
     def highest(self) -> int:
-        """Most points in total."""
+        """Highest possible total."""
         return sum(metric.highest for metric in self.metrics)
 
     @property
     def lowest(self) -> int:
-        """Fewest points in total."""
+        """Lowest possible total."""
         return sum(metric.lowest for metric in self.metrics)
 
 
 def rubric_names() -> list[str]:
-    """The shipped rubrics."""
+    """Names of the shipped rubrics."""
     folder = resources.files(__package__ or "") / "rubrics"
     return sorted(Path(each.name).stem for each in folder.iterdir() if each.name.endswith(".yaml"))
 
 
 def load_rubric(which: str | PathLike[str] | Mapping[str, Any] | Rubric) -> Rubric:
-    """The rubric of a name, a YAML or JSON file, or a mapping.
+    """Load a rubric from a name, a YAML or JSON file, or a mapping.
 
     Raises:
-        InputError: there is no rubric of that name.
-        ConfigError: the file cannot be read, or does not describe a rubric; the message says where.
+        InputError: no rubric has that name.
+        ConfigError: the file is unreadable or does not describe a rubric; the message says where.
     """
     if isinstance(which, Rubric):
         return which
@@ -98,121 +98,112 @@ def load_rubric(which: str | PathLike[str] | Mapping[str, Any] | Rubric) -> Rubr
         return rubric_of(read_settings(path, "the rubric"), path.stem)
     if str(which) not in rubric_names():
         raise InputError(
-            f"there is no rubric {brief(str(which))}{guess(str(which), rubric_names())}: give a "
-            f".yaml or .json file, or one of {', '.join(rubric_names())}"
+            f"unknown rubric {brief(str(which))}{guess(str(which), rubric_names())}: use a .yaml "
+            f"or .json file, or one of {', '.join(rubric_names())}"
         )
     with resources.as_file(resources.files(__package__ or "") / f"rubrics/{which}.yaml") as file:
         return rubric_of(read_settings(file), str(which))
 
 
 def rubric_of(settings: Mapping[str, Any], name: str) -> Rubric:
-    """The rubric that settings describe.
+    """Read a rubric from settings.
 
     Args:
-        settings: ``metrics``, and if wanted ``steps``, ``examples``, ``question``, ``opening``.
-        name: of the rubric, for signatures and messages.
+        settings: ``metrics``, and optionally ``steps``, ``examples``, ``question``, ``opening``.
+        name: shown in signatures and messages.
 
     Raises:
         ConfigError: they do not describe a rubric; the message says where.
     """
-    there = _Fields(settings, name)
-    there.only("metrics", "steps", "examples", "question", "opening")
-    listed = there.number_lines("metrics")
-    if len(listed) > MOST_METRICS:
-        raise ConfigError(f"{name} has {len(listed):,} metrics: list {MOST_METRICS} at most")
-    metrics = tuple(_metric(each, f"{name}: metric {number}") for number, each in listed)
-    if not metrics:
-        raise ConfigError(f"{name} has no metrics: list at least one, with its points")
+    _check_keys(settings, name, ("metrics", "steps", "examples", "question", "opening"))
+    listed = _numbered(settings, "metrics", name)
+    if not 1 <= len(listed) <= MOST_METRICS:
+        raise ConfigError(f"{name} has {len(listed):,} metrics: list 1 to {MOST_METRICS}")
+    metrics = tuple(_metric(each, where) for where, each in listed)
     names = [metric.name for metric in metrics]
     if len(set(names)) < len(names):
         raise ConfigError(f"{name}: two metrics have the same name: {', '.join(names)}")
-    examples = (
-        _example(each, metrics, f"{name}: example {number}")
-        for number, each in there.number_lines("examples")
+    return Rubric(
+        name,
+        metrics,
+        tuple(_text(each, where) for where, each in _numbered(settings, "steps", name)),
+        tuple(
+            _example(each, metrics, where) for where, each in _numbered(settings, "examples", name)
+        ),
+        **{
+            k: _text(settings[k], f"{name}: {k}")
+            for k in ("question", "opening")
+            if settings.get(k)
+        },
     )
-    steps = tuple(_text(each, f"{name}: step {n}") for n, each in there.number_lines("steps"))
-    wording = {key: there.text(key) for key in ("question", "opening") if settings.get(key)}
-    return Rubric(name, metrics, steps, tuple(examples), **wording)
 
 
-@dataclass(frozen=True, slots=True)
-class _Fields:
-    """A mapping from a file, and where it stands there."""
-
-    values: Mapping[str, Any]
-    where: str
-
-    def only(self, *keys: str) -> None:
-        if not isinstance(self.values, Mapping):
-            raise ConfigError(f"{self.where} is {brief(self.values)}: give a mapping")
-        for key in self.values:
-            if key not in keys:
-                raise ConfigError(
-                    f"{self.where}: there is no setting {brief(key)}{guess(key, keys)}: choose "
-                    f"among {', '.join(keys)}"
-                )
-
-    def text(self, key: str) -> str:
-        return _text(self.values.get(key), f"{self.where}: {key}")
-
-    def number_lines(self, key: str) -> Sequence[tuple[int, Any]]:
-        listed = self.values.get(key) or []
-        if not isinstance(listed, list):
-            raise ConfigError(f"{self.where}: {key} is {brief(listed)}: give a list")
-        return list(enumerate(listed, start=1))
-
-    def mapping(self, key: str) -> Mapping[Any, Any]:
-        content = self.values.get(key)
-        if not isinstance(content, Mapping):
-            raise ConfigError(f"{self.where}: {key} is {brief(content)}: give a mapping")
-        return content
-
-
-def _metric(settings: Mapping[str, Any], where: str) -> RubricMetric:
-    there = _Fields(settings, where)
-    there.only("name", "title", "points")
-    points = {_points(key, where): text for key, text in there.mapping("points").items()}
+def _metric(settings: object, where: str) -> RubricMetric:
+    fields = _check_keys(settings, where, ("name", "title", "points"))
+    listed = _mapping(fields.get("points"), f"{where}: points")
+    points = {_points(key, where): text for key, text in listed.items()}
     for key, text in points.items():
         _text(text, f"{where}: points {key}")
     if len(points) < 2:
-        raise ConfigError(f"{where} has {len(points)} points to give: list at least two")
-    ordered = dict(sorted(points.items(), reverse=True))
-    return RubricMetric(_name(there.text("name"), where), there.text("title"), ordered)
-
-
-def _name(name: str, where: str) -> str:
-    """A name that is itself in JSON and on a screen."""
+        raise ConfigError(f"{where} points: there are {len(points)}, list at least two")
+    name = _text(fields.get("name"), f"{where}: name")
     if not name.isprintable() or len(name) > LONGEST_NAME or any(mark in name for mark in '"\\'):
         raise ConfigError(
-            f"{where}: name is {brief(name)}: give at most {LONGEST_NAME} printable characters, "
+            f"{where}: name is {brief(name)}: use at most {LONGEST_NAME} printable characters, "
             "without quotes and backslashes"
         )
-    return name
+    title = _text(fields.get("title"), f"{where}: title")
+    return RubricMetric(name, title, dict(sorted(points.items(), reverse=True)))
 
 
-def _example(settings: Mapping[str, Any], metrics: Sequence[RubricMetric], where: str) -> Example:
-    there = _Fields(settings, where)
-    there.only("question", "truth", "answer", "scores", "feedback")
-    scores, feedback = there.mapping("scores"), there.mapping("feedback")
+def _example(settings: object, metrics: Sequence[RubricMetric], where: str) -> Example:
+    fields = _check_keys(settings, where, ("question", "truth", "answer", "scores", "feedback"))
+    scores, feedback = (_mapping(fields.get(k), f"{where}: {k}") for k in ("scores", "feedback"))
     for metric in metrics:
-        if scores.get(metric.name) not in list(metric.points):
+        points = scores.get(metric.name)
+        if type(points) is not int or points not in metric.points:
             raise ConfigError(
-                f"{where}: {metric.name} has {brief(scores.get(metric.name))} points: give one of "
+                f"{where}: {metric.name} has {brief(points)} points: use one of "
                 f"{', '.join(map(str, metric.points))}"
             )
         _text(feedback.get(metric.name), f"{where}: feedback on {metric.name}")
-    question = there.text("question") if "question" in settings else None
-    return Example(there.text("truth"), there.text("answer"), scores, feedback, question)
+    truth, answer = (_text(fields.get(k), f"{where}: {k}") for k in ("truth", "answer"))
+    question = _text(fields["question"], f"{where}: question") if "question" in fields else None
+    return Example(truth, answer, scores, feedback, question)
 
 
 def _points(key: object, where: str) -> int:
     try:
         return int(str(key))
     except ValueError:
-        raise ConfigError(f"{where}: {brief(key)} points: give a whole number") from None
+        raise ConfigError(f"{where}: {brief(key)} points: use a whole number") from None
+
+
+def _check_keys(settings: object, where: str, keys: Sequence[str]) -> Mapping[Any, Any]:
+    for key in _mapping(settings, where):
+        if key not in keys:
+            raise ConfigError(
+                f"{where}: unknown setting {brief(key)}{guess(key, keys)}: choose among "
+                f"{', '.join(keys)}"
+            )
+    return _mapping(settings, where)
+
+
+def _mapping(value: object, where: str) -> Mapping[Any, Any]:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{where} is {brief(value)}: use a mapping")
+    return value
+
+
+def _numbered(settings: Mapping[str, Any], key: str, where: str) -> list[tuple[str, Any]]:
+    """Items of a list, each with its place for messages, such as "animals: step 2"."""
+    items = settings.get(key) or []
+    if not isinstance(items, list):
+        raise ConfigError(f"{where}: {key} is {brief(items)}: use a list")
+    return [(f"{where}: {key[:-1]} {number}", item) for number, item in enumerate(items, start=1)]
 
 
 def _text(value: object, where: str) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise ConfigError(f"{where} is {brief(value)}: give a text")
+        raise ConfigError(f"{where} is {brief(value)}: use a text")
     return value.strip()

@@ -1,4 +1,4 @@
-"""A rubric's judge: points on several metrics, each with a reason."""
+"""Rubric judge: points on several metrics, each with a reason."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from posh_reward.models.model import Model, Prompt, model_of
 from posh_reward.store import Store, store_of
 from posh_reward.types import Failure, Reply, Usage
 
-LONGEST_REPLY = 1024  # tokens; the reply to a rubric of five metrics takes some 200
+LONGEST_REPLY = 1024  # tokens; five metrics take about 200
 
 Points = tuple[MetricPoints, ...]
 
 
 class RubricJudge:
-    """A language model that gives points by a rubric, as JSON.
+    """A language model that scores texts by a rubric.
 
     Args:
         model: a name, a settings file or a mapping (``models.model.load_model``), or a ``Model``.
-        rubric: the name of a shipped one ("animals", the paper's), a YAML or JSON file, a mapping,
-            or a ``Rubric``.
+        rubric: the name of a shipped rubric ("animals" is the paper's), a YAML or JSON file, a
+            mapping, or a ``Rubric``.
         store: a file (or a ``Store``) that keeps the model's replies across runs and processes.
 
     Raises:
         InputError: a name is unknown.
-        ConfigError: the rubric or settings of the model cannot be used.
+        ConfigError: the rubric or the model's settings are invalid.
     """
 
     name = "rubric"
-    """First word of signatures, and what names in logs begin with."""
+    """First word of signatures and log names."""
 
     def __init__(
         self,
@@ -60,14 +60,13 @@ class RubricJudge:
 
     @property
     def usage(self) -> Usage:
-        """The model's running total."""
+        """Running total of the model's usage."""
         return self.model.usage
 
     def figures(self, scores: Sequence[RubricScores]) -> dict[str, float]:
-        """Return a training log's figures of one call: means over the texts that have points.
+        """Means over the texts that have points, for a training log; NaN if none has.
 
-        ``share`` of the points (0-1), ``total``, each metric, and ``repaired_share``. NaN where no
-        text has points.
+        ``share`` of the points (0-1), ``total``, each metric, and ``repaired_share``.
         """
         sound = [score for score in scores if score.failure is None]
         means = {
@@ -79,7 +78,7 @@ class RubricJudge:
         return means | {"repaired_share": mean([score.repaired for score in sound])}
 
     def columns(self, scores: Sequence[RubricScores]) -> dict[str, list[float | None]]:
-        """Return a training log's columns of each text: ``total`` and each metric."""
+        """Columns for a training log, one value per text: ``total`` and each metric."""
         columns: dict[str, list[float | None]] = {"total": [score.total for score in scores]}
         for metric in self.rubric.metrics:
             columns[metric.name] = [score.points.get(metric.name) for score in scores]
@@ -93,24 +92,23 @@ class RubricJudge:
     ) -> list[RubricScores]:
         """Judge each text against its reference, in order.
 
-        A text that cannot be judged has a ``failure`` and no points; it never touches its
-        neighbours. A reply that cannot be used is asked for once more, with what is wrong with it.
-        Equal texts are judged once.
+        A text that cannot be judged gets a ``failure`` and no points, and does not affect the
+        others. After an unusable reply, the model is told the error and asked once more. Equal
+        texts are judged once.
 
         Args:
-            texts: answers to be judged. An empty one is judged like any other.
-            references: the ground truth of each.
-            questions: what each answers; by default the rubric's question.
+            texts: answers to be judged, empty ones included.
+            references: ground truth of each text.
+            questions: the question that each text answers; by default the rubric's.
 
         Raises:
-            InputError: lists differ in length, or one is a bare string.
-            JudgeError: the model cannot work at all.
+            InputError: the lists differ in length, or one is a bare string.
+            JudgeError: the model does not work at all.
         """
         lists = {"texts": texts, "references": references}
         check_lists(**lists, **({} if questions is None else {"questions": questions}))
-        asked_of = [None] * len(texts) if questions is None else questions
-        rows = zip(texts, references, asked_of, strict=True)
-        prompts = [self._prompt_of(*row) for row in rows]
+        own_questions = [None] * len(texts) if questions is None else questions
+        prompts = list(map(self._prompt_of, texts, references, own_questions))
         results = iter(self._judge([each for each in prompts if isinstance(each, Prompt)]))
         return [
             RubricScores(None, None, self.signature, failure=each)
@@ -132,7 +130,7 @@ class RubricJudge:
         return prompt(self._opening, self.rubric, answer, reference, question)
 
     def _judge(self, prompts: Sequence[Prompt]) -> list[tuple[Points | Failure, bool]]:
-        """The points for each prompt, and whether they are those of a second reply."""
+        """Points for each prompt, and True if they come from a second reply."""
         with self._asker.awake(prompts):
             first = self._write(prompts)
             again = {

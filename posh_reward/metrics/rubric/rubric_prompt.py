@@ -1,7 +1,7 @@
-"""A rubric -> the prompt that asks for its points (appendix A.5).
+"""Rubric -> prompt that asks for its points (appendix A.5).
 
-The paper's prompt heads its criteria "(0-1)", though their points differ; that is left out. Its
-JSON form is not printed, so the form is ours.
+The paper's prompt labels its criteria "(0-1)" although their points differ: we omit that. The paper
+does not print its JSON form: ours is our own.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from posh_reward.metrics.metric import sections
 from posh_reward.metrics.rubric.rubric import Example, Rubric, RubricMetric
 from posh_reward.models.model import Prompt
 
-EDITION = 1  # of the wording: raised with any change of it, since signatures carry it from 2 on
-LONGEST_QUOTE = 2_000  # characters of a reply that the follow-up repeats
-NO_QUESTION = "Describe the image."  # question where neither the call nor the rubric has one
+EDITION = 1  # of the wording: raise it with any change; signatures show it from 2 on
+LONGEST_QUOTE = 2_000  # characters of an unusable reply quoted back to the judge
+NO_QUESTION = "Describe the image."  # if neither the call nor the rubric has a question
 
 
 def opening(rubric: Rubric) -> str:
-    """Return the beginning that all prompts of a rubric share."""
+    """Beginning shared by all prompts of a rubric."""
     return _section("judge").format(
         opening=rubric.opening,
         criteria="\n\n".join(_criterion(n, m) for n, m in enumerate(rubric.metrics, start=1)),
@@ -30,25 +30,25 @@ def opening(rubric: Rubric) -> str:
 
 
 def digest(opening_text: str, rubric: Rubric) -> str:
-    """Eight hexadecimal digits that change with whatever a rubric's prompts say."""
+    """Eight hexadecimal digits that change with the text of a rubric's prompts."""
     return sha256(f"{opening_text}\0{rubric.question}".encode()).hexdigest()[:8]
 
 
 def prompt(
     opening_text: str, rubric: Rubric, answer: str, truth: str, question: str | None
 ) -> Prompt:
-    """The message that asks for the points of one answer; ``opening_text`` is from ``opening``."""
+    """Prompt that asks for the points of one answer; ``opening_text`` comes from ``opening``."""
     return Prompt(opening_text, "\n\n" + _item(rubric, answer, truth, question))
 
 
 def repair(question: Prompt, reply: str, reason: str) -> Prompt:
-    """The message that shows a reply which cannot be used, and asks again."""
+    """Prompt that quotes an unusable reply with the reason, and asks again."""
     request = _section("repair").format(reply=reply[:LONGEST_QUOTE], reason=reason)
     return question._replace(suffix=f"{question.suffix}\n\n{request}")
 
 
 def form(rubric: Rubric) -> str:
-    """The JSON that a reply has to have."""
+    """JSON form that a reply must have."""
     lines = (
         f'  "{metric.name}": {{"score": <one of {", ".join(map(str, sorted(metric.points)))}>, '
         '"feedback": "<why>"}'

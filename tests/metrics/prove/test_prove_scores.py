@@ -220,8 +220,9 @@ def test_wrong_arguments_name_the_remedy() -> None:
         Prove(embedded, sees()).score(["a"], [A], [Q], [CAPTION])
     with pytest.raises(InputError, match="fake-model-1 does not take images"):
         Prove(embedded, FakeModel())
-    with pytest.raises(InputError, match="give a number from 1"):
-        Prove(embedded, items_at_once=0)
+    for size in (0, 2.5, "2"):
+        with pytest.raises(InputError, match="use a whole number, 1 or more"):
+            Prove(embedded, items_at_once=size)  # type: ignore[arg-type]
 
 
 REPLY = 'Here they are: [["dress"], ["dress", "red"], ["Dress", "red"]]'

@@ -65,26 +65,35 @@ def test_a_rubric_of_ones_own_in_yaml_or_json(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({}, "rubric has no metrics"),
-        ({"metric": METRICS}, "no setting 'metric' .did you mean 'metrics'"),
-        ({"metrics": {"a": 1}}, "metrics is .* give a list"),
-        ({"metrics": ["a"]}, "rubric: metric 1 is 'a': give a mapping"),
+        ({}, "rubric has 0 metrics: list 1 to 100"),
+        ({"metric": METRICS}, "unknown setting 'metric' .did you mean 'metrics'"),
+        ({"metrics": {"a": 1}}, "metrics is .* use a list"),
+        ({"metrics": ["a"]}, "rubric: metric 1 is 'a': use a mapping"),
         ({"metrics": METRICS * 2}, "two metrics have the same name: truth, truth"),
-        ({"metrics": METRICS * 101}, "rubric has [0-9]+ metrics: list 100 at most"),
-        ({"metrics": [METRICS[0] | {"name": "\x1b[2J"}]}, r"metric 1: name is '.x1b.2J': give at"),
+        ({"metrics": METRICS * 101}, "rubric has [0-9]+ metrics: list 1 to 100"),
+        ({"metrics": [METRICS[0] | {"name": "\x1b[2J"}]}, r"metric 1: name is '.x1b.2J': use at"),
         ({"metrics": [METRICS[0] | {"name": 'a": 1, "b'}]}, "without quotes"),
         ({"metrics": [METRICS[0] | {"name": "a" * 61}]}, "at most 60 printable"),
-        ({"metrics": [{"name": "a", "title": "A"}]}, "metric 1: points is None: give a mapping"),
-        ({"metrics": [METRICS[0] | {"points": {"two": "x"}}]}, "'two' points: give a whole number"),
+        ({"metrics": [{"name": "a", "title": "A"}]}, "metric 1: points is None: use a mapping"),
+        ({"metrics": [METRICS[0] | {"points": {"two": "x"}}]}, "'two' points: use a whole number"),
         ({"metrics": [METRICS[0] | {"points": {1: "x"}}]}, "at least two"),
-        ({"metrics": [METRICS[0] | {"title": 3}]}, "metric 1: title is 3: give a text"),
-        ({"metrics": METRICS, "steps": [""]}, "step 1 is '': give a text"),
+        ({"metrics": [METRICS[0] | {"title": 3}]}, "metric 1: title is 3: use a text"),
+        ({"metrics": METRICS, "steps": [""]}, "step 1 is '': use a text"),
         (
             {
                 "metrics": METRICS,
                 "examples": [{"truth": "t", "answer": "a", "scores": {"truth": 5}, "feedback": {}}],
             },
-            "example 1: truth has 5 points: give one of 1, -1",
+            "example 1: truth has 5 points: use one of 1, -1",
+        ),
+        (
+            {
+                "metrics": METRICS,
+                "examples": [
+                    {"truth": "t", "answer": "a", "scores": {"truth": True}, "feedback": {}}
+                ],
+            },
+            "example 1: truth has True points: use one of 1, -1",
         ),
     ],
 )
@@ -96,5 +105,5 @@ def test_what_is_wrong_with_a_rubric_is_said_where_it_is(
 
 
 def test_an_unknown_rubric_is_refused_with_those_there_are() -> None:
-    with pytest.raises(InputError, match=r"no rubric 'animal' \(did you mean 'animals'\?\)"):
+    with pytest.raises(InputError, match=r"unknown rubric 'animal' \(did you mean 'animals'\?\)"):
         load_rubric("animal")
