@@ -71,7 +71,7 @@ def answer(request: dict[str, object]) -> None:
 def main() -> None:
     weights = option("weights")
     if weights == "slow":
-        time.sleep(1.5)
+        time.sleep(0.8)
     if weights == "mute":
         time.sleep(3600)
     if weights == "broken":

@@ -73,7 +73,7 @@ def test_those_who_hold_all_connections_keep_nobody_out(
 def test_a_client_that_sends_no_request_is_cut_off(
     app: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "PATIENCE", 0.5)
+    monkeypatch.setattr(connections, "PATIENCE", 0.2)
     with served(app) as url:
         for data in (SENT["nothing"], SENT["half a head"], SENT["half a second request"]):
             with stalled(url, 3, data) as clients:
@@ -87,14 +87,14 @@ def test_a_reply_that_nobody_reads_is_dropped(app: Any, monkeypatch: pytest.Monk
     asks = f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode() * 20  # the second waits for room
     with served(app) as url, stalled(url, 1, asks) as [client]:
         size = len(httpx.get(url + path).content)
-        time.sleep(2)
+        time.sleep(1.2)
         assert len(bytes_until_end(client, 5)) < 20 * size, "what was in transit, and no more"
 
 
 def test_a_request_at_work_is_never_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "PATIENCE", 0.2)
     monkeypatch.setattr(connections, "MOST_CONNECTIONS", 20)
-    slow = create_app(BatchedMetric(PoSh(), 1500))
+    slow = create_app(BatchedMetric(PoSh(), 700))
     with served(slow) as url, stalled(url, 10, SENT["half a head"]):
         reply = httpx.post(f"{url}/v1/score", json={"rows": rows_of(["A dog."])}, timeout=20)
         assert reply.json()["scores"][0]["f1"] is not None

@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,38 @@ def posh_reward(
     )
 
 
+SEVERAL = """
+import contextlib, io, json, sys
+from posh_reward.cli import main
+for line in sys.stdin:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        status = main(json.loads(line))
+    print(json.dumps([status, printed.getvalue()]), flush=True)
+"""
+
+
+@contextmanager
+def commands(**variables: str) -> Iterator[Callable[..., tuple[int, str]]]:
+    """Run several commands in one process, each to its exit status and all that it prints."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
+    with subprocess.Popen(
+        [sys.executable, "-c", SEVERAL],
+        env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        assert process.stdin is not None
+        assert process.stdout is not None
+        sending, receiving = process.stdin, process.stdout
+
+        def run(*flags: str) -> tuple[int, str]:
+            sending.write(json.dumps(flags) + "\n")
+            sending.flush()
+            status, printed = json.loads(receiving.readline())
+            return status, printed
+
+        yield run
+
+
 def test_what_is_fetched_is_all_that_a_run_without_network_needs(
     judge: Path, tmp_path: Path
 ) -> None:
@@ -100,31 +133,31 @@ def test_what_is_fetched_is_all_that_a_run_without_network_needs(
     with FakeHub({"someone/judge": judge}) as hub:
         there = {**home, "HF_ENDPOINT": hub.endpoint, "HF_HUB_OFFLINE": "0"}
         fetch = ("fetch", "--config", str(settings))
-        dry = posh_reward(*fetch, "--dry-run", **there)
-        assert (dry.returncode, hub.requests) == (2, []), dry.stderr
-        assert "judge        someone/judge: missing" in dry.stderr
-        done = posh_reward(*fetch, **there)
-        assert done.returncode == 0, done.stderr
-        assert "judge        someone/judge: fetched" in done.stderr
-        assert not any("code.py" in request for request in hub.requests), "no code is fetched"
-        hub.requests.clear()
-        again = posh_reward(*fetch, **there)
-        assert "someone/judge: here" in again.stderr
-        assert hub.requests == [], "what is here is not asked for again"
-        [shard] = (tmp_path / "hub").rglob("snapshots/*/model.safetensors")
-        shard.unlink()
-        assert "someone/judge: missing" in posh_reward(*fetch, "--dry-run", **there).stderr
-        assert "someone/judge: fetched" in posh_reward(*fetch, **there).stderr
+        with commands(**there) as run:
+            status, printed = run(*fetch, "--dry-run")
+            assert (status, hub.requests) == (2, []), printed
+            assert "judge        someone/judge: missing" in printed
+            status, printed = run(*fetch)
+            assert status == 0, printed
+            assert "judge        someone/judge: fetched" in printed
+            assert not any("code.py" in request for request in hub.requests), "no code is fetched"
+            hub.requests.clear()
+            assert "someone/judge: here" in run(*fetch)[1]
+            assert hub.requests == [], "what is here is not asked for again"
+            [shard] = (tmp_path / "hub").rglob("snapshots/*/model.safetensors")
+            shard.unlink()
+            assert "someone/judge: missing" in run(*fetch, "--dry-run")[1]
+            assert "someone/judge: fetched" in run(*fetch)[1]
         cut = posh_reward(*fetch, before=["unshare", "-rn"], **{**there, "HF_HOME": str(tmp_path)})
         assert "cannot be fetched" in cut.stderr, "the hub is out of reach there"
     # No network at all, not even to this machine: a namespace of its own, without interfaces.
     table = tmp_path / "pairs.jsonl"
     table.write_text('{"generation": "A dog sits.", "reference": "A red dog sits."}\n')
-    run = posh_reward(
+    scored = posh_reward(
         "score", str(table), "--judge", str(settings), "-o", str(tmp_path / "scores.jsonl"),
         before=["unshare", "-rn"], HF_HUB_OFFLINE="1", **home,
     )  # fmt: skip
-    assert run.returncode == 0, run.stderr
+    assert scored.returncode == 0, scored.stderr
     row = json.loads((tmp_path / "scores.jsonl").read_text())
     assert row["overall"] is not None
     assert f"someone/judge@{COMMIT}" in row["signature"]

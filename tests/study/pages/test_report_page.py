@@ -273,7 +273,7 @@ def test_finding_looks_into_texts_and_elements(opened: Browser) -> None:
         opened.run("document.getElementById('find').select()")
         opened.press("Backspace", 8)
         opened.type(wanted)
-        opened.run("new Promise((done) => setTimeout(done, 250))")
+        opened.run("new Promise((done) => setTimeout(done, 200))")
         assert names(opened) == expected
 
 
