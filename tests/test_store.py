@@ -95,7 +95,7 @@ def test_mistakes_of_the_caller_are_named(tmp_path: Path) -> None:
         Store("/nowhere/store.sqlite")
     with pytest.raises(InputError, match="is a folder"):
         Store(tmp_path)
-    with pytest.raises(InputError, match="give a store 32,000,000 or more"):
+    with pytest.raises(InputError, match="use 32,000,000 or more"):
         Store(tmp_path / "a", max_bytes=1000)
 
 

@@ -103,15 +103,15 @@ def write_generations(folder: Path, count: int, seed: int) -> list[Path]:
     rng = random.Random(seed)
     rows: dict[str, list[str]] = {model: [] for model in MODELS}
     for scene in scenes.rows("test", count, seed=seed, scale=3):
-        image = folder / f"{scene.uuid}.png"
-        image.write_bytes(scene.image)
+        image = folder / f"{scene['uuid']}.png"
+        image.write_bytes(scene["image"]["bytes"])
         for model in MODELS:
             row = {
-                "id": scene.uuid,
+                "id": scene["uuid"],
                 "model": model,
                 "image": image.name,
-                "generation": shorten(scene.reference, model, rng),
-                "reference": scene.reference,
+                "generation": shorten(scene["reference"], model, rng),
+                "reference": scene["reference"],
             }
             rows[model].append(json.dumps(row) + "\n")
     paths = [folder / f"{model}.jsonl" for model in MODELS]

@@ -1,7 +1,7 @@
-"""Images with references, always with the columns ``uuid``, ``image``, ``reference``.
+"""Load images with references, as columns ``uuid``, ``image`` and ``reference``.
 
-A dataset's name is ``scenes`` (drawn on the spot), a local path, or the name of a dataset on the
-Hugging Face hub, such as ``amitha/docent``.
+A dataset's name is ``scenes`` (generated), a local path, or a dataset on the Hugging Face hub, such
+as ``amitha/docent``.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ PROMPT = (
 logger = logging.getLogger(__name__)
 
 COLUMNS = ("uuid", "image", "reference")
-EXAMPLES = 5  # broken images that an error names
+EXAMPLES = 5  # broken images named in an error
 
 Messages = list[dict[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class SceneOptions:
-    """The options of a name such as ``scenes:train=4000:heldout=512:seed=1:uneven=1:scale=2``."""
+    """Options in a name such as ``scenes:train=4000:heldout=512:seed=1:uneven=1:scale=2``."""
 
     train: int = 2000
     """Images in the training split."""
@@ -44,28 +44,28 @@ class SceneOptions:
     """Images in the validation split, and in the test split."""
     seed: int = 0
     plain: int = 0
-    """1: no hats and no poses, for tiny models."""
+    """1: no hats or poses, for tiny models."""
     uneven: int = 0
-    """1: references leave out details at random."""
+    """1: references omit details at random."""
     scale: int = 1
-    """Images have 168 x 56 pixels times this, in each dimension."""
+    """Factor on both sides of an image; at 1 it has 168 x 56 pixels."""
 
 
 def is_drawn(name: str) -> bool:
-    """True for ``scenes``, with options or without."""
+    """Return True for ``scenes``, with or without options."""
     return name.partition(":")[0] == "scenes"
 
 
 def prompt() -> Messages:
-    """The paper's prompt as a conversation; trainers put the image before the text."""
+    """Return the paper's prompt as a conversation; trainers put the image before the text."""
     return [{"role": "user", "content": PROMPT}]
 
 
 def answer(reference: str) -> Messages:
-    """A description as the assistant's turn.
+    """Return a description as the assistant's turn.
 
     Raises:
-        InputError: it is a list of several, of which supervised fine-tuning would need one.
+        InputError: the reference is a list; supervised fine-tuning needs one text.
     """
     if not isinstance(reference, str):
         raise InputError(f"a reference is {brief(reference)}: SFT learns one text for each image")
@@ -73,7 +73,7 @@ def answer(reference: str) -> Messages:
 
 
 def with_other_images(dataset: Dataset) -> Dataset:
-    """The same rows, each with the next row's image: a control that even a blind model passes."""
+    """Give each row the next row's image: a control that a blind model can match."""
     from datasets import concatenate_datasets
 
     rows = len(dataset)
@@ -91,75 +91,79 @@ def load_images(
     """Load one split.
 
     Args:
-        name: ``scenes`` with options (``SceneOptions``), a local directory (saved by
-            ``save_to_disk``, or of parquet files, or an imagefolder with metadata), a parquet
-            file, or a dataset on the hub.
+        name: ``scenes`` with options (``SceneOptions``), a local directory (from
+            ``save_to_disk``, of parquet files, or an imagefolder with metadata), a parquet file,
+            or a dataset on the hub.
         split: train, validation or test.
-        reference_column: the dataset's column of references; it is called reference from here on.
+        reference_column: the column of references, renamed to ``reference``.
         skip_broken: leave out rows of a local dataset whose image is missing or broken.
 
     Returns:
-        Columns uuid (text), image (a PIL image) and reference (text). Where a dataset has no
-        uuid, it is made from split and row.
+        Columns uuid (text; by default split and row), image (PIL) and reference (text).
 
     Raises:
         ConfigError: the dataset cannot be loaded, or lacks a column.
-        InputError: the split or an option of ``scenes`` is unknown, or a local dataset has an
-            image that is missing or broken.
+        InputError: the split or an option of ``scenes`` is unknown, or an image of a local dataset
+            is missing or broken.
         MissingDependencyError: Hugging Face datasets is not installed.
     """
     _require_datasets()
     if is_drawn(name):
         return _draw(scene_options(name), split)
-    there = Path(name).exists()
-    loaded = _local(Path(name), split) if there else _hub(name, split)
+    local, where = Path(name).exists(), f"{name!r}, split {split!r}"
+    loaded = _local(Path(name), split) if local else _hub(name, split)
     dataset = _with_columns(_rename_reference(loaded, reference_column, name), name, split)
-    _warn_of_empty_references(dataset, f"{name!r}, split {split!r}")
-    if not there:
-        return dataset
-    return without_broken(dataset, f"{name!r}, split {split!r}", skip_broken=skip_broken)
+    _warn_of_empty_references(dataset, where)
+    return without_broken(dataset, where, skip_broken=skip_broken) if local else dataset
 
 
 def _require_datasets() -> None:
     if find_spec("datasets") is None:
         raise MissingDependencyError(
-            "datasets of images need a package: pip install datasets pillow, or all for training: "
+            "loading images needs packages: pip install datasets pillow, or, for training, "
             "pip install 'posh-reward[train]' (in a clone: pip install -e '.[train]')"
         )
 
 
 def _warn_of_empty_references(dataset: Dataset, where: str) -> None:
-    # SFT would learn silence from them, and DAPO gets no reward.
+    # SFT would learn to say nothing from them, and DAPO gets no reward.
     rows = enumerate(dataset["reference"])
     empty = [row for row, text in rows if text is None or not str(text).strip()]
     if empty:
         logger.warning(
-            "%s has %d of %d references that are empty, the first for %s: leave these rows out",
+            "%s has %d of %d references that are empty, the first for %s: remove these rows",
             where, len(empty), len(dataset), dataset["uuid"][empty[0]],
         )  # fmt: skip
 
 
 def without_broken(dataset: Dataset, where: str, *, skip_broken: bool) -> Dataset:
-    """The rows whose image can be decoded.
+    """Select the rows whose image can be decoded.
 
     Raises:
-        InputError: an image is missing or broken, and ``skip_broken`` is not set.
+        InputError: an image is missing or broken, and ``skip_broken`` is False.
     """
     broken = broken_images(dataset)
     if not broken:
         return dataset
     if not skip_broken:
-        raise InputError(_broken_message(broken, dataset, where))
+        uuids = dataset["uuid"]
+        reasons = [(uuids[row], why) for row, why in broken.items()]
+        raise InputError(
+            f"{where} has {len(broken)} of {len(dataset)} images that cannot be read: "
+            f"{first_few(reasons)}; repair or remove these rows, or skip them with "
+            "load_images(..., skip_broken=True), or for a recipe with "
+            "`python data/docent.py copy ... --skip_broken`"
+        )
     return dataset.select([row for row in range(len(dataset)) if row not in broken])
 
 
 def load_rows(name: str, split: str = "test", *, images: bool = False) -> list[dict[str, Any]]:
-    """All rows of one split of any dataset, such as people's judgments.
+    """Load all rows of one split of any dataset, such as human judgments.
 
     Args:
-        name: a local path, as ``load_images`` takes, or a dataset on the hub.
+        name: a local path, as for ``load_images``, or a dataset on the hub.
         split: the split's name.
-        images: keep its images, as mappings with the ``bytes`` and ``path`` of their files.
+        images: keep images, as mappings with the ``bytes`` and ``path`` of their files.
 
     Raises:
         ConfigError: the dataset cannot be loaded.
@@ -178,7 +182,7 @@ def load_rows(name: str, split: str = "test", *, images: bool = False) -> list[d
 
 
 def broken_images(dataset: Dataset) -> dict[int, str]:
-    """Rows whose image is missing or cannot be decoded, each with the reason."""
+    """Map each row whose image is missing or cannot be decoded to the reason."""
     from datasets import Image
 
     stored = dataset.select_columns(["image"]).cast_column("image", Image(decode=False))
@@ -187,38 +191,26 @@ def broken_images(dataset: Dataset) -> dict[int, str]:
 
 
 def _why_broken(stored: Mapping[str, Any] | None) -> str | None:
-    """The reason why an image's bytes, or its file, cannot be decoded; None if it can."""
     source = stored and (stored["bytes"] or stored["path"])
     if not source:
         return "there is none"
     try:
         with open_image(source) as image:
-            image.draft("RGB", (64, 64))  # a JPEG is read to its end, but decoded small: fast
+            image.draft("RGB", (64, 64))  # reads a JPEG to its end, but decodes it small: fast
             image.load()
-    except Exception as error:  # decoders raise many kinds of errors
+    except Exception as error:  # decoders raise many types of error
         return decoding_error(error)
     return None
 
 
 def first_few(reasons: Sequence[tuple[str, str]]) -> str:
-    """The first few images, each with the reason, and how many more there are."""
+    """List the first few images with reasons, and the number of the others."""
     examples = ", ".join(f"{name} ({why})" for name, why in reasons[:EXAMPLES])
     return examples + (f" and {len(reasons) - EXAMPLES} more" if len(reasons) > EXAMPLES else "")
 
 
-def _broken_message(broken: Mapping[int, str], dataset: Dataset, where: str) -> str:
-    uuids = dataset["uuid"]
-    reasons = [(uuids[row], why) for row, why in broken.items()]
-    return (
-        f"{where} has {len(broken)} of {len(dataset)} images that cannot be read: "
-        f"{first_few(reasons)}; repair or remove these rows, or leave them out with "
-        "load_images(..., skip_broken=True), or for a recipe with "
-        "`python data/docent.py copy ... --skip_broken`"
-    )
-
-
 def scene_options(name: str) -> SceneOptions:
-    """Read the options after ``scenes``.
+    """Parse the options after ``scenes``.
 
     Raises:
         InputError: an option is unknown, or its value is not a number.
@@ -229,8 +221,8 @@ def scene_options(name: str) -> SceneOptions:
         key, _, value = part.partition("=")
         if key not in names or not value.isdecimal():
             raise InputError(
-                f"{name!r}: {part!r} is not an option; write scenes:option=number, "
-                f"where the options are {', '.join(names)}"
+                f"{name!r}: {part!r} is not an option: use scenes:option=number, "
+                f"with the options {', '.join(names)}"
             )
         options[key] = int(value)
     return SceneOptions(**options)
@@ -242,22 +234,16 @@ def _draw(options: SceneOptions, split: str) -> Dataset:
     from posh_reward.datasets.scenes import generate_scenes as scenes
 
     if split not in scenes.SPLITS:
-        raise InputError(f"there is no split {split!r}; use one of {', '.join(scenes.SPLITS)}")
+        raise InputError(f"no split {split!r}: use one of {', '.join(scenes.SPLITS)}")
     count = options.train if split == "train" else options.heldout
-    rows = scenes.rows(
-        split,
-        count,
-        seed=options.seed,
-        plain=bool(options.plain),
-        uneven=bool(options.uneven),
-        scale=options.scale,
+    plain, uneven = bool(options.plain), bool(options.uneven)
+    rows = list(
+        scenes.rows(
+            split, count, seed=options.seed, plain=plain, uneven=uneven, scale=options.scale
+        )
     )
-    columns: dict[str, list[object]] = {"uuid": [], "image": [], "reference": []}
-    for row in rows:
-        columns["uuid"].append(row.uuid)
-        columns["image"].append({"bytes": row.image, "path": None})
-        columns["reference"].append(row.reference)
     features = Features({"uuid": Value("string"), "image": Image(), "reference": Value("string")})
+    columns = {name: [row[name] for row in rows] for name in features}
     return Dataset.from_dict(columns, features=features)
 
 
@@ -279,7 +265,7 @@ def _local(path: Path, split: str) -> Dataset:
     except (OSError, ValueError, DatasetsError) as error:
         reason = on_one_line(str(error.__cause__ or error))
         raise ConfigError(
-            f"cannot read {path}, split {split!r}: {reason}; give a directory of save_to_disk, "
+            f"cannot read {path}, split {split!r}: {reason}; use a directory from save_to_disk, "
             "parquet files, or an imagefolder whose metadata.jsonl has 'reference'"
         ) from error
     assert isinstance(loaded, Dataset)
@@ -287,17 +273,17 @@ def _local(path: Path, split: str) -> Dataset:
 
 
 def check_name_of_hub(name: str) -> None:
-    """Refuse a missing local folder, which the hub would be asked about for a minute.
+    """Refuse names of missing local folders, instead of asking the hub for a minute.
 
     Raises:
-        ConfigError: the name is written like a path, or begins with a folder that is here.
+        ConfigError: the name looks like a path, or begins with an existing folder.
     """
     first, slash, _ = name.partition("/")
-    begins_here = bool(slash) and Path(first).is_dir()
-    if begins_here or name.count("/") > 1 or name.startswith((".", "/", "~", "\\")):
-        why = f", though there is a folder {first!r}" if begins_here and first != "." else ""
+    folder_exists = bool(slash) and Path(first).is_dir()
+    if folder_exists or name.count("/") > 1 or name.startswith((".", "/", "~", "\\")):
+        why = f", though there is a folder {first!r}" if folder_exists and first != "." else ""
         raise ConfigError(
-            f"there is no file or folder {name!r}{why}: check the path, or run first what writes it"
+            f"there is no file or folder {name!r}{why}: check the path, or first run what writes it"
         )
 
 
@@ -314,16 +300,16 @@ def _hub(name: str, split: str) -> Dataset:
         reason = on_one_line(f"{type(error).__name__}: {error.__cause__ or error}")
         raise ConfigError(
             f"cannot load {name!r}, split {split!r}: {reason}; check the "
-            "name, the network and `hf auth login`, or give the path of a local copy "
-            "(save_to_disk), or use 'scenes'"
+            "name, the network and `hf auth login`, or use the path of a local copy "
+            "(save_to_disk), or 'scenes'"
         ) from error
 
 
 def check_local_columns(path: Path, split: str, reference_column: str = "reference") -> None:
-    """Check that a local dataset has the columns that ``load_images`` reads; decode no image.
+    """Check the columns of a local dataset without decoding images.
 
     Raises:
-        ConfigError: it cannot be loaded, or lacks a column.
+        ConfigError: the dataset cannot be loaded, or lacks a column of ``load_images``.
     """
     name = str(path)
     _with_columns(_rename_reference(_local(path, split), reference_column, name), name, split)
@@ -334,23 +320,23 @@ def _rename_reference(dataset: Dataset, column: str, name: str) -> Dataset:
         return dataset
     if column not in dataset.column_names:
         raise ConfigError(
-            f"{name!r} has no column {column!r} (it has {brief_list(dataset.column_names)}): name "
-            "its column of references by reference_column"
+            f"{name!r} has no column {column!r} (it has {brief_list(dataset.column_names)}): set "
+            "reference_column to its column of references"
         )
     others = [other for other in dataset.column_names if other != "reference"]
     return dataset.select_columns(others).rename_column(column, "reference")
 
 
 def _with_columns(dataset: Dataset, name: str, split: str) -> Dataset:
-    """Only the three columns, with images that are decoded when a row is read."""
+    """Select the three columns, with images decoded on access."""
     from datasets import Image
 
     for column in COLUMNS[1:]:
         if column not in dataset.column_names:
             raise ConfigError(
                 f"{name!r} has no column {column!r} (it has {brief_list(dataset.column_names)}): "
-                f"rename one, e.g. dataset.rename_column(..., {column!r}); for references a "
-                "recipe's reference_column does it"
+                f"rename one, e.g. dataset.rename_column(..., {column!r}), or for references "
+                "set a recipe's reference_column"
             )
     check_columns(dataset, name)
     if "uuid" not in dataset.column_names:
@@ -365,23 +351,21 @@ def _with_columns(dataset: Dataset, name: str, split: str) -> Dataset:
 def check_columns(
     dataset: Dataset, name: str, reference_column: str = "reference", image_column: str = "image"
 ) -> None:
-    """Refuse columns whose kind fails every row, before any step of a run.
+    """Refuse columns whose type would fail in every row, before a run starts.
 
     Args:
-        dataset: with features; columns that it lacks are not looked at.
-        name: of the dataset, for the message.
-        reference_column: has texts, or lists of texts.
-        image_column: has images, or bytes or paths of their files.
+        dataset: a dataset with features; missing columns are not checked.
+        name: its name, for the message.
+        reference_column: texts, or lists of texts.
+        image_column: images, or bytes or paths of their files.
 
     Raises:
-        ConfigError: a column holds something else; the message names it.
+        ConfigError: a column has another type.
     """
     from datasets import Features, Image, Value
 
-    for column, content in (
-        (reference_column, "texts, or lists of texts"),
-        (image_column, "images"),
-    ):
+    contents = [(reference_column, "texts, or lists of texts"), (image_column, "images")]
+    for column, content in contents:
         kind = dataset.features.get(column)
         inner = getattr(kind, "feature", kind)  # of a list
         if kind is None or (content == "images" and isinstance(inner, Image | dict | Features)):
@@ -390,6 +374,6 @@ def check_columns(
         if not (isinstance(inner, Value) and inner.dtype in dtypes):
             dtype = getattr(inner, "dtype", type(inner).__name__)
             raise ConfigError(
-                f"{name!r}: the column {column!r} holds {dtype}, not {content}: name another "
+                f"{name!r}: the column {column!r} holds {dtype}, not {content}: use another "
                 "column, or convert this one"
             )

@@ -1,13 +1,13 @@
-"""Child processes that may crash, hang or be killed, and never outlive this one; their progress.
+"""Child processes that may crash, hang or be killed and never outlive their parent; progress bars.
 
-What libraries cannot do inside a trainer (old pins, one engine per process, global switches) runs
-in a process of its own: Maverick, and vLLM next to a trainer::
+Libraries that cannot share a process with a trainer (old pins, one engine per process, global
+switches) run in a child: Maverick, and vLLM next to a trainer::
 
-    child.py              one child: requests and answers as JSON lines, each with a deadline
-    keeper.py             the small process between: ends the child with its parent, come what may
-    child_environment.py  the user's variables that a child gets, and what no message repeats
+    child.py              a child: JSON lines in both directions, each with a deadline
+    keeper.py             process between parent and child that ends the child with its parent
+    child_environment.py  environment variables of a child; redaction of secrets
     progress.py           bars on a terminal, lines in a log
-    fork_guard.py         forks of a process whose other threads score are refused
+    fork_guard.py         refuse to score in a fork made while other threads were scoring
 """
 
 from posh_reward.process.child import ChildFailureError, ChildProcess

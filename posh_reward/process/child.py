@@ -1,4 +1,4 @@
-"""A child process that answers JSON lines, with a deadline for every line."""
+"""A child process that exchanges JSON lines, with a deadline for each."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from typing import IO, Any
 from posh_reward.process.child_environment import redact, secrets_of
 
 KEEPER = Path(__file__).with_name("keeper.py")
-STDERR_TAIL = 2000  # bytes of the child's last words that an error repeats
+STDERR_TAIL = 2000  # last bytes of stderr that an error quotes
 GRACE = 10.0
-"""Seconds within which the keeper has to end a child; dying with much memory takes seconds."""
+"""Seconds for the keeper to end a child; a process with much memory takes a while to exit."""
 
 
 class ChildFailureError(Exception):
-    """The child died, was too slow, or said something that is not an answer. It is gone now."""
+    """The child died, missed a deadline or sent an invalid answer; it has been ended."""
 
     def __init__(self, reason: str, last_words: str = "", *, slow: bool = False) -> None:
         super().__init__(f"it {reason}; its last words:\n{last_words}")
-        self.reason = reason  # one line: what "it" did
+        self.reason = reason  # one line, a predicate of "it"
         self.last_words = last_words
         self.slow = slow
 
 
 class ChildProcess:
-    """One child process, with everything that it starts.
+    """A child process and all its descendants.
 
-    It ends with this object, and at the latest with this process: a keeper between the two sees
-    to that, however this process ends and whatever the child is doing (``keeper.py``).
+    It ends with this object, at the latest with this process: ``keeper.py`` ensures that, however
+    this process ends and whatever the child is doing.
     """
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self.owner = os.getpid()
-        """Only this process may talk to the child; a fork of it needs a child of its own."""
+        """The only process that may use the child; a fork needs its own."""
         self._secrets = secrets_of(environment)
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
-        # -I -S: only the keeper's own imports, none from its folder or the user's.
+        # -I -S: import nothing from the keeper's folder or the user's packages.
         keeper = [sys.executable, "-I", "-S", str(KEEPER), str(self.owner)]
         self._keeper = subprocess.Popen(  # noqa: S603
             [*keeper, *command],
@@ -54,55 +54,44 @@ class ChildProcess:
             encoding="utf-8",
             errors="replace",
             env=dict(environment),
-            start_new_session=True,  # Ctrl-C is for the parent, which then ends the child
+            start_new_session=True,  # Ctrl-C reaches only the parent, which then ends the child
         )
         self.stop = weakref.finalize(self, end, self._keeper, self._stderr, self.owner)
 
     def ask(self, request: Mapping[str, object], timeout: float) -> dict[str, Any]:
-        """Send a request; return the answer to it, within ``timeout`` seconds.
-
-        Raises:
-            ChildFailureError: there was none.
-        """
+        """Send a request and return the answer with its ``id``; see ``receive``."""
         reply = self.exchange(request, timeout)
         if reply.get("id") != request["id"]:
             raise self.failed(f"answered something else: {str(reply)[:200]}")
         return reply
 
     def exchange(self, request: Mapping[str, object], timeout: float) -> dict[str, Any]:
-        """Send a request; return what the child says next, within ``timeout`` seconds.
+        """Send a request and return the child's next message; see ``receive``."""
+        return self.receive(timeout, json.dumps(request) + "\n")
+
+    def receive(self, timeout: float, request: str = "") -> dict[str, Any]:
+        """Return the child's next message, after writing ``request`` to it.
 
         Raises:
-            ChildFailureError: it said nothing.
+            ChildFailureError: no JSON object arrived within ``timeout`` seconds.
         """
-        return self._exchange(json.dumps(request) + "\n", timeout)
-
-    def receive(self, timeout: float) -> dict[str, Any]:
-        """Return what the child says without being asked, within ``timeout`` seconds.
-
-        Raises:
-            ChildFailureError: it said nothing.
-        """
-        return self._exchange("", timeout)
-
-    def _exchange(self, line: str, timeout: float) -> dict[str, Any]:
         keeper = self._keeper
         assert keeper.stdin is not None
         assert keeper.stdout is not None
-        # A timer that kills, not ``select``: a write blocks, too, when the child no longer reads,
-        # and a child that missed a deadline is of no more use.
+        # A timer that kills instead of ``select``: writing blocks, too, if the child stops reading,
+        # and a child that missed a deadline is useless anyway.
         expired = threading.Event()
 
-        def give_up() -> None:  # unblocks both: a pipe that is not read, and one that is silent
+        def expire() -> None:  # killing unblocks both the write and the read
             expired.set()
             kill(keeper)
 
-        deadline = threading.Timer(timeout, give_up)
+        deadline = threading.Timer(timeout, expire)
         deadline.daemon = True
         deadline.start()
         reply = ""
         try:
-            keeper.stdin.write(line)
+            keeper.stdin.write(request)
             keeper.stdin.flush()
             reply = keeper.stdout.readline()
         except OSError:
@@ -117,10 +106,10 @@ class ChildProcess:
             answer = json.loads(reply)
             if isinstance(answer, dict):
                 return answer
-        raise self.failed(f"said something that is not a JSON object: {reply[:200]!r}")
+        raise self.failed(f"sent something other than a JSON object: {reply[:200]!r}")
 
     def failed(self, reason: str, *, slow: bool = False) -> ChildFailureError:
-        """End the child, and return the error to raise, with its last words."""
+        """End the child and return the error to raise, with the end of its stderr."""
         code = kill(self._keeper)
         self._stderr.seek(max(0, self._stderr.seek(0, os.SEEK_END) - STDERR_TAIL))
         words = self._stderr.read().decode("utf-8", "replace").strip()
@@ -130,21 +119,21 @@ class ChildProcess:
 
 
 def kill(keeper: subprocess.Popen[str]) -> int:
-    """End a child with all that it started, so that its memory is free; return its exit status."""
+    """End a child and its descendants, freeing their memory; return the exit status."""
     keeper.terminate()
     try:
         return keeper.wait(GRACE)
-    except subprocess.TimeoutExpired:  # it is stopped, or the child hangs in the kernel
-        keeper.kill()  # the child is killed with it
+    except subprocess.TimeoutExpired:  # the keeper is stopped, or the child hangs in the kernel
+        keeper.kill()  # the child dies with it
         return keeper.wait()
 
 
 def end(keeper: subprocess.Popen[str], stderr: IO[bytes], owner: int) -> None:
-    """End a child, if it is this process's own and not its parent's."""
+    """End a child unless it belongs to the parent of this process, a fork."""
     if os.getpid() != owner:
         return
     kill(keeper)
     for pipe in (keeper.stdin, keeper.stdout, stderr):
-        with suppress(OSError):  # a request that was never read is still in the pipe's buffer
+        with suppress(OSError):  # closing flushes a request that was never read
             if pipe is not None:
                 pipe.close()

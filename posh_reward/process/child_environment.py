@@ -1,7 +1,7 @@
-"""The user's variables that a child process gets, and the values that no message repeats.
+"""Environment variables of child processes, and secrets to redact from messages.
 
-A child gets what it needs by name. Keys of trackers, clouds and other judges stay here, and so
-does what makes this process one rank of many.
+A child inherits only variables on a list. It does not see keys of trackers, clouds and other
+judges, nor the variables that make the parent one rank of many.
 """
 
 from __future__ import annotations
@@ -15,45 +15,42 @@ from posh_reward.errors import InputError
 
 SYSTEM = (
     *"PATH HOME USER LOGNAME SHELL LANG LANGUAGE TZ TMPDIR TEMP TMP LD_LIBRARY_PATH".split(),
-    *"LD_PRELOAD DYLD_LIBRARY_PATH CC CXX".split(),  # kernels are compiled when first used
+    *"LD_PRELOAD DYLD_LIBRARY_PATH CC CXX".split(),  # kernels are compiled at first use
     *"XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME".split(),
     *"SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE".split(),
     *"HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY".split(),
     *"http_proxy https_proxy all_proxy no_proxy".split(),
 )
-"""Variables of any program that computes and downloads."""
+"""Variables for any program that computes and downloads."""
 FAMILIES = (
     *"LC_ CUDA_ CUDNN_ CUBLAS_ NVIDIA_ NVTE_ ROCM_ ROCR_ HIP_ HSA_ NCCL_ GLOO_".split(),
     *"OMP_ GOMP_ KMP_ MKL_ OPENBLAS_ TOKENIZERS_".split(),
     *"TORCH_ TORCHINDUCTOR_ TORCHDYNAMO_ PYTORCH_ TRITON_".split(),
     *"HF_ HUGGINGFACE_ HUGGING_FACE_ TRANSFORMERS_".split(),
 )
-"""Starts of the names of variables that steer the libraries below a model."""
+"""Name prefixes of variables that configure the libraries below a model."""
 LAUNCHER = ("TORCH_NCCL_", "NCCL_ASYNC_ERROR_HANDLING")
-"""Starts of those in the families that a launcher sets for the trainer's own process group."""
+"""Prefixes among them that a launcher sets for the trainer's process group, not inherited."""
 HUB_TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HUGGINGFACE_HUB_TOKEN", "HUGGINGFACE_TOKEN")
-"""Starts of the names of keys to the hub, as its clients read them."""
+"""Name prefixes of the hub's access tokens."""
 
-SECRET = re.compile(
-    r"TOKEN|SECRET|PASSW|CREDENTIAL|_KEY\b|(HTTPS?|ALL)_PROXY",  # a proxy's may hold a password
-    re.IGNORECASE,
-)
-"""Names of variables whose values are never repeated."""
-SHORTEST_SECRET = 8  # a shorter value ("1", "true") is not a secret
+SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|_KEY\b|(HTTPS?|ALL)_PROXY", re.IGNORECASE)
+"""Names of variables whose values are redacted; a proxy's URL may contain a password."""
+SHORTEST_SECRET = 8  # shorter values ("1", "true") are not secrets
 
 
 def child_variables(
     base: Mapping[str, str], python: str, *, hub: bool, also: tuple[str, ...] = ()
 ) -> dict[str, str]:
-    """The variables that a child gets of the user's.
+    """Select the variables that a child inherits.
 
     Args:
-        base: the parent's.
-        python: the child's interpreter. ``PYTHON...`` variables are for this one only.
-        hub: whether the child may download from the hub, and so needs the key to it.
-        also: starts of the names of more variables that it needs.
+        base: the parent's variables.
+        python: the child's interpreter; ``PYTHON...`` variables are inherited only if it is ours.
+        hub: pass on the hub's tokens, for downloads.
+        also: more name prefixes.
     """
-    # The same interpreter by its path, not its target: links are environments.
+    # Compare paths, not link targets: an environment's interpreter is a link.
     same = os.path.abspath(python) == os.path.abspath(sys.executable)
     families = (*FAMILIES, *also, *(("PYTHON",) if same else ()))
     exceptions = (*LAUNCHER, *(() if hub else HUB_TOKENS))
@@ -65,10 +62,10 @@ def child_variables(
 
 
 def card_of(base: Mapping[str, str]) -> str:
-    """The one card that the child sees: the one that the parent's rank trains on.
+    """Return the GPU of the parent's rank, for the child's ``CUDA_VISIBLE_DEVICES``.
 
-    That is entry ``LOCAL_RANK`` of the parent's ``CUDA_VISIBLE_DEVICES``; the only entry, if the
-    launcher shows each rank just its own card; and card ``LOCAL_RANK`` if all are visible.
+    That is entry ``LOCAL_RANK`` of the parent's ``CUDA_VISIBLE_DEVICES``, its only entry if the
+    launcher shows each rank just one GPU, or ``LOCAL_RANK`` itself if the variable is not set.
 
     Raises:
         InputError: there are several entries, but none for this rank.
@@ -89,13 +86,13 @@ def card_of(base: Mapping[str, str]) -> str:
 
 
 def place_of_card(base: Mapping[str, str]) -> int:
-    """The number of that card among those that this process sees."""
+    """Return the index of that GPU among those visible to this process."""
     only = "," not in base.get("CUDA_VISIBLE_DEVICES", ",")
     return 0 if only else int(base.get("LOCAL_RANK") or 0)
 
 
 def secrets_of(environment: Mapping[str, str]) -> list[str]:
-    """Values that no message may repeat, such as the one of ``HF_TOKEN``; longest first."""
+    """Return values to redact, such as that of ``HF_TOKEN``, longest first."""
     values = {
         value
         for name, value in environment.items()
@@ -105,7 +102,7 @@ def secrets_of(environment: Mapping[str, str]) -> list[str]:
 
 
 def redact(secrets: Sequence[str], text: str) -> str:
-    """A text with stars in place of secrets."""
+    """Replace secrets by ``***``."""
     for secret in secrets:
         text = text.replace(secret, "***")
     return text

@@ -1,8 +1,8 @@
-"""Refuse work in a fork that was made while another thread was at work.
+"""Refuse to score in a fork that was made while another thread was scoring.
 
-A fork has a copy of every lock and only one of the threads. What another thread held at that moment
-(in ``functools.cached_property`` until Python 3.12, in spaCy's, torch's or a user's code) is held
-for ever, and the first to need it waits for ever.
+A fork copies every lock but only one thread. A lock that another thread held at that moment (in
+``functools.cached_property`` before Python 3.12, spaCy, torch or user code) is never released, and
+whoever needs it in the fork waits forever.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from contextlib import contextmanager
 
 from posh_reward.errors import ForkError
 
-_depths: Counter[int] = Counter()  # calls at work now, by thread
+_depths: Counter[int] = Counter()  # nested calls in progress, by thread
 _unsafe = False
 
 
 @contextmanager
 def at_work() -> Iterator[None]:
-    """Count this thread as at work.
+    """Mark this thread as scoring.
 
     Raises:
-        ForkError: this process is a fork, made while another thread was at work.
+        ForkError: this process was forked while another thread was scoring.
     """
     if _unsafe:
         raise ForkError(
-            "this process was forked while another thread was scoring, and may wait for ever for "
-            "a lock of that thread: fork before the first score, between two calls, or start it "
-            "with multiprocessing.get_context('spawn')"
+            "this process was forked while another thread was scoring, and may wait forever for "
+            "a lock of that thread: fork before the first score, fork between calls, or start "
+            "the process with multiprocessing.get_context('spawn')"
         )
     thread = threading.get_ident()
     _depths[thread] += 1
@@ -43,7 +43,7 @@ def at_work() -> Iterator[None]:
 
 
 def _in_child() -> None:
-    # Only the thread that forked goes on here.
+    # Only the thread that forked exists here.
     global _unsafe
     own = threading.get_ident()
     _unsafe = _unsafe or any(thread != own for thread in list(_depths))

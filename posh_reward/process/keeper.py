@@ -1,16 +1,15 @@
-"""A process between parent and child: ends the child and all its descendants with the parent.
+"""A process between parent and child that ends the child and all its descendants with the parent.
 
     python -I -S keeper.py PARENT_PID COMMAND...
 
-A heavy child cannot be trusted to end itself: the kernel's own tie to a parent
-(PR_SET_PDEATHSIG) breaks when the *thread* that started the child ends, and does not reach the
-child's children; a thread in the child that watches the parent does not run while a library
-holds the interpreter's lock. This process has one thread, does nothing else, and can do both.
+A child cannot be relied on to end itself: the kernel's PR_SET_PDEATHSIG fires when the *thread*
+that started the child ends and does not reach the child's children, and a thread in the child
+that watches the parent does not run while a library holds the interpreter's lock. This process
+has one thread and does nothing else.
 
-Descendants that leave the child's process group, or its session, are found by their parent:
-orphans fall to this process (PR_SET_CHILD_SUBREAPER; Linux only). It ends as the child did, with
-its exit status or by its signal, and only when nothing that the child has started is left.
-SIGTERM ends all of it.
+Descendants that leave the child's process group or session are still found: orphans become
+children of this process (PR_SET_CHILD_SUBREAPER; Linux only). It ends after all of them, with the
+child's exit status or by its signal. SIGTERM ends everything.
 """
 
 from __future__ import annotations
@@ -25,21 +24,21 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 
-POLL = 0.2  # seconds between looks at the parent
+POLL = 0.2  # seconds between checks of the parent
 DEATH_SIGNAL, SUBREAPER = 1, 36  # PR_SET_PDEATHSIG and PR_SET_CHILD_SUBREAPER of prctl(2)
-NOT_RUN = 127  # exit status, as a shell's, when the command cannot be run
+NOT_RUN = 127  # exit status if the command cannot be run, as in a shell
 
 
 class Child:
-    """The command at work, and whatever it has started."""
+    """The running command and its descendants."""
 
     def __init__(self, command: list[str]) -> None:
         keeper = os.getpid()
         self.pid = os.fork()
-        self.status: int | None = None  # as of wait(2); None until it has ended
+        self.status: int | None = None  # as from wait(2); None while it runs
         if self.pid == 0:
             become(command, keeper)
-        with suppress(OSError):  # both sides do this, since either may be first
+        with suppress(OSError):  # both processes do this: either may be first
             os.setpgid(self.pid, self.pid)
 
     def runs(self) -> bool:
@@ -48,7 +47,7 @@ class Child:
         return self.status is None
 
     def reap(self) -> bool:
-        """Take note of all that has ended; return True if anything is left."""
+        """Reap ended processes; return True if any are left."""
         with suppress(ChildProcessError):
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -59,10 +58,10 @@ class Child:
         return False
 
     def end(self) -> None:
-        """Kill and reap all; wait for what cannot die yet, such as a call into a broken card."""
+        """Kill and reap all, waiting for those stuck in the kernel, as in a broken GPU's driver."""
         with suppress(OSError):
             os.killpg(self.pid, signal.SIGKILL)
-        # In rounds: whoever dies leaves its children to this process, which can see them only then.
+        # In rounds: the children of a process become visible here only after it has died.
         pause = 0.001
         while self.reap():
             for pid in own_children():
@@ -73,28 +72,28 @@ class Child:
 
 
 def main() -> None:
-    """Keep the command that the arguments name."""
+    """Run the command, and end it with the parent or on SIGTERM."""
     parent, command = int(sys.argv[1]), sys.argv[2:]
     signals = signal_pipe()
     prctl(SUBREAPER, 1)
     child = Child(command)
-    let_go_of_pipes()
-    numbers: bytes = b""
-    while child.runs() and signal.SIGTERM not in numbers and os.getppid() == parent:
+    release_pipes()
+    received = b""
+    while child.runs() and signal.SIGTERM not in received and os.getppid() == parent:
         ready, _, _ = select.select([signals], [], [], POLL)
-        numbers = os.read(signals, 4096) if ready else b""
+        received = os.read(signals, 4096) if ready else b""
     child.end()
     assert child.status is not None
     end_like(child.status)
 
 
 def become(command: list[str], keeper: int) -> None:
-    """Turn this fork into the command; it dies with the keeper."""
+    """Execute the command in this fork, set to die with the keeper."""
     try:
         os.setpgid(0, 0)
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and so would the command
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ignored in Python, and would be inherited
         prctl(DEATH_SIGNAL, signal.SIGKILL)
-        if os.getppid() == keeper:  # else it died before the signal was set
+        if os.getppid() == keeper:  # else the keeper died before prctl
             os.execvp(command[0], command)  # noqa: S606
     except OSError as error:
         os.write(2, f"{command[0]} cannot be run: {error}\n".encode())
@@ -103,47 +102,47 @@ def become(command: list[str], keeper: int) -> None:
 
 
 def signal_pipe() -> int:
-    """A file descriptor to read the signals from that this process gets, one byte each."""
+    """Return a file descriptor that receives one byte for each signal."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    for each in (signal.SIGCHLD, signal.SIGTERM):
-        signal.signal(each, lambda *_: None)
+    for number in (signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
     return reading
 
 
-def let_go_of_pipes() -> None:
-    """Close stdin and stdout here: they end for the parent when the child's ends close."""
-    nothing = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nothing, 0)
-    os.dup2(nothing, 1)
-    os.close(nothing)
+def release_pipes() -> None:
+    """Close stdin and stdout here, so that the parent sees the child close them."""
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(null, 1)
+    os.close(null)
 
 
 def own_children() -> Iterator[int]:
-    """Processes whose parent is this one, orphans that fell to it included; none without /proc."""
+    """Yield the children of this process, adopted orphans included; none without /proc."""
     own = str(os.getpid())
     with suppress(FileNotFoundError):
         for entry in os.listdir("/proc"):
             if entry.isdigit():
                 with suppress(OSError), open(f"/proc/{entry}/stat", "rb") as file:
-                    # pid (name) state parent ...; the name may hold anything
+                    # pid (name) state parent ...; the name may contain anything
                     if file.read().rpartition(b")")[2].split()[1].decode() == own:
                         yield int(entry)
 
 
 def prctl(option: int, value: int) -> None:
-    """Set one of Linux's process options; nothing elsewhere."""
+    """Set a process option on Linux; do nothing elsewhere."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 def end_like(status: int) -> None:
-    """End this process with the exit status, or by the signal, that a child ended with."""
+    """Exit with a child's exit status, or by its signal."""
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the child's core is the one to read
-        with suppress(OSError):  # SIGKILL has no other disposition
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # only the child's core dump is useful
+        with suppress(OSError):  # SIGKILL cannot be changed
             signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     os._exit(code if code >= 0 else 128 - code)

@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal, elsewhere a line now and then."""
+"""Progress of long work: a bar on a terminal, elsewhere occasional lines."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
 TERMINAL = "TTY_COMPATIBLE"
-"""Variable that says 1 where standard error is a pipe whose reader shows all on a terminal."""
-SECONDS = 30.0  # between two lines; shorter work has none
+"""Variable set to 1 if standard error is a pipe whose output is shown on a terminal."""
+SECONDS = 30.0  # between lines; shorter work prints none
 LINE = "{desc}: {n_fmt} of {total_fmt} {unit}s after {elapsed}, {remaining} left{postfix}"
 ENDLESS = "{desc}: {n_fmt} {unit}s after {elapsed}{postfix}"
-"""The line where it is not known how many there are."""
+"""The line if the total is unknown."""
 
 
 def on_terminal() -> bool:
-    """True if what is written to standard error can be written over."""
+    """Return True if standard error is shown on a terminal."""
     return os.environ.get(TERMINAL) == "1" or sys.stderr.isatty()
 
 
 def progress_bar(
     name: str, total: int | None, unit: str, quiet: bool = False, **options: Any
 ) -> tqdm[Any]:
-    """Make tqdm's bar, which in a log file is a line now and then."""
+    """Make a tqdm bar, which prints occasional lines to a log."""
     from tqdm import tqdm
 
     if not on_terminal():
@@ -37,13 +37,13 @@ def progress_bar(
 
 
 class LineStream:
-    """A text stream that makes a line of its own of each state of a bar."""
+    """A text stream that prints each state of a bar on its own line."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> None:
-        """Write a state without what would move the cursor; an empty one not at all."""
+        """Write a state without carriage returns; skip empty ones."""
         if line := text.strip("\r\n "):
             self._stream.write(f"{line}\n")
 

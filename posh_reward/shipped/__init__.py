@@ -1,6 +1,6 @@
-"""The recipes, configurations and Slurm scripts, wherever the package was installed from.
+"""Recipes, configurations and Slurm scripts.
 
-A wheel has them in this folder (``setup.py`` puts them there); a checkout has them at its root.
+In a wheel they are in this folder (``setup.py`` copies them there), in a checkout at its root.
 """
 
 from __future__ import annotations
@@ -16,30 +16,24 @@ _ROOT = _HERE if (_HERE / FOLDERS[0]).is_dir() else _HERE.parents[1]
 
 
 def shipped(name: str) -> Path:
-    """The path of a shipped file or folder, such as ``configs/judge/vllm.yaml``."""
+    """Return the path of a shipped file or folder, such as ``configs/judge/vllm.yaml``."""
     return _ROOT / name
 
 
 def settings_names(folder: str) -> list[str]:
-    """Names, without their ending, of the settings files in a shipped folder."""
+    """List the settings files in a shipped folder by name, without suffix."""
     return sorted(path.stem for path in shipped(folder).glob("*.yaml"))
 
 
 def copy_to(target: Path) -> list[Path]:
-    """Copy the shipped folders into ``target``, which is made if it is not there.
-
-    Returns:
-        The folders that were written.
+    """Copy the shipped folders into ``target``, creating it if necessary, and return their paths.
 
     Raises:
-        InputError: one of them is there already; nothing is copied then.
+        InputError: one of them already exists; nothing is copied then.
     """
     copies = [target / name for name in FOLDERS]
-    taken = [str(copy) for copy in copies if copy.exists()]
-    if taken:
-        raise InputError(
-            f"{', '.join(taken)} would be overwritten: name another folder, or move what is there"
-        )
+    if existing := ", ".join(str(copy) for copy in copies if copy.exists()):
+        raise InputError(f"{existing} would be overwritten: choose another folder, or move it")
     for name, copy in zip(FOLDERS, copies, strict=True):
         shutil.copytree(shipped(name), copy, ignore=shutil.ignore_patterns("__pycache__"))
     return copies

@@ -1,4 +1,4 @@
-"""Survey and clear a store: for people, so faults are errors here."""
+"""Survey and clear a store on the command line, where faults are errors."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ from posh_reward.store.open_store import (
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """A store's rows of one kind and space."""
+    """Row count and size of one kind and space."""
 
     kind: str
     space: str
     rows: int
-    bytes: int  # of the values; keys and indices come on top, some 60 bytes a row
+    bytes: int  # of the values, without some 60 bytes a row for keys and indices
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """A store's size, and its holdings."""
+    """Size and contents of a store."""
 
     path: str
     version: int  # of its tables
-    bytes: int  # of the file with its log
+    bytes: int  # of the file and its log
     holdings: tuple[Holding, ...]
 
 
 def survey(path: str) -> Survey:
-    """Count what is in a store; this reads all of it, so large ones take seconds.
+    """Count a store's rows; reads the whole file, which takes seconds if it is large.
 
     Raises:
-        InputError: there is no store, or it is damaged.
+        InputError: the store is missing or damaged.
     """
     file = _store_file(path)
     try:
@@ -63,23 +63,23 @@ def survey(path: str) -> Survey:
 
 
 def clear(path: str, kind: str | None = None, space: str = "", *, any_file: bool = False) -> int:
-    """Remove rows and give their room back to the disk.
+    """Remove rows and return their space to the disk.
 
-    If everything is to be removed and cannot be, because the file is damaged or the disk is full,
-    the file is deleted. Runs that use it begin a new one.
+    If all rows are to go but the file is damaged or the disk full, the file is deleted, and runs
+    that use it start a new one.
 
     Args:
         path: the store, or a link to it.
         kind: only rows of this kind.
         space: only spaces that contain this text.
-        any_file: delete even a file that cannot be recognised as a store.
+        any_file: delete even a file that is not recognised as a store.
 
     Returns:
-        How many rows were removed; -1 if the file was deleted.
+        The number of removed rows, or -1 if the file was deleted.
 
     Raises:
-        InputError: there is no store, it is in use, or it is damaged and only a part was to go.
-        OSError: it cannot be written.
+        InputError: the store is missing, in use, or damaged while only a part was to go.
+        OSError: the file cannot be written.
     """
     file = _store_file(path)
     try:
@@ -91,14 +91,15 @@ def clear(path: str, kind: str | None = None, space: str = "", *, any_file: bool
     except sqlite3.Error as error:
         if trouble_of(error) == "locked" or kind is not None or space:
             raise _read_error(path, error) from None
-        _check_ours(path, error, any_file)
+        if not any_file:
+            _check_ours(path, error)
     delete(file)
     return -1
 
 
 def _clear_rows(connection: sqlite3.Connection, kind: str | None, space: str) -> int:
-    which = "SELECT id FROM spaces WHERE kind = ifnull(?, kind) AND instr(space, ?) > 0"
-    spaces = [row[0] for row in connection.execute(which, (kind, space))]
+    query = "SELECT id FROM spaces WHERE kind = ifnull(?, kind) AND instr(space, ?) > 0"
+    spaces = [row[0] for row in connection.execute(query, (kind, space))]
     rows = 0
     connection.execute("BEGIN IMMEDIATE")
     for number in spaces:
@@ -111,24 +112,22 @@ def _clear_rows(connection: sqlite3.Connection, kind: str | None, space: str) ->
 
 
 def _store_file(path: str) -> str:
-    """The file itself, if the path is a link: SQLite keeps its log next to that."""
+    """Resolve links: SQLite keeps its log next to the file itself."""
     if not Path(path).is_file():
         raise InputError(f"there is no store {path!r}")
     return os.path.realpath(path)
 
 
-def _check_ours(path: str, error: sqlite3.Error, any_file: bool) -> None:
-    """Raise ``InputError`` for a file that may be somebody else's, by its first bytes."""
-    with Path(path).open("rb") as file:
-        head = file.read(72)
-    ours = head.startswith(b"SQLite format 3\0") and head[68:] == APPLICATION.to_bytes(4, "big")
-    if (isinstance(error, UnusableStoreError) or not ours) and not any_file:
-        why = (
-            error
-            if isinstance(error, UnusableStoreError)
-            else f"cannot be read as a store ({error})"
-        )
-        raise InputError(f"{path!r} {why}; to delete it anyway, pass --yes")
+def _check_ours(path: str, error: sqlite3.Error) -> None:
+    """Raise ``InputError`` unless the file's header marks it as a store."""
+    reason = str(error)
+    if not isinstance(error, UnusableStoreError):
+        with Path(path).open("rb") as file:
+            head = file.read(72)
+        if head.startswith(b"SQLite format 3\0") and head[68:] == APPLICATION.to_bytes(4, "big"):
+            return
+        reason = f"cannot be read as a store ({error})"
+    raise InputError(f"{path!r} {reason}; to delete it anyway, pass --yes")
 
 
 def _read_error(path: str, error: sqlite3.Error) -> InputError:

@@ -1,4 +1,4 @@
-"""Rows in and out of the file, within its bound."""
+"""Read and write a store's rows within its size limit."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from posh_reward.store import open_store
 from posh_reward.store.open_store import identity, log_bytes, open_file
 
 AT_ONCE = 256
-"""Rows to a statement or a transaction. Keys are digests, so each row may change a page of 4 kB
-of their index: this bounds what one transaction adds to the log."""
-STEP, STEPS = 64, 16  # rows evicted at a time, and how many times in one transaction
+"""Rows per statement or transaction. Keys are digests, so each row may change another 4 kB page of
+their index: this limits what one transaction adds to the log."""
+STEP, STEPS = 64, 16  # rows per eviction, and evictions per transaction
 
 
-Value = tuple[bytes, bytes]  # a digest, and what is kept under it
+Value = tuple[bytes, bytes]  # a digest and its sealed text
 
 
 class StoreRow(NamedTuple):
@@ -29,10 +29,10 @@ class StoreRow(NamedTuple):
 
 
 class StoreFile:
-    """One connection. Its methods raise ``sqlite3.Error``, and are for one thread at a time.
+    """One connection, for one thread at a time; methods raise ``sqlite3.Error``.
 
-    The bound holds for the file with its log: a quarter of it (64 MB at most) is the log's,
-    and half of that is for what many processes add before one of them has emptied it.
+    A quarter of the size limit (64 MB at most) is reserved for the log, half of that for what
+    other processes add before one of them empties it.
     """
 
     def __init__(self, path: str, max_bytes: int) -> None:
@@ -53,21 +53,21 @@ class StoreFile:
 
     @property
     def mid_transaction(self) -> bool:
-        """True after an interrupt in mid-transaction; the write lock is still held."""
+        """True if an interrupt left a transaction open, and with it the write lock."""
         return self._connection.in_transaction
 
     def read(self, digests: Sequence[bytes]) -> list[StoreRow]:
-        """The rows that are there."""
+        """Return the rows found."""
         rows: list[StoreRow] = []
         for start in range(0, len(digests), AT_ONCE):
-            some = digests[start : start + AT_ONCE]
-            marks = ",".join("?" * len(some))
+            batch = digests[start : start + AT_ONCE]
+            marks = ",".join("?" * len(batch))
             query = f"SELECT used, key, value FROM kept WHERE key IN ({marks})"  # noqa: S608
-            rows += map(StoreRow._make, self._connection.execute(query, some))
+            rows += map(StoreRow._make, self._connection.execute(query, batch))
         return rows
 
     def add(self, kind: str, space: str, values: Sequence[Value]) -> int:
-        """Keep all of ``values`` or none, in one transaction; return how many it kept."""
+        """Store all values in one transaction, and return their number."""
 
         def work() -> None:
             number = self._space(kind, space)
@@ -75,51 +75,44 @@ class StoreFile:
                 "REPLACE INTO kept(key, space, value) VALUES(?, ?, ?)",
                 [(digest, number, value) for digest, value in values],
             )
-            self._hold_the_bound()
 
         self._in_transaction(work)
         return len(values)
 
     def renew(self, rows: Sequence[StoreRow]) -> None:
-        """Make those of ``rows`` the newest that are in the older half of a half-full file.
+        """Protect rows in use from eviction: mark those in the older half as newest.
 
-        So what is in use outlives what is not, and until there is need reading writes nothing.
+        While the file is less than half full, reading writes nothing.
         """
-        # ``used`` is a clock that ticks with each write; the middle between its ends parts the
-        # older half of the rows from the newer, near enough, without a count.
+        # ``used`` counts writes, so the middle of its range approximates the median without a scan.
         if not rows or self._pages_used() < self._pages // 2:
             return
         oldest, newest = map(
             self._one, ("SELECT min(used) FROM kept", "SELECT max(used) FROM kept")
         )
         aging = [(row.digest,) for row in rows if row.used < (oldest + newest) // 2]
+        update = "UPDATE kept SET used = (SELECT max(used) FROM kept) + 1 WHERE key = ?"
         for start in range(0, len(aging), AT_ONCE):
-            self._in_transaction(partial(self._touch, aging[start : start + AT_ONCE]))
-
-    def _touch(self, digests: Sequence[tuple[bytes]]) -> None:
-        self._connection.executemany(
-            "UPDATE kept SET used = (SELECT max(used) FROM kept) + 1 WHERE key = ?", digests
-        )
-        self._hold_the_bound()
+            batch = aging[start : start + AT_ONCE]
+            self._in_transaction(partial(self._connection.executemany, update, batch))
 
     def close(self) -> None:
-        """Close the connection; the last process that does so also empties the log."""
+        """Close the connection; the last process to do so also empties the log."""
         self._connection.close()
 
-    def _hold_the_bound(self) -> None:
-        # In the transaction of what was added, and a bounded number of steps: a file far beyond a
-        # bound that was lowered shrinks over many writes, none of which holds the lock for long.
+    def _evict(self) -> None:
+        # Part of the writing transaction, in a limited number of steps: after its limit was
+        # lowered, a file shrinks over many writes, none of which keeps the lock for long.
+        oldest = "SELECT used FROM kept ORDER BY used LIMIT ?"
+        delete = f"DELETE FROM kept WHERE used IN ({oldest})"  # noqa: S608
         for _ in range(STEPS):
-            if self._pages_used() <= self._pages or not self._evict():
+            if self._pages_used() <= self._pages:
                 break
-        beyond = self._one("PRAGMA page_count") - self._pages
-        if beyond > 0:
-            self._connection.execute(f"PRAGMA incremental_vacuum({min(beyond, 256)})").fetchall()
-
-    def _evict(self) -> int:
-        return self._connection.execute(
-            "DELETE FROM kept WHERE used IN (SELECT used FROM kept ORDER BY used LIMIT ?)", (STEP,)
-        ).rowcount
+            if not self._connection.execute(delete, (STEP,)).rowcount:
+                break
+        excess = self._one("PRAGMA page_count") - self._pages
+        if excess > 0:
+            self._connection.execute(f"PRAGMA incremental_vacuum({min(excess, 256)})").fetchall()
 
     def _space(self, kind: str, space: str) -> int:
         names = [name.encode("utf-8", "backslashreplace").decode() for name in (kind, space)]
@@ -128,33 +121,32 @@ class StoreFile:
             "SELECT id FROM spaces WHERE kind = ? AND space = ?", names
         ).fetchone()
         if row is None or not isinstance(row[0], int):
-            raise sqlite3.DatabaseError("malformed: a space has no number")
+            raise sqlite3.DatabaseError("malformed: a space has no id")
         return row[0]
 
-    def _in_transaction(self, work: Callable[[], None]) -> None:
-        """Commit what ``work`` does, or none of it.
-
-        No context manager: a Ctrl-C between its pieces would leave the transaction open.
-        """
+    def _in_transaction(self, work: Callable[[], object]) -> None:
+        """Commit ``work`` and the eviction it makes necessary, or neither."""
+        # Not a context manager: a Ctrl-C between its parts would leave the transaction open.
         self._shorten_log()
         try:
-            # Immediate: a transaction that begins by reading and then writes fails, without
-            # waiting, where another process wrote in between.
+            # IMMEDIATE: otherwise a transaction that reads first and then writes fails, without
+            # waiting, if another process wrote in between.
             self._connection.execute("BEGIN IMMEDIATE")
             work()
+            self._evict()
             self._connection.execute("COMMIT")
         except BaseException:
             self._connection.rollback()
             raise
 
     def _shorten_log(self) -> None:
-        """Empty a log that readers in other processes kept SQLite from emptying in passing."""
-        give_up = time.monotonic() + open_store.LOCK_SECONDS
+        """Empty a log that SQLite could not empty because other processes were reading."""
+        deadline = time.monotonic() + open_store.LOCK_SECONDS
         while log_bytes(self._path) > self._log // 4:
             [[busy, _, _]] = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             if not busy or log_bytes(self._path) <= self._log // 2:
                 break
-            if time.monotonic() > give_up:
+            if time.monotonic() > deadline:
                 raise sqlite3.OperationalError("the log is locked by a process that reads it")
             time.sleep(0.02)  # another process is emptying it
 
@@ -167,14 +159,14 @@ class StoreFile:
 
 
 def transactions(values: Sequence[Value], max_bytes: int) -> Iterator[list[Value]]:
-    """The values in slices of one transaction each, for a file of that bound."""
-    some: list[Value] = []
+    """Split values into transactions of limited rows and bytes."""
+    batch: list[Value] = []
     size = 0
     for value in values:
-        if some and (len(some) == AT_ONCE or size + len(value[1]) > max_bytes // 32):
-            yield some
-            some, size = [], 0
-        some.append(value)
+        if batch and (len(batch) == AT_ONCE or size + len(value[1]) > max_bytes // 32):
+            yield batch
+            batch, size = [], 0
+        batch.append(value)
         size += len(value[1])
-    if some:
-        yield some
+    if batch:
+        yield batch

@@ -1,4 +1,4 @@
-"""Digests of keys, and texts behind a checksum, so that damage shows."""
+"""Digests of keys, and texts with checksums that reveal damage."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Iterable
 from hashlib import blake2b
 
 WORTH = 256
-"""Texts of at least this many bytes are compressed. A verdict (140 bytes) is not: it would shrink
-by a quarter, and compressing it would take longer than everything else."""
-LARGEST = 16_000_000  # bytes of the longest text that is kept, and that a value may decompress to
+"""Minimum size in bytes for compression. A verdict (140 bytes) would shrink only by a quarter, and
+compressing it would take longer than everything else."""
+LARGEST = 16_000_000  # bytes of the longest text kept, and of a decompressed value
 PLAIN, PACKED = b"p", b"z"
 
 
 def digests(kind: str, space: str, keys: Iterable[str]) -> dict[bytes, str]:
     """Map a 16-byte digest of (kind, space, key) to each key."""
-    # Lengths before the parts, or ("ab", "c") and ("a", "bc") would be one; the hash of kind and
-    # space is computed once and copied for each key.
+    # Lengths precede the parts, so that ("ab", "c") and ("a", "bc") differ. Kind and space are
+    # hashed once, and that state is copied for each key.
     prefix = blake2b(digest_size=16)
     for part in (_bytes(kind), _bytes(space)):
         prefix.update(len(part).to_bytes(8, "little") + part)
@@ -29,13 +29,13 @@ def digests(kind: str, space: str, keys: Iterable[str]) -> dict[bytes, str]:
 
 
 def seal(digest: bytes, text: str) -> bytes | None:
-    """A text as bytes behind a checksum of them and their digest; None if it is too long to keep.
+    """Encode a text with a checksum; None if it is too long to store.
 
     Four bytes of CRC-32, little-endian; one byte, ``p`` for plain or ``z`` for zlib; the text in
-    UTF-8, compressed where that is shorter. SQLite has no checksums of its own: a flipped bit on a
-    disk would be another grade.
+    UTF-8, compressed if that is shorter. SQLite has no checksums: a bit flipped on disk could
+    become another grade.
     """
-    # The digest is under the checksum, too: a damaged index would else give another key's text.
+    # The checksum covers the digest: otherwise a damaged index could return another key's text.
     plain = _bytes(text)
     if len(plain) > LARGEST:
         return None
@@ -45,25 +45,22 @@ def seal(digest: bytes, text: str) -> bytes | None:
 
 
 def unseal(digest: bytes, value: object) -> str | None:
-    """Undo ``seal``; None if the value is not a text under this digest."""
+    """Decode a sealed text; None if it is damaged or belongs to another digest."""
     if not isinstance(value, bytes) or len(value) < 5:
         return None
     body = value[4:]
     if zlib.crc32(digest + body) != int.from_bytes(value[:4], "little"):
         return None
     try:
-        plain = _unpack(body[1:]) if body[:1] == PACKED else body[1:]
+        plain = body[1:]
+        if body[:1] == PACKED:
+            unpacker = zlib.decompressobj()
+            plain = unpacker.decompress(plain, LARGEST)
+            if not unpacker.eof:  # truncated, or longer than anything we store
+                return None
         return plain.decode("utf-8", "surrogatepass")
     except (zlib.error, UnicodeDecodeError):  # damage that the checksum missed
         return None
-
-
-def _unpack(packed: bytes) -> bytes:
-    unpacker = zlib.decompressobj()
-    plain = unpacker.decompress(packed, LARGEST)
-    if not unpacker.eof:  # cut short, or longer than anything that we keep
-        raise zlib.error("no end within the largest text")
-    return plain
 
 
 def _bytes(text: str) -> bytes:

@@ -63,7 +63,7 @@ def test_a_damaged_parquet_file_is_named(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[4:60] = bytes(56)
     path.write_bytes(data)
-    with pytest.raises(ConfigError, match=r"cannot read .*test.parquet.*give a directory"):
+    with pytest.raises(ConfigError, match=r"cannot read .*test.parquet.*use a directory"):
         load_images(str(path), "test")
 
 

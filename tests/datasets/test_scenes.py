@@ -117,7 +117,7 @@ def test_a_garment_is_painted_in_its_color_in_its_slot(color: str) -> None:
 
 def test_a_larger_scale_gives_a_larger_image() -> None:
     (row,) = scenes.rows("test", 1, scale=3)
-    assert Image.open(io.BytesIO(row.image)).size == (504, 168)
+    assert Image.open(io.BytesIO(row["image"]["bytes"])).size == (504, 168)
 
 
 def test_an_unknown_split_is_named() -> None:

@@ -100,7 +100,7 @@ def test_a_check_names_every_model_that_is_not_here(
     assert "images as the models take them, going by the models that are here" in lines
     assert [line.partition(" ")[2] for line in lines[-3:]] == [
         "here: there is no file or folder 'runs/nothere', though there is a folder 'runs': check "
-        "the path, or run first what writes it",
+        "the path, or first run what writes it",
         "here: someone/no-such-model: hf download someone/no-such-model, or run it where the hub "
         "can be reached",
         "here: runs/empty is not a model, it has no config.json: name another folder",

@@ -2,8 +2,8 @@
 
 ::
 
-    subjects         what can stand in a scene; scene -> what its drawing shows
-    generate_scenes  which scenes there are, and which split each belongs to
+    subjects         subjects of a scene; scene -> objects in its drawing
+    generate_scenes  random scenes, their splits and rows
     drawing          scene -> image
     scene_wording    scene -> description
 """

@@ -1,4 +1,4 @@
-"""A scene painted with Pillow: three slots of 56 x 56 units, a different ground in each."""
+"""Draw a scene with Pillow: three slots of 56 x 56 units, each with a different ground."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ PAINT = {
 }
 SKY = (190, 200, 205)
 GROUNDS = ((120, 150, 80), (205, 175, 130), (110, 120, 140))
-"""Meadow, path and stone, so that a slot can be told by its ground."""
+"""Meadow, path and stone, so that the ground identifies the slot."""
 SKIN, HAIR, WOOD, LINE = (235, 190, 150), (90, 55, 30), (125, 85, 45), (60, 60, 60)
 
 Color = tuple[int, int, int]
 
 
 class Brush:
-    """Shapes in units around a subject's foot: x to the right, y upwards.
+    """Draw shapes in units relative to a subject's foot: x to the right, y upwards.
 
-    The foot is at (x, y) units of the image; ``size`` stretches the subject.
+    The foot is at (x, y) units of the image; ``size`` scales the subject.
     """
 
     def __init__(self, image: Image, scale: float, x: float, y: float, size: float) -> None:
@@ -48,20 +48,20 @@ class Brush:
         return (*self._at(x0, y1), *self._at(x1, y0))
 
     def box(self, x0: float, y0: float, x1: float, y1: float, fill: Color) -> None:
-        """A rectangle from (x0, y0), below left, to (x1, y1), above right."""
+        """Draw a rectangle from (x0, y0), bottom left, to (x1, y1), top right."""
         self._draw.rectangle(self._box(x0, y0, x1, y1), fill, LINE)
 
     def oval(self, x0: float, y0: float, x1: float, y1: float, fill: Color) -> None:
-        """An ellipse in that rectangle."""
+        """Draw an ellipse inside that rectangle."""
         self._draw.ellipse(self._box(x0, y0, x1, y1), fill, LINE)
 
     def shape(self, points: list[tuple[float, float]], fill: Color) -> None:
-        """A polygon."""
+        """Draw a polygon."""
         self._draw.polygon([self._at(x, y) for x, y in points], fill, LINE)
 
 
 def draw(scene: Scene, scale: int = 1) -> Image:
-    """The image, RGB, 168 x 56 pixels times ``scale``."""
+    """Return the image, RGB, ``scale`` times 168 x 56 pixels."""
     from PIL import Image
 
     rng = random.Random(f"{scene.uid}/brush")
@@ -96,7 +96,7 @@ def _paint(image: Image, subject: Subject, slot: int, scale: int, rng: random.Ra
 
 
 def _person(brush: Brush, subject: Subject) -> None:
-    """46 units tall; a seated one has its knees to the left, on a stool."""
+    """Draw a person, 46 units tall; a seated one is on a stool with knees to the left."""
     paint = PAINT[subject.color]
     skirt = subject.noun in ("woman", "girl")
     low = 0.0
@@ -129,7 +129,7 @@ def _head(brush: Brush, subject: Subject, y: float, *, long_hair: bool) -> None:
 
 
 def _belonging(brush: Brush, noun: str, paint: Color) -> None:
-    """About 15 units: large enough to be told apart in one patch."""
+    """Draw a held object, about 15 units: large enough to recognise in one image patch."""
     if noun == "basket":
         brush.oval(-6, -2, 6, 10, SKY)
         brush.shape([(-8, 3), (8, 3), (5, -9), (-5, -9)], paint)

@@ -1,8 +1,8 @@
-"""Synthetic paintings: what is in them, who belongs to which split, and the records.
+"""Generate synthetic paintings: their content, splits and rows.
 
-A scene has three slots from left to right; two or three hold a person or a thing. The content
-decides the split (a hash of it), so no scene of one split occurs in another, whatever the seed
-or the count. ``drawing`` paints a scene, ``wording`` describes it as a museum would.
+A scene has three slots from left to right; two or three contain a person or an object. A hash of
+the content determines the split, so splits never overlap, whatever the seed or the count.
+``drawing`` paints a scene, ``scene_wording`` describes it as a museum would.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ import io
 import random
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from posh_reward.datasets.scenes import drawing, scene_wording
 from posh_reward.datasets.scenes.subjects import (
@@ -64,7 +63,7 @@ def _thing(rng: random.Random) -> Subject:
 
 
 def _slots(rng: random.Random, plain: bool) -> Slots:
-    """Two or three subjects, the first drawn of them a person."""
+    """Draw two or three subjects, at least one of them a person."""
     places = sorted(rng.sample(range(SLOTS), rng.choice((2, 3, 3))))
     figure = rng.choice(places)
     slots: list[Subject | None] = [None] * SLOTS
@@ -75,24 +74,23 @@ def _slots(rng: random.Random, plain: bool) -> Slots:
 
 
 def split_of(slots: Slots) -> Split:
-    """The one split that a content belongs to: a tenth each for validation and test."""
+    """Return the split of a content: a tenth each are validation and test."""
     bucket = zlib.crc32(repr(slots).encode()) % 10
     return "test" if bucket == 0 else "validation" if bucket == 1 else "train"
 
 
 def generate(split: Split, count: int, seed: int = 0, *, plain: bool = False) -> Iterator[Scene]:
-    """Yield ``count`` different scenes of a split; more of them begin with the same ones.
+    """Yield ``count`` different scenes of a split; a larger count begins with the same ones.
 
-    Another seed gives other scenes; ``plain`` ones have no hats and poses, which a tiny model can
-    learn in minutes.
+    ``plain`` scenes have no hats or poses, so that a tiny model learns them in minutes.
 
     Raises:
         InputError: the split is unknown or the count is negative.
     """
     if split not in SPLITS:
-        raise InputError(f"no split {split!r}; use one of {', '.join(SPLITS)}")
+        raise InputError(f"no split {split!r}: use one of {', '.join(SPLITS)}")
     if count < 0:
-        raise InputError(f"count is {count}; use a number of images from 0 up")
+        raise InputError(f"count is {count}: use 0 or more")
     rng = random.Random(f"{seed}/{split}")
     contents: set[Slots] = set()
     while len(contents) < count:
@@ -106,20 +104,11 @@ def generate(split: Split, count: int, seed: int = 0, *, plain: bool = False) ->
 
 
 def alone(scene: Scene) -> Iterator[Scene]:
-    """Each subject of a scene by itself, in its slot."""
+    """Yield each subject of a scene by itself, in its slot."""
     for place, subject in enumerate(scene.slots):
         if subject is not None:
             slots = tuple(subject if slot == place else None for slot in range(SLOTS))
             yield Scene(f"{scene.uid}-{place}", slots)
-
-
-@dataclass(frozen=True, slots=True)
-class SceneRow:
-    """One row of the dataset: the columns of ``amitha/docent``, plus a uuid."""
-
-    uuid: str
-    image: bytes  # PNG
-    reference: str
 
 
 def rows(
@@ -130,13 +119,14 @@ def rows(
     plain: bool = False,
     uneven: bool = False,
     scale: int = 1,
-) -> Iterator[SceneRow]:
-    """Draw and describe ``count`` scenes of a split, at ``scale`` times 168 x 56 pixels.
+) -> Iterator[dict[str, Any]]:
+    """Yield ``count`` rows of a split: uuid, image (PNG, as ``datasets`` stores it), reference.
 
-    ``uneven`` describes as annotators of differing diligence do, details left out at random.
+    Images have ``scale`` times 168 x 56 pixels; ``uneven`` references omit details at random.
     """
     for scene in generate(split, count, seed, plain=plain):
         buffer = io.BytesIO()
         drawing.draw(scene, scale).save(buffer, "png", compress_level=1)
         text = scene_wording.uneven(scene) if uneven else scene_wording.reference(scene)
-        yield SceneRow(scene.uid, buffer.getvalue(), text)
+        image = {"bytes": buffer.getvalue(), "path": None}
+        yield {"uuid": scene.uid, "image": image, "reference": text}

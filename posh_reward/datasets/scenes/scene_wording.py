@@ -1,7 +1,7 @@
-"""A scene in plain museum English, left to right, the place before the subject.
+"""Describe a scene in plain museum English, left to right, each place before its subject.
 
-``reference`` says everything; ``uneven`` leaves details out at random, as annotators of
-differing diligence do. Both take the same turns of phrase for the same scene.
+``reference`` is complete; ``uneven`` omits details at random, like annotators of differing
+diligence. Both use the same phrasing for the same scene.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ NUMBERS = {1: "a", 2: "two", 3: "three"}
 THING_VERBS = {"house": "stands", "tree": "stands", "vase": "stands", "dog": "sits"}
 PRONOUNS = {"woman": ("She", "her"), "girl": ("She", "her"), "man": ("He", "his"),
             "boy": ("He", "his")}  # fmt: skip
-BESIDE = 0.2  # share of places that are told from the person before: "To her right"
+BESIDE = 0.2  # share of places relative to the previous person: "To her right"
 NEW_SENTENCE = 0.4
-"""Share of objects in a hand that get a sentence of their own: "She holds a blue fan."."""
-THOROUGH_SHARE = 0.45  # share of the annotators that are thorough; the others are hasty
+"""Share of held objects with a separate sentence: "She holds a blue fan."."""
+THOROUGH_SHARE = 0.45  # share of thorough annotators; the others are hasty
 THOROUGH, HASTY = 0.95, 0.1  # probability that an annotator mentions a detail
 
-Keep = Callable[[], bool]  # draws if the next detail is mentioned
+Keep = Callable[[], bool]  # draws True to mention the next detail
 
 
 def reference(scene: Scene) -> str:
-    """The full description, 20 to 38 words."""
+    """Return the full description, 20 to 38 words."""
     return _describe(scene, lambda: True)
 
 
 def uneven(scene: Scene) -> str:
-    """The same description by an annotator who leaves details out."""
+    """Return the same description by an annotator who may omit details."""
     rng = random.Random(f"{scene.uid}/diligence")
     diligence = THOROUGH if rng.random() < THOROUGH_SHARE else HASTY
     return _describe(scene, lambda: rng.random() < diligence)
@@ -48,7 +48,10 @@ def _describe(scene: Scene, keep: Keep) -> str:
     before: Subject | None = None
     for slot, subject in enumerate(scene.slots):
         if subject is not None:
-            place = _place(slot, before, rng)
+            # Draw both even if unused, so that later draws do not depend on the previous slot.
+            place, beside = rng.choice(PLACES[slot]), rng.random() < BESIDE
+            if beside and before is not None and before.person:
+                place = f"To {PRONOUNS[before.noun][1]} right"
             article = "another" if subject.noun in nouns else "a"
             describe = _person if subject.person else _thing
             sentences.append(f"{place}, {describe(subject, article, rng, keep)}")
@@ -57,17 +60,8 @@ def _describe(scene: Scene, keep: Keep) -> str:
     return " ".join(sentences)
 
 
-def _place(slot: int, before: Subject | None, rng: random.Random) -> str:
-    """E.g. "To our left", or, from the person in the slot before, "To her right"."""
-    place = rng.choice(PLACES[slot])
-    beside = rng.random() < BESIDE
-    if beside and before is not None and before.person:
-        return f"To {PRONOUNS[before.noun][1]} right"
-    return place
-
-
 def _phrase(color: str | None, noun: str, keep: Keep) -> str:
-    """E.g. "a red dress", or "a dress" if its colour is left out."""
+    """E.g. "a red dress", or "a dress" without its colour."""
     return f"a {color} {noun}" if color and keep() else f"a {noun}"
 
 

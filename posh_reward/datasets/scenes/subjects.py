@@ -1,4 +1,4 @@
-"""Subjects of a scene, and the things that its drawing shows, under the nouns of its wording."""
+"""Subjects of a scene, and the objects in its drawing, named as in its description."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 SLOTS = 3
 COLORS = ("red", "blue", "green", "yellow", "white", "black")
 GARMENTS = {"woman": "dress", "man": "coat", "girl": "dress", "boy": "shirt"}
-"""The people, and what each wears."""
+"""Garment of each person."""
 PEOPLE = tuple(GARMENTS)
 POSES = ("stands", "sits")
 HANDHELD = ("basket", "book", "flower", "fan", "lantern")
@@ -20,17 +20,17 @@ THINGS = {
     "dog": ("white", "black"),
     "bird": ("blue", "white", "black"),
 }
-"""The other subjects, and the colours that each comes in."""
-BACKDROPS = ("house", "tree")  # things large enough to stand in front of
+"""Colours of each other subject."""
+BACKDROPS = ("house", "tree")  # large enough to stand in front of
 SIZES = ("small", "large")
 MAX_BIRDS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A person or a thing in one slot.
+    """A person or an object in one slot.
 
-    Its ``repr`` decides the split (``split_of``), so no field may be renamed.
+    Its ``repr`` determines the split (``split_of``), so no field may be renamed.
     """
 
     noun: str
@@ -39,9 +39,9 @@ class Subject:
     hat: str | None = None  # colour of the hat; people only
     held: str | None = None
     held_color: str | None = None
-    size: str | None = None  # things other than birds
+    size: str | None = None  # objects other than birds
     count: int = 1  # more than one for birds only
-    behind: str | None = None  # the thing that a person is in front of; never in plain scenes
+    behind: str | None = None  # backdrop of a person; never in plain scenes
     behind_color: str | None = None
 
     @property
@@ -51,23 +51,23 @@ class Subject:
 
 
 Slots = tuple[Subject | None, ...]
-"""The subject of each slot, left to right; None where a slot is empty."""
+"""The subject of each slot, left to right; None for an empty slot."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """One image's content. ``uid`` also seeds its brushwork and its wording."""
+    """Content of one image; ``uid`` also seeds its drawing and its wording."""
 
     uid: str
     slots: Slots
 
 
 Role = Literal["figure", "object", "worn", "held", "backdrop"]
-"""backdrop: what a figure is in front of. An object stands in a slot of its own."""
+"""A backdrop is behind a figure; an object has its own slot."""
 Posture = Literal["stands", "sits", "flies"]
 
 NOUNS = frozenset({*PEOPLE, *GARMENTS.values(), "hat", *HANDHELD, *THINGS})
-"""Everything that a drawing can show."""
+"""All objects that a drawing can show."""
 POSTURES: dict[str, Posture] = {
     "house": "stands", "tree": "stands", "vase": "stands", "dog": "sits", "bird": "flies",
 }  # fmt: skip
@@ -75,36 +75,33 @@ POSTURES: dict[str, Posture] = {
 
 @dataclass(frozen=True, slots=True)
 class Thing:
-    """One thing in a drawing."""
+    """One person or object in a drawing."""
 
     noun: str
     role: Role
-    slot: int  # 0 to 2, left to right; of its owner, if it has one
+    slot: int  # 0 to 2, left to right; its owner's, if it has one
     color: str | None = None  # None for a figure, whose garment has the colour
-    size: str | None = None  # None where things of its kind have only one
+    size: str | None = None  # None if such objects have only one size
     count: int = 1
     posture: Posture | None = None
-    owner: int | None = None  # index of the figure that wears or holds it, or is in front
+    owner: int | None = None  # index of the figure that wears it, holds it or is in front of it
 
 
 def things(scene: Scene) -> tuple[Thing, ...]:
-    """Everything that the scene's drawing shows, from left to right."""
+    """List the people and objects in the scene's drawing, from left to right."""
     result: list[Thing] = []
     for slot, subject in enumerate(scene.slots):
         if subject is not None and subject.person:
             result += _with_belongings(subject, slot, len(result))
         elif subject is not None:
-            posture = POSTURES[subject.noun]
-            result.append(
-                Thing(subject.noun, "object", slot, subject.color, subject.size, subject.count,
-                      posture)
-            )  # fmt: skip
+            look = (subject.color, subject.size, subject.count, POSTURES[subject.noun])
+            result.append(Thing(subject.noun, "object", slot, *look))
     return tuple(result)
 
 
 def _with_belongings(person: Subject, slot: int, owner: int) -> Iterator[Thing]:
-    """A figure, and what it wears, holds and is in front of."""
-    # ``drawing`` has whoever does not sit stand, also where ``wording`` does not say so.
+    """Yield a figure, what it wears and holds, and its backdrop."""
+    # ``drawing`` shows everyone who does not sit as standing, whether described so or not.
     yield Thing(person.noun, "figure", slot, posture="sits" if person.pose == "sits" else "stands")
     yield Thing(GARMENTS[person.noun], "worn", slot, person.color, owner=owner)
     if person.hat:
