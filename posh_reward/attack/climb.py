@@ -1,10 +1,9 @@
-"""A budget of calls, a seed and a journal -> the best find of each grammar.
+"""Search for the best text of each grammar by hill climbing.
 
-Each grammar starts from random units and climbs: mutants of the best text so far are paid, and the
-best of them replaces it if it is paid more. Mutants race row by row, and drop out as soon as they
-are paid less than it, so that several rows cost little more than one. Climbs do not depend on each
-other, and every round has a random generator of its own, so that a climb that was broken off goes
-on as if it had not been.
+A climb starts from random units. Each round scores mutants of the best text so far, and the best
+of them replaces it if its reward is higher. Mutants race row by row and drop out once they fall
+behind, so several rows cost little more than one. Climbs are independent and each mutant has its
+own random generator, so an interrupted climb resumes with the same results.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ from posh_reward.attack.grammars import (
 from posh_reward.errors import InputError
 
 ROUND = 8
-"""Mutants of one round, which share one call of the reward."""
+"""Mutants per round, scored in one call of the reward."""
 LONGEST = 160
-"""Words of a blind text at most: about as many as a description has."""
+"""Maximum words of a blind text: about the length of a description."""
 LONGEST_ADDITION = 60
 SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
@@ -42,49 +41,45 @@ RewardFunction = Callable[..., Sequence[float | None]]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A reward, and rows that it pays for.
+    """A reward and dataset rows to score texts on.
 
     Args:
-        functions: TRL reward functions; a completion earns their mean.
-        rows: of a dataset, each with a ``reference`` and whatever else the functions need.
+        functions: TRL reward functions, averaged.
+        rows: each with a ``reference`` and the other columns that the functions need.
     """
 
     functions: Sequence[RewardFunction]
     rows: Sequence[Mapping[str, Any]]
 
-    def of(self, rows: Sequence[Mapping[str, Any]]) -> Target:
-        """The same reward for other rows."""
-        return Target(self.functions, rows)
-
     def pay(self, candidates: Sequence[Sequence[str]]) -> list[list[float]]:
-        """Rewards of some candidates, each with a text for every row; NaN without a reward."""
+        """Return rewards by candidate and row (NaN for None); a candidate has one text per row."""
         if not candidates:
             return []
         texts = [text for candidate in candidates for text in candidate]
         columns = {
             name: [row[name] for _ in candidates for row in self.rows] for name in self.rows[0]
         }
-        earned = [
+        rewards = [
             function(prompts=[""] * len(texts), completions=texts, **columns)
             for function in self.functions
         ]
-        flat = [math.nan if None in each else fmean(each) for each in zip(*earned, strict=True)]
+        flat = [math.nan if None in each else fmean(each) for each in zip(*rewards, strict=True)]
         size = len(self.rows)
         return [flat[start : start + size] for start in range(0, len(flat), size)]
 
 
 @dataclass(frozen=True, slots=True)
 class Find:
-    """The best text of one grammar after some calls."""
+    """The best text of one grammar so far."""
 
     grammar: str
     behind: bool
-    """True for an addition to an honest text, which is paid by its gain for ten words."""
+    """True for an addition to an honest text, valued by its gain per ten words."""
     round: int
     calls: int
-    """Texts that raced so far."""
+    """Genomes tried so far."""
     values: tuple[float, ...]
-    """Reward on each row of the search, or gain for ten words."""
+    """Reward, or gain per ten words, on each row of the search."""
     units: Units
 
     @property
@@ -94,19 +89,19 @@ class Find:
 
 
 def sentences(text: str) -> list[str]:
-    """Sentences, as full stops tell."""
+    """Split a text after sentence punctuation."""
     return SENTENCE.split(text.strip())
 
 
 def half(text: str) -> str:
-    """The first half of the sentences: honest, and not complete."""
+    """Return the first half of the sentences: true but incomplete."""
     parts = sentences(text)
     return " ".join(parts[: max(1, len(parts) // 2)])
 
 
 @dataclass(frozen=True, slots=True)
 class Climb:
-    """The search of one grammar."""
+    """Search of one grammar."""
 
     target: Target
     grammar: str
@@ -114,10 +109,10 @@ class Climb:
     stock: WordStock
     seed: int = 0
     halves: dict[str, float] = field(default_factory=dict, init=False, compare=False)
-    """Rewards of the honest texts that additions stand behind; filled when needed."""
+    """Cached rewards of the honest texts that additions follow."""
 
     def finds(self, budget: int, last: Find | None = None) -> Iterator[Find]:
-        """The best find after each round, until the budget of calls is spent."""
+        """Yield the best find after each round until the budget is spent."""
         best = last or self._first()
         if last is None:
             yield best
@@ -126,7 +121,7 @@ class Climb:
             yield best
 
     def texts(self, units: Units, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-        """The text of a genome for each row; an addition leaves out what the row's text has."""
+        """Write a genome as a text per row; additions skip words of the row's reference."""
         grammar = GRAMMARS[self.grammar]
         if not self.behind:
             return [grammar.join(units)] * len(rows)
@@ -136,7 +131,7 @@ class Climb:
         ]
 
     def values(self, genomes: Sequence[Units], target: Target) -> list[float]:
-        """Mean reward of each genome, or mean gain for ten words; -inf if a row has no reward."""
+        """Return each genome's mean reward or gain; -inf if a row has no reward."""
         return [_mean(each) for each in self._by_row(genomes, target)]
 
     def _by_row(self, genomes: Sequence[Units], target: Target) -> list[list[float]]:
@@ -156,33 +151,43 @@ class Climb:
             for rewards, some in zip(paid, texts, strict=True)
         ]
 
-    def _race(self, genomes: Sequence[Units], best: Find) -> tuple[Units, tuple[float, ...]]:
-        """The best genome and its values by row; the best find's if none is paid more.
+    def _race(self, genomes: Sequence[Units], best: Find) -> Find:
+        """Return the best genome as the next find; the previous best if none beats it.
 
-        Genomes are paid row by row, and drop out as soon as they are paid less than the best find
-        on the same rows. Each round begins with another row, so that none decides alone.
+        Genomes are scored row by row and drop out unless their mean so far exceeds the best
+        find's on the same rows. Each round begins with another row, so that no row dominates.
         """
         rows = self.target.rows
         paid: dict[int, dict[int, float]] = {index: {} for index in range(len(genomes))}
         for step in range(len(rows)):
             row = (best.round + step) % len(rows)
-            some = self._by_row([genomes[index] for index in paid], self.target.of([rows[row]]))
-            for earned, [value] in zip(paid.values(), some, strict=True):
+            target = Target(self.target.functions, [rows[row]])
+            scored = self._by_row([genomes[index] for index in paid], target)
+            for earned, [value] in zip(paid.values(), scored, strict=True):
                 earned[row] = value
             paid = {
                 index: earned
                 for index, earned in paid.items()
                 if _mean([*earned.values()]) > _mean([best.values[each] for each in earned])
             }
-        if not paid:
-            return best.units, best.values
-        winner = max(paid, key=lambda index: (_mean([*paid[index].values()]), -index))
-        return tuple(genomes[winner]), tuple(paid[winner][row] for row in range(len(rows)))
+        units, values = best.units, best.values
+        if paid:
+            winner = max(paid, key=lambda index: (_mean([*paid[index].values()]), -index))
+            units = genomes[winner]
+            values = tuple(paid[winner][row] for row in range(len(rows)))
+        number = best.round + 1 if best.calls else 0
+        return Find(self.grammar, self.behind, number, best.calls + len(genomes), values, units)
 
     def _first(self) -> Find:
-        genomes = [self._start(self._rng(0, index)) for index in range(ROUND)]
-        nothing = (-math.inf,) * len(self.target.rows)
-        return self._best(genomes, Find(self.grammar, self.behind, 0, 0, nothing, genomes[0]))
+        grammar = GRAMMARS[self.grammar]
+        genomes = []
+        for index in range(ROUND):
+            rng = self._rng(0, index)
+            size = max(2, round(grammar.start * rng.uniform(0.3, 1.5)))
+            units = tuple(grammar.unit(rng, self.stock) for _ in range(size))
+            genomes.append(self._cut(units, grammar))
+        worst = (-math.inf,) * len(self.target.rows)
+        return self._race(genomes, Find(self.grammar, self.behind, 0, 0, worst, genomes[0]))
 
     def _next(self, best: Find) -> Find:
         grammar = GRAMMARS[self.grammar]
@@ -190,18 +195,7 @@ class Climb:
         for index in range(ROUND):
             genome = mutant(best.units, grammar, self._rng(best.round + 1, index), self.stock)
             genomes.append(self._cut(genome, grammar))
-        return self._best(genomes, best)
-
-    def _best(self, genomes: Sequence[Units], best: Find) -> Find:
-        units, values = self._race(genomes, best)
-        number = best.round + 1 if best.calls else 0
-        calls = best.calls + len(genomes)
-        return Find(self.grammar, self.behind, number, calls, values, units)
-
-    def _start(self, rng: random.Random) -> Units:
-        grammar = GRAMMARS[self.grammar]
-        size = max(2, round(grammar.start * rng.uniform(0.3, 1.5)))
-        return self._cut(tuple(grammar.unit(rng, self.stock) for _ in range(size)), grammar)
+        return self._race(genomes, best)
 
     def _cut(self, units: Units, grammar: Grammar) -> Units:
         longest = LONGEST_ADDITION if self.behind else LONGEST
@@ -227,26 +221,24 @@ def attack(
     budget: int = 2000,
     seed: int = 0,
 ) -> list[Find]:
-    """The best find of each grammar, alone and behind an honest text.
+    """Find the best text of each grammar, alone and after an honest text.
 
     Args:
-        target: the reward, and the rows that the search may use.
-        stock: the words of texts.
-        journal: a file of JSON lines; a search that was broken off goes on from there.
+        target: the reward and the rows for the search.
+        stock: the vocabulary.
+        journal: a file of JSON lines, from which an interrupted search resumes.
         grammars: names in ``GRAMMARS``.
-        budget: texts that race in each climb.
-        seed: of all that is drawn.
+        budget: genomes tried per climb.
+        seed: seed of all random choices.
 
     Raises:
-        InputError: a grammar is unknown, or there is no row.
+        InputError: a grammar is unknown, or there are no rows.
     """
-    unknown = [name for name in grammars if name not in GRAMMARS]
-    if unknown or not target.rows:
-        raise InputError(
-            f"no grammar is called {unknown[0]!r}: choose {', '.join(GRAMMARS)}"
-            if unknown
-            else "there are no rows to search on: give a table with the column reference"
-        )
+    for name in grammars:
+        if name not in GRAMMARS:
+            raise InputError(f"unknown grammar {name!r}: choose one of {', '.join(GRAMMARS)}")
+    if not target.rows:
+        raise InputError("there are no rows to search on: use a table with the column reference")
     best = read_journal(journal)
     with journal.open("a", encoding="utf-8") as file:
         for name in grammars:
@@ -260,7 +252,7 @@ def attack(
 
 
 def read_journal(path: Path) -> dict[tuple[str, bool], Find]:
-    """The last find of each climb; a last line that was cut short is removed."""
+    """Read the last find of each climb, and remove an incomplete last line."""
     last: dict[tuple[str, bool], Find] = {}
     if not path.exists():
         return last

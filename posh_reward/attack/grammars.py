@@ -1,7 +1,7 @@
-"""Picture-blind ways to write: each joins units, drawn from a vocabulary, to a text.
+"""Ways to write without seeing the image: each joins random units of a vocabulary to a text.
 
-The vocabulary is that of references of other images than the finds are paid for, as a policy
-learns it in training: words by part of speech. Nothing in a text depends on its image.
+The vocabulary, words by part of speech, comes from references of other images than those the finds
+are scored on, as a policy would learn it in training.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from posh_reward.lexicon.wordnet import wordnet
 from posh_reward.types import Description
 
 Units = tuple[str, ...]
-"""Genome of a text: what is swapped, added and left out by the search."""
+"""Genome of a text, which the search mutates."""
 
 COMMON = 150
-"""Words of each part of speech that are used: the commonest."""
+"""Number of words used of each part of speech: the most common."""
 OPENING = "The image shows a scene. A figure stands in the foreground."
-"""Stock sentences, true of most paintings that a museum describes."""
+"""Stock sentences, true of most paintings in a museum."""
 PHRASES = (
     "in the foreground", "in the background", "to the left", "to the right", "in the center",
     "near the top", "at the bottom", "beneath the sky", "behind the figure", "against a dark wall",
@@ -37,29 +37,29 @@ ABSTRACT = (
 
 @dataclass(frozen=True, slots=True)
 class WordStock:
-    """Words by part of speech, the commonest first."""
+    """Words by part of speech, the most common first."""
 
     nouns: Sequence[str]
     adjectives: Sequence[str]
     verbs: Sequence[str]
     genera: Sequence[str] = ("thing",)
-    """Genera of the nouns: vague, and true of many images."""
+    """Hypernyms of the nouns: vague, so true of many images."""
 
     @property
     def words(self) -> Sequence[str]:
-        """All of them."""
+        """All words, without genera."""
         return [*self.nouns, *self.adjectives, *self.verbs]
 
     @classmethod
     def of(cls, descriptions: Iterable[Description]) -> WordStock:
-        """The words of some texts, lower case; those of fewer than three letters are left out."""
+        """Collect the lower-case words of three or more letters."""
         counts: dict[str, Counter[str]] = {"NOUN": Counter(), "ADJ": Counter(), "VERB": Counter()}
         for description in descriptions:
             for token in description.tokens:
                 word = token.text.lower()
                 if token.pos in counts and word.isalpha() and len(word) > 2:
                     counts[token.pos][word] += 1
-        # equal counts in alphabetical order, so that a seed means the same search everywhere
+        # Ties in alphabetical order, so that a seed always gives the same search.
         commonest = {
             pos: [word for word, _ in sorted(of.items(), key=lambda item: (-item[1], item[0]))]
             for pos, of in counts.items()
@@ -69,7 +69,7 @@ class WordStock:
 
 
 def _genera(nouns: Sequence[str]) -> list[str]:
-    """Names of what the usual senses of some nouns are kinds of, the commonest first."""
+    """List the hypernyms of the usual senses of nouns, the most common first."""
     net = wordnet()
     names = {
         synset: name.replace("_", " ")
@@ -95,7 +95,7 @@ class Grammar:
     unit: Callable[[random.Random, WordStock], str]
     join: Callable[[Units], str]
     start: int = 24
-    """Units of the first text."""
+    """Approximate number of units of a first text."""
 
 
 def _sentence(rng: random.Random, stock: WordStock) -> str:
@@ -174,11 +174,11 @@ GRAMMARS: dict[str, Grammar] = {
     ),
     "vague sentences": Grammar(_vague, lambda units: " ".join(units), 12),
 }
-"""By name. Each holds a trick that paid once; ``sentences`` is the honest way to guess."""
+"""Each is a trick that once earned a high reward; ``sentences`` is honest guessing."""
 
 
 def mutant(units: Units, grammar: Grammar, rng: random.Random, stock: WordStock) -> Units:
-    """A genome with one to four units changed, added, left out or moved."""
+    """Change, add, drop, move or repeat units, one to four times."""
     new = list(units)
     for _ in range(rng.choice((1, 1, 2, 4))):
         at = rng.randrange(len(new)) if new else 0
@@ -197,13 +197,13 @@ def mutant(units: Units, grammar: Grammar, rng: random.Random, stock: WordStock)
 
 
 def addition(text: str, units: Units, grammar: Grammar, taboo: frozenset[str]) -> str:
-    """A text with the units that have no word of ``taboo``, written by the grammar, behind it."""
+    """Append the units that share no stem with ``taboo``, joined by the grammar."""
     units = tuple(unit for unit in units if not taboo.intersection(stems(unit)))
     return f"{text} {grammar.join(units).removeprefix(OPENING).strip()}" if units else text
 
 
 def stems(text: str) -> set[str]:
-    """First four letters of each longer word: "wool", "woolen" and "wools" are one stem."""
+    """Return the first four letters of each word of three or more: "wools", "woolen" -> "wool"."""
     words = "".join(c if c.isalpha() else " " for c in text.lower()).split()
     return {word[:4] for word in words if len(word) > 2}
 
@@ -216,11 +216,11 @@ def _long(words: list[str]) -> list[str]:
 
 
 def _around_articles(words: list[str]) -> str:
-    """Words shuffled but for articles and what stands behind them."""
+    """Shuffle all words except articles and the words after them."""
     new = list(words)
-    behind = ["", *(word.lower() for word in words)]
+    previous = ["", *(word.lower() for word in words)]
     free = [i for i, word in enumerate(words)
-            if not {word.lower(), behind[i]}.intersection(ARTICLES)]  # fmt: skip
+            if not {word.lower(), previous[i]}.intersection(ARTICLES)]  # fmt: skip
     for i, j in zip(free, random.Random(0).sample(free, len(free)), strict=True):
         new[i] = words[j]
     return " ".join(new)
@@ -243,11 +243,11 @@ EDITS: dict[str, Callable[[list[str]], str]] = {
     "no full stops": lambda words: " ".join(words).replace(".", ""),
     "quotes": lambda words: " ".join(f'"{word}"' for word in words),
 }
-"""By name, each of the words of a true text."""
+"""Each takes the words of a true text."""
 
 
 def characters(rng: random.Random, count: int) -> list[str]:
-    """Characters that may join words, hide or draw marks: of each category some, at most 20."""
+    """Draw characters that may join words or be invisible: up to 20 of each Unicode category."""
     by_category: dict[str, list[str]] = {}
     for code in range(sys.maxunicode + 1):
         character = chr(code)
