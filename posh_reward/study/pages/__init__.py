@@ -1,1 +1,1 @@
-"""Scores -> what people look at: HTML pages, plots, a terminal."""
+"""Scores -> HTML pages, plots, text for terminals."""

@@ -1,4 +1,4 @@
-"""Graded elements -> marked stretches of text and sentences about them, for pages and terminals."""
+"""Graded elements -> marked stretches of text and their questions, for pages and terminals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from posh_reward.types import (
     Description,
     Direction,
     Element,
-    ImageGrade,
     Kind,
     Question,
     SceneGraph,
@@ -30,54 +29,54 @@ UNASKED = {
 }
 FAILED = '"{text}" could not be judged: {failure}'
 NAMES = ("text", "identifier", "other", "failure", "stated", "looked")
-"""Blanks of a wording: of an element, and the grades of the reference and of the image."""
-SUPPORT = 3.0  # the grade from which on a witness bears an element out, if the signature names none
+"""Placeholders of a wording: an element's fields, then grades by the reference and the image."""
+SUPPORT = 3.0  # least grade at which a witness confirms an element, unless the signature names one
 IN_IMAGE = "In the image, not in the reference (reference {stated}, image {looked}). "
 IN_NEITHER = "Neither in the reference nor in the image (reference {stated}, image {looked}). "
-UNCLEAR = "Not in the reference ({stated}), and the image does not tell. "
-"""Beginnings of the sentence about an element that the witness graded."""
+UNCLEAR = "Not in the reference ({stated}), and the image does not settle it. "
+"""Prefixes of the question about an element that the witness was asked about."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Neighbouring characters that the same elements rest on."""
+    """Consecutive characters covered by the same elements."""
 
     text: str
     elements: tuple[Element, ...]
 
     @property
     def lowest(self) -> float | None:
-        """The grade of the worst of its elements; None if none was judged."""
+        """Grade of the worst element; None if none was judged."""
         grades = [element.grade for element in self.elements if element.grade is not None]
         return min(grades, default=None)
 
     @property
     def level(self) -> Level:
-        """Level of its worst element."""
+        """Level of the worst element."""
         if not self.elements:
             return "none"
         if self.lowest is None:
             return "failed"
-        # The worst element gives a stretch its colour: a true adjective does not mend a false noun.
+        # The worst element decides the colour: a true adjective does not make up for a false noun.
         level = level_of(self.lowest)
         by_image = any(element.witness == "picture" for element in self.elements)
         return "seen" if level == "clear" and by_image else level
 
     @property
     def has_mark(self) -> bool:
-        """True if there is a mistake, an omission or a failure to point out."""
+        """True for a mistake, an omission or a failure."""
         return self.level not in ("none", "clear")
 
     @property
     def digit(self) -> str:
-        """The lowest grade, rounded down so that 1 is absent, 2 weak, 3 partial; "*": seen."""
+        """Lowest grade rounded down: 1 absent, 2 weak, 3 partial; "*" for seen, "?" for failed."""
         if self.level == "seen":
             return "*"
         return "?" if self.lowest is None else str(int(self.lowest))
 
 
 def level_of(grade: float) -> Level:
-    """A grade in words: below 2 absent, below 3 weak, below 4 partial, else clear."""
+    """Name a grade: below 2 absent, below 3 weak, below 4 partial, else clear."""
     if grade < 2:
         return "absent"
     if grade < 3:
@@ -86,7 +85,7 @@ def level_of(grade: float) -> Level:
 
 
 def worst_first(elements: Sequence[Element]) -> list[Element]:
-    """Failed ones, then by grade, lowest first."""
+    """Sort elements: failed ones, then by grade, lowest first."""
     return sorted(elements, key=lambda element: element.grade or 0.0)
 
 
@@ -97,9 +96,9 @@ def stretches(scores: Scores, direction: Direction) -> Iterator[Stretch]:
     """
     text = scores.generation if direction == "precision" else scores.reference
     elements = [element for element in scores.elements if element.direction == direction]
-    # Spans of elements overlap ("the old man" and "old"), while marks on a page may not: so the
-    # text is cut at every end of a span, and a stretch has all elements that lie over it. White
-    # space between two words of the same elements ("carved into") belongs to them.
+    # Spans of elements overlap ("the old man" and "old"), but marks on a page cannot: so the text
+    # is cut at both ends of every span, and a stretch has all elements that cover it. White space
+    # between two words of the same elements ("carved into") belongs to them.
     edges = {0, len(text)}
     for element in elements:
         for start, end in element.spans:
@@ -114,7 +113,7 @@ def stretches(scores: Scores, direction: Direction) -> Iterator[Stretch]:
 
 
 def _join(pieces: Sequence[Stretch]) -> Iterator[Stretch]:
-    """The pieces, those made one that only white space keeps apart."""
+    """Join pieces with the same elements that only white space separates."""
     runs: list[Stretch] = []
     for piece in pieces:
         between = runs and not runs[-1].elements and not runs[-1].text.strip()
@@ -127,7 +126,7 @@ def _join(pieces: Sequence[Stretch]) -> Iterator[Stretch]:
 
 
 def _elements_over(elements: Sequence[Element], cuts: Sequence[int]) -> list[list[Element]]:
-    """For each stretch between two cuts, the elements with a span over it."""
+    """Elements that cover each stretch between two cuts."""
     position = {cut: index for index, cut in enumerate(cuts)}
     elements_of: list[list[Element]] = [[] for _ in cuts]
     for element in elements:
@@ -142,13 +141,13 @@ def _elements_over(elements: Sequence[Element], cuts: Sequence[int]) -> list[lis
 
 
 def preset_of(signature: str) -> str:
-    """The wording that a signature names; the released one if it names none that we know."""
+    """Read the preset from a signature; the released one if it names no known preset."""
     preset = field_of(signature, "preset")
     return preset if preset in PRESETS else PRESETS[0]
 
 
 def support_of(signature: str) -> float:
-    """The grade that a signature names as the one from which on a witness bears something out."""
+    """Read from a signature the least grade at which a witness confirms an element."""
     try:
         return float(field_of(signature, "supported") or SUPPORT)
     except ValueError:
@@ -156,22 +155,18 @@ def support_of(signature: str) -> float:
 
 
 def wording(element: Element, signature: str = "") -> str:
-    """The question about an element, with its ``{text}`` and names still blank."""
+    """Return the question about an element, with placeholders as in ``NAMES``."""
     preset = preset_of(signature)
     if element.failure is not None:
         return FAILED
-    if element.image_grade is not None:
-        verdict = _verdict(element.image_grade, support_of(signature))
-        return verdict + _question(element.kind, element.direction, preset)
+    if (image := element.image_grade) is not None:
+        prefix = UNCLEAR
+        if image.grade is not None:
+            prefix = IN_IMAGE if image.grade >= support_of(signature) else IN_NEITHER
+        return prefix + _question(element.kind, element.direction, preset)
     if not element.direct and element.kind in UNASKED:
         return UNASKED[element.kind]
     return _question(element.kind, element.direction, preset)
-
-
-def _verdict(image: ImageGrade, support: float) -> str:
-    if image.grade is None:
-        return UNCLEAR
-    return IN_IMAGE if image.grade >= support else IN_NEITHER
 
 
 @cache
@@ -191,7 +186,7 @@ def question_about(element: Element, signature: str = "") -> str:
 
 
 def names(element: Element) -> list[str | None]:
-    """Return the contents of a wording's blanks, in the order of ``NAMES``."""
+    """Return the values of a wording's placeholders, in the order of ``NAMES``."""
     failure = None if element.failure is None else str(element.failure)
     image = element.image_grade
     grades = (None, None) if image is None else (image.reference_grade, image.grade)

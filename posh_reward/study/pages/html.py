@@ -1,4 +1,4 @@
-"""Jinja2 templates -> HTML in which every value is escaped."""
+"""Jinja2 templates -> HTML with every value escaped."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HERE = "posh_reward.study.pages"
 
 
 def render(name: str, package: str = HERE, **values: Any) -> str:
-    """Fill in a template of a package, or of this one; texts among the values are escaped."""
+    """Render a template of a package, or of this one; strings are escaped."""
     text = _environment(package).get_template(name).render(values)
     return text.encode("utf-8", "backslashreplace").decode("utf-8")  # half a surrogate pair
 
@@ -36,19 +36,19 @@ def _environment(package: str) -> Environment:
 
 
 def _source(environment: Environment, *names: str) -> Markup:
-    """The files of ``templates/`` as they are: our own styles and scripts."""
+    """Return our own styles and scripts from ``templates/``, unescaped."""
     assert environment.loader is not None
     files = (environment.loader.get_source(environment, name)[0] for name in names)
     return Markup("".join(files))  # noqa: S704 - they ship with the package
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """Format a number as people read it; "none" if there is none."""
+    """Format a number with fixed digits; "none" for None."""
     return "none" if value is None else f"{value:.{digits}f}"
 
 
 def image_uri(content: bytes) -> str:
-    """Return a data URI with the content of a PNG, a JPEG or an SVG."""
+    """Return the data URI of a PNG, a JPEG or an SVG."""
     kind = "png"
     if content.startswith(b"\xff\xd8"):
         kind = "jpeg"
@@ -63,7 +63,7 @@ def policy_hash(text: str) -> str:
 
 
 def script_json(data: object, element: str | None = None) -> Markup:
-    """JSON for a script element, which it cannot close; within one that has the id ``element``."""
+    """Dump JSON that cannot close its script element; with ``element``, inside one of that id."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     text = text.encode("utf-8", "backslashreplace").decode("utf-8")  # half a surrogate pair
     if element is None:

@@ -1,7 +1,7 @@
 """Scores -> HTML without scripts: mistakes marked in the generation, omissions in the reference.
 
-Texts are untrusted: all of them are escaped, and a page's content policy allows neither scripts nor
-network.
+Texts are untrusted: all are escaped, and the page's content policy allows neither scripts nor
+network access.
 """
 
 from __future__ import annotations
@@ -17,16 +17,15 @@ from posh_reward.study.rows.score_axes import AXES, EXPLANATION, SCALE
 from posh_reward.types import Direction, Scores
 
 LEAD = (
-    "What was written, with its mistakes marked, next to the reference, with its omissions "
-    "marked. The number after a mark is the lowest grade, rounded down, among the elements that "
-    "rest on those words. A true detail that the reference leaves out is marked, too, unless a "
-    "witness saw it. Point at a mark, or reach it with the Tab key, to see what the judge was "
-    f"asked. {EXPLANATION}."
+    "The written text with its mistakes marked, next to the reference with its omissions marked. "
+    "The number after a mark is the lowest grade, rounded down, of the elements in those words. "
+    "A true detail that the reference leaves out is marked, too, unless a witness saw it. Point at "
+    f"a mark, or reach it with the Tab key, to see the judge's question. {EXPLANATION}."
 )
 TITLES: dict[Direction, str] = {"precision": "Written", "recall": "Reference"}
 NAMES = (
-    "In a question about what was written, DESCRIPTION 1 is the reference and DESCRIPTION 2 what "
-    "was written; in one about the reference, the DESCRIPTION is what was written."
+    "In a question about the written text, DESCRIPTION 1 is the reference and DESCRIPTION 2 the "
+    "written text; in one about the reference, the DESCRIPTION is the written text."
 )
 PAIR: dict[str, Any] = {
     "question_about": question_about,
@@ -48,7 +47,7 @@ class PairCard:
     title: str
     scores: Scores
     image: bytes | None = None  # a PNG or a JPEG, shown above the texts
-    image_text: str = "The image that is described"
+    image_text: str = "The described image"
 
 
 def page(
@@ -59,10 +58,10 @@ def page(
     figure: bytes | None = None,
     figure_text: str = "",
 ) -> str:
-    """One HTML document that shows every pair, one below the other, without other files.
+    """Render all pairs, one below the other, as one HTML document that needs no other file.
 
-    ``in_pairs`` puts two in a row, where the window is wide enough. A ``figure``, PNG or JPEG,
-    stands above them, with ``figure_text`` for those who cannot see it.
+    ``in_pairs`` puts two in a row if the window is wide enough. A ``figure``, PNG or JPEG, is shown
+    above them, with ``figure_text`` as its alternative text.
     """
     signatures = list(dict.fromkeys(card.scores.signature for card in cards))
     return render(
@@ -80,12 +79,12 @@ def page(
 
 
 def fragment(scores: Scores) -> str:
-    """Return HTML with its own style: one pair in a notebook, or inside another page."""
+    """Render one pair as HTML with its own style, for a notebook or another page."""
     return render(
         "notebook.html", scores=scores, has_witness=has_witness([scores.signature]), **PAIR
     )
 
 
 def has_witness(signatures: Iterable[str]) -> bool:
-    """Return True if there was a witness, so that the key explains its marks."""
+    """Return True if any signature names a witness, whose marks need a key."""
     return any(field_of(each, "witness") is not None for each in signatures)

@@ -1,8 +1,8 @@
-"""Scored rows -> one page to look through: distributions, a table, and each pair's marked texts.
+"""Scored rows -> one page to browse: distributions, a table, and each pair's marked texts.
 
 The page needs no network and no other file. Texts are untrusted: they are embedded as JSON that
 cannot close its element, and reach the document only through ``textContent``. The content policy
-allows our script, by its hash, and no other.
+allows only our script, by its hash.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from posh_reward.study.statistics import Interval, bootstrap_mean
 from posh_reward.types import Element, Scores
 
 TITLE = "POSH: mistakes and omissions"
-START = 160  # characters of a generation that the table shows; CSS cuts them to what fits
+START = 160  # characters of a generation in the table; CSS cuts them to fit
 KINDS = ("entity", "attribute", "relation")
-LOW, HIGH, BINS = 0.2, 1.0, 16  # the range that scores lie in, cut into bins of 0.05
-ENOUGH = 10  # fewer values than this get no interval
+LOW, HIGH, BINS = 0.2, 1.0, 16  # range of scores, in bins of 0.05
+ENOUGH = 10  # least values for an interval
 
 
 @dataclass(slots=True)
 class ReportLine:
-    """One line of the table: a pair, or what several models wrote under one id."""
+    """One line of the table: a pair, or several models' texts with one id."""
 
     name: str
-    # By model, "" without one: scores, number of elements, first words, number of the pair.
+    # By model, "" for none: scores, number of elements, start of the text, number of the pair.
     members: dict[str, list[Any]] = field(default_factory=dict)
 
 
@@ -57,12 +57,10 @@ class ReportContents:
 
     images: Thumbnails | None
     lines: list[ReportLine] = field(default_factory=list)
-    # The last line of each id that has a model.
-    by_id: dict[str, ReportLine] = field(default_factory=dict)
+    by_id: dict[str, ReportLine] = field(default_factory=dict)  # last line of ids with a model
     tally: Tally = field(default_factory=Tally)
-    pairs: list[str] = field(default_factory=list)  # as JSON, in script elements
-    # Each wording of a question, with its place in the list that pairs refer to.
-    wordings: dict[str, int] = field(default_factory=dict)
+    pairs: list[str] = field(default_factory=list)  # JSON in script elements
+    wordings: dict[str, int] = field(default_factory=dict)  # wording -> index, which pairs refer to
     signatures: dict[str, None] = field(default_factory=dict)
     has_marks: bool = False  # True if any pair has elements
 
@@ -71,7 +69,7 @@ class ReportContents:
 
         Raises:
             InputError: it is not a scored row.
-            ConfigError: the dataset's image is of something else.
+            ConfigError: the dataset's row does not match.
         """
         row = parse_cells(row)
         scores = scores_of(row)
@@ -88,13 +86,13 @@ class ReportContents:
         self.has_marks = self.has_marks or bool(scores.elements)
 
     def _image(self, row: Row, model: str) -> int | None:
-        """The place of a row's image; a text about another image than its id's has none."""
+        """Index of a row's image; None for a text about another image than its id's."""
         if self.images is None or model.endswith(OTHER_IMAGES):
             return None
         return self.images.place(row.get("image"), row.get("id"), row.get("reference"))
 
     def _line(self, name: str, model: str) -> ReportLine:
-        """The line that a row joins: the one with its id, unless it has this model already."""
+        """Find or add a row's line: the one with its id, unless that has this model already."""
         line = self.by_id.get(name) if model else None
         if line is None or model in line.members:
             line = ReportLine(name)
@@ -105,26 +103,26 @@ class ReportContents:
 
     @property
     def models(self) -> list[str]:
-        """Their names, in the order in which they came up."""
+        """Names of the models, in order of first occurrence."""
         return list(self.tally.models)
 
     def gains(self, baseline: str | None = None) -> list[Gain]:
-        """Each other model's gain over the baseline, which is the first by default."""
+        """Gain of each other model over the baseline (default: the first model)."""
         items: list[IdScores] = [line.members for line in self.lines]
         return gains(items, self.models, baseline_of(self.models, baseline))
 
 
 def contents_of(rows: Iterable[Row], images: Thumbnails | None = None) -> ReportContents:
-    """Collect what a page shows.
+    """Collect a page's contents.
 
     Args:
-        rows: as ``posh-reward score`` writes them; read once, one at a time. Without ``elements``
-            they are shown unmarked. Those of one ``id`` by several models are side by side.
-        images: makes the small copies of what ``image`` names; None shows no images.
+        rows: output of ``posh-reward score``, read once. Without ``elements``, texts are unmarked.
+            Rows with the same ``id`` by several models are shown side by side.
+        images: makes small copies of the rows' images; None shows no images.
 
     Raises:
-        InputError: a row is not a scored row, or there is none.
-        ConfigError: the images' dataset is not what the rows were generated from.
+        InputError: a row is not a scored row, or there are none.
+        ConfigError: the rows were generated from another dataset than that of ``images``.
     """
     contents = ReportContents(images)
     for number, row in enumerate(rows, start=1):
@@ -146,12 +144,12 @@ def report_page(
     baseline: str | None = None,
     plots: Sequence[tuple[str, bytes]] = (),
 ) -> str:
-    """The page about rows that have been collected, as one HTML document.
+    """Render the collected rows as one HTML document.
 
-    ``plots`` are of the models: what each shows, in words, and its SVG.
+    ``plots`` has an alternative text and an SVG for each plot of the models.
 
     Raises:
-        InputError: no row is of the baseline.
+        InputError: the baseline has no rows.
     """
     models, tally = contents.models, contents.tally
     base = baseline_of(models, baseline)
@@ -182,7 +180,7 @@ def report_page(
 
 @dataclass(frozen=True, slots=True)
 class AxisCard:
-    """The scores of one axis: their mean and their distribution."""
+    """Scores of one axis, with mean and distribution."""
 
     title: str
     field: str
@@ -190,12 +188,12 @@ class AxisCard:
     values: Sequence[float]
     bins: list[int]
     mean: float | None
-    interval: Interval | None  # None: too few values
+    interval: Interval | None  # None for fewer than ``ENOUGH`` values
     median: float | None
 
 
 def axis_card(axis: Any, tally: Tally) -> AxisCard:
-    """Return the card of an axis, of the only model of a page."""
+    """Return the card of an axis for a page with a single model."""
     [totals] = tally.models.values()
     values = totals.scores[axis.name]
     return AxisCard(
@@ -211,7 +209,7 @@ def axis_card(axis: Any, tally: Tally) -> AxisCard:
 
 
 def counts(values: Sequence[float]) -> list[int]:
-    """Count the values in each bin; those outside the range count at its end."""
+    """Count the values in each bin; values out of range count in the nearest one."""
     bins = [0] * BINS
     for value in values:
         place = int((value - LOW) / (HIGH - LOW) * BINS + 1e-9)  # 0.25 - 0.2 is a little below 0.05
@@ -220,16 +218,16 @@ def counts(values: Sequence[float]) -> list[int]:
 
 
 def label(value: object) -> str:
-    """Return a model's or a row's name as text, however odd; "" for none."""
+    """Return a model's or a row's name as text, whatever its type; "" for None."""
     if value is None:
         return ""
     return str(value) if isinstance(value, str | int | float) else short(value)
 
 
 def _pair(scores: Scores, wordings: dict[str, int]) -> list[Any]:
-    """A pair's marked texts, its elements and its failure. Fills in ``wordings``."""
-    # Marks name elements by their place. Lists, not records: the page's search runs over this
-    # JSON and would find the names of fields.
+    """Pack a pair's marked texts, elements and failure; add to ``wordings``."""
+    # Marks refer to elements by index. Lists, not objects: the page searches this JSON and would
+    # find the names of fields.
     elements = worst_first(scores.elements)
     places = {id(element): place for place, element in enumerate(elements)}
     texts = [[_run(stretch, places) for stretch in stretches(scores, each)] for each in TITLES]
@@ -267,7 +265,7 @@ def _lead(contents: ReportContents) -> str:
     lead += f", {count:,} of them without a score. " if count else ". "
     lead += f"{EXPLANATION}. "
     if contents.has_marks:
-        lead += "Open a pair to see its mistakes and omissions in the texts."
+        lead += "Open a pair to see its mistakes and omissions."
     else:
         lead += "They were scored without --elements, so nothing is marked in the texts."
     if contents.images and contents.images.left_out:

@@ -1,7 +1,7 @@
 """Scored rows of POSH's siblings -> one page: image, texts, and each score with its reason.
 
-One layout for every metric: a row is texts and groups of scores. The page has no scripts, and every
-text on it is escaped.
+All metrics share one layout: a row has texts and groups of scores. The page has no scripts, and all
+texts are escaped.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TEXTS = {
     "answer": "True answer",
     "caption": "Caption",
 }
-"""Text of a row -> its heading, in the order of the page."""
+"""Text columns -> headings, in page order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,24 +41,24 @@ class PageScore:
     """One score with its name. Higher is better."""
 
     name: str
-    value: float | None  # None if there is none; ``detail`` may say why
+    value: float | None  # None if missing; ``detail`` may have the reason
     lowest: float
     highest: float
-    detail: str = ""  # a judge's reason, or what the score rests on
+    detail: str = ""  # a judge's reason, or the evidence for the score
     digits: int = 2
     first: bool = False  # True for the metric's overall score
-    title: str = ""  # the name in full
+    title: str = ""  # full name
 
     @property
     def width(self) -> float:
-        """Percent of its bar that is full."""
+        """Filled part of the bar, in percent."""
         share = ((self.value or 0) - self.lowest) / (self.highest - self.lowest)
         return 100 * min(max(share, 0), 1)
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreGroup:
-    """Scores under one heading."""
+    """Scores below one heading."""
 
     scores: tuple[PageScore, ...]
     title: str = ""
@@ -70,35 +70,35 @@ class SiblingSheet:
 
     name: str  # its id
     model: str  # "" without one
-    texts: tuple[tuple[str, str], ...]  # heading and text
-    groups: tuple[ScoreGroup, ...]  # the scores first, then what they rest on
+    texts: tuple[tuple[str, str], ...]  # (heading, text)
+    groups: tuple[ScoreGroup, ...]  # the scores first, then the evidence
     failure: str | None
     signature: str
 
 
 @dataclass(slots=True)
 class SheetsOfId:
-    """One image, or one id, with what each model wrote about it."""
+    """One id, with its image and each model's row."""
 
     name: str
-    image: int | None = None  # its place among the copies
+    image: int | None = None  # index among the copies
     sheets: list[SiblingSheet] = field(default_factory=list)
 
 
 def sibling_page(
     rows: Iterable[Row], metric: str, title: str | None = None, images: Thumbnails | None = None
 ) -> str:
-    """One HTML document about the scored rows of a metric; it needs no other file.
+    """Render scored rows of a metric as one HTML document that needs no other file.
 
     Args:
-        rows: as ``harmonic score``, ``rubric score`` or ``prove score`` write them. Those of one
-            ``id`` by several models are side by side.
+        rows: output of ``harmonic score``, ``rubric score`` or ``prove score``. Rows with the same
+            ``id`` by several models are shown side by side.
         metric: one of ``SIBLINGS``.
-        title: its heading; by default the metric's.
-        images: makes the small copies of what ``image`` names; None shows no images.
+        title: heading (default: the metric's).
+        images: makes small copies of the rows' images; None shows no images.
 
     Raises:
-        InputError: a row is not a scored row of this metric, or there is none.
+        InputError: a row is not a scored row of this metric, or there are none.
     """
     items = _by_id(rows, metric, images)
     if not items:
@@ -140,15 +140,15 @@ def _by_id(rows: Iterable[Row], metric: str, images: Thumbnails | None) -> list[
 def _lead(sheets: Sequence[SiblingSheet], explanation: str, signatures: int) -> str:
     count = sum(sheet.failure is not None for sheet in sheets)
     lead = f"{len(sheets):,} row{'s' * (len(sheets) != 1)}"
-    lead += f", {count:,} of them without a score or without all. " if count else ". "
-    lead += f"{explanation}. What a model wrote, its reasons included, is shown as it was written."
+    lead += f", {count:,} of them without some or all scores. " if count else ". "
+    lead += f"{explanation}. Models' texts, including reasons, are shown unedited."
     if signatures > 1:
         lead += f" These scores have {signatures} signatures: they are not comparable."
     return lead
 
 
 def _means(sheets: Sequence[SiblingSheet], metric: str) -> dict[str, dict[str, list[float]]]:
-    """Model -> score -> its values."""
+    """Collect the values of each score, by model."""
     scores: dict[str, dict[str, list[float | None]]] = {}
     for sheet in sheets:
         of_model = scores.setdefault(sheet.model, {})
@@ -168,7 +168,7 @@ def _means(sheets: Sequence[SiblingSheet], metric: str) -> dict[str, dict[str, l
 
 
 def _no_bool(value: object) -> object:
-    """A cell of CSV without a number is empty; True would pass for 1."""
+    """Read a CSV cell, None if empty; refuse booleans, which pydantic would take for 0 and 1."""
     if isinstance(value, bool):
         raise ValueError("not a number")
     if isinstance(value, str):
@@ -179,12 +179,12 @@ def _no_bool(value: object) -> object:
 Number = Annotated[float | None, Field(allow_inf_nan=False), BeforeValidator(_no_bool)]
 Bound = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(_no_bool)]
 Words = Annotated[str, BeforeValidator(lambda words: ", ".join(map(str, words or ())))]
-"""A tuple of PROVE's, as people read it."""
+"""A PROVE tuple, joined by commas."""
 T = TypeVar("T")
 
 
 def _list(value: object) -> object:
-    """A list, which CSV has as JSON."""
+    """Read a list, which is JSON in CSV."""
     if isinstance(value, str):
         try:
             return json.loads(value or "[]")
@@ -197,7 +197,7 @@ Items = Annotated[list[T], BeforeValidator(_list)]
 
 
 class Criterion(BaseModel):
-    """One of HarmonicEval's criteria."""
+    """One criterion of HarmonicEval."""
 
     criterion: str
     mean: Number = None
@@ -209,14 +209,14 @@ class Criterion(BaseModel):
 
 
 class HarmonicRow(BaseModel):
-    """A row of ``harmonic score``."""
+    """Scores in a row of ``harmonic score``."""
 
     overall: Number = None
     criteria: Items[Criterion] = []
 
     @property
     def groups(self) -> tuple[ScoreGroup, ...]:
-        """Overall, then the criteria."""
+        """Overall score, then the criteria."""
         overall = PageScore("overall", self.overall, *HARMONIC, first=True)
         return (ScoreGroup((overall, *map(_criterion, self.criteria))),)
 
@@ -233,7 +233,7 @@ def _criterion(each: Criterion) -> PageScore:
 
 
 class Points(BaseModel):
-    """A judge's points on one metric of a rubric."""
+    """A judge's points for one metric of a rubric."""
 
     metric: str
     title: str
@@ -244,14 +244,14 @@ class Points(BaseModel):
 
 
 class RubricRow(BaseModel):
-    """A row of ``rubric score``."""
+    """Scores in a row of ``rubric score``."""
 
     total: Number = None
     points: Items[Points] = Field([], alias="given")
 
     @property
     def groups(self) -> tuple[ScoreGroup, ...]:
-        """The total, then each metric's points."""
+        """Total, then each metric's points."""
         if not self.points:
             return (ScoreGroup(()),)
         points = [_points(each) for each in self.points]
@@ -268,7 +268,7 @@ def _points(each: Points) -> PageScore:
 
 
 class Tuple(BaseModel):
-    """A tuple of the true answer or of a response; a response's has its two witnesses."""
+    """A tuple of the true answer or of the response; the latter is checked by two witnesses."""
 
     tuple: Words = ""
     score: Number = None
@@ -280,7 +280,7 @@ class Tuple(BaseModel):
 
 
 class ProveRow(BaseModel):
-    """A row of ``prove score``."""
+    """Scores in a row of ``prove score``."""
 
     average: Number = None
     helpfulness: Number = None
@@ -290,7 +290,7 @@ class ProveRow(BaseModel):
 
     @property
     def groups(self) -> tuple[ScoreGroup, ...]:
-        """The three scores, then the answer's tuples, then the response's."""
+        """Three scores, then the answer's tuples, then the response's."""
         scores = (
             PageScore("average", self.average, *PROVE, first=True),
             PageScore("helpfulness", self.helpfulness, *PROVE),
@@ -304,15 +304,13 @@ class ProveRow(BaseModel):
         )  # fmt: skip
         return (
             ScoreGroup(scores),
-            ScoreGroup(answer, "What the answer says: how much of it the response has"),
-            ScoreGroup(
-                tuple(map(_claim, self.claims)), "What the response claims: what bears it out"
-            ),
+            ScoreGroup(answer, "True answer: how far the response covers each part"),
+            ScoreGroup(tuple(map(_claim, self.claims)), "Response: the evidence for each claim"),
         )
 
 
 def _claim(each: Tuple) -> PageScore:
-    """A claim with its two witnesses; the one that bears it out better comes first."""
+    """Format a claim with its two witnesses, the better one first."""
     witnesses = {}
     if each.caption is not None:
         witnesses["caption"] = f"caption {each.caption:.2f} (closest: {each.closest or 'nothing'})"
@@ -326,12 +324,11 @@ def _claim(each: Tuple) -> PageScore:
 
 @dataclass(frozen=True, slots=True)
 class Sibling:
-    """One of POSH's siblings on a page."""
+    """Page of one of POSH's siblings."""
 
     title: str
-    explanation: str  # the range of its scores, and that higher is better
-    # The scores of a row first, then what they rest on.
-    groups: Callable[[Row], tuple[ScoreGroup, ...]]
+    explanation: str  # range of scores, and that higher is better
+    groups: Callable[[Row], tuple[ScoreGroup, ...]]  # of a row: the scores first, then the evidence
 
 
 SIBLINGS = {
@@ -348,26 +345,22 @@ SIBLINGS = {
     "prove": Sibling(
         "PROVE: helpful and truthful responses",
         "Scores are 0 to 1, higher is better. helpfulness: how much of the true answer the "
-        "response says; truthfulness: how much of the response the caption, or the image, bears "
-        "out; average: the mean of the two, for a model the mean of its two means",
+        "response covers; truthfulness: how much of the response the caption or the image "
+        "supports; average: the mean of the two, for a model the mean of its two means",
         lambda row: record_of(ProveRow, row).groups,
     ),
 }
-"""First word of a signature -> how its rows look."""
+"""First word of a signature -> page of its rows."""
 
 
 def metric_of(row: Mapping[str, Any]) -> str:
-    """Return the metric that a row was scored by, as its signature says; "" if it does not."""
+    """Read a row's metric from its signature; "" without one."""
     signature = row.get("signature")
     return signature.partition("|")[0] if isinstance(signature, str) else ""
 
 
 def sheet_of(row: Row, metric: str) -> SiblingSheet:
-    """A row's part of the page, in whatever format it was kept.
-
-    Raises:
-        InputError: it is not a scored row of this metric.
-    """
+    """Parse a row of any table format; raise ``InputError`` unless ``metric`` scored it."""
     if metric_of(row) != metric:
         raise InputError(f"its signature is {label(row.get('signature'))!r}")
     groups = SIBLINGS[metric].groups(row)

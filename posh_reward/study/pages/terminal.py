@@ -1,4 +1,4 @@
-"""One scored pair -> text for a terminal, with colours or, without them, with brackets."""
+"""One scored pair -> text for a terminal, with colours or brackets."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ COLORS = {
     "clear": "32",
     "seen": "32",
 }
-"""ANSI codes. Each mark also carries its grade, for those who do not see the colour."""
+"""ANSI codes by level. Each mark also has its grade, for readers who cannot see colours."""
 BOLD, DIM, UNDERLINED = "1", "2", "4"
 RAISED = str.maketrans("123", "¹²³")
-Piece = tuple[str, str]  # characters, and the ANSI code that they are shown in: empty for none
+Piece = tuple[str, str]  # text and its ANSI code, "" for none
 Paragraph = tuple[int, list[Piece]]
-"""By how much its lines are indented after the first, and what it says."""
+"""Hanging indent and content."""
 
 
 def explain(scores: Scores, *, color: bool = False, width: int = 80, worst: int = 10) -> str:
-    """The pair's texts with their marks, its worst elements, its scores.
+    """Format the pair's marked texts, its worst elements and its scores.
 
     Args:
         scores: with elements.
-        color: whether the terminal takes ANSI codes; otherwise a mark is ``[green]1``.
+        color: True to use ANSI codes; otherwise a mark is ``[green]1``.
         width: columns of the terminal.
-        worst: how many elements to list.
+        worst: number of elements to list.
     """
-    if scores.failure is not None and not scores.elements:  # neither text was looked at
+    if scores.failure is not None and not scores.elements:  # neither text was read
         return "\n".join(_line(pieces, color) for pieces in _wrap(*_no_score(scores), width))
     sections = [
         _text(scores, "precision", "with its mistakes marked", color),
@@ -121,8 +121,8 @@ def _no_score(scores: Scores) -> Paragraph:
 
 
 def _wrap(hang: int, pieces: Iterable[Piece], width: int) -> Iterator[list[Piece]]:
-    """Lines of at most ``width`` columns, broken at spaces, unless a word alone is longer."""
-    hang = min(hang, width // 2)  # a narrow terminal still has room for words
+    """Break lines at spaces to at most ``width`` columns, unless a single word is longer."""
+    hang = min(hang, width // 2)  # leaves a narrow terminal room for words
     line: list[Piece] = []
     column = 0
     for word in _words(pieces):
@@ -136,7 +136,7 @@ def _wrap(hang: int, pieces: Iterable[Piece], width: int) -> Iterator[list[Piece
 
 
 def _words(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
-    """Runs of pieces that stay on one line; spaces are runs of their own."""
+    """Yield words, which stay on one line, and the spaces between them."""
     word: list[Piece] = []
     for text, code in pieces:
         for part in re.findall(r"\s+|\S+", text):

@@ -1,4 +1,4 @@
-"""Images that scored rows name -> small copies for a page. Needs Pillow; without it, none."""
+"""Images of scored rows -> small copies for a page; none without Pillow."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 SIDE = 360  # pixels of a copy's longer side: 20 to 40 kB each
 MOST = 500  # images on one page
-LARGEST = 100_000_000  # bytes of a file that is opened
+LARGEST = 100_000_000  # bytes of a file to open
 
 
 class Thumbnails:
-    """Small copies of images on this machine; nothing is ever fetched.
+    """Small copies of local images; nothing is fetched.
 
     Args:
-        folder: where relative paths may begin, after the working folder.
-        most: copies to make.
-        dataset: whose rows ``image`` may number, as ``recipes/generate.py`` writes it.
+        folder: base of relative paths, after the working folder.
+        most: largest number of copies.
+        dataset: for an ``image`` that is a row number, as ``recipes/generate.py`` writes it.
     """
 
     def __init__(
@@ -36,17 +36,17 @@ class Thumbnails:
         self.dataset = dataset
         self._places: dict[Path | int, int | None] = {}
         self.copies: list[str] = []
-        """Each a data URI."""
+        """Data URIs."""
         self.left_out = 0
         """Images beyond ``most``."""
 
     def place(self, image: object, name: object = None, reference: object = None) -> int | None:
-        """Index in ``copies`` of a row's image, by path or number; None if there is none to show.
+        """Copy a row's image (path or number) and return its index in ``copies``; None without one.
 
         Raises:
-            ConfigError: the dataset's row is about something else.
+            ConfigError: the dataset's row does not match.
         """
-        number = number_of(image) if self.dataset is not None else None
+        number = number_of(image)
         source: Path | int | None
         if self.dataset is not None and number is not None:
             source = self.dataset.row(number, name, reference)
@@ -68,43 +68,43 @@ class Thumbnails:
         if len(self.copies) == self._most:
             self.left_out += 1
             return None
-        copy = small_copy(source) if isinstance(source, Path) else self._copy_of_row(source)
+        if isinstance(source, Path):
+            copy = small_copy(source)
+        else:
+            assert self.dataset is not None, "it numbered the row"
+            copy = as_jpeg(self.dataset.image(source), SIDE)
         if copy is None:
             return None
         self.copies.append(image_uri(copy))
         return len(self.copies) - 1
 
-    def _copy_of_row(self, row: int) -> bytes:
-        assert self.dataset is not None
-        return as_jpeg(self.dataset.image(row), SIDE)
-
 
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file() and path.stat().st_size <= LARGEST
-    except (OSError, ValueError):  # a text that cannot be a path
+    except (OSError, ValueError):  # not a valid path
         return False
 
 
 def small_copy(path: Path, side: int = SIDE) -> bytes | None:
-    """A JPEG of at most ``side`` pixels a side; None if the file is not an image."""
+    """Return a JPEG of at most ``side`` pixels a side; None if the file is not an image."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # of a file that is not quite right
+            warnings.simplefilter("error")  # a damaged file
             with open_image(path) as image:
                 return as_jpeg(image, side)
-    except Exception:  # Pillow may not be there, and its decoders raise many kinds of errors
+    except Exception:  # Pillow may be missing, and its decoders raise many kinds of errors
         return None
 
 
 def as_jpeg(image: Image.Image, side: int) -> bytes:
-    """A JPEG of at most ``side`` pixels a side, upright, without any of the metadata."""
+    """Return a JPEG of at most ``side`` pixels a side, upright, without metadata."""
     from PIL import ImageOps
 
     small = image.copy()
     small.thumbnail((side, side))
     plain = on_white(ImageOps.exif_transpose(small))
-    plain.info.clear()  # Pillow would write a comment that it has read
+    plain.info.clear()  # or Pillow would write the comments that it read
     data = BytesIO()
     plain.save(data, "JPEG", quality=85)
     return data.getvalue()

@@ -127,7 +127,7 @@ def test_a_mark_says_which_witness() -> None:
     for said in (
         "In the image, not in the reference (reference 1.2, image 4.5). Is &#34;fan&#34;",
         "Neither in the reference nor in the image (reference 1.2, image 2.1). Is &#34;dog",
-        "Not in the reference (1.2), and the image does not tell. Is &#34;sky&#34;",
+        "Not in the reference (1.2), and the image does not settle it. Is &#34;sky&#34;",
     ):
         assert said in html
     assert "clear in the image, not in the reference" in html

@@ -1,5 +1,5 @@
 "use strict";
-// Texts reach the page through textContent alone. A pair's texts are unpacked when it is opened.
+// Texts reach the page only through textContent. A pair's texts are unpacked when it is opened.
 const LEVELS = ["absent", "weak", "partial"];
 const KINDS = ["entity", "attribute", "relation"];
 const SIDES = ["written", "reference"];
@@ -16,11 +16,12 @@ function make(tag, options = {}, ...children) {
   return element;
 }
 
-// ---- what was asked: [wording, side, kind, grade, text, identifier, other, failure, stated, looked]
+// ---- questions: an element is
+// [wording, side, kind, grade, text, identifier, other, failure, stated, looked]
 
 const wordings = unpack("wordings");
 
-function asked([wording, , , , text, identifier, other, failure, stated, looked]) {
+function question([wording, , , , text, identifier, other, failure, stated, looked]) {
   const values = { text, identifier, other, failure, stated, looked };
   return wordings[wording].replace(/\{(\w+)\}/g, (_, name) => values[name] ?? "");
 }
@@ -47,14 +48,14 @@ function text(title, runs, elements) {
 }
 
 function elementTable(elements) {
-  const head = ["grade", "of", "kind", "asked"].map((name, column) =>
+  const head = ["grade", "text", "kind", "question"].map((name, column) =>
     make("th", column ? {} : { class: "n" }, name));
   const body = make("tbody");
   for (const element of elements) {
     const [, side, kind, grade] = element;
     body.append(make("tr", {},
       make("td", { class: `n ${level(grade)}` }, figure(grade, 1)),
-      make("td", {}, SIDES[side]), make("td", {}, KINDS[kind]), make("td", {}, asked(element))));
+      make("td", {}, SIDES[side]), make("td", {}, KINDS[kind]), make("td", {}, question(element))));
   }
   return make("table", {}, make("thead", {}, make("tr", {}, ...head)), body);
 }
@@ -66,7 +67,7 @@ function elementDetails(elements) {
   return details;
 }
 
-// A pair is [written, reference, elements, failure, place of its picture].
+// A pair is [written, reference, elements, failure, index of its image].
 
 function pairParts([written, reference, elements, failure]) {
   const parts = [];
@@ -84,21 +85,21 @@ function figures([mistakes, omissions, overall]) {
 }
 
 function picture(place) {
-  const image = make("img", { src: unpack(`picture-${place}`), alt: "The picture described" });
+  const image = make("img", { src: unpack(`picture-${place}`), alt: "The described image" });
   return make("figure", {}, image);
 }
 
-// One pair, or what several models wrote under one id, side by side.
+// One pair, or several models' texts with one id, side by side.
 function sheet(place) {
   const [, members] = rows[place];
   const pairs = members.map((member) => member && unpack(`pair-${member[NUMBER]}`));
-  const there = pairs.filter(Boolean);
+  const present = pairs.filter(Boolean);
   const box = make("div", { class: "sheet" });
-  const seen = there.map((pair) => pair[4]).find((place) => place !== null);
+  const seen = present.map((pair) => pair[4]).find((place) => place !== null);
   if (seen !== undefined) box.append(picture(seen));
-  if (there.some(([, , elements]) => elements.length)) box.append(byId("key").content.cloneNode(true));
+  if (present.some(([, , elements]) => elements.length)) box.append(byId("key").content.cloneNode(true));
   if (models.length === 1) {
-    box.append(...pairParts(there[0]));
+    box.append(...pairParts(present[0]));
     return box;
   }
   const sides = pairs.map((pair, place) => pair && make("section", { class: "side" },
@@ -107,7 +108,7 @@ function sheet(place) {
   return box;
 }
 
-// ---- the list: rows are [name, members], a member (null: none of this model) is
+// ---- the list: rows are [name, members]; a member (null for a missing model) is
 // [mistakes, omissions, overall, elements, start of the text, number of the pair]
 
 const [OVERALL, ELEMENTS, BEGINNING, NUMBER] = [2, 3, 4, 5];
@@ -119,11 +120,11 @@ const list = document.querySelector("#pairs tbody");
 let shown = rows.map((_, index) => index);
 let drawn = 0;
 
-// What a line is sorted by in each column: of several models, the one with the lowest score.
+// Sort keys by column; of several models, the lowest score counts.
 const least = (values) => values.length ? Math.min(...values) : null;
 const lowest = (field) => ([, members]) => least(members.flatMap((member) => member?.[field] ?? []));
 
-// Overall of each model minus overall of the baseline; null for the baseline, and without a score.
+// Overall of each model minus the baseline's; null for the baseline and for missing scores.
 function gains([, members]) {
   const overall = members.map((member) => member?.[OVERALL] ?? null);
   const before = overall[baseline];
@@ -195,7 +196,7 @@ function arrange() {
   const keys = new Map(shown.map((index) => [index, key(rows[index])]));
   shown.sort((one, other) => {
     const [a, b] = [keys.get(one), keys.get(other)];
-    // What has no score comes last, whichever way the rest is sorted.
+    // Rows without a score come last in either direction.
     return (a === null) - (b === null) || sign * compare(a, b) || one - other;
   });
   redraw();
@@ -222,10 +223,10 @@ function toggle(row) {
   spread();
 }
 
-// A narrow window hides columns, and a cell must not span what is not there.
+// A narrow window hides columns, and a cell must not span hidden ones.
 function spread() {
-  const there = [...columns].filter((th) => th.getClientRects().length).length;
-  for (const cell of list.querySelectorAll(".detail > td")) cell.colSpan = there;
+  const visible = [...columns].filter((th) => th.getClientRects().length).length;
+  for (const cell of list.querySelectorAll(".detail > td")) cell.colSpan = visible;
 }
 
 // ---- tips
@@ -237,7 +238,7 @@ function showTip(mark) {
   hideTip();
   pointed = mark;
   tip.replaceChildren(...mark.elements.map((element) =>
-    make("span", {}, make("b", {}, figure(element[3], 1)), asked(element))));
+    make("span", {}, make("b", {}, figure(element[3], 1)), question(element))));
   tip.hidden = false;
   mark.setAttribute("aria-describedby", "tip");
   placeTip();
