@@ -18,5 +18,5 @@ def alive(pid: int) -> bool:
 def soon(fact: Callable[[], bool], seconds: float = 10) -> bool:
     end = time.monotonic() + seconds
     while not fact() and time.monotonic() < end:
-        time.sleep(0.05)
+        time.sleep(0.01)
     return fact()

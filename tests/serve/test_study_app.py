@@ -45,12 +45,12 @@ class Site:
                    "--port", str(self.port)]  # fmt: skip
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(command, stderr=log, stdout=log)
-        for _ in range(300):
+        for _ in range(600):
             try:
                 httpx.get(f"http://127.0.0.1:{self.port}/health")
                 break
             except httpx.TransportError:
-                time.sleep(0.1)
+                time.sleep(0.05)
         said = (self.folder / "log").read_text()
         self.links = dict(re.findall(r"^(rater-\d+)  (\S+)$", said, re.MULTILINE))
 
@@ -85,10 +85,10 @@ def visit(browser: Browser, url: str, *, fresh: bool = True) -> None:
 
 
 def until(browser: Browser, script: str, wanted: Any) -> None:
-    for _ in range(150):
+    for _ in range(750):
         if browser.run(script) == wanted:
             return
-        time.sleep(0.1)
+        time.sleep(0.02)
     raise AssertionError(f"{script} is {browser.run(script)!r}")
 
 
