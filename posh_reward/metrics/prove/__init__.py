@@ -3,12 +3,12 @@
 ::
 
     prove            Prove: responses, answers, questions, captions (, images) -> scores
-    tuples           texts -> tuples of their scene graphs, or of a model
-    tuple_scenes     tuples, or a graph in a file -> the scene graph that programs see
-    entailment       probability that the image shows a claim, by a model that sees
+    tuples           texts -> tuples, from our scene graphs or written by a model
+    tuple_scenes     tuples, or a graph in a file -> scene graph for programs
+    entailment       probability, by a vision model, that an image shows a claim
     equations        similarities of tuples -> the two scores
-    pair_maker       captions -> questions, answers and programs that verify them; verified again
-    prove_prompts    prompts, and the writer's reply read
+    pair_maker       captions -> questions, answers and verifying programs; checks of existing ones
+    prove_prompts    prompts, and the reader of the writer's reply
     sifting          reasons to drop a candidate
-    programs/        programs of a model, run without trusting them
+    programs/        sandbox for programs that a model wrote
 """

@@ -1,4 +1,4 @@
-"""Probability that an image shows a tuple: the paper's p(I |= t') (eq. 2), by a model that sees."""
+"""Probability that an image shows a tuple: the paper's p(I |= t') (eq. 2), by a vision model."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ LABELS = ("no", "yes")
 
 
 class Entailment:
-    """A model's answers to whether images show what is said of them.
+    """A vision model's probability of "yes" against "no" for statements about images.
 
-    The paper uses OFA, fine-tuned for visual entailment; here it is the probability of "yes" as
-    opposed to "no" by any model that sees.
+    The paper uses OFA, fine-tuned for visual entailment.
     """
 
     def __init__(self, asker: Asker) -> None:
@@ -31,7 +30,7 @@ class Entailment:
     def probabilities(
         self, statements: Sequence[tuple[str, PromptImage | Failure]]
     ) -> list[float | Failure]:
-        """The probability that each statement is true of its image; failures of images stay."""
+        """Probability that each statement is true of its image; failures of images are kept."""
         prompts = [
             prompt_of("entailment", {"statement": text}, (image,))
             for text, image in statements
@@ -52,11 +51,11 @@ def _probability(verdict: Verdict) -> float | Failure:
 def entailment_of(
     model: str | Mapping[str, Any] | Model | None, store: Store | None
 ) -> Entailment | None:
-    """The judge that asks a model; None if there is no model.
+    """Make the judge for a model; None without a model.
 
     Raises:
-        InputError: there is no such model, or it does not take images.
-        ConfigError: its settings cannot be used.
+        InputError: the model is unknown or does not take images.
+        ConfigError: its settings are invalid.
     """
     return None if model is None else Entailment(Asker(model_of(model, sees=True), store))
 
@@ -64,17 +63,16 @@ def entailment_of(
 def check_given(
     entailment: Entailment | None, images: Sequence[object] | None, **texts: Sequence[object]
 ) -> None:
-    """Check that images and texts fit each other.
+    """Check that all lists match, and that images and the entailment judge come together.
 
     Raises:
-        InputError: the lists differ in length, one is a bare string, or there are images without
-            a judge or a judge without images.
+        InputError: they do not.
     """
     check_lists(**texts, **({} if images is None else {"images": images}))
     if images is not None and entailment is None:
-        raise InputError("images were given, but no model that looks at them: pass entailment=...")
+        raise InputError("images need a model that judges them: pass entailment=...")
     if images is None and entailment is not None:
-        raise InputError("the judge of entailment needs images: pass images=...")
+        raise InputError("the entailment judge needs images: pass images=...")
 
 
 def statement(parts: Tuple) -> str:

@@ -1,4 +1,4 @@
-"""The paper's two equations (section 3.2) over one response."""
+"""The paper's two equations (section 3.2), for one response."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from posh_reward.types import Failure, PromptImage
 
 @dataclass(frozen=True, slots=True)
 class AnswerTuple:
-    """A tuple of the answer, the question's left out: what a helpful response says."""
+    """A tuple of the answer that is not in the question: a helpful response states it."""
 
     tuple: Tuple
     score: float
-    """Similarity to the closest tuple of the response, up to 1; 0 if it has none."""
+    """Similarity to the closest tuple of the response, at most 1; 0 if the response has none."""
     closest: Tuple | None
     """That tuple of the response."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseClaim:
-    """A tuple of the response: what a truthful response can show for itself."""
+    """A tuple of the response: the caption or image of a truthful one supports it."""
 
     tuple: Tuple
     score: float | None
-    """The larger one of ``caption`` and ``image``; None if the image's judgment failed."""
+    """The larger of ``caption`` and ``image``; None if judging the image failed."""
     witness: Literal["caption", "picture"] | None
-    """The one that bears it out better."""
+    """The one that supports it better."""
     closest: Tuple | None
     """The most similar tuple of the caption."""
     caption: float | None
-    """Similarity to that tuple, up to 1; None without a caption."""
+    """Similarity to that tuple, at most 1; None without a caption."""
     image: float | None = None
-    """Probability that the image shows it; None if no judge that sees was asked."""
+    """Probability that the image shows it; None if it was not judged."""
     failure: Failure | None = None
 
 
@@ -48,29 +48,28 @@ class ResponseClaim:
 class ProveScores:
     """Helpfulness and truthfulness of one response; higher is better, 1 is best.
 
-    Both are None where there is nothing to take the mean of, or where a judgment that they rest on
-    failed; ``failure`` then says why.
+    Either is None if it has nothing to average or a judgment failed; ``failure`` has the reason.
     """
 
     helpfulness: float | None
-    """hscore (paper, eq. 1): how much of the answer the response says."""
+    """hscore (paper, eq. 1): how much of the answer the response states."""
     truthfulness: float | None
-    """tscore (paper, eq. 2): how much of the response the caption or the image bears out."""
+    """tscore (paper, eq. 2): how much of the response the caption or the image supports."""
     signature: str
-    """Everything that another run needs to reproduce the figures."""
+    """Settings and versions needed to reproduce the scores."""
     answer_tuples: tuple[AnswerTuple, ...] = ()
     claims: tuple[ResponseClaim, ...] = ()
     failure: Failure | None = None
 
     @property
     def average(self) -> float | None:
-        """Mean of the two (paper, Table 1); None unless both are there."""
+        """Mean of the two (paper, Table 1); None if either is."""
         if self.helpfulness is None or self.truthfulness is None:
             return None
         return (self.helpfulness + self.truthfulness) / 2
 
 
-ROUNDING = 1e-9  # by how much the cosine of equal tuples may miss 1
+ROUNDING = 1e-9  # tolerance for the cosine of equal tuples
 
 
 class Closest(NamedTuple):
@@ -82,7 +81,7 @@ class Closest(NamedTuple):
 
 
 class Likeness:
-    """Similarities among tuples, each of which is encoded once."""
+    """Similarities among tuples; each is encoded once."""
 
     def __init__(self, encoder: Encoder, tuples: Iterable[Tuple]) -> None:
         texts = list(dict.fromkeys(map(phrase, tuples)))
@@ -90,12 +89,11 @@ class Likeness:
         self._vectors = unit_vectors(encoder, texts)
 
     def closest(self, tuples: Sequence[Tuple], among: Sequence[Tuple]) -> list[Closest | None]:
-        """For each tuple the most similar of the others; None if there are no others."""
+        """Most similar of ``among`` for each tuple; None if ``among`` is empty."""
         if not tuples or not among:
             return [None] * len(tuples)
         alike = self._of(tuples) @ self._of(among).T
-        # Else equal tuples would be unlike by a rounding error, and the image would be asked about
-        # them.
+        # Without this, rounding would make equal tuples differ, and the image be judged for them.
         alike = np.where(alike > 1 - ROUNDING, 1.0, alike)
         places = alike.argmax(axis=1)
         return [
@@ -117,14 +115,14 @@ NO_WITNESS = Failure("text", "there is no caption to compare the response with")
 
 @dataclass(frozen=True, slots=True)
 class ResponseItem:
-    """One response with what it is measured by."""
+    """One response and the texts and image that it is compared with."""
 
     response: Read
     answer: Read
     question: Read
     caption: Read
     image: PromptImage | Failure | None
-    """None: nobody looks."""
+    """None without an entailment judge."""
 
     def tuples(self) -> list[Tuple]:
         """All tuples of all texts."""
@@ -137,7 +135,7 @@ def _of(read: Read) -> tuple[Tuple, ...]:
 
 
 def answer_tuples_of(item: ResponseItem, likeness: Likeness) -> tuple[AnswerTuple, ...]:
-    """Each tuple of g(A) - g(Q), with the closest one of the response (eq. 1)."""
+    """Tuples of g(A) - g(Q), each with the closest tuple of the response (eq. 1)."""
     new = without(_of(item.answer), _of(item.question))
     return tuple(
         AnswerTuple(each, nearest.similarity, nearest.tuple)
@@ -148,7 +146,7 @@ def answer_tuples_of(item: ResponseItem, likeness: Likeness) -> tuple[AnswerTupl
 
 
 def claims_of(item: ResponseItem, likeness: Likeness) -> tuple[ResponseClaim, ...]:
-    """Each tuple of the response, with the closest one of the caption (eq. 2)."""
+    """Tuples of the response, each with the closest tuple of the caption (eq. 2)."""
     response_tuples = _of(item.response)
     return tuple(
         ResponseClaim(each, nearest.similarity, "caption", nearest.tuple, nearest.similarity)
@@ -161,17 +159,17 @@ def claims_of(item: ResponseItem, likeness: Likeness) -> tuple[ResponseClaim, ..
 
 
 def needs_image(claim: ResponseClaim) -> bool:
-    """True if the image can bear a claim out better than the caption does."""
+    """Return True if the image could support a claim better than the caption does."""
     return claim.caption is None or claim.caption < 1
 
 
-def with_image(claim: ResponseClaim, nearest: float | Failure) -> ResponseClaim:
-    """A claim of which a judge has said how probably the image shows it."""
-    if isinstance(nearest, Failure):  # the caption's similarity is only a lower bound
-        return replace(claim, score=None, witness=None, failure=nearest)
-    if claim.caption is not None and claim.caption >= nearest:
-        return replace(claim, image=nearest)
-    return replace(claim, score=nearest, witness="picture", image=nearest)
+def with_image(claim: ResponseClaim, probability: float | Failure) -> ResponseClaim:
+    """Add the probability that the image shows a claim, or the failure to judge it."""
+    if isinstance(probability, Failure):  # the caption's similarity is only a lower bound
+        return replace(claim, score=None, witness=None, failure=probability)
+    if claim.caption is not None and claim.caption >= probability:
+        return replace(claim, image=probability)
+    return replace(claim, score=probability, witness="picture", image=probability)
 
 
 def scores_of(
@@ -180,7 +178,7 @@ def scores_of(
     claims: Sequence[ResponseClaim],
     signature: str,
 ) -> ProveScores:
-    """Both means, each with its reason if there is none."""
+    """Both means, and the first reason for a missing one."""
     unhelpful, untrue = why_no_helpfulness(item, answer_tuples), why_no_truthfulness(item, claims)
     return ProveScores(
         helpfulness=None
@@ -195,7 +193,7 @@ def scores_of(
 
 
 def why_no_helpfulness(item: ResponseItem, answer_tuples: Sequence[AnswerTuple]) -> Failure | None:
-    """Return why eq. 1 has no value. An empty response has one, 0: it recovers nothing."""
+    """Explain why eq. 1 has no value; None if it has one, such as 0 for an empty response."""
     for read in (item.response, item.answer, item.question):
         if isinstance(read, Failure):
             return read
@@ -203,7 +201,7 @@ def why_no_helpfulness(item: ResponseItem, answer_tuples: Sequence[AnswerTuple])
 
 
 def why_no_truthfulness(item: ResponseItem, claims: Sequence[ResponseClaim]) -> Failure | None:
-    """Return why eq. 2 has no value: an empty response is neither true nor false."""
+    """Explain why eq. 2 has no value, as for an empty response; None if it has one."""
     for read in (item.response, item.caption):
         if isinstance(read, Failure):
             return read

@@ -3,10 +3,10 @@
 ::
 
     caption --tuples--> scene graph --writer--> candidates: question, answer, program
-    program over the graph == answer, but not over other graphs?
-    taboo?  trivial?  review?  image?  said before?
+    checks: program over the graph == answer, but not over other graphs;
+            taboo, trivial, review, image, duplicate
 
-Each candidate is kept, or dropped for the first reason that applies.
+Each candidate is kept, or dropped for the first check that fails.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from posh_reward.models.prompt_images import images_of
 from posh_reward.store import Store, store_of
 from posh_reward.types import Failure, Reply
 
-DUPLICATE = 0.95  # similarity from which on two questions about one image are the same
+DUPLICATE = 0.95  # minimum similarity at which two questions about one image are duplicates
 NOTHING_THERE = Failure("text", "the caption is empty, or names nothing to ask about")
 
 
@@ -56,21 +56,21 @@ class PairMaker:
     """A maker of verified questions with answers, from captions.
 
     Args:
-        writer: the model that writes questions, answers and programs (the paper: GPT-4o); a name,
-            a settings file, a mapping, or a ``Model``. It may be text-only.
+        writer: the model that writes questions, answers and programs (the paper: GPT-4o), as a
+            name, a settings file, a mapping, or a ``Model``. It may be text-only.
         reviewer: a model that drops trivial, incomplete and unnatural pairs (the paper: GPT-4o).
-            None: only those are dropped whose answer adds no word to the question.
-        entailment: a model that sees, which drops pairs that the image does not show.
-        tuples: where scene graphs come from: "graph" for ours, or a model.
-        encoder: what says that two questions are the same; see ``Prove``.
-        taboo: words that no pair may have. The paper's list is not published.
-        parser: "embedded", or an installed spaCy pipeline; for our scene graphs.
+            None: only pairs whose answer adds no word to the question are dropped.
+        entailment: a vision model that drops pairs that the image does not show.
+        tuples: source of scene graphs: "graph" for ours, or a model.
+        encoder: finds duplicate questions; see ``Prove``.
+        taboo: words that no pair may contain. The paper's list is not published.
+        parser: for our scene graphs: "embedded", or an installed spaCy pipeline.
         store: a file (or a ``Store``) that keeps models' answers across runs.
-        seconds: of computing for one program.
+        seconds: processor time of one program.
 
     Raises:
         InputError: a name is unknown, or the model for entailment does not take images.
-        ConfigError: a model's settings cannot be used.
+        ConfigError: a model's settings are invalid.
     """
 
     def __init__(
@@ -123,18 +123,18 @@ class PairMaker:
         images: Sequence[object] | None = None,
         graphs: Sequence[object] | None = None,
     ) -> list[CaptionQuestions]:
-        """All candidates about each image, kept and dropped, in order.
+        """Return all candidates about each image, kept and dropped, in order.
 
         Args:
             captions: detailed true descriptions of images.
-            images: the images, in any form that ``image_of`` reads; needed if, and only if,
-                there is a judge of entailment.
+            images: in any form that ``image_of`` reads; required with an entailment judge, and
+                refused without one.
             graphs: scene graphs or tuples of the captions, such as the authors' own
-                (``tuple_scenes.read_graph``); a caption whose graph is None is read.
+                (``tuple_scenes.read_graph``); captions whose graph is None are parsed.
 
         Raises:
             InputError: the lists differ in length, or images are missing.
-            JudgeError: a model cannot work at all.
+            JudgeError: a model does not work at all.
         """
         columns = {"captions": captions} | ({} if graphs is None else {"graphs": graphs})
         check_given(self.entailment, images, **columns)
@@ -165,7 +165,7 @@ class PairMaker:
     def _write_drafts(
         self, captions: Sequence[str | None], graphs: Sequence[object] | None
     ) -> list[CaptionQuestions]:
-        """The writer's questions about each caption, verified by their programs and by words."""
+        """Ask the writer about each caption; verify by programs and by words."""
         scenes = scenes_of(self.tuples, captions, graphs)
         prompts = {
             place: writing_prompt(str(captions[place] or "").strip(), nodes)
@@ -198,7 +198,7 @@ class PairVerifier:
 
     Raises:
         InputError: a name is unknown.
-        ConfigError: a model's settings cannot be used.
+        ConfigError: a model's settings are invalid.
     """
 
     def __init__(
@@ -228,16 +228,16 @@ class PairVerifier:
         """Run each program over its caption's graph, and two others, and compare with the answer.
 
         Args:
-            questions: one for each pair, as are all lists.
+            questions: one per pair, like all lists.
             answers: the stated answers.
-            programs: functions of the scene graph, as text.
+            programs: source of functions of the scene graph.
             captions: detailed true descriptions of images.
-            graphs: scene graphs or tuples of the captions (``tuple_scenes.read_graph``); a caption
-                whose graph is None is read.
+            graphs: scene graphs or tuples of the captions (``tuple_scenes.read_graph``); captions
+                whose graph is None are parsed.
 
         Returns:
-            Pairs with what their programs found, ``dropped`` where that does not verify the answer;
-            a failure if the caption has no graph.
+            Pairs with their programs' values, ``dropped`` if the answer is not verified; a failure
+            if the caption has no graph.
 
         Raises:
             InputError: the lists differ in length.
@@ -259,6 +259,6 @@ class PairVerifier:
         if isinstance(nodes, Failure):
             return nodes.about("the caption")
         candidate = read_candidate({"question": question, "answer": answer, "program": program})
-        # One pair at a time: each has the processor time of its own.
+        # One pair per call: each has its own budget of processor time.
         [pair] = sift_words(verify_candidates([candidate], nodes, self.programs), frozenset())
         return pair

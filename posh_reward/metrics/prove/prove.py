@@ -1,4 +1,4 @@
-"""PROVE: how helpful and how truthful answers about images are (paper, section 3.2)."""
+"""PROVE: helpfulness and truthfulness of answers about images (paper, section 3.2)."""
 
 from __future__ import annotations
 
@@ -39,22 +39,22 @@ TEXTS = ("response", "answer", "question", "caption")
 
 
 class Prove:
-    """The metric. Loads what it needs on first use, and keeps it.
+    """The metric. Models are loaded on first use and kept.
 
     Args:
-        encoder: what says how alike tuples are: "embedded" (words, no synonyms), a model of
+        encoder: measures similarity of tuples: "embedded" (words, no synonyms), a model of
             sentence-transformers (the paper: Sentence-BERT), ``module:function``, or a function.
-        entailment: a model that sees, which is asked about claims that the caption does not hold;
-            its name, a settings file, a mapping, or a ``Model``. None: only the caption counts, and
-            what it leaves out counts against the response.
-        tuples: "graph" for our scene graphs, or a model that writes tuples as the paper's does.
-        parser: "embedded", or an installed spaCy pipeline; for our scene graphs.
+        entailment: a vision model that judges claims missing from the caption, as a name, a
+            settings file, a mapping, or a ``Model``. None: claims missing from the caption count
+            against the response.
+        tuples: "graph" for our scene graphs, or a model that writes tuples, as in the paper.
+        parser: for our scene graphs: "embedded", or an installed spaCy pipeline.
         store: a file (or a ``Store``) that keeps scene graphs and models' answers across runs.
-        items_at_once: how many responses share each call to a model; bounds memory.
+        items_at_once: number of responses per call to a model; bounds memory.
 
     Raises:
         InputError: a name is unknown, or the model for entailment does not take images.
-        ConfigError: a model's settings cannot be used.
+        ConfigError: a model's settings are invalid.
         MissingDependencyError: the encoder's library is not installed.
     """
 
@@ -85,7 +85,7 @@ class Prove:
         return self.signature_for(())
 
     def signature_for(self, graphs: Iterable[str]) -> str:
-        """The signature of scores for which some of ``TEXTS`` had graphs of their own."""
+        """Signature of scores in which the named ``TEXTS`` had their own graphs."""
         fields = {"encoder": self.encoder_name, **self.tuples.fields, "entailment": "none"}
         if texts := ",".join(sorted(graphs)):
             fields["graphs"] = texts
@@ -104,23 +104,23 @@ class Prove:
         *,
         graphs: Mapping[str, Sequence[object]] | None = None,
     ) -> list[ProveScores]:
-        """Score each response, in order; one that cannot be scored never touches the others.
+        """Score each response, in order; one that cannot be scored does not affect the others.
 
         Args:
-            responses: what the model under test replied.
+            responses: replies of the model under test.
             answers: the true answers.
-            questions: what was asked; may be empty texts.
-            captions: detailed true descriptions of the images; with ``images`` may be None.
-            images: the images, in any form that ``image_of`` reads; given if, and only if,
-                there is a judge of entailment.
-            graphs: "caption", "answer", "question" or "response" -> scene graphs or tuples that
-                stand for these texts, such as the authors' own (``tuple_scenes.read_graph``). A
-                text whose graph is None is read.
+            questions: the questions; may be empty.
+            captions: detailed true descriptions of the images; may be None if there are images.
+            images: in any form that ``image_of`` reads; required with an entailment judge, and
+                refused without one.
+            graphs: "caption", "answer", "question" or "response" -> scene graphs or tuples to use
+                instead of parsing, such as the authors' own (``tuple_scenes.read_graph``). Texts
+                whose graph is None are parsed.
 
         Raises:
             InputError: the lists differ in length, one is a bare string, or images are missing.
-            JudgeError: a model cannot work at all.
-            ValueError: the encoder gave something other than vectors.
+            JudgeError: a model does not work at all.
+            ValueError: the encoder returned something other than vectors.
         """
         graphs = graphs or {}
         if unknown := sorted(set(graphs) - set(TEXTS)):
@@ -168,7 +168,7 @@ class Prove:
         likeness = Likeness(self.encoder, (each for item in items for each in item.tuples()))
         claims = [claims_of(item, likeness) for item in items]
         if self.entailment is not None:
-            claims = _look(self.entailment, items, claims)
+            claims = _judge_images(self.entailment, items, claims)
         return [
             scores_of(item, answer_tuples_of(item, likeness), item_claims, signature)
             for item, item_claims in zip(items, claims, strict=True)
@@ -179,10 +179,10 @@ def _name_text(name: str, read: Read) -> Read:
     return read.about(f"the {name}") if isinstance(read, Failure) else read
 
 
-def _look(
+def _judge_images(
     entailment: Entailment, items: Sequence[ResponseItem], claims: Sequence[Sequence[ResponseClaim]]
 ) -> list[tuple[ResponseClaim, ...]]:
-    """The claims of each item, with the image's judgment of those that it can help."""
+    """Judge by the image each claim that the caption does not fully support."""
     statements = [
         (statement(claim.tuple), item.image or MISSING)
         for item, item_claims in zip(items, claims, strict=True)

@@ -1,4 +1,4 @@
-"""PROVE's prompts, and the writer's reply read into candidates (paper, Fig. 9)."""
+"""PROVE's prompts, and the reader of the writer's reply (paper, Fig. 9)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from posh_reward.models.asker import Asker
 from posh_reward.models.model import Prompt, savable
 from posh_reward.types import Failure, PromptImage, Reply, Verdict
 
-EDITION = "1"  # of the wording; signatures carry it. Raise it with any change of a prompt.
-SPLIT = "---\n"  # ends the part of a prompt that many questions share
+EDITION = "1"  # of the wording, in signatures: raise it with any change of a prompt
+SPLIT = "---\n"  # ends the prefix that many prompts share
 
 
 def prompt_of(name: str, values: Mapping[str, str], images: tuple[PromptImage, ...] = ()) -> Prompt:
-    """The prompt of one file in ``prompts/``, its names in braces replaced in a single pass."""
+    """Fill in the prompt ``prompts/NAME.txt``."""
     prefix, _, suffix = wording(__package__ or "", name).strip().rpartition(SPLIT)
     return Prompt(fill(prefix, values), fill(suffix, values), images)
 
@@ -36,23 +36,22 @@ def verdicts_of(asker: Asker, prompts: Sequence[Prompt], labels: Sequence[str]) 
         return asker.choose(prompts, labels)
 
 
-LONGEST_REPLY = 6144  # tokens: fifteen questions with their programs take about 3,000
-LONGEST_TEXT = 1000  # characters of a question, or of an answer
-MOST_CANDIDATES = 50  # of one reply; the writer is asked for fifteen
+LONGEST_REPLY = 6144  # tokens; fifteen questions with programs take about 3,000
+LONGEST_TEXT = 1000  # characters of a question or an answer
+MOST_CANDIDATES = 50  # per reply; the prompt asks for fifteen
 LONGEST_READ = 100_000
-"""Characters of a reply that are read: four times what ``LONGEST_REPLY`` tokens come to."""
+"""Characters; the rest of a reply is ignored. Four times the length of ``LONGEST_REPLY`` tokens."""
 MOST_READ = 10 * LONGEST_READ
-"""Characters that are read in vain, over and over, for objects that do not end, before the rest of
-the reply is given up."""
-OPENING = re.compile(r'\{\s*["}]')  # the beginning of a JSON object
+"""Characters parsed in vain, for objects that never end, before the rest of a reply is ignored."""
+OPENING = re.compile(r'\{\s*["}]')  # start of a JSON object
 UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Controls, marks of direction, and halves of surrogate pairs, which cannot be saved."""
+"""Control characters, direction marks, and lone surrogates, which cannot be encoded."""
 KEYS = ("question", "answer", "program")
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionCandidate:
-    """A question as the writer gave it: nothing of it has been verified."""
+    """An unverified question from the writer."""
 
     question: str
     answer: str
@@ -60,17 +59,17 @@ class QuestionCandidate:
 
 
 def writing_prompt(caption: str, nodes: Nodes) -> Prompt:
-    """The prompt that asks for questions about one image."""
+    """Prompt that asks for questions about one image."""
     scene = json.dumps(nodes, ensure_ascii=False)
     values = {"caption": caption, "scene": scene, "builtins": ", ".join(BUILTINS)}
     return prompt_of("write", values)
 
 
 def read_candidates(reply: str) -> list[QuestionCandidate | Failure]:
-    """The candidates in a reply, one for each JSON object, whatever is around them.
+    """Read one candidate per JSON object in a reply; any text between objects is ignored.
 
-    A reply that was cut off keeps those that are whole. One without any object is one failure.
-    However the reply is built, reading it takes a bounded time.
+    A truncated reply yields its complete objects, one without objects a single failure. Time is
+    bounded for any reply.
     """
     reply = reply[:LONGEST_READ]
     decoder = json.JSONDecoder()
@@ -83,7 +82,7 @@ def read_candidates(reply: str) -> list[QuestionCandidate | Failure]:
         try:
             value, place = decoder.raw_decode(reply, opening.start())
         except (ValueError, RecursionError) as error:
-            # An error counts the lines before it, so it costs all that comes before.
+            # JSONDecodeError counts lines from the start, so each costs up to its position.
             in_vain += error.pos if isinstance(error, json.JSONDecodeError) else LONGEST_READ
             place = opening.start() + 1
         else:
@@ -92,7 +91,7 @@ def read_candidates(reply: str) -> list[QuestionCandidate | Failure]:
 
 
 def read_candidate(value: object) -> QuestionCandidate | Failure:
-    """The candidate in a JSON object; a failure if a text is missing or too long."""
+    """Read a candidate from a JSON object; a failure if a text is missing or too long."""
     texts = [value.get(key) for key in KEYS] if isinstance(value, dict) else []
     question, answer, program = (each if isinstance(each, str) else "" for each in texts)
     question, answer = (UNSAFE.sub(" ", each).strip() for each in (question, answer))

@@ -1,4 +1,4 @@
-"""Candidates -> pairs that are kept, or dropped for a reason (paper, section 3.1)."""
+"""Candidates -> pairs, each kept or dropped for a reason (paper, section 3.1)."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from posh_reward.models.encoders import Encoder, content_words, unit_vectors
 from posh_reward.models.labels import distribution
 from posh_reward.types import Failure, PromptImage, Verdict
 
-AGREEING = 0.8  # share of the words of a program's answer that question and answer have to hold
-NEGATIONS = frozenset("no not never none nothing nobody without t".split())  # t: the end of "isn't"
+AGREEING = 0.8  # minimum share of a program's words that occur in the question or answer
+NEGATIONS = frozenset("no not never none nothing nobody without t".split())  # t: from "isn't"
 KIND_NAMES = frozenset([*KINDS, OTHER, "type", "texture", "spatial", "action"])
-"""Kinds of attributes and relations in graphs: keys of a program's value, not part of it."""
+"""Kinds of attributes and relations: keys in a program's value, not content."""
 
 
 def agrees(value: Value, question: str, answer: str) -> bool:
-    """True if a program's value is the answer that the writer stated.
+    """Return True if a program's value matches the stated answer.
 
-    The paper compares sentence embeddings, by a threshold that it does not give. Embeddings find
-    "red" and "black" alike, so here words decide: nearly all that the program found is said, every
-    number among them, and some of it only in the answer.
+    The paper compares sentence embeddings, with a threshold that it does not publish. To embeddings
+    "red" and "black" are similar, so we compare words: most words of the value, including every
+    number, must occur in the pair, and at least one in the answer only.
     """
     if isinstance(value, bool):
         return value == says_yes(answer)
@@ -43,13 +43,13 @@ def agrees(value: Value, question: str, answer: str) -> bool:
 
 
 def says_yes(answer: str) -> bool:
-    """True if an answer affirms: it begins with "yes", or has no negation."""
+    """Return True if an answer begins with "yes" or has no negation."""
     words = re.findall(r"\w+", answer.casefold())
     return bool(words) and (words[0] == "yes" or not NEGATIONS.intersection(words))
 
 
 def as_text(value: Value) -> str:
-    """A program's answer in words."""
+    """All texts and numbers in a program's value, joined by blanks."""
     return " ".join(_texts(value))
 
 
@@ -66,17 +66,17 @@ def _texts(value: Value) -> Iterator[str]:
 
 
 def is_trivial(question: str, answer: str) -> bool:
-    """True if the answer adds no word to the question: what the bar of concrete is made of."""
+    """Return True if the answer adds no word: "What is the concrete bar made of?" "Concrete"."""
     return not set(content_words(answer)) - set(content_words(question))
 
 
 def taboo_word(question: str, answer: str, taboo: frozenset[str]) -> str | None:
-    """A word of the pair that is not wanted; None if there is none."""
+    """First taboo word in the pair; None if there is none."""
     words = re.findall(r"\w+", f"{question} {answer}".casefold())
     return next((word for word in words if word in taboo), None)
 
 
-SIFTING = "3"  # raised when other pairs are dropped, or for other reasons; part of the signature
+SIFTING = "3"  # raise it with any change of what is dropped or why; part of the signature
 Drop = Literal[
     "unreadable", "refused", "failed", "unrun", "mismatch", "constant", "taboo", "trivial",
     "incomplete", "unnatural", "unentailed", "unjudged", "duplicate",
@@ -84,21 +84,21 @@ Drop = Literal[
 """Reasons to drop a candidate.
 
 unreadable: the writer's object is not a question with an answer and a program.
-refused: the program uses what programs may not use.
-failed: the program stopped with an error, or had to be stopped.
+refused: the program uses a construct that is not allowed.
+failed: the program raised an error or exceeded its limits.
 unrun: earlier programs of the same reply used up its processor time.
-mismatch: the program does not give the answer that the writer stated.
-constant: it gives the same answer over an empty graph, or over a graph of something else.
-taboo: it has a word that is not wanted.
-trivial, incomplete, unnatural: the reviewer's reasons (paper, Fig. 10); "trivial" is also found by
-words, without a reviewer.
+mismatch: the program's value differs from the stated answer.
+constant: the program returns the same value over an empty or an unrelated graph.
+taboo: the pair contains a taboo word.
+trivial, incomplete, unnatural: the reviewer's reasons (paper, Fig. 10); "trivial" is also found
+without a reviewer, by comparing words.
 unentailed: the image does not show it.
-unjudged: the reviewer, the judge of images, or the process that runs programs failed.
-duplicate: an earlier pair of the same image is the same.
+unjudged: the reviewer, the entailment judge, or the process that runs programs failed.
+duplicate: it repeats an earlier pair of the same image.
 """
 DROPS: tuple[Drop, ...] = get_args(Drop)
 REVIEW: dict[str, Drop | None] = {"D": "unnatural", "C": "incomplete", "B": "trivial", "A": None}
-"""The reviewer's letters, worst first."""
+"""The reviewer's letters, worst first -> reason to drop, None for a good pair."""
 STRANGER: Nodes = {
     "glorp": {
         "attributes": {"color": "vermeil", "count": "ninety"},
@@ -106,10 +106,10 @@ STRANGER: Nodes = {
     },
     "zant": {"attributes": {}, "relations_to": {}},
 }
-"""A graph that has nothing in common with any caption's."""
+"""A graph unrelated to any caption."""
 ELSEWHERE: tuple[Nodes, ...] = ({}, STRANGER)
-"""Graphs over which a program that reads the caption's graph has to find something else."""
-EVEN = 0.5  # an image that shows a pair less probably than this does not show it
+"""Graphs over which a program must return a different value than over the caption's."""
+EVEN = 0.5  # probability of entailment below which a pair is dropped
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +119,14 @@ class QuestionPair:
     question: str
     answer: str
     program: str
-    value: Value = None  # the program's value
-    dropped: Drop | None = None  # None: it is kept
-    why: str = ""  # more about the reason, for people
+    value: Value = None  # returned by the program
+    dropped: Drop | None = None  # None: kept
+    why: str = ""  # details of the reason
 
 
 @dataclass(frozen=True, slots=True)
 class CaptionQuestions:
-    """All candidates about one image, or why there are none."""
+    """All candidates about one image, or the reason why there are none."""
 
     pairs: tuple[QuestionPair, ...]
     failure: Failure | None = None
@@ -146,7 +146,7 @@ class CaptionQuestions:
 def verify_candidates(
     candidates: Sequence[QuestionCandidate | Failure], nodes: Nodes, confined: Confined
 ) -> list[QuestionPair]:
-    """Candidates with what their programs find in the scene; dropped if that is another answer."""
+    """Run the candidates' programs over the scene; drop those that do not verify the answer."""
     sound = [each for each in candidates if isinstance(each, QuestionCandidate)]
     results = iter(run_programs(confined, [each.program for each in sound], nodes))
     pairs = [
@@ -155,30 +155,24 @@ def verify_candidates(
         else _check(QuestionPair(each.question, each.answer, each.program), next(results))
         for each in candidates
     ]
-    # A program that returns a constant verifies any caption: it must find something else elsewhere.
+    # A constant verifies nothing: over other graphs, a program must return something else.
     for other in ELSEWHERE:
-        pairs = _compare_elsewhere(pairs, other, confined)
+        left = [pair.program for pair in pairs if pair.dropped is None]
+        results = iter(run_programs(confined, left, other))
+        pairs = [p if p.dropped else _compare(p, next(results), other) for p in pairs]
     return pairs
 
 
 def _check(pair: QuestionPair, result: ProgramResult | Failure) -> QuestionPair:
     if isinstance(result, Failure):
-        return replace(pair, dropped=_of_program(result), why=str(result))
+        # An engine failure is that of the process, not of the program.
+        reasons: dict[str, Drop] = {"engine": "unjudged", "reply": "refused"}
+        dropped = "unrun" if result is UNRUN else reasons.get(result.kind, "failed")
+        return replace(pair, dropped=dropped, why=str(result))
     pair = replace(pair, value=result.value)
-    if not agrees(result.value, pair.question, pair.answer):
-        return replace(
-            pair, dropped="mismatch", why=f"found {as_text(result.value) or 'nothing'!r}"
-        )
-    return pair
-
-
-def _compare_elsewhere(
-    pairs: Sequence[QuestionPair], other: Nodes, confined: Confined
-) -> list[QuestionPair]:
-    """Drop pairs whose programs find the same in another graph: they do not verify anything."""
-    left = [pair.program for pair in pairs if pair.dropped is None]
-    results = iter(run_programs(confined, left, other))
-    return [pair if pair.dropped else _compare(pair, next(results), other) for pair in pairs]
+    if agrees(result.value, pair.question, pair.answer):
+        return pair
+    return replace(pair, dropped="mismatch", why=f"found {as_text(result.value) or 'nothing'!r}")
 
 
 def _compare(pair: QuestionPair, result: ProgramResult | Failure, other: Nodes) -> QuestionPair:
@@ -190,16 +184,8 @@ def _compare(pair: QuestionPair, result: ProgramResult | Failure, other: Nodes) 
     return pair
 
 
-def _of_program(failure: Failure) -> Drop:
-    if failure is UNRUN:
-        return "unrun"
-    if failure.kind == "engine":  # the process is broken, which says nothing of the program
-        return "unjudged"
-    return "refused" if failure.kind == "reply" else "failed"
-
-
 def sift_words(pairs: Sequence[QuestionPair], taboo: frozenset[str]) -> list[QuestionPair]:
-    """Drop pairs with unwanted words, and those whose answer adds none to the question."""
+    """Drop pairs with taboo words, and those whose answer adds no word to the question."""
     return [pair if pair.dropped else _sift_words(pair, taboo) for pair in pairs]
 
 
@@ -213,7 +199,7 @@ def _sift_words(pair: QuestionPair, taboo: frozenset[str]) -> QuestionPair:
 
 
 def review(pairs: Sequence[QuestionPair], asker: Asker) -> list[QuestionPair]:
-    """Drop what a model finds trivial, incomplete or unnatural."""
+    """Drop pairs that a model calls trivial, incomplete or unnatural."""
     left = [pair for pair in pairs if pair.dropped is None]
     prompts = [prompt_of("review", {"question": p.question, "answer": p.answer}) for p in left]
     verdicts = iter(verdicts_of(asker, prompts, tuple(REVIEW)))
@@ -231,7 +217,7 @@ def _review(pair: QuestionPair, verdict: Verdict) -> QuestionPair:
 def sift_images(
     pairs: Sequence[QuestionPair], entailment: Entailment, images: Sequence[PromptImage | Failure]
 ) -> list[QuestionPair]:
-    """Drop pairs that their image, one each, does not show."""
+    """Drop pairs that the image does not show; ``images`` has one for each pair."""
     statements = [
         (f'the answer to "{pair.question}" is "{pair.answer}"', image)
         for pair, image in zip(pairs, images, strict=True)
@@ -250,14 +236,14 @@ def _sift_image(pair: QuestionPair, result: float | Failure) -> QuestionPair:
 
 
 def once_each(pairs: Sequence[QuestionPair], encoder: Encoder, alike: float) -> list[QuestionPair]:
-    """Drop pairs about one image that are the same as an earlier kept one (after SemDeDup)."""
+    """Drop pairs that repeat an earlier kept pair of the same image (after SemDeDup)."""
     left = [place for place, pair in enumerate(pairs) if pair.dropped is None]
     vectors = unit_vectors(encoder, [f"{pairs[i].question} {pairs[i].answer}" for i in left])
     similar = vectors @ vectors.T if left else vectors
     pairs_left, firsts = list(pairs), list[int]()
     for row, place in enumerate(left):
-        # Only the first of like pairs is compared with: chains of near-duplicates would else drop
-        # pairs that are unlike all that is left.
+        # Only kept pairs count: along a chain of near-duplicates, comparing with dropped ones would
+        # drop pairs that are unlike any kept one.
         same = [earlier for earlier in firsts if similar[row, earlier] >= alike]
         if same:
             first = pairs[left[same[0]]].question

@@ -1,4 +1,4 @@
-"""Tuples -> the scene graph that programs see (paper, section 3.1 and Listing 1)."""
+"""Tuples -> scene graph for programs (paper, section 3.1 and Listing 1)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _KIND_OF = {word: kind for kind, words in KINDS.items() for word in words.split(
 
 
 def kind_of(attribute: str) -> str:
-    """The kind of an attribute: of its last word that has one, "mustard-yellow" is a color."""
+    """Kind of an attribute, by its last known word: "mustard-yellow" is a color."""
     words = re.findall(r"\w+", attribute.casefold())
     kinds = [_KIND_OF[word] for word in words if word in _KIND_OF]
     if any(word.isdecimal() for word in words):
@@ -47,11 +47,11 @@ SPATIAL = frozenset(
     "between among against along across through to toward towards with from of off left right "
     "front part".split()
 )
-"""First words of relations that say where something is, or what it belongs to."""
+"""First words of relations of place or belonging."""
 
 
 def nodes_of(tuples: Iterable[Tuple]) -> Nodes:
-    """The graph of some tuples: attributes by kind, relations by target and kind."""
+    """Group tuples into a graph: attributes by kind, relations by target and kind."""
     nodes: Nodes = {}
     for parts in tuples:
         source = _node(nodes, parts[0])
@@ -66,7 +66,7 @@ def nodes_of(tuples: Iterable[Tuple]) -> Nodes:
 
 
 def relation_kind(relation: str) -> str:
-    """The kind "spatial" for "in front of", "action" for "holds"."""
+    """Kind of a relation: "spatial" for "in front of", "action" for "holds"."""
     words = relation.casefold().split()
     return "spatial" if words and words[0] in SPATIAL else "action"
 
@@ -84,10 +84,10 @@ def _is_text(value: object) -> bool:
 
 
 class GraphNode(BaseModel):
-    """An entity of a graph in a file, as in the paper's Listing 1."""
+    """An entity of a graph from a file, as in the paper's Listing 1."""
 
     attributes: dict[str, Annotated[StrictStr, BeforeValidator(_join)]] = {}
-    """Kind -> values, as one text with commas or as a list."""
+    """Kind -> values, comma-separated or as a list."""
     relations_to: dict[str, dict[str, list[StrictStr]]] = {}
 
 
@@ -96,14 +96,14 @@ NO_GRAPH = "is neither entities with attributes and relations_to nor a list of t
 
 
 def read_graph(cell: object) -> Nodes | Failure:
-    """Read the graph that a file has of a text, such as the authors' own.
+    """Read a graph from a file, such as the authors' own.
 
     Args:
         cell: entity -> ``attributes`` and ``relations_to``, as in the paper's Listing 1; or a list
-            of tuples, each a list of one to three texts; or either of them as JSON.
+            of tuples, each a list of one to three texts; or JSON of either.
 
     Returns:
-        The graph; a failure, whose detail continues "a graph that", if it is neither.
+        The graph, or a failure whose detail continues "a graph that".
     """
     try:
         content = json.loads(cell) if isinstance(cell, str) else cell
@@ -119,23 +119,18 @@ def read_graph(cell: object) -> Nodes | Failure:
         name: {"attributes": node.attributes, "relations_to": node.relations_to}
         for name, node in graph.items()
     }
-    return _complete(nodes)
+    for node in list(nodes.values()):
+        for target in node["relations_to"]:
+            _node(nodes, target)  # as in a directed graph, each target is a node
+    return nodes
 
 
 def _is_tuple(row: object) -> bool:
     return isinstance(row, list | tuple) and 1 <= len(row) <= 3 and all(map(_is_text, row))
 
 
-def _complete(nodes: Nodes) -> Nodes:
-    """Give targets of relations a node of their own, as a directed graph does."""
-    for node in list(nodes.values()):
-        for target in node["relations_to"]:
-            _node(nodes, target)
-    return nodes
-
-
 def tuples_in(nodes: Nodes) -> tuple[Tuple, ...]:
-    """Entities, attributes and relations of a graph; the inverse of ``nodes_of`` but for order."""
+    """Entities, attributes and relations of a graph; inverse of ``nodes_of`` except for order."""
     attributes = [
         (name, value.strip())
         for name, node in nodes.items()

@@ -1,4 +1,4 @@
-"""Texts -> tuples (paper, section 3.1): of our scene graphs, or written by a model."""
+"""Texts -> tuples (paper, section 3.1), from our scene graphs or written by a model."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from posh_reward.store import Store
 from posh_reward.types import Description, Failure, Reply, SceneGraph
 
 LONGEST_REPLY = 2048  # tokens of a model's tuples
-MOST_TUPLES = 300  # of one text; a longer list is a model that repeats itself
+MOST_TUPLES = 300  # per text; in a longer list the model repeats itself
 LONGEST_PART = 200  # characters
 
 
 class TupleSource(Protocol):
-    """A reader of tuples out of texts."""
+    """Extractor of tuples from texts."""
 
     @property
     def fields(self) -> dict[str, str]:
-        """Its fields in signatures."""
+        """Fields for signatures."""
 
     def read(self, texts: Sequence[object]) -> list[tuple[Tuple, ...] | Failure]:
-        """The distinct tuples of each text, in text order; none for an empty text.
+        """Distinct tuples of each text, in text order; none for an empty text.
 
         A failure's detail continues a sentence that begins with "the response" or "the answer".
         """
 
     def scenes(self, texts: Sequence[object]) -> list[Nodes | Failure]:
-        """The scene graph of each text as programs see it."""
+        """Scene graph of each text, in the form for programs."""
 
 
 class GraphTuples:
     """Tuples of our scene graphs.
 
-    A text without any entity ("Blue.", "Two.") is one tuple: its own words. Entities of the
-    viewer's frame ("our left") are left out, as POSH leaves them out; relations to them stay.
+    A text without entities ("Blue.", "Two.") is one tuple of its own words. As in POSH, entities
+    of the viewer's frame ("our left") are left out; relations to them stay.
     """
 
     def __init__(self, reader: Reader) -> None:
@@ -52,7 +52,7 @@ class GraphTuples:
 
     @property
     def fields(self) -> dict[str, str]:
-        """Parser, resolver, and the version of the rules."""
+        """Parser, coreference resolver, and version of the graph rules."""
         return {
             "tuples": "graph",
             "parser": self.reader.parser_name,
@@ -61,14 +61,14 @@ class GraphTuples:
         }
 
     def read(self, texts: Sequence[object]) -> list[tuple[Tuple, ...] | Failure]:
-        """The tuples of each text's scene graph."""
+        """Tuples of each text's scene graph."""
         return [
             read if isinstance(read, Failure) else distinct(_tuples(read))
             for read in self.reader.read(texts, keep=True)
         ]
 
     def scenes(self, texts: Sequence[object]) -> list[Nodes | Failure]:
-        """The scene graph of each text; entities of one name are numbered."""
+        """Scene graph of each text; entities with the same name are numbered."""
         return [
             read
             if isinstance(read, Failure)
@@ -85,7 +85,7 @@ def _tuples(description: Description) -> list[Tuple]:
 
 
 def graph_tuples(graph: SceneGraph, names: Sequence[str]) -> list[Tuple]:
-    """Entities, by ``names``, attributes and relations of a graph."""
+    """Tuples of a graph's entities, attributes and relations; ``names`` has one per entity."""
     places = [i for i, entity in enumerate(graph.entities) if not entity.flagged]
     return [
         *((names[i],) for i in places),
@@ -95,7 +95,7 @@ def graph_tuples(graph: SceneGraph, names: Sequence[str]) -> list[Tuple]:
 
 
 def unique_names(graph: SceneGraph) -> list[str]:
-    """Names that tell entities of one graph apart: "man", "man 2"."""
+    """Unique names for a graph's entities: "man", "man 2"."""
     names: list[str] = []
     for entity in graph.entities:
         earlier = {name.casefold() for name in names}
@@ -105,18 +105,18 @@ def unique_names(graph: SceneGraph) -> list[str]:
 
 
 class ModelTuples:
-    """Tuples that a language model writes, as the paper's does."""
+    """Tuples written by a language model, as in the paper."""
 
     def __init__(self, asker: Asker) -> None:
         self.asker = asker
 
     @property
     def fields(self) -> dict[str, str]:
-        """The model, the edition of the prompts, and of how replies are read."""
+        """Model, edition of the prompts, and version of the reply reader."""
         return {"tuples": self.asker.model.name, "wording": EDITION, "replies": str(REPLY_VERSION)}
 
     def read(self, texts: Sequence[object]) -> list[tuple[Tuple, ...] | Failure]:
-        """The tuples that the model writes for each text."""
+        """Tuples that the model writes for each text."""
         stripped = [stripped_text(text) for text in texts]
         distinct_texts = [
             text for text in dict.fromkeys(stripped) if isinstance(text, str) and text
@@ -134,14 +134,14 @@ class ModelTuples:
         return [text if isinstance(text, Failure) else by_text[text] for text in stripped]
 
     def scenes(self, texts: Sequence[object]) -> list[Nodes | Failure]:
-        """The scene graph of the model's tuples; it gives things the names that tell them apart."""
+        """Scene graph of each text's tuples; the model makes entity names unique."""
         return [read if isinstance(read, Failure) else nodes_of(read) for read in self.read(texts)]
 
 
 def tuple_source(
     source: str | Mapping[str, Any] | Model, parser: str, store: Store | None
 ) -> TupleSource:
-    """Our scene graphs for "graph", otherwise the tuples of a model."""
+    """Select our scene graphs ("graph") or a model's tuples."""
     if source == "graph":
         return GraphTuples(Reader(parser, mended=True, store=store))
     return ModelTuples(Asker(model_of(source), store))
@@ -150,32 +150,32 @@ def tuple_source(
 def scenes_of(
     source: TupleSource, texts: Sequence[object], graphs: Sequence[object] | None
 ) -> list[Nodes | Failure]:
-    """The scene graph of each text, or the one that a file has in its place (``read_graph``)."""
+    """Scene graph of each text, or the file's graph in its place (``read_graph``)."""
     cells = [None] * len(texts) if graphs is None else [graph_cell(each) for each in graphs]
     read = iter(source.scenes([t for t, cell in zip(texts, cells, strict=True) if cell is None]))
     return [next(read) if cell is None else named_graph(read_graph(cell)) for cell in cells]
 
 
 def graph_cell(cell: object) -> object:
-    """The graph in a cell; None if there is none."""
+    """Graph in a table cell; None if it is empty."""
     return None if is_missing(cell) or cell == "" else cell
 
 
 def named_graph(graph: Nodes | Failure) -> Nodes | Failure:
-    """Say in a failure that it is a graph's; its detail continues "the caption"."""
+    """Prefix a failure so that its detail continues "the caption"."""
     return (
         replace(graph, detail=f"has a graph that {graph}") if isinstance(graph, Failure) else graph
     )
 
 
 def tuples_of_graph(cell: object) -> tuple[Tuple, ...] | Failure:
-    """The tuples of a graph in a file."""
+    """Tuples of a graph from a file."""
     graph = named_graph(read_graph(cell))
     return graph if isinstance(graph, Failure) else distinct(tuples_in(graph))
 
 
 def read_tuples(reply: Reply) -> tuple[Tuple, ...] | Failure:
-    """The tuples in a model's reply: a JSON list of lists of one, two or three texts."""
+    """Read tuples from a model's reply: a JSON list of lists of one to three texts."""
     if reply.text is None:
         return reply.failure or Failure("reply", "the model gave no tuples")
     start, end = reply.text.find("["), reply.text.rfind("]")
@@ -199,7 +199,7 @@ def _sound(row: object) -> bool:
 
 
 def distinct(tuples: Iterable[Tuple]) -> tuple[Tuple, ...]:
-    """Tuples without repetitions, since a graph is a set of them; case does not matter."""
+    """Drop repeated tuples, ignoring case: a graph is a set."""
     first: dict[Tuple, Tuple] = {}
     for each in tuples:
         first.setdefault(key(each), each)
@@ -207,16 +207,16 @@ def distinct(tuples: Iterable[Tuple]) -> tuple[Tuple, ...]:
 
 
 def key(parts: Tuple) -> Tuple:
-    """The tuple without differences of case and blanks."""
+    """Normalize case and blanks of a tuple."""
     return tuple(" ".join(part.casefold().split()) for part in parts)
 
 
 def without(tuples: Iterable[Tuple], others: Collection[Tuple]) -> tuple[Tuple, ...]:
-    """g(A) - g(Q): the tuples that are not among the others."""
+    """g(A) - g(Q): tuples that are not among the others."""
     keys = {key(each) for each in others}
     return tuple(each for each in tuples if key(each) not in keys)
 
 
 def phrase(parts: Tuple) -> str:
-    """A tuple as encoders read it: "shirt, black"; "boy, in, shirt"."""
+    """Join a tuple for an encoder: "shirt, black"; "boy, in, shirt"."""
     return ", ".join(parts)

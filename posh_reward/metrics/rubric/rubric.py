@@ -145,7 +145,7 @@ def _metric(settings: object, where: str) -> RubricMetric:
     for key, text in points.items():
         _text(text, f"{where}: points {key}")
     if len(points) < 2:
-        raise ConfigError(f"{where} points: there are {len(points)}, list at least two")
+        raise ConfigError(f"{where}: points has {len(points)} entries: list at least two")
     name = _text(fields.get("name"), f"{where}: name")
     if not name.isprintable() or len(name) > LONGEST_NAME or any(mark in name for mark in '"\\'):
         raise ConfigError(

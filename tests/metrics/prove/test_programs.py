@@ -163,7 +163,7 @@ def test_it_pickles_without_its_process(confined: Confined) -> None:
 
 @pytest.mark.parametrize(("seconds", "megabytes"), [(0, 256), (float("nan"), 256), (2, 1)])
 def test_bounds_that_leave_no_room_are_refused(seconds: float, megabytes: int) -> None:
-    with pytest.raises(InputError, match="give"):
+    with pytest.raises(InputError, match="use"):
         Confined(seconds, megabytes)
 
 

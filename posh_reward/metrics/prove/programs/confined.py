@@ -1,4 +1,4 @@
-"""Programs -> values, by a process that can do nothing else."""
+"""Programs -> values, computed in a sandboxed process."""
 
 from __future__ import annotations
 
@@ -20,18 +20,17 @@ from posh_reward.types import Failure
 logger = logging.getLogger(__name__)
 
 ROOT = Path(__file__).resolve().parents[4]  # the folder that posh_reward is in
-# In place of the working directory, where any file may be called json.py.
+# Replaces the working directory, where a file may be called json.py.
 BOOT = (
     "import sys; sys.path[0] = sys.argv.pop(1); "
     "from posh_reward.metrics.prove.programs.program_worker import main; main()"
 )
 START_SECONDS = 60.0
-PATIENCE = 5  # times the seconds of computing are the seconds by the clock, on a busy machine
+PATIENCE = 5  # wall-clock seconds per second of processor time, for busy machines
 SLACK_SECONDS = 30.0  # grace beyond that, after which the worker is killed
-ATTEMPTS = 2  # the worker may have been killed for another's sake, such as for memory
+ATTEMPTS = 2  # the worker may die through no fault of the program, such as by the OOM killer
 BUDGET = 2.5
-"""Times the seconds of one program are those of all programs of one reply: three that do not end
-use it up."""
+"""Time for all programs of a reply, in units of that for one: three endless programs use it up."""
 UNRUN = Failure("engine", "the programs before it used up the processor time of the reply")
 MEGABYTE = 1 << 20
 
@@ -44,17 +43,17 @@ class ProgramResult:
 
 
 class Confined:
-    """A process of its own for programs, one after the other, each with its own bounds.
+    """A process that runs programs one at a time, each with its own limits.
 
-    The process starts when first needed. It is left out of pickles. This layer does not look at
-    what a program says: ``run_programs`` does, and should be used.
+    It starts on first use and is left out of pickles. Use ``run_programs``, which also checks the
+    programs' language.
 
     Args:
-        seconds: of computing for one program.
-        megabytes: of memory for one program, the interpreter's 30 included.
+        seconds: processor time of one program.
+        megabytes: memory of one program, including 30 for the interpreter.
 
     Raises:
-        InputError: a bound leaves no room to run in.
+        InputError: a limit is too low.
     """
 
     spent: float  # processor time of all programs so far, in seconds
@@ -62,9 +61,9 @@ class Confined:
 
     def __init__(self, seconds: float = 2.0, megabytes: int = 256) -> None:
         if not seconds > 0:
-            raise InputError(f"seconds is {seconds}: give a number above 0")
+            raise InputError(f"seconds is {seconds}: use a number above 0")
         if megabytes < 64:
-            raise InputError(f"megabytes is {megabytes}: give 64 or more")
+            raise InputError(f"megabytes is {megabytes}: use 64 or more")
         self._seconds, self._megabytes = seconds, megabytes
         self._forget()
 
@@ -74,7 +73,7 @@ class Confined:
         return BUDGET * self._seconds
 
     def run(self, program: str, nodes: Nodes) -> ProgramResult | Failure:
-        """The value of one program over a scene; a failure if it has none."""
+        """Value of one program over a scene, or a failure."""
         with self._lock:
             for _ in range(ATTEMPTS):
                 try:
@@ -87,7 +86,7 @@ class Confined:
         return failure
 
     def close(self) -> None:
-        """End the process; the next program starts another."""
+        """End the process; the next program starts a new one."""
         with self._lock:
             self._stop()
 
@@ -108,8 +107,8 @@ class Confined:
             ready = self._worker.receive(START_SECONDS)
             if not ready.get("sealed"):
                 logger.warning(
-                    "this system cannot bar programs from system calls: only their language, "
-                    "time, memory and files are bounded"
+                    "this system cannot block system calls of programs: only their language, "
+                    "time, memory and files are limited"
                 )
         return self._worker
 
@@ -135,11 +134,11 @@ class Confined:
 def run_programs(
     confined: Confined, programs: Sequence[str], nodes: Nodes
 ) -> list[ProgramResult | Failure]:
-    """The value of each program over one scene, in order.
+    """Value of each program over one scene, in order.
 
-    A program that is not allowed never reaches the process: its failure has the kind "reply", and
-    says what it uses. One that stops, or has to be stopped, has the kind "error". Once they have
-    used up ``confined.budget``, the rest is ``UNRUN``.
+    A program that uses a forbidden construct is not run: its failure has the kind "reply". One that
+    fails or exceeds its limits has the kind "error". Once ``confined.budget`` is used up, the rest
+    are ``UNRUN``.
     """
     end = confined.spent + confined.budget
     return [_ran(confined, program, nodes, end) for program in programs]
@@ -161,7 +160,7 @@ def _read(reply: dict[str, Any]) -> ProgramResult | Failure:
 
 
 def _environment() -> dict[str, str]:
-    """Nothing of the user's, except where the interpreter's own libraries are."""
+    """Minimal environment: only what locates the interpreter's libraries."""
     needed = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONHOME")
     results = {name: os.environ[name] for name in needed if name in os.environ}
-    return {**results, "PYTHONHASHSEED": "0"}  # the same order of sets in every run
+    return {**results, "PYTHONHASHSEED": "0"}  # same order of sets in every run
