@@ -33,7 +33,7 @@ from posh_reward.types import LABELS, Failure, PromptImage, Usage, Verdict
 
 @dataclass(frozen=True, slots=True)
 class CriterionScore:
-    """One criterion of one text."""
+    """Score of one text on one criterion."""
 
     criterion: str
     mean: float | None
@@ -41,12 +41,12 @@ class CriterionScore:
     sigma: float | None
     """Standard deviation of the score, 0 (sure) to 2."""
     weight: float | None = None
-    """Its share of the overall score; None if any criterion of the text failed."""
+    """Share in the overall score; None if any criterion of the text failed."""
     failure: Failure | None = None
     mass: float | None = None
-    """Probability, before renormalising, that the reply was a score at all; None if it failed."""
+    """Probability of all score labels before renormalising; None if the judgment failed."""
     reason: str | None = None
-    """The model's reason, if it was asked for one (section 4.3). Text of a model: escape it."""
+    """The model's reason, if requested (section 4.3). Written by a model: escape it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +54,19 @@ class HarmonicScores:
     """HarmonicEval of one text. All scores are 1-5, higher is better."""
 
     overall: float | None
-    """The weighted mean of the criteria; None if one of them failed."""
+    """Weighted mean of the criteria; None if one failed."""
     signature: str
-    """Everything that another run needs to reproduce the figures."""
+    """Settings and versions needed to reproduce the scores."""
     criteria: tuple[CriterionScore, ...] = ()
-    """In the order in which they were asked for; empty if the text could not be asked about."""
+    """In the order of the metric's criteria; empty if the text or image is unusable."""
     failure: Failure | None = None
-    """Reason for a missing overall score; None if there is one."""
+    """Reason for a missing overall score; None if there is a score."""
     text: str = ""
     """The stripped text."""
 
     @property
     def doubtful(self) -> tuple[str, ...]:
-        """Criteria whose replies are more likely no score than one: their figures say little."""
+        """Criteria with a ``mass`` below ``DOUBTFUL``: their scores mean little."""
         return tuple(e.criterion for e in self.criteria if e.mass is not None and e.mass < DOUBTFUL)
 
     @property
@@ -81,30 +81,30 @@ class HarmonicScores:
 
 
 LONGEST_REASON = 256  # tokens
-AT_ONCE = 64  # texts whose images are held in memory at a time
+AT_ONCE = 64  # texts whose images are in memory at a time
 
 
 class HarmonicEval:
-    """The metric. It needs no reference, but a model that sees, unless no criterion looks.
+    """The metric. It needs no reference, but a vision model, unless no criterion uses the image.
 
     Args:
         model: a name, a settings file or a mapping (``models.model.load_model``), or a ``Model``.
-        gamma: how much surer criteria count: 1 for equal weights, 0.5 for inverse variances, 0 for
-            the surest criterion alone. 0.75 is the paper's.
+        gamma: weighting by certainty: 1 for equal weights, 0.5 for inverse variances, 0 for the
+            most certain criterion alone. The paper uses 0.75.
         store: a file (or a ``Store``) that keeps the model's answers across runs and processes.
-        criteria: those that are asked about, one question each. For short captions the paper has
-            two, correctness and "comprehensiveness" (Table 8): ``completeness`` by its name, but
-            its C.1 heads the prompt of ``clarity`` so.
-        explain: asks for the reason of each score, too (section 4.3): one more reply each.
+        criteria: criteria to judge, with one question each. For short captions the paper uses two,
+            correctness and "comprehensiveness" (Table 8): by its name this is ``completeness``,
+            but C.1 uses it as the heading of the prompt for ``clarity``.
+        explain: also ask for the reason of each score (section 4.3), one more reply each.
 
     Raises:
         InputError: a name is unknown, gamma is not between 0 and 1, or criteria need the image
             and the model does not take images.
-        ConfigError: settings of the model cannot be used.
+        ConfigError: the model's settings are invalid.
     """
 
     name = "harmonic"
-    """First word of signatures, and what names in logs begin with."""
+    """First word of signatures and log names."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class HarmonicEval:
         explain: bool = False,
     ) -> None:
         if not 0 <= gamma <= 1:
-            raise InputError(f"gamma is {gamma}: give a number from 0 to 1, such as 0.75")
+            raise InputError(f"gamma is {gamma}: use a number from 0 to 1, such as 0.75")
         self.gamma = gamma
         self.criteria = check_criteria(criteria)
         self.explain = explain
@@ -127,11 +127,11 @@ class HarmonicEval:
 
     @property
     def signature(self) -> str:
-        """``harmonic|model:...|gamma:0.75|replies:2|version:...``, as for captions."""
+        """``harmonic|model:...|gamma:0.75|replies:2|version:...``, for captioning."""
         return self.signature_for("captioning")
 
     def signature_for(self, task: str) -> str:
-        """The signature of a task's scores; tasks other than captioning are named in it."""
+        """Signature of a task's scores; it names tasks other than captioning."""
         fields = {"model": self.model.name, "gamma": repr(float(self.gamma))}
         if self.criteria != CRITERIA:
             fields["criteria"] = ",".join(self.criteria)
@@ -146,14 +146,13 @@ class HarmonicEval:
 
     @property
     def usage(self) -> Usage:
-        """The model's running total."""
+        """Running total of the model's usage."""
         return self.model.usage
 
     def figures(self, scores: Sequence[HarmonicScores]) -> dict[str, float]:
-        """Return a training log's figures of one call: means over the texts that have the figure.
+        """Means over the texts that have the figure, for a training log; NaN if none has.
 
-        ``overall``, each criterion (1-5, higher is better), and its ``_sigma``. NaN where no text
-        has the figure.
+        ``overall``, each criterion (1-5, higher is better), and its ``_sigma``.
         """
         means = {"overall": mean([score.overall for score in scores])}
         for name in self.criteria:
@@ -163,7 +162,7 @@ class HarmonicEval:
         return means
 
     def columns(self, scores: Sequence[HarmonicScores]) -> dict[str, list[float | None]]:
-        """Return a training log's columns of each text: ``overall`` and each criterion."""
+        """Columns for a training log, one value per text: ``overall`` and each criterion."""
         overall = {"overall": [score.overall for score in scores]}
         return overall | {name: [s.means.get(name) for s in scores] for name in self.criteria}
 
@@ -177,22 +176,22 @@ class HarmonicEval:
     ) -> list[HarmonicScores]:
         """Score each text about its image, in order.
 
-        A text that cannot be scored has a ``failure`` and no overall score; it never touches its
-        neighbours. What was judged before one criterion failed is kept in ``criteria``. Equal
-        texts about equal images are judged once.
+        A text that cannot be scored gets a ``failure`` and no overall score, and does not affect
+        the others; ``criteria`` keeps the criteria that succeeded. Equal texts about equal images
+        are judged once.
 
         Args:
-            texts: to be scored. An empty one is judged like any other.
-            images: of each text, in any form that ``models.prompt_images.image_of`` takes. In task
-                ``reg`` what the text is about has a red box around it.
+            texts: texts to score, empty ones included.
+            images: one per text, in any form that ``models.prompt_images.image_of`` takes. For
+                ``reg``, a red box marks the object that the text refers to.
             task: ``captioning``; ``vqa`` and ``vdu``, answers about images and about images of
-                documents; ``reg``, expressions that tell one thing from others.
-            questions: that the texts answer, in the tasks ``vqa`` and ``vdu``.
+                documents; ``reg``, referring expressions.
+            questions: the questions that the texts answer; for ``vqa`` and ``vdu`` only.
 
         Raises:
-            InputError: lists differ in length, the task is unknown, or questions are missing or
-                are given to a task without.
-            JudgeError: the model cannot work at all.
+            InputError: the lists differ in length, the task is unknown, or questions are missing or
+                not part of the task.
+            JudgeError: the model does not work at all.
         """
         kind = check_task(task)
         lists = {"texts": texts, "images": images}
@@ -250,7 +249,7 @@ class HarmonicEval:
         ]
 
     def _reasons(self, prompts: Sequence[Prompt], verdicts: Sequence[Verdict]) -> list[str | None]:
-        """The reason for each score; a reason that is missing never costs a score."""
+        """Reason for each score; a score without a reason stays valid."""
         masses = [distribution(each) for each in verdicts]
         questions = {
             place: why(prompts[place], 1 + max(range(len(each)), key=each.__getitem__))
@@ -277,9 +276,9 @@ class HarmonicEval:
 
 
 def criterion_score(name: str, verdict: Verdict) -> CriterionScore:
-    """A criterion's score from the distribution over its labels, or its failure.
+    """Score of a criterion from the distribution over its labels, or its failure.
 
-    A reply without any label is a failure, even where the model's reading takes it for the lowest
+    A reply without any label is a failure, even if the model's reader takes it for the lowest
     label: its sigma would be 0, and it would get all the weight.
     """
     masses = distribution(verdict)
@@ -302,7 +301,7 @@ def _item(
 
 
 def mean_and_sigma(probabilities: Sequence[float]) -> tuple[float, float]:
-    """Mean and standard deviation of a distribution over the scores 1, 2, ..., by Eqs. 1 and 4."""
+    """Mean and standard deviation of a distribution over the scores 1, 2, ... (Eqs. 1 and 4)."""
     whole = math.fsum(probabilities)
     shares = [(score, each / whole) for score, each in enumerate(probabilities, start=1)]
     mean = math.fsum(score * share for score, share in shares)
@@ -312,13 +311,12 @@ def mean_and_sigma(probabilities: Sequence[float]) -> tuple[float, float]:
 def harmonic_weights(sigmas: Sequence[float], gamma: float) -> list[float]:
     """Weights proportional to sigma ** (-2 (1 - gamma) / gamma), which sum to 1 (Eq. 3).
 
-    Where the formula has no value the weights are its limits. With gamma 0, all weight goes to the
-    least sigma; with a sigma of 0 and gamma below 1, to the criteria that have it. Equal ones share
-    alike.
+    Where the formula is undefined, its limit is used: with gamma 0, or if a sigma is 0 and gamma is
+    below 1, criteria with the smallest sigma share all the weight equally.
 
     Args:
         sigmas: standard deviations, each 0 or more; at least one.
-        gamma: 1: equal weights. 0.5: inverse variances. 0: the surest criterion alone.
+        gamma: 1: equal weights. 0.5: inverse variances. 0: the most certain criterion alone.
     """
     if gamma == 1:
         return [1 / len(sigmas)] * len(sigmas)
@@ -327,13 +325,13 @@ def harmonic_weights(sigmas: Sequence[float], gamma: float) -> list[float]:
     if least == 0 or math.isinf(power):
         shares = [float(sigma == least) for sigma in sigmas]
     else:
-        # Ratios of logarithms: powers of a small sigma are too large for a float.
+        # In logarithms, since powers of a small sigma would overflow.
         shares = [math.exp(-power * (math.log(sigma) - math.log(least))) for sigma in sigmas]
     whole = math.fsum(shares)
     return [share / whole for share in shares]
 
 
 def weighted_mean(values: Sequence[float], weights: Sequence[float]) -> float:
-    """The mean (Eq. 2); rounding never takes it out of the range of the values."""
+    """Weighted mean (Eq. 2), clipped to the range of the values against rounding."""
     mean = math.fsum(value * weight for value, weight in zip(values, weights, strict=True))
     return min(max(mean, min(values)), max(values))

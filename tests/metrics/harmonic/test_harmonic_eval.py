@@ -219,7 +219,7 @@ def test_questions_without_a_task_for_them_are_refused() -> None:
         ({"gamma": 1.5}, "gamma is 1.5"),
         ({"gamma": float("nan")}, "gamma is nan"),
         ({"criteria": ["beauty"]}, "correctness, completeness"),
-        ({"criteria": "clarity"}, "give a list"),
+        ({"criteria": "clarity"}, "use a list"),
         ({"criteria": ["clarity", "clarity"]}, "once"),
     ],
 )

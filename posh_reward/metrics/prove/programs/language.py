@@ -1,8 +1,8 @@
-"""The language of programs: one function over a scene graph, in a small part of Python.
+"""The language of programs: one function over a scene graph, in a small subset of Python.
 
-A program can read the graph, loop over what it finds, compare, and build texts and lists. It has
-no imports, no attributes except methods of a fixed list, no names except its own and a few
-harmless builtins, and none of the operators that make a short program compute for ever.
+A program can read the graph, loop, compare, and build texts and lists. It has no imports, no
+attributes except listed methods, no names except its own and a few harmless builtins, and none of
+the operators that let a short program run forever.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import warnings
 from collections.abc import Iterator
 
 LONGEST = 4000  # characters of a program
-MOST_NODES = 800  # of its syntax tree; the paper's examples have about fifty
-DEEPEST = 30  # levels of its syntax tree
+MOST_NODES = 800  # in the syntax tree; the paper's examples have about fifty
+DEEPEST = 30  # levels of the syntax tree
 MOST_LOOPS = 2  # in one comprehension
 LARGEST_NUMBER = 1_000_000
 
@@ -33,7 +33,7 @@ METHODS = frozenset(
     )
 )
 """Methods that a program may call. ``format`` is not one: its texts can reach attributes."""
-KEYWORDS = ("key", "reverse", "default", "start")  # keyword arguments that a call may have
+KEYWORDS = ("key", "reverse", "default", "start")  # keyword arguments allowed in calls
 
 EXPRESSIONS = (
     *(ast.Constant, ast.Name, ast.Load, ast.Store, ast.List, ast.Tuple, ast.Set, ast.Dict),
@@ -47,19 +47,19 @@ STATEMENTS = (
     *(ast.AugAssign, ast.Expr, ast.Pass, ast.Break, ast.Continue),
 )
 ALLOWED = EXPRESSIONS + STATEMENTS
-"""Parts of Python that a program may have. Left out on purpose: ``while``, ``try``, ``import``, and
-``*``, ``**``, ``<<`` and ``%``, by which one line fills the memory."""
+"""Allowed. Deliberately absent: ``while``, ``try``, ``import``, and ``*``, ``**``, ``<<`` and
+``%``, with which one line can fill the memory."""
 
 
 def refusal(program: str) -> str | None:
-    """Return one line that names the first offence of a program's text; None if it may run."""
+    """Describe the first violation in a program; None if it may run."""
     if len(program) > LONGEST:
         return f"it is longer than {LONGEST:,} characters"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = bare(program)
-    # The last two: thousands of brackets or signs in a row.
+    # The last two come from thousands of brackets or signs in a row.
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return f"it is not Python: {type(error).__name__}"
     if sum(1 for _ in ast.walk(tree)) > MOST_NODES or _too_deep(tree):
@@ -105,7 +105,7 @@ def _own_names(function: ast.FunctionDef) -> Iterator[str]:
 
 
 def _misuse(node: ast.AST) -> str | None:
-    """Name the misuse of a construct that is allowed in another form; None if there is none."""
+    """Describe a forbidden form of an allowed construct; None if there is none."""
     match node:
         case ast.Constant(value=int(number)) if number > LARGEST_NUMBER:
             return f"it uses a number above {LARGEST_NUMBER:,}"
@@ -131,10 +131,10 @@ def _is_elaborate(node: ast.arguments) -> bool:
 
 
 def bare(program: str) -> ast.Module:
-    """The tree of a program, without annotations, which would be evaluated.
+    """Parse a program and drop its annotations, which would be evaluated.
 
     Raises:
-        SyntaxError: it is not Python; other errors for texts that are far from it.
+        SyntaxError: it is not Python. Extreme texts raise other errors, see ``refusal``.
     """
     tree = ast.parse(program)
     for node in ast.walk(tree):

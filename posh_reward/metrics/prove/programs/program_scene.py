@@ -1,4 +1,4 @@
-"""The scene graph as programs see it (paper, Listing 1), and as plain data."""
+"""The scene graph for programs (paper, Listing 1), and plain data."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
 class Node(TypedDict):
     """One entity of a scene as plain data."""
 
-    attributes: dict[str, str]  # kind -> values with commas between them: {"color": "blue, white"}
+    attributes: dict[str, str]  # kind -> comma-separated values: {"color": "blue, white"}
     relations_to: Relations
 
 
-Nodes = dict[str, Node]  # entity -> node: the dictionary that the paper's class is made of
+Nodes = dict[str, Node]  # entity -> node, as in the paper's class
 
 
 class ProgramScene:
-    """A scene graph that is read through methods, each of which returns a fresh copy."""
+    """A scene graph whose methods return copies."""
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
@@ -33,17 +33,17 @@ class ProgramScene:
         return list(self._nodes)
 
     def get_attributes(self, ent_name: str) -> dict[str, str]:
-        """Attributes by kind; empty for an entity that is not there."""
+        """Attributes by kind; empty for an unknown entity."""
         node = self._nodes.get(ent_name)
         return dict(node["attributes"]) if node else {}
 
     def get_outgoing_relations(self, ent_name: str) -> Relations:
-        """Relations of which an entity is the source, by target."""
+        """Relations with an entity as source, by target."""
         node = self._nodes.get(ent_name)
         return _copy(node["relations_to"].items()) if node else {}
 
     def get_incoming_relations(self, ent_name: str) -> Relations:
-        """Relations of which an entity is the target, by source."""
+        """Relations with an entity as target, by source."""
         return _copy(
             (source, node["relations_to"][ent_name])
             for source, node in self._nodes.items()
@@ -51,7 +51,7 @@ class ProgramScene:
         )
 
     def generate_subgraph(self, node_list: Iterable[str]) -> ProgramScene:
-        """The graph of some entities, with the relations among them."""
+        """Subgraph of some entities, with the relations among them."""
         nodes = set(node_list)
         return ProgramScene(
             {
@@ -74,8 +74,8 @@ class ProgramScene:
 
     def describe(self, subgraph: ProgramScene) -> str:
         """A graph in words, such as "boy (state: sits); shirt (color: black); boy in shirt"."""
-        things = [_describe(name, node) for name, node in subgraph._nodes.items()]
-        return "; ".join([*things, *_relate(subgraph._nodes)])
+        entities = [_describe(name, node) for name, node in subgraph._nodes.items()]
+        return "; ".join([*entities, *_relate(subgraph._nodes)])
 
     def __repr__(self) -> str:
         return f"Scene({', '.join(self._nodes)})"
@@ -102,16 +102,16 @@ def _relate(nodes: Nodes) -> list[str]:
     ]
 
 
-MOST_ITEMS = 200  # values that a program may return, those inside lists and dictionaries included
-LONGEST_TEXT = 4000  # characters of all texts that it returns
+MOST_ITEMS = 200  # values that a program may return, including nested ones
+LONGEST_TEXT = 4000  # characters of all returned texts together
 DEEPEST = 4  # levels of lists in lists
 LARGEST = 10**15
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-"""Memory address in the text of an object without a text of its own; differs from run to run."""
+"""Memory address in an object's default text; differs between runs."""
 
 
 class _Texts(type):
-    """Type of ``ProgramText``: ``isinstance`` as for ``str``, calls that refuse addresses."""
+    """Metaclass of ``ProgramText``: ``isinstance`` as for ``str``; calls reject addresses."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, str)
@@ -124,10 +124,9 @@ class _Texts(type):
 
 
 class ProgramText(str, metaclass=_Texts):
-    """``str`` as programs see it.
+    """``str`` for programs; rejects objects whose text is a memory address, such as lambdas.
 
-    Objects without a text of their own, such as lambdas, show their address in memory. Checking
-    only the program's value would not do: ``str(lambda: 1)[-10:]`` is nothing but the address.
+    Checking only the program's value is not enough: ``str(lambda: 1)[-10:]`` is a bare address.
     """
 
     __slots__ = ()
@@ -137,7 +136,7 @@ def plain(value: object) -> Value:
     """Convert a program's value to plain data: sets to sorted lists, tuples to lists.
 
     Raises:
-        ValueError: it is another kind of object, or too large.
+        ValueError: its type is not allowed, or it is too large.
     """
     return _plain(value, [MOST_ITEMS, LONGEST_TEXT], DEEPEST)
 
@@ -147,7 +146,7 @@ def _plain(value: object, room: list[int], depth: int) -> Value:
     room[1] -= len(value) if isinstance(value, str) else 0
     if min(*room, depth) < 0:
         raise ValueError("it returned too much")
-    if type(value) not in PLAIN:  # a subclass could do anything when it is read
+    if type(value) not in PLAIN:  # a subclass could run code when read
         raise ValueError(f"it returned a value of type {type(value).__name__}")
     if isinstance(value, dict):
         if not all(type(key) is str for key in value):
@@ -161,10 +160,10 @@ def _plain(value: object, room: list[int], depth: int) -> Value:
         return sorted((_plain(each, room, depth - 1) for each in value), key=repr)
     if isinstance(value, list | tuple):
         return [_plain(each, room, depth - 1) for each in value]
-    if isinstance(value, int | float) and not abs(value) <= LARGEST:  # nor is NaN
+    if isinstance(value, int | float) and not abs(value) <= LARGEST:  # also rejects NaN
         raise ValueError("it returned too large a number")
     if isinstance(value, str):
-        value.encode("utf-8")  # half of a surrogate pair cannot be saved
+        value.encode("utf-8")  # raises for lone surrogates
         if ADDRESS.search(value):
             raise ValueError("it returned an object as text")
     assert value is None or isinstance(value, str | int | float)

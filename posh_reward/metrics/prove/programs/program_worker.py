@@ -1,14 +1,14 @@
-"""The process that runs programs: each in a fork of its own, which ends with it.
+"""The process that runs programs, each in its own fork.
 
-It is started by ``confined`` and needs nothing but the standard library. One JSON object a line::
+Started by ``confined``; needs only the standard library. The protocol is one JSON object per line::
 
     worker:  {"ready": true, "sealed": true}
     parent:  {"id": 7, "program": "def verify(sg): ...", "nodes": {...}}
     worker:  {"id": 7, "seconds": 0.004, "value": ["red"]}
              {"id": 7, "seconds": 2.0, "error": "it took more than 2 s"}
 
-A fork cannot open files, take more memory or time than it is given, or make other system calls
-(``seccomp``). It holds one end of one pipe, through which its answer comes.
+A fork cannot open files, exceed its memory or time, or make other system calls (``seccomp``). It
+keeps only the writing end of one pipe, for its answer.
 """
 
 from __future__ import annotations
@@ -38,10 +38,12 @@ from posh_reward.metrics.prove.programs.program_scene import (
 )
 from posh_reward.metrics.prove.programs.seccomp import seal, sealable
 
-LONGEST_ANSWER = 65_536  # bytes that are read from a fork
+LONGEST_ANSWER = 65_536  # bytes
 LONGEST_ERROR = 200
 RECURSION = 300
-TEXT = "_text"  # name of ProgramText in f-strings; programs have no names that begin so
+TEXT = (
+    "_text"  # name of ProgramText in f-strings; programs cannot use names with a leading underscore
+)
 NONE = (("RLIMIT_NOFILE", 0), ("RLIMIT_NPROC", 0), ("RLIMIT_FSIZE", 0), ("RLIMIT_CORE", 0))
 """A fork opens no files, starts no processes, and writes nothing to files."""
 
@@ -50,20 +52,20 @@ class Bounds(NamedTuple):
     """Limits of one program."""
 
     seconds: float  # of computing
-    patience: float  # times as many by the clock
+    patience: float  # wall-clock seconds per second of computing
     bytes: int  # of memory
-    sealed: bool  # True if the kernel can bar it from system calls
+    sealed: bool  # True if the kernel can block its system calls
 
 
 def main() -> None:
-    """Answer until stdin ends."""
+    """Answer requests until stdin ends."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, required=True)
     parser.add_argument("--patience", type=float, required=True)
     parser.add_argument("--bytes", type=int, required=True)
     flags = parser.parse_args()
     replies = claim_stdout()
-    warnings.simplefilter("ignore")  # showing one would open files
+    warnings.simplefilter("ignore")  # printing a warning would open files
     bounds = Bounds(flags.seconds, flags.patience, flags.bytes, sealable())
     say(replies, {"ready": True, "sealed": bounds.sealed})
     for line in sys.stdin:
@@ -79,7 +81,7 @@ def claim_stdout() -> IO[str]:
 
 
 def say(replies: IO[str], reply: dict[str, Any]) -> None:
-    """One line of the protocol."""
+    """Write one line of the protocol."""
     replies.write(json.dumps(reply) + "\n")
     replies.flush()
 
@@ -105,7 +107,7 @@ def run_in_fork(request: dict[str, Any], bounds: Bounds) -> dict[str, Any]:
 
 
 def confine(writing: int, bounds: Bounds) -> None:
-    """Keep of the worker's files only the pipe, as number 0, and set all bounds."""
+    """Close all files except the pipe, which becomes descriptor 0, and set all limits."""
     os.dup2(writing, 0)
     os.closerange(1, 256)
     sys.setrecursionlimit(RECURSION)
@@ -119,7 +121,7 @@ def confine(writing: int, bounds: Bounds) -> None:
 
 
 def answer(request: dict[str, Any]) -> None:
-    """Run the program and write its value, or its error, without a traceback."""
+    """Run the program and write its value, or its error without a traceback."""
     try:
         message = {"value": plain(run(request["program"], request["nodes"]))}
     except BaseException as error:
@@ -143,7 +145,7 @@ def run(program: str, nodes: Any) -> object:
 
 
 def _checking_texts(tree: ast.Module) -> ast.Module:
-    """Let f-strings make their texts by ``ProgramText``, as calls of ``str`` do."""
+    """Make f-strings convert values with ``ProgramText``, like calls of ``str``."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FormattedValue):
             node.value = ast.Call(ast.Name(TEXT, ast.Load()), [node.value], [])
@@ -151,7 +153,7 @@ def _checking_texts(tree: ast.Module) -> ast.Module:
 
 
 def read_until(reading: int, end: float) -> bytes:
-    """Read a pipe until it closes, until a time, or until the answer is too long."""
+    """Read a pipe until it closes, the time ``end`` is reached, or the answer is too long."""
     message = b""
     while len(message) <= LONGEST_ANSWER:
         ready, _, _ = select.select([reading], [], [], max(0.0, end - time.monotonic()))
@@ -163,7 +165,7 @@ def read_until(reading: int, end: float) -> bytes:
 
 
 def understood(message: bytes) -> dict[str, Any] | None:
-    """A fork's answer, checked once more: a program that broke out could have written it."""
+    """Parse a fork's answer and check it again: a program that broke out could have written it."""
     with suppress(ValueError, RecursionError):
         answer = json.loads(message)
         if isinstance(answer, dict) and isinstance(answer.get("error"), str):
@@ -174,7 +176,7 @@ def understood(message: bytes) -> dict[str, Any] | None:
 
 
 def why_silent(code: int, seconds: float) -> str:
-    """Explain a fork's silence by its exit status."""
+    """Explain a missing answer by the fork's exit status."""
     if -code in (signal.SIGPROF, signal.SIGXCPU, signal.SIGKILL):
         return f"it took more than {seconds:g} s"
     return f"it ended its process ({signal.Signals(-code).name if code < 0 else code})"

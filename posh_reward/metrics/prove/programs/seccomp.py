@@ -1,8 +1,8 @@
-"""From here on this process may compute, and write to the pipes that it has: nothing else.
+"""Restrict this process to computing and to writing to its open pipes.
 
-A filter of system calls that the kernel applies for good (seccomp(2), BPF). Every call that is not
-on the list fails with EPERM: no file can be opened, removed or renamed, no process started or
-signalled, no socket made, no limit raised, whatever Python code runs.
+An irrevocable kernel filter of system calls (seccomp(2), BPF). Every call that is not listed fails
+with EPERM: whatever Python code runs, it cannot open, remove or rename files, start or signal
+processes, open sockets, or raise limits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NEEDED = (
     *"write mmap mprotect munmap brk mremap madvise exit exit_group futex".split(),
     *"rt_sigaction rt_sigprocmask rt_sigreturn clock_gettime getrandom".split(),
 )
-"""System calls that computing and writing the result take."""
+"""System calls needed to compute and to write the result."""
 NUMBERS = {
     "x86_64": (1, 9, 10, 11, 12, 25, 28, 60, 231, 202, 13, 14, 15, 228, 318),
     "aarch64": (64, 222, 226, 215, 214, 216, 233, 93, 94, 98, 134, 135, 139, 113, 278),
@@ -33,16 +33,16 @@ LOAD, EQUAL, AT_LEAST, RETURN = 0x20, 0x15, 0x35, 0x06
 """BPF: load a word; jump if it is equal, or at least as large; return."""
 ALLOW, FAIL, KILL = 0x7FFF0000, 0x00050000 | errno.EPERM, 0x80000000
 NUMBER_AT, MACHINE_AT = 0, 4  # offsets into struct seccomp_data
-X32 = 0x40000000  # numbers from here on are the same calls under another name
+X32 = 0x40000000  # numbers from here on are aliases of the same calls
 
 
 def is_supported() -> bool:
-    """True if the filter is written for this machine."""
+    """Return True if there is a filter for this machine."""
     return sys.platform == "linux" and platform.machine() in NUMBERS
 
 
 def seal() -> bool:
-    """Apply the filter, which nothing can take off again; True if that worked."""
+    """Apply the filter irrevocably; return True on success."""
     if not is_supported():
         return False
     machine = platform.machine()
@@ -60,7 +60,7 @@ def seal() -> bool:
 
 
 def sealable() -> bool:
-    """True if ``seal`` works here, tried in a fork."""
+    """Return True if ``seal`` works here, as tried in a fork."""
     pid = os.fork()
     if pid == 0:
         os._exit(0 if seal() else 1)
@@ -68,7 +68,7 @@ def sealable() -> bool:
 
 
 def program(machine: int, calls: tuple[int, ...]) -> bytes:
-    """The filter: eight bytes an instruction (code, jumps if true and false, operand)."""
+    """Assemble the filter: eight bytes per instruction (code, jumps if true and false, operand)."""
     last = len(calls)
     lines = [
         (LOAD, 0, 0, MACHINE_AT),
