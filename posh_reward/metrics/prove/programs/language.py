@@ -47,8 +47,8 @@ STATEMENTS = (
     *(ast.AugAssign, ast.Expr, ast.Pass, ast.Break, ast.Continue),
 )
 ALLOWED = EXPRESSIONS + STATEMENTS
-"""Allowed. Deliberately absent: ``while``, ``try``, ``import``, and ``*``, ``**``, ``<<`` and
-``%``, with which one line can fill the memory."""
+"""Allowed syntax. Left out on purpose: ``while``, ``try``, ``import``, and operators with which one
+line can fill the memory: ``*``, ``**``, ``<<`` and ``%``."""
 
 
 def refusal(program: str) -> str | None:
