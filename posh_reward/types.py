@@ -39,7 +39,7 @@ FailureKind = Literal["text", "prompt", "reply", "engine", "error"]
 text: a generation or reference cannot be scored (missing, too long, unparseable).
 prompt: the model cannot take a question (it exceeds the context, say).
 reply: the model answered, but the answer could not be read.
-engine: no answer: unreachable, timed out, out of memory, crashed, or cancelled.
+engine: no answer: unreachable, timed out, out of memory, crashed, or the judge gave up.
 error: unexpected exception.
 """
 
@@ -171,7 +171,7 @@ class Question:
     other: str | None = None  # identifier of the object entity; None unless a relation
     other_entity: int | None = None  # index of the object entity; None unless a relation
     raw: str | None = None  # ``identifier`` before rewriting; None if it was not rewritten
-    image: PromptImage | None = None  # searched in place of ``target``; None without a witness
+    image: PromptImage | None = None  # searched in place of ``target``; None: the text is searched
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +244,7 @@ class ImageGrade:
     """The image's grade of an element that the reference does not support."""
 
     grade: float | None  # 1-5; None if the image could not be judged or does not settle it
-    reference_grade: float  # 1-5; the lowest if the reference was not searched either
+    reference_grade: float  # 1-5; the lowest if the reference was not asked
     failure: Failure | None = None  # reason for a missing grade
 
 

@@ -2,8 +2,8 @@
 
 The table beside this module gives, for each pair of tags, their pointwise mutual information in
 bits: high for "the" before a noun, negative for "the" before "of". Ordered words average 0.8 bits
-each, shuffled ones -0.4. ``research/build_word_order.py`` counts it in UD English EWT, ImageInWords
-and descriptions of the National Gallery of Art (CC BY-SA 4.0).
+each, shuffled ones -0.4. ``research/build_word_order.py`` builds it from UD English EWT,
+ImageInWords and descriptions of the National Gallery of Art (CC BY-SA 4.0).
 """
 
 from __future__ import annotations

@@ -159,7 +159,7 @@ COMMONEST = frozenset(
 )
 """spaCy's stop words that WordNet lacks or that are shorter than ``SHORTEST``. Listed here because
 importing spaCy takes a second."""
-SHORTEST = 3  # characters of a word that is looked up; WordNet lists most pairs of letters
+SHORTEST = 3  # minimum characters to look a word up: WordNet lists most pairs of letters
 KNOWN_SHARE = 1 / 3
 """Share of known words below which a text is gibberish. A sentence that quotes a Latin inscription
 has 0.4, random letters at most 0.15."""

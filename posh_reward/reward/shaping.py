@@ -84,7 +84,7 @@ class Shaping:
     """Disorder of words, in bits per word (``lexicon.word_order``), with the worst reward. People's
     texts have 0, shuffled ones 0.5, keywords 0.4 or more. 0 turns it off."""
     image_cap: float = SUPPORTED
-    """Maximum grade, 1 to 5, from a witness's look at the image; 5 is no cap. Otherwise texts would
+    """Maximum grade, 1 to 5, from a witness's look at the image; 5 is no cap. Without a cap, texts
     pad with what is true of any image ("it has edges and colours"). Since the witness is asked only
     below the metric's ``supported`` (3), a higher cap would also pay less for an element with weak
     support in the reference (3.2) than for one without (2.9)."""
@@ -262,7 +262,7 @@ def _share_left(scores: Scores, precision: float, shaping: Shaping) -> float:
 
 
 def _described_share(scores: Scores, floor: float) -> float:
-    """Share of its reward that a text keeps that may be a list; 1 with few entities.
+    """Share of its reward that a text keeps, lower the more it is a list; 1 with few entities.
 
     Prepositions can join any two entities ("the sky of the quay beside the sailors"), so they count
     only up to the number of attributes and verbs, and not at all in a crowded sentence.

@@ -182,7 +182,7 @@ class Resolution:
         return None
 
     def cataphor(self, mention: Mention) -> Referent | None:
-        """Return the referent of a pronoun before its noun: "In her hands, a woman holds it"."""
+        """Return the referent of an earlier pronoun: "In her hands, a woman holds a bowl"."""
         if mention.role != "subject" or mention.form == "group":
             return None
         for referent in reversed(self.discourse.active[-6:]):
@@ -207,7 +207,7 @@ class Resolution:
 
 
 def speaker_of(mention: Mention) -> str:
-    """Return the person that a mention addresses as "we", "i" or "you"; else empty."""
+    """Return "we", "i" or "you" for a mention of the viewer, writer or reader; else empty."""
     if mention.form == "pronoun":
         return SPEAKER.get(mention.lemma, "")
     return "we" if mention.form == "definite" and mention.lemma == "viewer" else ""

@@ -115,7 +115,7 @@ def tokenize(nlp: Language, text: str) -> Doc:
     ends = [match.end() for match in PIECE.finditer(text)]
     if not ends:
         return nlp.make_doc(text)
-    # With a space at each cut, which the result has not.
+    # Tokenize with a space inserted at each cut, and leave it out of the result.
     pieces = [text[start:end] for start, end in zip([0, *ends], [*ends, len(text)], strict=True)]
     spaced = nlp.make_doc(" ".join(pieces))
     inserted = {end + spaces for spaces, end in enumerate(ends)}

@@ -151,7 +151,7 @@ def doubt_of(verdict: Verdict) -> float:
 
 
 def wording_of(question: Question) -> Wording:
-    """Return how many of a question's content words are in its target."""
+    """Compare a question's content words with those of its target."""
     phrase = question.identifier if question.kind == "entity" else question.text or ""
     words = _words(phrase)
     if words and words <= _words(question.target.text):
