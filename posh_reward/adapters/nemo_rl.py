@@ -76,7 +76,7 @@ DescriptionActor = ray.remote(DescriptionEnvironment)
 
 
 def register(name: str = "posh") -> None:
-    """Register the environment with NeMo-RL in this Python process."""
+    """Register the environment with NeMo-RL by name; its actor runs in this Python installation."""
     actor = f"{__name__}.DescriptionActor"
     ENV_REGISTRY[name] = {"actor_class_fqn": actor}
     ACTOR_ENVIRONMENT_REGISTRY[actor] = PY_EXECUTABLES.SYSTEM

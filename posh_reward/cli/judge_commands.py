@@ -207,7 +207,7 @@ def pairs_of(flags: argparse.Namespace) -> list[ScoredPair]:
     if len(distinct) < len(pairs):
         print(f"left out {len(pairs) - len(distinct)} rows that repeat a pair", file=sys.stderr)
     if foreign := sum(not is_english(pair.reference) for pair in distinct):
-        print(f"{foreign} references are not English: POSH reads only English", file=sys.stderr)
+        print(f"{foreign} references do not look English: POSH reads nothing else", file=sys.stderr)
     return distinct
 
 

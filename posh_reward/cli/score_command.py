@@ -26,7 +26,7 @@ from posh_reward.cli.flags import (
     read_text,
     table_settings,
     write_text,
-)  # fmt: skip
+)
 from posh_reward.errors import InputError
 from posh_reward.metrics.load_metric import metric_flags, read_metric
 
@@ -62,7 +62,7 @@ def add_score(command: argparse.ArgumentParser) -> None:
     add_dataset(command)
     add("--elements", action="store_true", help="also write each graded element and its spans")
     add_running(command, "pairs")
-    add("--jobs", type=positive, default=1, help="processes for the embedded judge, at most one "
+    add("--jobs", type=positive, default=1, help="processes for the embedded judge, such as one "
         "per core")  # fmt: skip
     add_metric(command, witness=True)
     command.set_defaults(command=score)

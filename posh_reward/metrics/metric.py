@@ -41,7 +41,7 @@ class Figures(Protocol[S]):
         """Questions, tokens and seconds of its judge so far."""
 
     def figures(self, scores: Sequence[S]) -> dict[str, float]:
-        """Means over one call; every call returns the same names."""
+        """Figures of one call, such as means; every call returns the same names."""
 
     def columns(self, scores: Sequence[S]) -> dict[str, list[float | None]]:
         """Figures per completion; every call returns the same names."""

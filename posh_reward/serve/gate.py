@@ -89,7 +89,7 @@ class Gate:
     async def _read(
         self, headers: Headers, receive: Receive, body: bytearray, largest: int
     ) -> Response | None:
-        """Read a request's body into ``body``; return a refusal if it is too large or too slow."""
+        """Read a request into ``body``; refuse it if too large, too slow, or if memory is full."""
         size = headers.get("content-length")
         too_large = f"the body has more than {largest:,} bytes"
         if size is not None and size.isdecimal() and int(size) > largest:

@@ -55,7 +55,7 @@ class BatchWindow(Generic[Item, Result]):
     ) -> None:
         check_sizes(batch=batch, capacity=capacity)
         if not 0 <= milliseconds < 60_000:
-            raise InputError(f"milliseconds is {milliseconds}: use 0 to 60,000, such as 5")
+            raise InputError(f"milliseconds is {milliseconds}: use 0 to 59,999, such as 5")
         self.milliseconds, self.batch, self.capacity = milliseconds, batch, capacity
         self._work = work
         self._begin()
@@ -136,7 +136,7 @@ class BatchWindow(Generic[Item, Result]):
                 time.sleep(self.milliseconds / 1000)
             with self._lock:
                 size = min(self.batch, len(self._waiting))
-                if not size:  # under the lock, so that submit() sees the flag or queues an item
+                if not size:  # under the lock, so that submit() cannot queue an item unseen
                     self._at_work = False
                     return
                 batch = [self._waiting.popleft() for _ in range(size)]

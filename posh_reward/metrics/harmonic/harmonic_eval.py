@@ -177,8 +177,8 @@ class HarmonicEval:
         """Score each text about its image, in order.
 
         A text that cannot be scored gets a ``failure`` and no overall score, and does not affect
-        the others; ``criteria`` keeps the criteria that succeeded. Equal texts about equal images
-        are judged once.
+        the others; its ``criteria`` still have the scores that succeeded. Equal texts about equal
+        images are judged once.
 
         Args:
             texts: texts to score, empty ones included.

@@ -1,7 +1,7 @@
 """Rubric -> prompt that asks for its points (appendix A.5).
 
 The paper's prompt labels its criteria "(0-1)" although their points differ: we omit that. The paper
-does not print its JSON form: ours is our own.
+does not print its JSON form, so the form is ours.
 """
 
 from __future__ import annotations

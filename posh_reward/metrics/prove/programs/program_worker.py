@@ -41,9 +41,7 @@ from posh_reward.metrics.prove.programs.seccomp import seal, sealable
 LONGEST_ANSWER = 65_536  # bytes
 LONGEST_ERROR = 200
 RECURSION = 300
-TEXT = (
-    "_text"  # name of ProgramText in f-strings; programs cannot use names with a leading underscore
-)
+TEXT = "_text"  # name of ProgramText in f-strings; programs cannot use names that start with _
 NONE = (("RLIMIT_NOFILE", 0), ("RLIMIT_NPROC", 0), ("RLIMIT_FSIZE", 0), ("RLIMIT_CORE", 0))
 """A fork opens no files, starts no processes, and writes nothing to files."""
 
