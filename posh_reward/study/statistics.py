@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from posh_reward.errors import InputError
 
-MANY = 20_000  # values from which a normal interval replaces the bootstrap's, its limit
+MANY = 20_000  # values from which the normal interval, the bootstrap's limit, is used
 FEW = 30  # the bootstrap interval of fewer values is too narrow, so it is widened
 FEWEST = 6  # values that can settle a sign: five agree by chance in one of 16 cases
 AT_ONCE = 1_000_000  # values drawn in one call, to bound memory

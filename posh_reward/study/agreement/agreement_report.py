@@ -26,9 +26,7 @@ from posh_reward.study.statistics import Estimate, Floats
 LEVEL = "95 %"
 WIDEST = 5  # figures side by side in a table
 SURE = 0.05  # correlations with a p-value from here on are marked with a question mark
-ENOUGH = (
-    10  # least groups to resample: with 8, 95 % intervals cover the true value in 86 % of cases
-)
+ENOUGH = 10  # fewest groups to resample: with 8, 95 % intervals cover the truth in 86 % of cases
 NO_IMAGE = (
     "{} needs images, and no row has one: name the column of images with --image, or the folder "
     "of relative paths with --images"

@@ -186,7 +186,7 @@ def verdict_column(rows: Sequence[Row]) -> ScoreColumn | None:
     outcomes = np.array([verdict_outcome(row) for row in rows])
     if np.isnan(outcomes).all():
         return None
-    # A verdict is an outcome, not a score: as scores, the outcome and 0 have it as difference.
+    # A verdict is an outcome, not a score: scores of (outcome, 0) make it the difference.
     scores = np.stack([outcomes, np.zeros(len(outcomes))], axis=1).ravel()  # of both texts
     unread = int(np.isnan(outcomes).sum())
     failures = {"the judge gave no verdict": unread} if unread else {}

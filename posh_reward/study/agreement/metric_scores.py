@@ -109,7 +109,7 @@ class ScoreColumn:
     failures: Mapping[str, int] = field(default_factory=dict)  # reason -> number of texts
     signature: str = ""
     missing: str = ""  # why the metric cannot run here, and the remedy; it then has no scores
-    verdicts: bool = False  # True if scores are preferences: 1 for the winning text, else 0
+    verdicts: bool = False  # True if the difference of two texts' scores is a verdict: 1, 0, -1
 
 
 def score_texts(

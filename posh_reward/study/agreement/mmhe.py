@@ -214,7 +214,7 @@ def _choice(rows: Sequence[_MmheRow], page: Sequence[int], pairs: BestPairs) -> 
 
 
 def mmhe_figures(mmhe: MmheJudgments) -> list[Figure]:
-    """Accuracy on the pairs of each task and its mean; tau_b on each criterion of each task."""
+    """Accuracy on the pairs of each task, and the mean; tau_b on each criterion of each task."""
     present = [task for task in TASK if task in mmhe.tasks]
     in_task = {t: np.array([mmhe.tasks[first] == t for first, _ in mmhe.texts_of]) for t in present}
     accuracies = [partial(_measure_within, in_task[task], order_share) for task in present]

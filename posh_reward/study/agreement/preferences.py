@@ -45,7 +45,7 @@ LABELS = {
 Procedure = Literal["authors", "strict"]
 """``authors``: equal scores are a win for the first text where the threshold is 0, and median Elo
 ratings are rounded, as in the authors' programs. ``strict``: equal scores are always a tie."""
-DECIMALS = 12  # of differences: 0.9 - 0.8 and 0.8 - 0.7 shall be equal, as they are not in binary
+DECIMALS = 12  # of differences: 0.9 - 0.8 and 0.8 - 0.7 differ in binary, but must tie
 TINY = float(np.finfo(np.float64).tiny)
 STRICT_NOTE = "Equal scores are a tie under any threshold."
 AUTHORS_NOTE = (

@@ -173,7 +173,6 @@ def _gain(
 ) -> tuple[Estimate, Estimate]:
     """Gain and agreement of the calibrated scores, as means over the axes."""
     figures = [figure for figure in data.figures if figure.name == name]
-
     scores_of = [[data.judgments.scores(column, f.axis) for f in figures] for column in columns]
 
     def mean(by_figure: Sequence[Floats], rows: Ints) -> float:
@@ -239,7 +238,7 @@ def verdict_lines(result: CalibrationResult) -> list[str]:
 
 
 def disagreement(result: CalibrationResult) -> str:
-    """Explain why scores may not agree with people; empty if they do."""
+    """Explain why scores may not agree with people; empty if they do, or without an interval."""
     if result.runs_against:
         return "the metric disagrees with these judgments: make sure that higher numbers are better"
     if isnan(result.agreement.low) or result.agrees:

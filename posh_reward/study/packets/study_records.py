@@ -44,7 +44,7 @@ class StudyItem:
 
 @dataclass(frozen=True, slots=True)
 class RaterTask:
-    """One question to one rater."""
+    """One task of one rater: all questions about the texts shown."""
 
     id: str  # opaque: reveals nothing about the item, the models or the sides
     item: str

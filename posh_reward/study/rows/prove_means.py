@@ -22,7 +22,7 @@ class ProveTotals:
     """Scores of some responses."""
 
     helpfulness: list[float] = field(default_factory=list)
-    truthfulness: list[float] = field(default_factory=list)  # none of responses without claims
+    truthfulness: list[float] = field(default_factory=list)  # responses without claims have none
 
     def add(self, row: Row) -> None:
         """Count one more row."""
