@@ -72,7 +72,7 @@ def fetch_images(
             follow_redirects=True,
             max_redirects=3,
             event_hooks={"request": [_check_encrypted]},
-        ) as client,  # fmt: skip
+        ) as client,
         ThreadPoolExecutor(workers) as pool,
         progress_bar("images", len(missing), "image", quiet) as bar,
     ):

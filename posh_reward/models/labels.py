@@ -75,7 +75,7 @@ def verdict(masses: Sequence[float], reading: LabelReading = "labels") -> Verdic
         masses: one per label, 0 where it was not read, with a sum of at most 1.
         reading: decides what a reply without any label means.
     """
-    if not all(0 <= each <= 2 for each in masses):  # false for NaN; above 1 may be rounding
+    if not all(0 <= each <= 2 for each in masses):  # refuses NaN, too; above 1 may be rounding
         return Verdict(None, NOT_NUMBERS)
     mass = math.fsum(masses)
     if mass > 0:

@@ -119,7 +119,7 @@ def _store_file(path: str) -> str:
 
 
 def _check_ours(path: str, error: sqlite3.Error) -> None:
-    """Raise ``InputError`` unless the file's header marks it as a store."""
+    """Raise ``InputError`` unless this is a damaged store, recognised by its header."""
     reason = str(error)
     if not isinstance(error, UnusableStoreError):
         with Path(path).open("rb") as file:

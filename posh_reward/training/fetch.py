@@ -75,9 +75,8 @@ def assets_of(config: str) -> list[Asset]:
         if recipe:
             assets += _hub_assets("policy", "model", settings.get("model_name_or_path"),
                                   settings.get("model_revision"))  # fmt: skip
-            if (
-                "max_prompt_tokens" not in settings
-            ):  # distillation has a question set, never a hub's
+            # Distillation, the recipe with this setting, reads a local question set.
+            if "max_prompt_tokens" not in settings:
                 assets += _hub_assets("dataset", "dataset", settings.get("dataset_name"))
         # SFT and distillation have no metric, so neither judge nor parser.
         if not recipe or {"metric", "num_generations", *names} & settings.keys():

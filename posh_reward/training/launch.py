@@ -201,7 +201,7 @@ def end_if_finished(args: TrainingArguments) -> None:
 
 
 def reseed_sampling(args: TrainingArguments) -> None:
-    """Seed each rank by the run's seed again, after a colocated vLLM has started.
+    """Seed each rank by the run's seed plus its rank, after a colocated vLLM has started.
 
     vLLM seeds with the rank alone when it starts, so runs of different seeds would sample alike.
     """
@@ -290,7 +290,7 @@ def run(main: Callable[[], object]) -> None:
 
 
 def separate_vllm_caches(environment: MutableMapping[str, str]) -> None:
-    """Point vLLM's compile cache to one folder per card.
+    """Point vLLM's compile cache to one folder per card, by its local rank.
 
     Engines that start at the same moment would write the same files. A card keeps its folder from
     run to run, so it compiles once.

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
+from weakref import WeakSet
 
 import pytest
 
@@ -27,6 +28,7 @@ from posh_reward.models.hub import commit
 from posh_reward.models.labels import label_tokens
 from posh_reward.models.model import Prompt
 from posh_reward.models.packed import TransformersModel
+from posh_reward.models.packed.packing import Pack
 from posh_reward.models.packed.text_runner import NO_ROOM
 from posh_reward.types import (
     Description,
@@ -235,6 +237,26 @@ def test_passes_shrink_when_memory_runs_out() -> None:
         masses(judge.choose(prompts, DIGITS)), expected, atol=1e-6, rtol=1e-4
     )
     assert judge.usage.prompt_tokens_computed == trie_size(prompts)
+
+
+def test_a_pass_without_memory_is_freed_before_its_halves_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, packs, alive = tiny_model(TOKENIZER), WeakSet[Pack](), []
+    judge = judge_of(model)
+    judge.wake()
+    memory_for(model, 300)
+    run = Pack.run
+
+    def note(pack: Pack, model: PreTrainedModel) -> torch.Tensor:
+        packs.add(pack)
+        alive.append(len(packs))
+        return run(pack, model)
+
+    monkeypatch.setattr(Pack, "run", note)
+    judge.choose(questions(), DIGITS)
+    assert len(alive) > 1
+    assert set(alive) == {1}
 
 
 def test_without_any_memory_judgments_fail_with_the_reason() -> None:

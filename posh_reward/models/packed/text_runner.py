@@ -175,13 +175,12 @@ class TextRunner:
             torch.OutOfMemoryError: it is too small for a single row.
         """
         try:
-            pack = Pack(rows, self.states, self.model.device)
-            values = read(pack.run(self.model))
+            result = self._pass(rows, read)
         except torch.OutOfMemoryError:
             if len(rows) == 1:
                 raise
         else:
-            yield pack.prompts, values
+            yield result
             return
         torch.cuda.empty_cache()  # does nothing without CUDA
         tokens = sum(len(row.ids) for row in rows)
@@ -191,6 +190,12 @@ class TextRunner:
         half = len(rows) // 2
         yield from self._passes(rows[:half], read)
         yield from self._passes(rows[half:], read)
+
+    def _pass(self, rows: Sequence[Segment], read: Read) -> PassValues:
+        # In its own frame, so that the pack of a failed pass, whose masks may take gigabytes, is
+        # freed before the halves run.
+        pack = Pack(rows, self.states, self.model.device)
+        return pack.prompts, read(pack.run(self.model))
 
     def _groups(self, indices: Sequence[int], needs: Sequence[int]) -> Iterator[list[int]]:
         """Groups of prompts whose replies fit into the slots together; ``needs`` slots each."""

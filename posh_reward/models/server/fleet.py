@@ -116,7 +116,7 @@ class ServerBatch:
     Args:
         http: the client.
         fleet: the servers.
-        patience: time limits of each prompt.
+        patience: timeout and retries of each prompt.
         probe: a question that every working server answers, to tell a server that is down from
             prompts that it cannot handle; None to skip that check.
         timeouts: of one prompt before it is given up.

@@ -60,7 +60,7 @@ class Supervisor:
         """One answer per prompt, in order. ``what`` is the rest of the request.
 
         Raises:
-            JudgeError: no child has ever started.
+            JudgeError: the first child cannot be started.
         """
         answers = {
             index: EngineReply(failure=self._deadly[prompt])
@@ -68,7 +68,7 @@ class Supervisor:
             if prompt in self._deadly
         }
         # A queue with more suspicious parts at its end: when a child dies of one of them, all
-        # others have been answered.
+        # less suspicious ones have been answered.
         waiting = parts([index for index in range(len(prompts)) if index not in answers], 0)
         self._failures, self._slow, self._ended = 0, 0, False
         while waiting and (process := self._ready(len(answers))):
@@ -99,7 +99,7 @@ class Supervisor:
         """Start the first child, or have it allocate its memory again.
 
         Raises:
-            JudgeError: no child has ever started; the message has the reason.
+            JudgeError: the first child cannot be started; the message has the reason.
         """
         if self._worked:
             self.tell("wake")  # a dead one is restarted with the next batch

@@ -137,7 +137,7 @@ class VllmModel:
         """Start the engine, or have it allocate its memory again.
 
         Raises:
-            JudgeError: it has never started; the message says what is missing.
+            JudgeError: it cannot be started the first time; the message says what is missing.
         """
         with self._mine():
             self._supervisor.wake()

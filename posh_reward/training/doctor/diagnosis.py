@@ -249,10 +249,8 @@ def trial(
     try:
         yield child
     finally:
-        for number in (
-            signal.SIGINT,
-            signal.SIGKILL,
-        ):  # on SIGINT torch's compiler removes its lock
+        # SIGINT first: torch's compiler then removes its lock.
+        for number in (signal.SIGINT, signal.SIGKILL):
             if child.poll() is None:
                 with suppress(ProcessLookupError):
                     os.killpg(child.pid, number)
