@@ -63,7 +63,7 @@ def test_settings_are_not_replaced_unasked(
     (tmp_path / there).symlink_to(target)
     out = tmp_path / "fitted.yaml"
     assert fitted(tmp_path, "-o", out) == UNUSABLE
-    assert f"{there}' is already there: write elsewhere, or pass --overwrite" in (
+    assert f"{there}' already exists: choose another output, or pass --overwrite" in (
         capsys.readouterr().err
     )
     assert fitted(tmp_path, "-o", out, "--overwrite") == OK

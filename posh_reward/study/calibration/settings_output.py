@@ -23,7 +23,7 @@ def check_output(path: Path, overwrite: bool = False) -> None:
     for each in (path, reward_path(path)):
         if not overwrite and (each.exists() or each.is_symlink()):
             raise InputError(
-                f"{str(each)!r} is already there: write elsewhere, or pass --overwrite"
+                f"{str(each)!r} already exists: choose another output, or pass --overwrite"
             )
 
 
