@@ -35,7 +35,7 @@ FUNCTION_WORDS = frozenset(
     "in on at by with for from as".split()
 )
 FUNCTION_WEIGHT = 0.3
-SPELLING_SHARE = 0.4  # share of a word's weight on its letter trigrams; the rest is the whole word
+SPELLING_SHARE = 0.4  # share of a word's squared norm on its trigrams, the rest on the whole word
 ORDER_WEIGHT = 0.3  # of word bigrams, so that "man, left of, dog" differs from "dog, left of, man"
 NUMBERS = "zero one two three four five six seven eight nine ten eleven twelve".split()
 ENDINGS = (
