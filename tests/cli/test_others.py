@@ -231,7 +231,7 @@ def test_a_judge_that_is_gone_ends_the_run_and_keeps_no_row(
     [
         (["--image", "photo"], "no column 'photo'"),
         (["--question", "asked"], "task captioning has no questions"),
-        (["--gamma", "2"], "give a number from 0 to 1"),
+        (["--gamma", "2"], "use a number from 0 to 1"),
         (["--criteria", "beauty"], "beauty"),
         (["--task", "vqa"], "no column 'question'"),
     ],
