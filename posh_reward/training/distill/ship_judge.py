@@ -41,10 +41,10 @@ AGREED = 0.99
 STEPS = 20  # intervals between the quantiles on the cascade's curve
 ORIGINS = ("honest", "perturbed", "policy")
 PART_HEADS = """\
-| questions | count | grades apart | bias | present or absent alike | kappa |
+| questions | count | difference | bias | present or absent alike | kappa |
 |---|---|---|---|---|---|"""
 POINT_HEADS = """\
-| doubt | handed on | settled ones agree | all agree | grades apart |
+| doubt | handed on | settled ones agree | all agree | difference |
 |---|---|---|---|---|"""
 SETTINGS = """\
 # posh-reward score pairs.jsonl --judge {folder}/judge.yaml{preset_flag}
