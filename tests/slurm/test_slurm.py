@@ -52,7 +52,7 @@ def test_a_run_finishes(cluster: Cluster) -> None:
     )  # fmt: skip
     assert cluster.end(job) == "COMPLETED", cluster.logs()
     assert (steps(cluster, "whole"), cluster.restarts(job)) == ([1, 2], 0)
-    assert "ok       ranks          2 talk to each other" in cluster.logs()
+    assert "ok       ranks          2 communicate" in cluster.logs()
     assert "ok       judge          scored a pair" in cluster.logs()
 
 
