@@ -16,7 +16,7 @@ from posh_reward.errors import ConfigError, MissingDependencyError
 from posh_reward.metrics.metric import MetricResult
 from posh_reward.reward.instance import make_reward, settings_reward
 from posh_reward.reward.shaping import WORST
-from posh_reward.reward.trl import MetricReward, extras, figure_names
+from posh_reward.reward.trl import MetricReward, figure_columns
 from posh_reward.settings import ENDINGS, check_settings, read_settings
 from posh_reward.types import Failure
 
@@ -166,12 +166,11 @@ def results(
             scores[place] = score
     if not raw:
         reward.note_failures([score.failure for score in scores])
-    rewards, figures = reward.rewards_of(scores), extras(reward.metric, scores)
-    names = figure_names(reward)
+    rewards, figures = reward.rewards_of(scores), figure_columns(reward.metric, scores)
     return [
         CompletionResult(
             {name: values[at] for name, values in rewards.items()},
-            {name: figures[name][at] for name in names},
+            {name: values[at] for name, values in figures.items()},
             score,
         )
         for at, score in enumerate(scores)

@@ -340,16 +340,20 @@ def metrics(
     return {f"{metric.name}/{name}": value for name, value in values.items()}
 
 
-def extras(metric: Figures[T], scores: Sequence[T]) -> dict[str, list[Any]]:
-    """Return a column per figure, such as ``posh_f1``; an empty ``posh_failure`` is no failure."""
-    columns: dict[str, list[Any]] = {**metric.columns(scores)}
-    columns["failure"] = [str(score.failure or "") for score in scores]
-    return {f"{metric.name}_{name}": values for name, values in columns.items()}
+def figure_columns(metric: Figures[T], scores: Sequence[T]) -> dict[str, list[float | None]]:
+    """Return a column per figure, such as ``posh_f1``."""
+    return {f"{metric.name}_{name}": values for name, values in metric.columns(scores).items()}
 
 
 def figure_names(reward: MetricReward[Any]) -> list[str]:
-    """Return the names of the numeric ``extras``, such as ``posh_precision``."""
-    return [f"{reward.metric.name}_{name}" for name in reward.metric.columns([])]
+    """Return the names of the figures, such as ``posh_f1``."""
+    return list(figure_columns(reward.metric, []))
+
+
+def extras(metric: Figures[T], scores: Sequence[T]) -> dict[str, list[Any]]:
+    """Return a column per figure, and ``posh_failure``, which is empty where nothing failed."""
+    failures = [str(score.failure or "") for score in scores]
+    return {**figure_columns(metric, scores), f"{metric.name}_failure": failures}
 
 
 def share(part: float, whole: int) -> float:

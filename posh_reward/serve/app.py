@@ -30,7 +30,7 @@ from posh_reward.errors import BusyError, ConfigError, InputError, JudgeError, P
 from posh_reward.metrics.metric import package_version
 from posh_reward.metrics.posh.aggregate import Weights
 from posh_reward.reward.texts import completion_of
-from posh_reward.reward.trl import MetricReward, extras, figure_names
+from posh_reward.reward.trl import MetricReward, figure_columns
 from posh_reward.serve.client import MetricInfo, fields_of, record_class, records_adapter
 from posh_reward.serve.gate import Gate
 from posh_reward.serve.refusals import Code, RequestError, refusal, refusal_responses
@@ -264,8 +264,7 @@ class Service:
                     field=fields[bad_reference].format(at),
                     value=references[at] if bad_reference else completions[at],
                 )
-        columns = extras(self.reward.metric, scores)
-        figures = {name: columns[name] for name in figure_names(self.reward)}
+        figures = figure_columns(self.reward.metric, scores)
         figures["failed"] = [reward is None for reward in rewards]
         logs = {
             name: [math.nan if value is None else float(value) for value in values]
