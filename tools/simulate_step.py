@@ -75,8 +75,8 @@ class Way:
     fp8: bool = False
     cascade: bool = False
     awake: bool = False
-    """The judge's weights stay on the card (``sleep: false``): 15 GB in FP8, beside generation's 49
-    of about 79 GB, by arithmetic."""
+    """The judge's weights stay on the card (``sleep: false``): 15 GB in FP8, on top of
+    generation's 49, of about 79 GB by arithmetic."""
     to_the_token: bool = False
     """Prefixes are shared to the token (``transformers``), not in blocks of 16 (vLLM)."""
     student: str = ""
@@ -154,8 +154,9 @@ def seconds(work: Work, way: Way, rates: Rates) -> dict[str, float]:
         return {name: small[name] + full[name] for name in small} | {"texts": small["texts"]}
     if way.student:
         gflop, gb = STUDENTS[way.student]
-        rates = replace(rates, efficiency=rates.small_efficiency, gflop_a_token=gflop)
-        rates = replace(rates, weights_gb=gb)
+        rates = replace(
+            rates, efficiency=rates.small_efficiency, gflop_a_token=gflop, weights_gb=gb
+        )
     size, faster = (0.5, rates.fp8) if way.fp8 else (1.0, 1.0)
     cost, weights = work.cost, rates.weights_gb * size
     speed = rates.tflops * rates.efficiency * faster
