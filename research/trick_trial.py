@@ -5,7 +5,7 @@
         --checkout ../old
     python -m research.trick_trial plot runs/tricks docs/tricks.png
 
-The demo's SFT model is fine-tuned on captions of which a tenth end in a trick: a chain of
+The demo's SFT model is fine-tuned on captions, a tenth of which end in a trick: a chain of
 possessives, a pronoun with adjectives, bullets of common words. From there DAPO runs three times
 the demo's steps on f1, sampling the full distribution (``top_p`` 1: at the demo's 0.7, tricks of
 probability 0.1 are never drawn). ``--checkout`` is a worktree of the commit with the reward to try.

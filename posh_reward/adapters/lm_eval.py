@@ -2,7 +2,7 @@
 
 ::
 
-    # posh.py, beside the task
+    # posh.py, next to the task
     from posh_reward.adapters.lm_eval import process_results
 
     # captions.yaml

@@ -1,4 +1,4 @@
-"""A group of completions of which one cannot be judged, for the tests of every framework.
+"""A group of completions, one of which cannot be judged, for the tests of every framework.
 
 ``REWARD`` is a module's, so that frameworks can load it by name in processes of their own.
 """
@@ -24,7 +24,7 @@ REASON = "the judge is gone"
 
 
 class DyingJudge(EmbeddedJudge):
-    """The embedded judge, but for texts about robots, of which it does not answer a question."""
+    """The embedded judge, except that it fails at every question about a text with a robot."""
 
     def grade(self, questions: Sequence[Question]) -> list[Verdict]:
         verdicts = super().grade(questions)

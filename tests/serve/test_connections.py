@@ -1,4 +1,4 @@
-"""Clients that keep the server waiting, over real sockets, beside an honest one."""
+"""Clients that keep the server waiting, over real sockets, alongside an honest one."""
 
 from __future__ import annotations
 
