@@ -19,8 +19,9 @@ from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt, load_model
 from posh_reward.models.prompt_images import image_of
 from posh_reward.models.server import ServerModel, startup
+from posh_reward.models.server.chat_messages import ChatMessages
 from posh_reward.store import Store
-from posh_reward.types import PromptImage
+from posh_reward.types import Failure, PromptImage
 from tests.models.lying_server import MODEL, Handler, Lie, LyingServer, Reply
 
 LABELS = ("1", "2", "3", "4", "5")
@@ -101,6 +102,14 @@ def test_a_large_image_is_shrunk_first() -> None:
         )
         sizes = [image.size for body in server.bodies[2:] for image in shown(body)]
     assert sorted(sizes) == [(60, 40), (100, 50)]
+
+
+def test_a_failed_conversion_is_not_remembered() -> None:
+    """It may have run out of memory. Images with equal digests are equal."""
+    messages = ChatMessages(10**6)
+    unreadable = PromptImage(RED.digest, None)
+    assert isinstance(messages.content(question("dog", unreadable)), Failure)
+    assert not isinstance(messages.content(question("dog", RED)), Failure)
 
 
 def test_without_leave_no_image_is_sent(tmp_path: Path) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import lru_cache, partial
+from collections import OrderedDict
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from posh_reward.models.asker import BLIND
@@ -35,10 +35,8 @@ class ChatMessages:
     """Contents of user messages, images as data URIs; without ``max_pixels`` images fail."""
 
     def __init__(self, max_pixels: int | None) -> None:
-        self._uri: Callable[[PromptImage], str | Failure] = lambda image: BLIND
-        if max_pixels is not None:
-            sizes = SizeLimits(1, 1, max_pixels)
-            self._uri = lru_cache(REMEMBERED)(partial(data_uri, sizes=sizes))
+        self._sizes = None if max_pixels is None else SizeLimits(1, 1, max_pixels)
+        self._uris: OrderedDict[PromptImage, str] = OrderedDict()
 
     def content(self, prompt: Prompt) -> Content | Failure:
         """The content of a prompt's message: its images, if any, then its text."""
@@ -52,11 +50,19 @@ class ChatMessages:
             parts.append({"type": "image_url", "image_url": {"url": uri}})
         return [*parts, {"type": "text", "text": prompt.text}]
 
-
-def data_uri(prompt_image: PromptImage, sizes: SizeLimits) -> str | Failure:
-    """An image as a data URI, lossless except for resizing."""
-    image = image_for_model(prompt_image, sizes)
-    return image if isinstance(image, Failure) else f"data:image/png;base64,{png_base64(image)}"
+    def _uri(self, prompt_image: PromptImage) -> str | Failure:
+        """An image as a data URI, lossless except for resizing."""
+        if self._sizes is None:
+            return BLIND
+        if prompt_image not in self._uris:
+            image = image_for_model(prompt_image, self._sizes)
+            if isinstance(image, Failure):  # not cached: memory may suffice next time
+                return image
+            self._uris[prompt_image] = f"data:image/png;base64,{png_base64(image)}"
+            if len(self._uris) > REMEMBERED:
+                self._uris.popitem(last=False)
+        self._uris.move_to_end(prompt_image)
+        return self._uris[prompt_image]
 
 
 def top(reply: Mapping[str, Any]) -> list[tuple[str, float]]:
