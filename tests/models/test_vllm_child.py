@@ -18,6 +18,7 @@ from posh_reward import InputError, JudgeError, PoSh
 from posh_reward.metrics.posh.judges.load_judge import load_judge
 from posh_reward.models.hub import fingerprint
 from posh_reward.models.vllm import VllmModel
+from posh_reward.models.vllm.boot import about
 from posh_reward.models.vllm.vllm_engine import (
     INCOMPLETE,
     check_scoring,
@@ -202,6 +203,15 @@ def test_values_that_cannot_be_used_are_named(make: Make) -> None:
         make(reading="top-5")
     with pytest.raises(InputError, match="memory_gb is 0"):
         make(memory_gb=0)
+
+
+def test_a_missing_folder_is_named_even_if_vllm_has_no_metadata(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "vllm.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    folder = str(tmp_path / "absent")
+    assert f"there is no folder {folder}" in about(folder, None)["fatal"]
 
 
 def test_pickles_leave_the_process_behind(make: Make) -> None:

