@@ -56,8 +56,8 @@ class TrainingRun:
     @property
     def graders(self) -> list[tuple[str, JudgeOnCard]]:
         """Judges and witness with their names, if they are on the card."""
-        all_ = (("judge", self.judge), ("first judge", self.first), ("witness", self.witness))
-        return [(name, each) for name, each in all_ if each is not None]
+        roles = (("judge", self.judge), ("first judge", self.first), ("witness", self.witness))
+        return [(role, each) for role, each in roles if each is not None]
 
     @property
     def length(self) -> int:
@@ -78,8 +78,9 @@ def run_of(script: Any, args: Any, model: Any, layout: Processes) -> TrainingRun
     metric = read_metric(script.metric, **metric_flags(script)) if generates else {}
     colocated = generates and args.use_vllm and args.vllm_mode == "colocate"
     judges = judges_of(metric.get("judge", "embedded"))
-    max_pixels = getattr(script, "max_pixels", 0)  # a student reads no images
-    image = UNCAPPED if max_pixels is None else max_pixels // PATCH
+    image = 0  # a student reads no images
+    if hasattr(script, "max_pixels"):
+        image = script.max_pixels // PATCH if script.max_pixels else UNCAPPED
     return TrainingRun(
         layout=layout,
         shape=shape,
