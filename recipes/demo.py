@@ -163,14 +163,15 @@ def figures_of(standing: Standing) -> dict[str, Any]:
 
 def summary(ranked: list[Standing], gains: dict[str, Interval]) -> str:
     """Return the table of models, and the differences between them."""
-    return "\n".join([
+    lines = [
         leaderboard(ranked),
         "",
         "differences between models on the same images; above 0 is better, in mistakes and",
         "omissions too (there it means fewer); 95 % bootstrap intervals",
-        *(f"{name:<26} {gain}{'' if gain.excludes_zero else '  (not settled)'}"
-          for name, gain in gains.items()),
-    ])  # fmt: skip
+    ]
+    for name, gain in gains.items():
+        lines.append(f"{name:<26} {gain}{'' if gain.excludes_zero else '  (not settled)'}")
+    return "\n".join(lines)
 
 
 def items(sft: list[Row], dapo: list[Row], count: int = 4) -> list[PairCard]:

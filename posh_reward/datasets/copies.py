@@ -142,4 +142,5 @@ def _dataset(works: Mapping[Artwork, Path]) -> Dataset:
         "object_id": (Value("int64"), [work.object_id for work in works]),
     }
     features = Features({name: feature for name, (feature, _) in columns.items()})
-    return Dataset.from_dict({name: x for name, (_, x) in columns.items()}, features=features)
+    values = {name: column for name, (_, column) in columns.items()}
+    return Dataset.from_dict(values, features=features)

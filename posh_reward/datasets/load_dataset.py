@@ -110,7 +110,8 @@ def load_images(
     _require_datasets()
     if is_drawn(name):
         return _draw(scene_options(name), split)
-    local, where = Path(name).exists(), f"{name!r}, split {split!r}"
+    local = Path(name).exists()
+    where = f"{name!r}, split {split!r}"
     loaded = _local(Path(name), split) if local else _hub(name, split)
     dataset = _with_columns(_rename_reference(loaded, reference_column, name), name, split)
     _warn_of_empty_references(dataset, where)

@@ -90,7 +90,7 @@ def select(
     if classifications and objects is None:
         raise ConfigError(
             f"cannot select classifications {', '.join(classifications)}: published_images.csv "
-            "has none, so give objects.csv too"
+            "has none, so pass objects.csv too"
         )
     about = _objects(objects) if objects is not None else {}
     left_out: Counter[str] = Counter()

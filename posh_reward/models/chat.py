@@ -64,7 +64,7 @@ class Chat:
     def _frame(self, images: int) -> tuple[list[int], list[int]]:
         """Ids of the template before and after a message with this many images."""
         if images not in self._frames:
-            before, after = self._many([*template_halves(self.tokenizer, images)], special=True)
+            before, after = self._many(list(template_halves(self.tokenizer, images)), special=True)
             self._frames[images] = before, after
         return self._frames[images]
 

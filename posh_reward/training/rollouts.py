@@ -103,8 +103,9 @@ def collapse(ids: Sequence[int], pads: frozenset[int]) -> Ids:
 
 def _mismatch(ours: Sequence[Ids], theirs: Sequence[Sequence[int]], pads: frozenset[int]) -> str:
     """Describe the first difference, with the remedy."""
-    pairs = enumerate(zip(ours, theirs, strict=True))
-    row, own, other = next((row, *ids) for row, ids in pairs if list(ids[0]) != list(ids[1]))
+    pairs = zip(ours, theirs, strict=True)
+    row = next(i for i, (own, other) in enumerate(pairs) if list(own) != list(other))
+    own, other = ours[row], theirs[row]
     trained, generated = (sum(token in pads for token in ids) for ids in (own, other))
     return (
         f"vLLM generates from other prompts than are trained on: in row {row} the trainer has "

@@ -99,7 +99,7 @@ def test_classifications_come_from_the_other_table(tmp_path: Path) -> None:
     )
     [work] = select(images, objects, classifications=["Painting"]).works
     assert (work.title, work.classification) == ("May Night", "Painting")
-    with pytest.raises(ConfigError, match=r"Painting.*give objects\.csv"):
+    with pytest.raises(ConfigError, match=r"Painting.*pass objects\.csv"):
         select(images, classifications=["Painting"])
 
 

@@ -94,8 +94,8 @@ def things(scene: Scene) -> tuple[Thing, ...]:
         if subject is not None and subject.person:
             result += _with_belongings(subject, slot, len(result))
         elif subject is not None:
-            look = (subject.color, subject.size, subject.count, POSTURES[subject.noun])
-            result.append(Thing(subject.noun, "object", slot, *look))
+            result.append(Thing(subject.noun, "object", slot, subject.color, subject.size,
+                                subject.count, POSTURES[subject.noun]))  # fmt: skip
     return tuple(result)
 
 

@@ -168,7 +168,8 @@ class TransformersModel:
     def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
         """See ``Model.write``. Raises ``JudgeError`` as ``wake`` does."""
         loaded = self._ready()
-        encoded, stops = self._encode(loaded, prompts, max_tokens), loaded.stops
+        encoded = self._encode(loaded, prompts, max_tokens)
+        stops = loaded.stops
         replies = loaded.answers(encoded, lambda run, batch: run.write(batch, max_tokens, stops))
         self._count(loaded)
         return [loaded.reply(reply) for reply in replies]

@@ -22,7 +22,9 @@ def report(run: TrainingRun, card: float = CARD) -> list[str]:
         f"{memory.checkpoint_size(run):.1f} GB and the model)"
     )
     advice = [f"  - {line}" for line in _remedies(run, card)]
-    return [*lines, *(["to change:"] if advice else []), *advice]
+    if advice:
+        lines += ["to change:", *advice]
+    return lines
 
 
 def fits(run: TrainingRun, card: float = CARD) -> bool:
