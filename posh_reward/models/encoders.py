@@ -80,7 +80,7 @@ def import_function(path: str) -> Any:
     module, _, function = path.partition(":")
     try:
         return getattr(import_module(module), function)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, ValueError) as error:
         raise InputError(f"the encoder {path!r} cannot be loaded: {error}") from None
 
 

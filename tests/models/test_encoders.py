@@ -67,6 +67,8 @@ def test_an_encoder_is_named_by_its_function() -> None:
     assert load_encoder(f"{__name__}:letters") is letters
     with pytest.raises(InputError, match=r"'no\.such:encoder' cannot be loaded"):
         load_encoder("no.such:encoder")
+    with pytest.raises(InputError, match="':encoder' cannot be loaded: Empty module name"):
+        load_encoder(":encoder")
     with pytest.raises(MissingDependencyError, match="pip install sentence-transformers"):
         load_encoder("some/model")
 
