@@ -25,7 +25,7 @@ from posh_reward.types import (
 )  # fmt: skip
 
 KINDS: tuple[Kind, ...] = ("entity", "attribute", "relation")
-PRESENT = 0.25  # value of grade 2, from which on an entity's attributes are asked about
+PRESENT = 0.25  # value of grade 2, the lowest at which an entity's attributes are asked about
 
 BARELY_PRESENT = Verdict((1 - PRESENT - 1e-6, *[0.0] * (len(LABELS) - 2), PRESENT + 1e-6))
 """Grade 2, slightly above for rounding."""

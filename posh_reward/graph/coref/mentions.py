@@ -193,8 +193,8 @@ class Mention:
 
 def find_mentions(words: Words) -> list[Mention]:
     """Find all mentions, in the order of resolution: a possessor before its noun."""
-    # A group ("the man and the woman") is a mention beside its members: "they" may resume it, and
-    # its referent is only as prominent as theirs.
+    # A group ("the man and the woman") is a mention as well as its members: "they" may resume it,
+    # and its referent is only as prominent as theirs.
     chunks = find_chunks(words)
     tails = phrase_tails(words, chunks)
     nominal = [

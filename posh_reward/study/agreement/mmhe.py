@@ -136,7 +136,7 @@ def read_mmhe(
     pairs = _pairs(table, columns.pairs)
     if not pairs:
         raise InputError(
-            f"{name} has no page with two texts of which one was preferred: name the column of "
+            f"{name} has no page with two texts, one of them preferred: name the column of "
             "images, which identifies pages, with --image"
         )
     people = {

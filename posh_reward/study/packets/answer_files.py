@@ -210,6 +210,6 @@ def _looks(path: Path) -> list[Look]:
         except ValidationError as error:
             raise InputError(
                 f"{str(path)!r}, line {number}: not a look at a study ({first_problem(error)}); "
-                "`packets read` writes this file beside the key: restore it"
+                "`packets read` writes this file next to the key: restore it"
             ) from None
     return looks

@@ -169,8 +169,7 @@ def marks(
                 start, end = span["start"], span["end"]
                 if not 0 <= start < end <= len(offsets):
                     raise InputError(
-                        f"the mark {start}-{end} is not in a text of which {len(offsets)} "
-                        "characters are shown"
+                        f"the mark {start}-{end} is outside the {len(offsets)} characters shown"
                     )
                 spans.append((offsets[start], offsets[end - 1] + 1))
         spans_of[side] = spans if spans or f"no_{side}" in controls else None

@@ -138,7 +138,7 @@ def test_what_no_rater_can_have_said_is_refused() -> None:
     task = marked.key.raters["rater-01"].tasks[0].id
     outside = {task: [span("mistakes", 0, 999, "generation")]}
     denied = [label("no_omissions", "Nothing is missing", "true")]
-    with pytest.raises(InputError, match="0-999 is not in a text of which"):
+    with pytest.raises(InputError, match=r"0-999 is outside the \d+ characters shown"):
         sheets(state({task: denied}, outside), marked.key)
 
 

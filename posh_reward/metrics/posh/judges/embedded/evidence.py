@@ -109,7 +109,7 @@ class Namesake(NamedTuple):
 
     name: float  # similarity of the names
     agreement: float  # share of the one's profile said of the other; below 0 if they contradict
-    qualification: float  # support for the identifier's words beside the name
+    qualification: float  # support for the identifier's words other than the name
     thing: int
 
 
