@@ -123,19 +123,12 @@ def rubric_of(settings: Mapping[str, Any], name: str) -> Rubric:
     names = [metric.name for metric in metrics]
     if len(set(names)) < len(names):
         raise ConfigError(f"{name}: two metrics have the same name: {', '.join(names)}")
-    return Rubric(
-        name,
-        metrics,
-        tuple(_text(each, where) for where, each in _numbered(settings, "steps", name)),
-        tuple(
-            _example(each, metrics, where) for where, each in _numbered(settings, "examples", name)
-        ),
-        **{
-            k: _text(settings[k], f"{name}: {k}")
-            for k in ("question", "opening")
-            if settings.get(k)
-        },
-    )
+    steps = [_text(each, where) for where, each in _numbered(settings, "steps", name)]
+    listed = _numbered(settings, "examples", name)
+    examples = [_example(each, metrics, where) for where, each in listed]
+    optional = [key for key in ("question", "opening") if settings.get(key)]
+    wording = {key: _text(settings[key], f"{name}: {key}") for key in optional}
+    return Rubric(name, metrics, tuple(steps), tuple(examples), **wording)
 
 
 def _metric(settings: object, where: str) -> RubricMetric:
@@ -180,13 +173,14 @@ def _points(key: object, where: str) -> int:
 
 
 def _check_keys(settings: object, where: str, keys: Sequence[str]) -> Mapping[Any, Any]:
-    for key in _mapping(settings, where):
+    mapping = _mapping(settings, where)
+    for key in mapping:
         if key not in keys:
             raise ConfigError(
                 f"{where}: unknown setting {brief(key)}{guess(key, keys)}: choose among "
                 f"{', '.join(keys)}"
             )
-    return _mapping(settings, where)
+    return mapping
 
 
 def _mapping(value: object, where: str) -> Mapping[Any, Any]:
