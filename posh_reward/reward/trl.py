@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from posh_reward.errors import ConfigError, InputError, JudgeError, PoshError
-from posh_reward.metrics.metric import Figures, MetricResult
+from posh_reward.errors import ConfigError, JudgeError, PoshError
+from posh_reward.metrics.metric import Figures, MetricResult, check_sizes
 from posh_reward.reward.objectives import (
     Rewards,
     TextBatch,
@@ -79,7 +79,7 @@ class FailureLimit:
     its end on the few completions that happened to get a score.
 
     Raises:
-        InputError: the limit is less than 1.
+        InputError: the limit is not a whole number of at least 1.
     """
 
     stop_reason: Failure | None
@@ -88,8 +88,7 @@ class FailureLimit:
     """True if the last call had completions but no score."""
 
     def __init__(self, max_failed_calls: int) -> None:
-        if max_failed_calls < 1:
-            raise InputError(f"max_failed_calls is {max_failed_calls}: use 1 or more")
+        check_sizes(max_failed_calls=max_failed_calls)
         self.max_failed_calls = max_failed_calls
         self.begin()
 
