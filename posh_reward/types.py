@@ -227,9 +227,9 @@ class Usage:
     failures: dict[str, int] = field(default_factory=dict)  # failed judgments by reason
     seconds: float = 0.0  # wall time of the calls that returned answers
 
-    def count_failures(self, verdicts: Iterable[Verdict]) -> None:
-        """Add the failures among ``verdicts``, by reason."""
-        reasons = Counter(str(each.failure) for each in verdicts if each.failure is not None)
+    def count_failures(self, answers: Iterable[Verdict | Reply]) -> None:
+        """Add the failures among ``answers``, by reason."""
+        reasons = Counter(str(each.failure) for each in answers if each.failure is not None)
         self.failures = dict(Counter(self.failures) + reasons)
 
     def __add__(self, other: Usage) -> Usage:

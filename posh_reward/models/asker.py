@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -110,10 +109,7 @@ class Asker:
                 self.store.put(kind.kind, kind.space, sound)
         self.model.usage.cache_hits += len(prompts) - len(new) - len(blind)
         answers = [answer_of[each] for each in prompts]
-        failures = self.model.usage.failures
-        reasons = Counter(str(answer.failure) for answer in answers if answer.failure is not None)
-        for reason, count in reasons.items():
-            failures[reason] = failures.get(reason, 0) + count
+        self.model.usage.count_failures(answers)
         return answers
 
     def _recall(self, prompts: Sequence[Prompt], kind: AnswerKind[A]) -> dict[Prompt, A]:
