@@ -32,15 +32,12 @@ class Objectives(Protocol):
     @property
     def objectives(self) -> Mapping[str, float | None]:
         """Names of the rewards with their weights; None leaves a weight to the trainer."""
-        ...
 
     def batch(self, completions: Sequence[object], columns: Mapping[str, Any]) -> TextBatch:
         """Texts and columns from TRL's arguments."""
-        ...
 
     def rewards(self, *batch: Any, log_metric: Any, log_extra: Any) -> dict[str, Rewards]:
         """Rewards by name."""
-        ...
 
 
 class JointReward:

@@ -30,26 +30,21 @@ class PoshMetric(Figures[Scores], Protocol):
     @property
     def preset(self) -> str:
         """Name of the prompts' wording."""
-        ...
 
     @property
     def weights(self) -> Weights:
         """Weights of entities, attributes and relations."""
-        ...
 
     @property
     def witness(self) -> object:
         """The witness, if it is in this process."""
-        ...
 
     @property
     def wants_images(self) -> bool:
         """True with a witness."""
-        ...
 
     def score(self, *columns: Any, **by_field: Any) -> list[Scores]:
         """Score generations against references and, with a witness, images."""
-        ...
 
 
 class PoshReward(MetricReward[Scores]):

@@ -36,7 +36,6 @@ class Coreferencer(Protocol):
     @property
     def name(self) -> str:
         """Name and version, e.g. ``"rules-1"``: part of every score's signature."""
-        ...
 
     def resolve(self, docs: Sequence[Doc]) -> list[Clusters]:
         """Return the clusters of each text, which is a whole description.
@@ -44,7 +43,6 @@ class Coreferencer(Protocol):
         A cluster has two or more mentions, as (first, last) token indices into the Doc, both
         inclusive. Equal Docs give equal clusters.
         """
-        ...
 
 
 class NoCoref:
