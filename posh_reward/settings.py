@@ -20,12 +20,12 @@ ENDINGS = (".yaml", ".yml", ".json")
 Table = Mapping[str, str]  # name in settings -> ``module:class``, imported on demand
 
 REMEDIES = {
-    "int_type": "give a whole number",
-    "float_type": "give a number (YAML reads 5e-1 as text: write 0.5)",
-    "bool_type": "give true or false",
-    "string_type": "give a text",
-    "dict_type": "give a mapping",
-    "is_instance_of": "give a list",
+    "int_type": "use a whole number",
+    "float_type": "use a number (YAML reads 5e-1 as text: write 0.5)",
+    "bool_type": "use true or false",
+    "string_type": "use a text",
+    "dict_type": "use a mapping",
+    "is_instance_of": "use a list",
 }
 """pydantic's error type -> the remedy in a settings file."""
 
@@ -166,7 +166,7 @@ def check_settings(
     missing = [name for name in required if name not in settings]
     if missing:
         raise ConfigError(
-            f"{what} needs {', '.join(missing)}: give a settings file, such as those in "
+            f"{what} needs {', '.join(missing)}: use a settings file, such as those in "
             "configs/judge (`posh-reward init DIR` copies them)"
         )
     hints = get_type_hints(target.__init__ if inspect.isclass(target) else target)

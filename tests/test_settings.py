@@ -118,13 +118,13 @@ def take(
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("whole", 1.5, "whole is 1.5: give a whole number"),
-        ("real", "5e-1", "real is '5e-1': give a number"),
-        ("maybe", "x", "give a number"),
-        ("flag", "no", "give true or false"),
-        ("word", 7, "word is 7: give a text"),
-        ("words", 5, "words is 5: give a text or give a list"),
-        ("table", "x", "table is 'x': give a mapping"),
+        ("whole", 1.5, "whole is 1.5: use a whole number"),
+        ("real", "5e-1", "real is '5e-1': use a number"),
+        ("maybe", "x", "use a number"),
+        ("flag", "no", "use true or false"),
+        ("word", 7, "word is 7: use a text"),
+        ("words", 5, "words is 5: use a text or use a list"),
+        ("table", "x", "table is 'x': use a mapping"),
         ("choice", "top", "choice is 'top': .*'labels' or 'top-20'"),
         ("wrod", "x", r"there is no setting 'wrod' \(did you mean 'word'\?\)"),
     ],
@@ -138,7 +138,7 @@ def test_long_values_and_values_that_hold_themselves_stay_short_in_messages() ->
     loop: list[Any] = []
     loop.append(loop)
     for value in ("x" * 10**6, ["x"] * 10**6, loop):
-        with pytest.raises(ConfigError, match=r"whole is .*: give a whole number") as raised:
+        with pytest.raises(ConfigError, match=r"whole is .*: use a whole number") as raised:
             check_settings(take, {"whole": value}, "judge")
         assert len(str(raised.value)) < 200
     with pytest.raises(InputError) as named:

@@ -55,7 +55,7 @@ def read_processes(path: Path) -> Processes:
     settings = read_settings(path)
     inner = settings.get("deepspeed_config") or {}
     if not isinstance(inner, dict):
-        raise ConfigError(f"{path.name}: deepspeed_config is {brief(inner)}: give a mapping")
+        raise ConfigError(f"{path.name}: deepspeed_config is {brief(inner)}: use a mapping")
     _check(path, settings, ClusterConfig)
     plugged = _check(path, inner, DeepSpeedPlugin)
     try:

@@ -105,7 +105,7 @@ def _set_defaults(
             raise ConfigError(f"{name}: {key} is {brief(value)}: {wrong}")
     variables = settings.get(ENV, {})
     if not isinstance(variables, Mapping):
-        raise ConfigError(f"{name}: env is {brief(variables)}: give a mapping")
+        raise ConfigError(f"{name}: env is {brief(variables)}: use a mapping")
     os.environ.update({key: str(value) for key, value in variables.items()})
     parser.set_defaults_with_config(**{k: v for k, v in settings.items() if k != ENV})
 

@@ -118,7 +118,7 @@ def test_a_judge_is_a_name_a_file_or_a_mapping(
         ("{name: nobody}", "no judge 'nobody'"),
         ("{}", "the judge's settings have no name: add a line"),
         ("{name: fake, colour: red}", "no setting 'colour'"),
-        ("[fake]", "judge is ['fake']: give a name"),
+        ("[fake]", "judge is ['fake']: pass a name"),
     ):
         config.write_text(f"judge: {judge}\n")
         assert score(table, tmp_path / "c.jsonl", "--config", config) == UNUSABLE

@@ -33,9 +33,9 @@ class Weights:
         for kind in KINDS:
             weight = getattr(self, kind)
             if not 0 <= weight < math.inf:
-                raise ConfigError(f"the weight of {kind} is {weight}: give a number from 0")
+                raise ConfigError(f"the weight of {kind} is {weight}: use a number from 0")
         if not any(getattr(self, kind) for kind in KINDS):  # every mean would be 1
-            raise ConfigError(f"the weights of {', '.join(KINDS)} are all 0: give one above 0")
+            raise ConfigError(f"the weights of {', '.join(KINDS)} are all 0: set one above 0")
 
     def of(self, element: Element) -> float:
         """Weight of one element."""

@@ -168,7 +168,7 @@ class PoSh:
             load_judge(judge, preset, self.store) if isinstance(judge, str | Mapping) else judge
         )
         if not hasattr(self.judge, "grade"):
-            raise InputError(f"judge is {judge!r}: give a name, a settings file or a Judge")
+            raise InputError(f"judge is {judge!r}: pass a name, a settings file or a Judge")
         base = base_judge(self.judge)
         self.witness = None if witness is None else witness_of(witness, base, preset, self.store)
         self._supported = supported

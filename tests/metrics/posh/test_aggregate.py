@@ -30,7 +30,7 @@ def test_weights_count_kinds_differently() -> None:
 
 
 def test_weights_that_count_nothing_are_refused() -> None:
-    with pytest.raises(ConfigError, match="all 0: give one above 0"):
+    with pytest.raises(ConfigError, match="all 0: set one above 0"):
         Weights(entity=0, attribute=0, relation=0)
 
 

@@ -66,7 +66,7 @@ class Cascade:
             raise InputError(f"doubt is {doubt}: use 0 or more")
         for name, each in (("judge", judge), ("first", first)):
             if not (hasattr(each, "grade") or (name == "first" and each is None)):
-                raise InputError(f"{name} is {each!r}: give a Judge")
+                raise InputError(f"{name} is {each!r}: pass a Judge")
         self.judge = judge
         self.first = first
         self.first_answers = 0  # questions that the first stage settled

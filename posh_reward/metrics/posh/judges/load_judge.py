@@ -146,7 +146,7 @@ def witness_of(
     else:
         witness = load_witness(which, preset, store) if isinstance(which, str | Mapping) else which
     if not hasattr(witness, "grade"):
-        raise InputError(f"witness is {witness!r}: give a name, a settings file or a Witness")
+        raise InputError(f"witness is {witness!r}: pass a name, a settings file or a Witness")
     blind = isinstance(witness, PromptJudge) and not witness.model.sees
     if blind or isinstance(witness, EmbeddedJudge | Cascade):
         raise InputError(
