@@ -180,7 +180,7 @@ def stripped_text(
 
 
 def is_missing(text: object) -> bool:
-    """Test for None, or NaN as data frames have it."""
+    """Test for None, or for NaN, which marks a missing value in data frames."""
     return text is None or (isinstance(text, float) and text != text)
 
 

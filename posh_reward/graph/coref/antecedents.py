@@ -47,7 +47,7 @@ def antecedent_of_nominal(
 
 def compatible(mention: Mention, referent: Referent) -> bool:
     """Test whether number, gender, count and modifiers agree, and neither contains the other."""
-    if not agree(mention, referent):
+    if not may_corefer(mention, referent):
         return False
     # "The others" are not the men that a plain "the men" means: only "others" resumes them.
     if "others" in referent.facts - mention.modifiers:
@@ -64,7 +64,7 @@ def compatible(mention: Mention, referent: Referent) -> bool:
     return mention.modifiers <= referent.facts
 
 
-def agree(mention: Mention, referent: Referent) -> bool:
+def may_corefer(mention: Mention, referent: Referent) -> bool:
     """Test whether number and gender agree, and no token is shared with the latest mention."""
     # Nothing is mentioned inside its own description.
     last = referent.last
@@ -113,7 +113,7 @@ def same_owner(possessor: Referent | None, referent: Referent) -> bool:
 def same_name(mention: Mention, referent: Referent) -> bool:
     """Test whether one name is a shorter form of the other: "Mary", "the Virgin Mary"."""
     nested = mention.modifiers <= referent.facts or referent.facts <= mention.modifiers
-    return nested and agree(mention, referent)
+    return nested and may_corefer(mention, referent)
 
 
 def synonym(discourse: Discourse, mention: Mention) -> Referent | None:
