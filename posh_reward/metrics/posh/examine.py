@@ -193,9 +193,9 @@ def _attributes(inquiry: Inquiry, index: int) -> Iterator[OpenElement]:
     for attribute in sorted(entity.attributes, key=lambda a: a.text.strip()):
         text = normal_form(attribute.text)
         spans_by_text[text] = spans_by_text.get(text, ()) + attribute.spans
+    owner = index, _identifier(inquiry, index)
     for text, spans in spans_by_text.items():
-        question = _question(inquiry, "attribute", (index, _identifier(inquiry, index)), text)
-        yield _dependent(inquiry, question, spans)
+        yield _dependent(inquiry, _question(inquiry, "attribute", owner, text), spans)
 
 
 def _relation(inquiry: Inquiry, index: int) -> OpenElement:
