@@ -94,7 +94,11 @@ class MetricWithDataset:
     def __init__(self, metric: PoSh, dataset: DatasetImages) -> None:
         self.metric = metric
         self.dataset = dataset
-        self.signature = metric.signature
+
+    @property
+    def signature(self) -> str:
+        """The metric's."""
+        return self.metric.signature
 
     def score(
         self,

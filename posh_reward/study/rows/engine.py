@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
@@ -40,7 +41,7 @@ class RowScorer(ABC):
     """A metric over the rows of a table, and how its scores become rows.
 
     Args:
-        signature: everything another run needs to get the same rows; the metric's name comes first.
+        signature: makes the signature; called after the table is checked, since it may load models.
         wants_images: the table needs a column of images.
         columns: columns that every result row has.
     """
@@ -48,10 +49,15 @@ class RowScorer(ABC):
     unit = "text"  # noun for a row
     optional: Mapping[str, bool] = {}  # column written only with the flag of that name -> flag set
 
-    def __init__(self, signature: str, wants_images: bool, *columns: str) -> None:
-        self.signature = signature
+    def __init__(self, signature: Callable[[], str], wants_images: bool, *columns: str) -> None:
+        self._signature = signature
         self.wants_images = wants_images
         self._columns = columns
+
+    @cached_property
+    def signature(self) -> str:
+        """Everything another run needs to get the same rows; the metric's name comes first."""
+        return self._signature()
 
     @abstractmethod
     def rows(self, items: Sequence[TableItem]) -> list[Row]:

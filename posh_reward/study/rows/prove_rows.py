@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,7 +48,8 @@ class CandidateRows(RowScorer):
     unit = "caption"
 
     def __init__(self, maker: PairMaker) -> None:
-        super().__init__(maker.signature, maker.entailment is not None, *FAILURE, "pairs")
+        looks = maker.entailment is not None
+        super().__init__(lambda: maker.signature, looks, *FAILURE, "pairs")
         self.maker = maker
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
@@ -72,7 +74,7 @@ class ProgramRows(RowScorer):
     unit = "pair"
 
     def __init__(self, verifier: PairVerifier) -> None:
-        super().__init__(verifier.signature, False, *FAILURE, "dropped")
+        super().__init__(lambda: verifier.signature, False, *FAILURE, "dropped")
         self.verifier = verifier
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
@@ -112,7 +114,7 @@ class ResponseRows(RowScorer):
     unit = "response"
 
     def __init__(self, prove: Prove, graphs: Sequence[str] = ()) -> None:
-        signature = prove.signature_for(graphs)
+        signature = partial(prove.signature_for, graphs)
         super().__init__(signature, prove.entailment is not None, *NAMES, *FAILURE, "claims")
         self.prove = prove
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from posh_reward.errors import InputError
@@ -47,7 +48,7 @@ class PoshRows(RowScorer):
     board = POSH
 
     def __init__(self, metric: Metric, *, elements: bool = False) -> None:
-        super().__init__(metric.signature, wants_images(metric))
+        super().__init__(lambda: metric.signature, wants_images(metric))
         self.metric = metric
         self.optional = {"elements": elements}
 
@@ -102,7 +103,8 @@ class HarmonicRows(RowScorer):
     def __init__(self, metric: HarmonicEval, task: str = "captioning") -> None:
         names = ("overall", *metric.criteria)
         looks = any(each in IMAGE_CRITERIA for each in metric.criteria)
-        super().__init__(metric.signature_for(task), looks, *names, *FAILURE, "criteria")
+        signature = partial(metric.signature_for, task)
+        super().__init__(signature, looks, *names, *FAILURE, "criteria")
         self.board = Board(names, "overall", HARMONIC_SCALE, self.unit, doubtful_criteria)
         self.metric = metric
         self.task = task
@@ -154,7 +156,7 @@ class RubricRows(RowScorer):
         whole = f"total {judge.rubric.lowest} to {judge.rubric.highest}"
         names = ("total", *(metric.name for metric in metrics))
         # No images: the reference says what is in them.
-        super().__init__(judge.signature, False, *names, *FAILURE, "given")
+        super().__init__(lambda: judge.signature, False, *names, *FAILURE, "given")
         explanation = f"Scores are points, higher is better: {whole}, {ranges}"
         self.board = Board(names, "total", explanation, self.unit)
         self.judge = judge

@@ -41,7 +41,7 @@ class ScoringPool:
                 f"--jobs is for the embedded judge without a witness, not for {posh.judge.name}: "
                 "leave it out"
             )
-        self.signature = posh.signature
+        self._posh = posh
         self._jobs = jobs
         os.environ.setdefault("OMP_NUM_THREADS", "1")  # else each worker uses a thread per core
         self._pool = ProcessPoolExecutor(
@@ -53,6 +53,11 @@ class ScoringPool:
 
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(cancel_futures=True)
+
+    @property
+    def signature(self) -> str:
+        """The metric's."""
+        return self._posh.signature
 
     def score(
         self, generations: Sequence[str | None], references: Sequence[str | None]
