@@ -37,8 +37,8 @@ def join_keys(keys: Sequence[PacketKey]) -> PacketKey:
             )
         _check_texts(items, key.items)
         items |= key.items
+        check_raters(key.raters, raters)
         for name, rater in key.raters.items():
-            check_raters({name: rater}, raters)
             before = raters[name].tasks if name in raters else ()
             raters[name] = replace(rater, tasks=(*before, *rater.tasks))
     return replace(
