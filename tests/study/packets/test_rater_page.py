@@ -224,6 +224,19 @@ def test_a_saved_file_is_loaded_on_another_computer(browser: Browser, tmp_path: 
     assert [a.preferences for a in after.answers] == [a.preferences for a in before.answers]
 
 
+def test_after_a_file_without_answers_the_button_has_the_announced_name(
+    browser: Browser, tmp_path: Path
+) -> None:
+    opened(browser, COARSE, tmp_path)
+    browser.run("save()")
+    downloaded(COARSE, tmp_path)
+    opened(browser, COARSE, tmp_path)
+    assert browser.run("document.getElementById('begin').textContent") == "Begin"
+    loaded = load(browser, tmp_path / f"answers-{COARSE.key.packet}-rater-01.json")
+    name = browser.run("document.getElementById('begin').textContent")
+    assert loaded == f"Loaded. Choose {name}."
+
+
 def test_an_older_file_does_not_replace_newer_answers(browser: Browser, tmp_path: Path) -> None:
     opened(browser, COARSE, tmp_path)
     browser.point("#begin", click=True)

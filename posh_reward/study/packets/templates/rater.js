@@ -220,7 +220,8 @@ function progress() {
   byId("done").textContent = text("done", { done, total: packet.tasks.length });
   byId("bar").max = packet.tasks.length;
   byId("bar").value = done;
-  if (JSON.stringify(answers) !== JSON.stringify(packet.tasks.map(blank))) byId("begin").textContent = text("go_on");
+  const isBlank = JSON.stringify(answers) === JSON.stringify(packet.tasks.map(blank));
+  if (latest || !isBlank) byId("begin").textContent = text("go_on");  // also after a blank file
 }
 
 function comment(answer) {
