@@ -7,10 +7,8 @@ has most of them, ROUGE and METEOR use the best reference.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from types import SimpleNamespace
 
 from posh_reward.errors import MissingDependencyError
 from posh_reward.lexicon.wordnet import WordNet, wordnet
@@ -109,19 +107,40 @@ def meteor() -> WordMeasure:
     return WordMeasure("METEOR", signature, function)
 
 
+@dataclass(frozen=True)
+class Lemma:
+    """A word of a synset, with the interface of NLTK's."""
+
+    word: str
+
+    def name(self) -> str:
+        """The word; several words are joined by underscores."""
+        return self.word
+
+
+@dataclass(frozen=True)
+class Synset:
+    """The words of one meaning, with the interface of NLTK's."""
+
+    words: Sequence[str]
+
+    def lemmas(self) -> Iterator[Lemma]:
+        """Its words."""
+        return map(Lemma, self.words)
+
+
 class Synonyms:
     """Our lexicon with the part of NLTK's WordNet interface that METEOR uses."""
 
     def __init__(self, table: WordNet) -> None:
         self._table = table
-        self._lemmas: dict[int, list[SimpleNamespace]] = {}  # by synset
+        self._words: dict[int, list[str]] = {}  # by synset
         for number, name in enumerate(table.names):
-            lemma = SimpleNamespace(name=partial(str, name))  # METEOR calls ``lemma.name()``
             for synset in table.sense_rows[number]:
-                self._lemmas.setdefault(synset, []).append(lemma)
+                self._words.setdefault(synset, []).append(name)
 
-    def synsets(self, word: str) -> list[SimpleNamespace]:
-        """Meanings of a word in any form; their ``lemmas()`` have a ``name()``."""
+    def synsets(self, word: str) -> list[Synset]:
+        """Meanings of a word in any form."""
         senses = (self._table.senses(lemma) for lemma in self._table.lemmas(word.lower()))
         numbers = dict.fromkeys(number for some in senses for number, _ in some)
-        return [SimpleNamespace(lemmas=partial(iter, self._lemmas[each])) for each in numbers]
+        return [Synset(self._words[number]) for number in numbers]
