@@ -182,9 +182,9 @@ def record_look(
     whole = min((look.answers for look in looks if look.share == 1), default=total)
     earlier = {look.answers / whole for look in looks if look.digest != digest}
     share = 1.0 if final else round(len(coarse) / total, 6)
-    time = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    look = Look(time=time, answers=len(coarse), share=share, digest=digest)
-    if all(look != each.model_copy(update={"time": time}) for each in looks):
+    if (digest, share) not in [(look.digest, look.share) for look in looks]:
+        time = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        look = Look(time=time, answers=len(coarse), share=share, digest=digest)
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(look.model_dump()) + "\n")
     share = max(len(coarse) / whole, float(final))

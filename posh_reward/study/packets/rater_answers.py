@@ -270,9 +270,9 @@ def _potato_sheet(content: Mapping[str, Any], key: PacketKey) -> AnswerSheet:
                 potato.marks(content, name, _markable(task, key)),
                 potato.seconds(content, name),
             )
+    except InputError:
+        raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        if isinstance(error, InputError):
-            raise
         raise InputError(f"not saved by one of our Potato projects: {error!r}") from None
     return _sheet(drafts, names[0], key)
 
