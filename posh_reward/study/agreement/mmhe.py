@@ -217,23 +217,24 @@ def mmhe_figures(mmhe: MmheJudgments) -> list[Figure]:
     """Accuracy on the pairs of each task, and the mean; tau_b on each criterion of each task."""
     present = [task for task in TASK if task in mmhe.tasks]
     in_task = {t: np.array([mmhe.tasks[first] == t for first, _ in mmhe.texts_of]) for t in present}
-    accuracies = [partial(_measure_within, in_task[task], order_share) for task in present]
-    figures = [
-        Figure("overall", task, measure, percent=True)
-        for task, measure in zip(present, accuracies, strict=True)
+    accuracies = [
+        Figure("overall", task, partial(_measure_within, in_task[task], order_share), percent=True)
+        for task in present
     ]
+    means = []
     if len(present) == len(TASK):
 
         def mean(scores: Floats, people: Floats, rows: Ints) -> float:
-            return float(np.mean([measure(scores, people, rows) for measure in accuracies]))
+            return float(np.mean([each.measure(scores, people, rows) for each in accuracies]))
 
-        figures.append(Figure("overall", MEAN, mean, percent=True))
-    return figures + [
+        means = [Figure("overall", MEAN, mean, percent=True)]
+    correlations = [
         Figure(axis, task, partial(_measure_within, in_task[task], kendall), percent=True)
         for axis in mmhe.people
         if axis != "overall"
         for task in present
     ]
+    return accuracies + means + correlations
 
 
 def order_share(apart: Floats, people: Floats) -> float:
