@@ -175,7 +175,7 @@ def record_look(
     )
     if not coarse:
         return (1.0,)
-    # Looking at the same answers again adds no chance of a false finding: tell looks by digest.
+    # Looking at the same answers again adds no chance of a false finding, so it is no new look.
     digest = sha256(repr(coarse).encode()).hexdigest()
     looks = _looks(path)
     # A study once read as a whole has spent its 5 %, so its size stays the unit when it grows.

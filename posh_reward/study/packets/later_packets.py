@@ -1,6 +1,6 @@
 """Further packets of a study: adding images or raters, and joining the answers.
 
-In a later packet equal names of raters are the same people, and nobody sees a text twice.
+A rater name stands for the same person in all packets, and nobody sees a text twice.
 """
 
 from __future__ import annotations

@@ -75,8 +75,8 @@ def sheets(data: bytes, key: PacketKey) -> list[AnswerSheet]:
     """The answers in a file: one rater's from our page or Potato, or a Label Studio export.
 
     Raises:
-        InputError: the file is of another packet, was changed, or has what no rater could have
-            answered; the message has the reason.
+        InputError: the file is of another packet, was changed, or has answers that no rater could
+            have given; the message has the reason.
     """
     try:
         text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")

@@ -11,8 +11,8 @@ from posh_reward.study.packets.rater_texts import Form, RaterTexts
 from posh_reward.study.packets.study_records import PacketKey, RaterAnswer
 
 FASTEST = 10  # words per second that nobody reads; people read about 4 and skim 8
-RUSHED = 0.25  # share of tasks answered faster than that which flags a rater
-ENOUGH = 6  # tasks that are hardly answered all alike by chance
+RUSHED = 0.25  # share of tasks answered faster than that, from which a rater is flagged
+ENOUGH = 6  # tasks; equal answers to so many are unlikely to be chance
 
 
 @dataclass(frozen=True, slots=True)
