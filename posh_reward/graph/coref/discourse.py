@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import islice
 
-from posh_reward.graph.coref.lexicon import Gender, Number
+from posh_reward.graph.coref.lexicon import SINGULAR, Gender, Number
 from posh_reward.graph.coref.mentions import Mention
 
 ACTIVE = 40  # most recently mentioned referents, among which a pronoun may choose
@@ -71,7 +71,7 @@ class Referent:
         # that contradicts the noun wins, since it was resolved by everything but the noun.
         if self.gender and mention.gender and self.gender & mention.gender:
             self.gender &= mention.gender
-        elif mention.form == "pronoun" and mention.number == frozenset("s"):
+        elif mention.form == "pronoun" and mention.number == SINGULAR:
             self.gender = mention.gender
         self.number = self.number & mention.number or self.number
 
