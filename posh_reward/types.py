@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
-from typing import Literal
+from typing import Literal, get_args
 
 Span = tuple[int, int]
 """Character offsets (start, end) into the *stripped* text, end exclusive."""
@@ -27,8 +27,10 @@ Clusters = tuple[tuple[Mention, ...], ...]
 Direction = Literal["precision", "recall"]
 """precision: elements of the generation, sought in the reference (mistakes).
 recall: elements of the reference, sought in the generation (omissions)."""
+DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 
 Kind = Literal["entity", "attribute", "relation"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 RelationSource = Literal["poss", "verb", "prep"]
 """Construction that expressed a relation: a possessive, a verb, or a preposition."""

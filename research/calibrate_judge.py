@@ -25,12 +25,11 @@ import numpy as np
 
 from posh_reward.metrics.posh.judges.embedded.affinity import load_weights
 from posh_reward.metrics.posh.judges.embedded.evidence import WEIGHTS, Weights
-from posh_reward.types import Direction, Kind, Scores
+from posh_reward.types import KINDS, Direction, Kind, Scores
 from research.calibration.examples import FOLDS, Examples, examples
 from research.calibration.objective import Objective, fit
 from research.calibration.people import SIDES, reading_metric
 from research.calibration.questions import (
-    KINDS,
     Answers,
     Floats,
     Questions,

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from posh_reward.types import Kind
+from posh_reward.types import KINDS, Kind
 from research.calibration.examples import Examples
-from research.calibration.questions import KINDS, Answers, Floats, Ints, Questions, answers
+from research.calibration.questions import Answers, Floats, Ints, Questions, answers
 from research.eval_planted import TOKEN
 
 OF_SCORES = {"flickr": (0.3, 0.3, 3.0), "thumb": (0.3, 0.3, 1.0)}

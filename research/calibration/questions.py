@@ -14,6 +14,7 @@ from posh_reward.metrics.posh.judges.embedded.affinity import fact_names
 from posh_reward.metrics.posh.judges.embedded.evidence import WEIGHTS, Facts
 from posh_reward.models.token_encoder import EncodeTokens, load_token_encoder
 from posh_reward.types import (
+    KINDS,
     LABELS,
     LOWEST_GRADE,
     Element,
@@ -24,7 +25,6 @@ from posh_reward.types import (
     Verdict,
 )  # fmt: skip
 
-KINDS: tuple[Kind, ...] = ("entity", "attribute", "relation")
 PRESENT = 0.25  # value of grade 2, the lowest at which an entity's attributes are asked about
 
 BARELY_PRESENT = Verdict((1 - PRESENT - 1e-6, *[0.0] * (len(LABELS) - 2), PRESENT + 1e-6))

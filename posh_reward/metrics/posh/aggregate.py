@@ -8,17 +8,22 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import get_args
 
 from posh_reward.errors import ConfigError
 from posh_reward.lexicon.function_words import LIGHT
 from posh_reward.lexicon.wordnet import wordnet
 from posh_reward.metrics.metric import mean
 from posh_reward.settings import check_settings
-from posh_reward.types import CACHED, HIGHEST_GRADE, Direction, Element, Kind, Scores
-
-DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
-KINDS: tuple[Kind, ...] = get_args(Kind)
+from posh_reward.types import (
+    CACHED,
+    DIRECTIONS,
+    HIGHEST_GRADE,
+    KINDS,
+    Direction,
+    Element,
+    Kind,
+    Scores,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from math import nan
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 
@@ -21,10 +20,8 @@ from posh_reward.study.rows.scorers import Metric, score_pairs, wants_images
 from posh_reward.study.rows.table_items import pair_item
 from posh_reward.study.rows.tables import Row, format_of, open_table
 from posh_reward.study.statistics import Floats
-from posh_reward.types import HIGHEST_GRADE, Direction, Kind, Scores
+from posh_reward.types import DIRECTIONS, HIGHEST_GRADE, KINDS, Scores
 
-KINDS: tuple[Kind, ...] = get_args(Kind)
-DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 BATCH = 32  # pairs that are scored and stored at a time
 
 

@@ -33,11 +33,10 @@ from posh_reward.study.rows.standings import (
 )
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Interval, bootstrap_mean
-from posh_reward.types import Element, Scores
+from posh_reward.types import KINDS, Element, Scores
 
 TITLE = "POSH: mistakes and omissions"
 START = 160  # characters of a generation in the table; CSS cuts them to fit
-KINDS = ("entity", "attribute", "relation")
 LOW, HIGH, BINS = 0.2, 1.0, 16  # range of scores, in bins of 0.05
 ENOUGH = 10  # least values for an interval
 

@@ -10,10 +10,10 @@ from posh_reward import PoSh
 from posh_reward.study.agreement.ratings import RatingColumns, read_ratings
 from posh_reward.study.calibration.calibration_set import CalibrationSet, rating_set
 from posh_reward.study.calibration.fit import EQUAL, Calibration
-from posh_reward.study.calibration.graded_texts import KINDS, GradeSums
+from posh_reward.study.calibration.graded_texts import GradeSums
 from posh_reward.study.rows.posh_rows import scored_row
 from posh_reward.study.rows.table_items import pair_item
-from posh_reward.types import Direction, Element, Scores
+from posh_reward.types import KINDS, Direction, Element, Scores
 from tests.cli.running import Row, write_rows
 
 SIGNATURE = PoSh(judge="fake").signature
