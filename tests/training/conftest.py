@@ -1,7 +1,8 @@
-"""One tiny model for all tests of this folder and those below."""
+"""A tiny model and an environment with DeepSpeed for the tests below."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -14,3 +15,12 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tiny")
     tiny_qwen.build(folder, warm_up_steps=0, pretrain_steps=0)
     return folder
+
+
+@pytest.fixture(scope="session")
+def deepspeed_python() -> str:
+    """The interpreter of an environment with DeepSpeed."""
+    python = os.environ.get("POSH_DEEPSPEED_PYTHON")
+    if not python:
+        pytest.skip("POSH_DEEPSPEED_PYTHON is not set: see tests/training/test_zero3.py")
+    return python

@@ -89,11 +89,8 @@ class Launcher:
 
 
 @pytest.fixture(scope="module")
-def launcher(tmp_path_factory: pytest.TempPathFactory) -> Launcher:
-    python = os.environ.get("POSH_DEEPSPEED_PYTHON")
-    if not python:
-        pytest.skip(f"POSH_DEEPSPEED_PYTHON is not set.{(__doc__ or '').partition('.')[2]}")
-    return Launcher(python, tmp_path_factory.mktemp("zero3"))
+def launcher(deepspeed_python: str, tmp_path_factory: pytest.TempPathFactory) -> Launcher:
+    return Launcher(deepspeed_python, tmp_path_factory.mktemp("zero3"))
 
 
 def stop(launcher: Launcher, kind: str) -> Path:

@@ -230,10 +230,7 @@ def test_a_good_node_and_a_dead_judge(tmp_path: Path, capfd: pytest.CaptureFixtu
 
 
 @pytest.mark.deepspeed
-def test_a_step_of_zero3_is_saved_and_resumed(tmp_path: Path) -> None:
-    python = os.environ.get("POSH_DEEPSPEED_PYTHON")
-    if not python:
-        pytest.skip("POSH_DEEPSPEED_PYTHON is not set: see tests/training/test_zero3.py")
+def test_a_step_of_zero3_is_saved_and_resumed(deepspeed_python: str, tmp_path: Path) -> None:
     code = (
         "import sys; from posh_reward.training.doctor.diagnosis import NodePlace, run_ranks;"
         "failure, _ = run_ranks(['zero3', sys.argv[1]], NodePlace(port=int(sys.argv[2])), 2, 120);"
@@ -242,7 +239,7 @@ def test_a_step_of_zero3_is_saved_and_resumed(tmp_path: Path) -> None:
     environment = {**os.environ, "DS_ACCELERATOR": "cpu", "PYTHONPATH": str(ROOT)}
     for folder, words in ((tmp_path, "None"), (Path("/proc/posh"), "FileNotFoundError")):
         done = subprocess.run(
-            [python, "-W", "ignore", "-c", code, str(folder), str(free_port())],
+            [deepspeed_python, "-W", "ignore", "-c", code, str(folder), str(free_port())],
             env=environment, capture_output=True, text=True, check=True,
         )  # fmt: skip
         assert words in done.stdout, done.stdout + done.stderr[-2000:]
@@ -250,10 +247,7 @@ def test_a_step_of_zero3_is_saved_and_resumed(tmp_path: Path) -> None:
 
 
 @pytest.mark.deepspeed
-def test_two_nodes_leave_no_checkpoint_behind(tmp_path: Path) -> None:
-    python = os.environ.get("POSH_DEEPSPEED_PYTHON")
-    if not python:
-        pytest.skip("POSH_DEEPSPEED_PYTHON is not set: see tests/training/test_zero3.py")
+def test_two_nodes_leave_no_checkpoint_behind(deepspeed_python: str, tmp_path: Path) -> None:
     code = (
         "import sys, time; from types import SimpleNamespace as Some;"
         "from posh_reward.training.doctor.diagnosis import NodePlace, try_ranks;"
@@ -266,7 +260,7 @@ def test_two_nodes_leave_no_checkpoint_behind(tmp_path: Path) -> None:
     port = str(free_port())
     nodes = [
         subprocess.Popen(
-            [python, "-W", "ignore", "-c", code, str(tmp_path), port, rank],
+            [deepspeed_python, "-W", "ignore", "-c", code, str(tmp_path), port, rank],
             env=environment, stdout=subprocess.PIPE, text=True,
         )
         for rank in "01"
