@@ -103,8 +103,7 @@ class StoreFile:
     def _evict(self) -> None:
         # Part of the writing transaction, in a limited number of steps: after its limit was
         # lowered, a file shrinks over many writes, none of which keeps the lock for long.
-        oldest = "SELECT used FROM kept ORDER BY used LIMIT ?"
-        delete = f"DELETE FROM kept WHERE used IN ({oldest})"  # noqa: S608
+        delete = "DELETE FROM kept WHERE used IN (SELECT used FROM kept ORDER BY used LIMIT ?)"
         for _ in range(STEPS):
             if self._pages_used() <= self._pages:
                 break

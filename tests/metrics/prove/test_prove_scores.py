@@ -220,9 +220,10 @@ def test_wrong_arguments_name_the_remedy() -> None:
         Prove(embedded, sees()).score(["a"], [A], [Q], [CAPTION])
     with pytest.raises(InputError, match="fake-model-1 does not take images"):
         Prove(embedded, FakeModel())
-    for size in (0, 2.5, "2"):
+    sizes: list[Any] = [0, 2.5, "2"]
+    for size in sizes:
         with pytest.raises(InputError, match="use a whole number, 1 or more"):
-            Prove(embedded, items_at_once=size)  # type: ignore[arg-type]
+            Prove(embedded, items_at_once=size)
 
 
 REPLY = 'Here they are: [["dress"], ["dress", "red"], ["Dress", "red"]]'
