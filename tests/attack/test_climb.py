@@ -72,7 +72,9 @@ def test_a_search_that_was_broken_off_goes_on_as_if_it_had_not_been(tmp_path: Pa
 
 
 def test_no_rows_and_unknown_grammars_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="unknown grammar 'rhymes': choose one of possessive"):
+    with pytest.raises(
+        InputError, match="unknown grammar 'rhymes': choose one of possessive chain"
+    ):
         attack(target(), STOCK, tmp_path / "j", grammars=["rhymes"])
     with pytest.raises(InputError, match="no rows to search on"):
         attack(Target((pays_for_red,), []), STOCK, tmp_path / "j")
