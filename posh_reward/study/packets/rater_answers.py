@@ -263,12 +263,12 @@ def _potato_sheet(content: Mapping[str, Any], key: PacketKey) -> AnswerSheet:
                 f"one person answered tasks of {' and of '.join(names)}, seeing generations twice"
             )
         form = key.raters[names[0]].form
-        for name in tasks:
-            task = owners[name][2]
-            drafts[name] = DraftAnswer(
-                _choices(potato.choices(content, name), task, form, key.texts),
-                potato.marks(content, name, _markable(task, key)),
-                potato.seconds(content, name),
+        for id in tasks:
+            task = owners[id][2]
+            drafts[id] = DraftAnswer(
+                _choices(potato.choices(content, id), task, form, key.texts),
+                potato.marks(content, id, _markable(task, key)),
+                potato.seconds(content, id),
             )
     except InputError:
         raise

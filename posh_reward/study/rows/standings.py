@@ -259,9 +259,11 @@ def _differences(items: Sequence[IdScores], model: str, baseline: str) -> dict[s
         for item in items
         if all(name in item and item[name][OVERALL] is not None for name in (model, baseline))
     ]
+    if not pairs:
+        return {}
     return {
         axis: paired_difference([new[at] for new, _ in pairs], [old[at] for _, old in pairs])
-        for at, axis in enumerate(NAMES if pairs else ())
+        for at, axis in enumerate(NAMES)
     }
 
 
