@@ -137,7 +137,9 @@ class Asker:
             logger.warning(
                 "%s seldom answers with a label: in %d of %d replies the labels have less than "
                 "half the probability. Is it instruction-tuned, and is thinking off?",
-                *(self.model.name, usage.doubtful, usage.requests),
+                self.model.name,
+                usage.doubtful,
+                usage.requests,
             )
 
 

@@ -158,7 +158,9 @@ class Supervisor:
             logger.error(
                 "%s; it failed %d times, and %d of %d prompts have no answer",
                 GIVEN_UP if self._given_up else ENDED,
-                *(self._failures, prompts - answers, prompts),
+                self._failures,
+                prompts - answers,
+                prompts,
             )
 
 

@@ -101,11 +101,9 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
                     )
         if dynamic_sampling is not None:
             sampling.check_sampling(self, dynamic_sampling)
-        self._sources = (
-            [each for each in self.reward_funcs if hasattr(each, "observer")]
-            if scored_by is None
-            else [scored_by]
-        )
+        self._sources = [each for each in self.reward_funcs if hasattr(each, "observer")]
+        if scored_by is not None:
+            self._sources = [scored_by]
         if span_credit:
             credit.check_settings(span_credit, self)
             if not self._sources:
