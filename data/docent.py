@@ -1,4 +1,4 @@
-"""Make a local copy of DOCENT, or of something like it, for ``--dataset_name``.
+"""Make a local copy of DOCENT, or a similar dataset, for ``--dataset_name``.
 
     python data/docent.py copy amitha/docent --output data/docent
     python data/docent.py build published_images.csv --objects objects.csv --output data/gallery
@@ -7,9 +7,9 @@
 images once, so that no run decodes twelve megapixels again.
 
 ``build`` is for those who cannot use the hub's copy: the same museum publishes descriptions and
-addresses of images (github.com/NationalGalleryOfArt/opendata, data/). It fetches what is missing,
-a few images at a time; interrupted, it goes on where it was. The result approximates DOCENT: it
-has neither the same works nor the same splits, so figures on it are not the paper's.
+addresses of images (github.com/NationalGalleryOfArt/opendata, data/). It downloads missing images,
+a few at a time; an interrupted download resumes. The result approximates DOCENT: it has neither the
+same works nor the same splits, so figures on it are not comparable with the paper's.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class TokenEncoder:
                 digest.update(Path(cached_file(model, name)).read_bytes())
         except (OSError, TypeError, ValueError) as error:
             raise InputError(
-                f"the encoder {model!r} cannot be loaded: {error}; give a folder, or a name on "
+                f"the encoder {model!r} cannot be loaded: {error}; use a folder, or a name on "
                 f"the hub, with {', '.join(FILES)}"
             ) from None
         self.name = digest.hexdigest()[:DIGITS]

@@ -174,7 +174,7 @@ def end_if_finished(args: TrainingArguments) -> None:
     """Exit if the run in ``output_dir`` is finished; call this before loading anything.
 
     ``trainer.save_state`` writes ``trainer_state.json`` there after training, so a killed run has
-    none and goes on. So does a run whose steps or epochs have been raised since.
+    none and continues. So does a run whose steps or epochs have been raised since.
 
     Raises:
         SystemExit: the run is finished; status 0, after printing a line.

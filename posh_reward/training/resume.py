@@ -41,7 +41,7 @@ def load_weights(trainer: Trainer, checkpoint: str) -> None:
     """Load a checkpoint's weights, or check that ``trainer.train`` can. Call it before that.
 
     The trainer saves a Qwen2.5-VL under the hub's names (``visual...``) but looks for the current
-    ones (``model.visual...``): it finds none, warns, and goes on training the untrained model
+    ones (``model.visual...``): it finds none, warns, and continues with the untrained model
     (transformers 5.23; QwenLM/Qwen3-VL#1763). ``from_pretrained`` knows both.
 
     DeepSpeed reads its own files once training begins, so with DeepSpeed this only checks them.
