@@ -121,7 +121,9 @@ def page(paid: Sequence[PaidText], signature: str, calls: int) -> str:
         "attack_page.html",
         "posh_reward.attack",
         title="Attack on a reward",
-        lead="Texts that a search found, paid for images that it did not use.",
+        lead="What the reward pays for honest texts, and for the best texts that a search found; "
+        "mean over rows not used in the search. Gain is over the honest text that a text is based "
+        "on, per ten words for an addition.",
         footer=[f"{calls} texts for each grammar", signature],
         styles=["posh.css", "shell.css"],
         paid=sorted(paid, key=lambda text: -_number(text.reward)),
