@@ -258,12 +258,14 @@ def read_journal(path: Path) -> dict[tuple[str, bool], Find]:
         return last
     text = path.read_text(encoding="utf-8")
     whole = text[: text.rfind("\n") + 1]
+    try:
+        for line in whole.splitlines():
+            values = json.loads(line)
+            values |= {name: tuple(values[name]) for name in ("values", "units")}
+            find = Find(**values)
+            last[find.grammar, find.behind] = find
+    except (ValueError, TypeError, KeyError) as error:
+        raise InputError(f"{str(path)!r} is not a journal ({error}): delete it") from None
     if whole != text:
         path.write_text(whole, encoding="utf-8")
-    for line in whole.splitlines():
-        values = json.loads(line)
-        find = Find(
-            **{**values, "values": tuple(values["values"]), "units": tuple(values["units"])}
-        )
-        last[find.grammar, find.behind] = find
     return last

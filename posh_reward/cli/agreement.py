@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posh_reward.cli import INCOMPLETE, OK
-from posh_reward.cli.flags import metric_of, write_text
+from posh_reward.cli.flags import check_replaceable, metric_of, write_file, write_text
 from posh_reward.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -165,13 +165,20 @@ def by_axis(columns: list[str], flag: str) -> dict[str, str]:
     return column_of
 
 
-def _rows(flags: argparse.Namespace) -> list[Row]:
+def check_outputs(flags: argparse.Namespace) -> None:
+    """Check the page and the plot, before anything is scored for them."""
     from posh_reward.study.agreement.agreement_page import check_plot
+
+    check_replaceable(flags.html)
+    if flags.plot is not None:
+        check_plot(flags.plot)
+
+
+def _rows(flags: argparse.Namespace) -> list[Row]:
     from posh_reward.study.agreement.author_layouts import LAYOUTS
     from posh_reward.study.agreement.judgment_files import check_columns, read_rows
 
-    if flags.plot is not None:
-        check_plot(flags.plot)
+    check_outputs(flags)
     if flags.layout is not None:
         return LAYOUTS[flags.layout](Path(flags.input), flags.reference_file)
     rows = read_rows(
@@ -246,7 +253,7 @@ def show(report: AgreementReport, flags: argparse.Namespace) -> int:
         if line.signature and not flags.quiet:
             print(f"{line.name}: {line.signature}", file=sys.stderr)
     if flags.html is not None:
-        Path(flags.html).write_text(html_page(report), encoding="utf-8")
+        write_file(Path(flags.html), html_page(report).encode("utf-8"))
     if flags.plot is not None:
         draw_plot(report, Path(flags.plot))
     return INCOMPLETE if any(line.failures for line in report.lines) else OK

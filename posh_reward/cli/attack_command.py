@@ -10,7 +10,7 @@ from typing import Any
 
 from posh_reward.attack.grammars import GRAMMARS
 from posh_reward.cli import OK
-from posh_reward.cli.flags import describe, positive, write_text
+from posh_reward.cli.flags import describe, positive, write_file, write_text
 from posh_reward.errors import InputError
 
 ATTACK = """\
@@ -81,10 +81,8 @@ def attack_reward(flags: argparse.Namespace) -> int:
         *labelled(other, reward.templates),
         *joined(other, flags.seed),
     ]
-    (flags.output / "finds.md").write_text(table(paid) + "\n", encoding="utf-8")
-    (flags.output / "finds.html").write_text(
-        page(paid, reward.signature, flags.budget), encoding="utf-8"
-    )
+    write_file(flags.output / "finds.md", f"{table(paid)}\n".encode())
+    write_file(flags.output / "finds.html", page(paid, reward.signature, flags.budget).encode())
     write_text(table(paid))
     return OK
 

@@ -76,14 +76,12 @@ def calibrate(
     read: Callable[[argparse.Namespace], CalibrationSet], flags: argparse.Namespace
 ) -> int:
     """Fit, test and print; save the fit if its gain is settled."""
-    from posh_reward.study.agreement.agreement_page import check_plot
     from posh_reward.study.calibration import out_of_fold
     from posh_reward.study.calibration.settings_output import check_output
 
     if flags.output is not None:
         check_output(Path(flags.output), flags.overwrite)
-    if flags.plot is not None:
-        check_plot(flags.plot)
+    agreement.check_outputs(flags)
     data = read(flags)
     scores, signature = _scores(data, flags)
     settings = out_of_fold.CalibrationSettings(

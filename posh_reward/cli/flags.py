@@ -177,12 +177,29 @@ def write_text(text: str) -> None:
     output.write(text.encode(sys.stdout.encoding or "utf-8", "replace") + b"\n")
 
 
-def check_page(output: str) -> None:
-    """Raise ``InputError`` if a page would replace a file that is not an HTML page."""
-    path = Path(output)
-    start = path.read_bytes()[:14] if output != STANDARD and path.is_file() else b""
-    if start and start.lower() != b"<!doctype html":
-        raise InputError(f"{output!r} exists and is not an HTML page: choose another file")
+PAGE = b"<!doctype html"
+FIGURES = b"{\n"  # JSON with indents; a line of JSON lines begins otherwise
+
+
+def check_replaceable(output: str | None, start: bytes = PAGE) -> None:
+    """Raise ``InputError`` if an output would replace a file that does not begin like ours."""
+    if output in (None, STANDARD) or not (path := Path(output)).is_file():
+        return
+    with path.open("rb") as file:
+        begins = file.read(len(start)).lower()
+    if begins not in (b"", start):
+        kind = "an HTML page" if start == PAGE else "a JSON file of figures"
+        raise InputError(f"{output!r} exists and is not {kind}: choose another file")
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a whole file or nothing, in a folder that is made if missing, and print its path."""
+    from posh_reward.study.rows.table_writer import whole_file
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(path) as file:
+        file.write(data)
+    print(f"wrote {str(path)!r} ({size(len(data))})", file=sys.stderr)
 
 
 def size(count: int) -> str:

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from posh_reward.cli import INCOMPLETE, OK
 from posh_reward.cli.flags import (
+    FIGURES,
     INPUTS,
     add_column_names,
     add_format,
-    check_page,
+    check_replaceable,
     count,
     describe,
     positive,
+    write_file,
     write_text,
 )
 from posh_reward.errors import InputError, safe
@@ -109,7 +111,8 @@ def compare(flags: argparse.Namespace) -> int:
         from posh_reward.study.pages.model_plots import require_matplotlib
 
         require_matplotlib()
-        check_page(flags.output)
+    check_replaceable(flags.output)
+    check_replaceable(flags.json, FIGURES)
     pairs = pairs_of(flags)
     check_outputs(outputs)
     store = flags.store or answers_beside(outputs, choices)
@@ -120,11 +123,11 @@ def compare(flags: argparse.Namespace) -> int:
     report = judge_report(runs, pairs, resamples=flags.resamples, quiet=flags.quiet)
     write_text(safe(terminal_text(report)))
     if flags.json is not None:
-        write_whole(Path(flags.json), json.dumps(as_json(report), indent=2) + "\n")
+        write_file(Path(flags.json), (json.dumps(as_json(report), indent=2) + "\n").encode())
     if flags.output is not None:
         from posh_reward.study.judges.judge_page import judge_page
 
-        write_whole(Path(flags.output), judge_page(report))
+        write_file(Path(flags.output), judge_page(report).encode("utf-8", "replace"))
     return INCOMPLETE if any(line.pair_failures for line in report.lines) else OK
 
 
@@ -156,14 +159,6 @@ def answers_beside(outputs: Sequence[Path], choices: Sequence[JudgeChoice]) -> P
         print("answers are not kept: add --store, -o or --json to resume", file=sys.stderr)
         return None
     return outputs[0].with_suffix(".answers.sqlite")
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a whole file or nothing."""
-    from posh_reward.study.rows.table_writer import whole_file
-
-    with whole_file(path) as file:
-        file.write(text.encode("utf-8", "replace"))
 
 
 def collect(flags: argparse.Namespace) -> int:

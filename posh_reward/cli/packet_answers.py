@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posh_reward.cli import INCOMPLETE, OK
-from posh_reward.cli.flags import INPUTS, write_text
+from posh_reward.cli.flags import FIGURES, INPUTS, check_replaceable, write_file, write_text
 from posh_reward.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -68,9 +68,14 @@ def read(flags: argparse.Namespace) -> int:
     from posh_reward.study.packets.make import as_json
     from posh_reward.study.packets.results import answers_that_count, judgments, results
     from posh_reward.study.packets.results_page import results_page, summary
+    from posh_reward.study.rows.journal import check_apart
     from posh_reward.study.rows.table_writer import write_table
     from posh_reward.study.rows.tables import format_of
 
+    for output in filter(None, (flags.output, flags.json, flags.rows, flags.long)):
+        check_apart(flags.key, output)
+    check_replaceable(flags.output)
+    check_replaceable(flags.json, FIGURES)
     key, collection = collect_answers(flags, Path(flags.packet) if flags.packet else None)
     if not collection.sheets:
         raise InputError("no file of answers counts: see the reasons above")
@@ -177,10 +182,3 @@ def serve(flags: argparse.Namespace) -> int:
               file=sys.stderr, flush=True)  # fmt: skip
         server_of(app).run([bound])
     return OK
-
-
-def write_file(path: Path, data: bytes) -> None:
-    """Write a file, and print its path."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
-    print(f"wrote {str(path)!r}", file=sys.stderr)

@@ -18,9 +18,10 @@ from posh_reward.cli.flags import (
     describe,
     positive,
     size,
+    write_file,
     write_text,
 )
-from posh_reward.cli.packet_answers import READ, SERVE, add_read, add_serve, write_file
+from posh_reward.cli.packet_answers import READ, SERVE, add_read, add_serve
 from posh_reward.errors import InputError
 
 if TYPE_CHECKING:
@@ -212,6 +213,8 @@ def texts(flags: argparse.Namespace) -> int:
     source = texts_source(flags.language)
     if flags.output is None:
         write_text(source.rstrip("\n"))
+    elif Path(flags.output).is_file():  # perhaps edited
+        raise InputError(f"{flags.output!r} already exists: choose another file, or delete it")
     else:
         write_file(Path(flags.output), source.encode("utf-8"))
     return OK

@@ -16,10 +16,10 @@ from posh_reward.cli.flags import (
     MEANING,
     add_dataset,
     add_format,
-    check_page,
+    check_replaceable,
     dataset_of,
     describe,
-    size,
+    write_file,
 )
 from posh_reward.errors import InputError
 
@@ -67,10 +67,10 @@ def report(flags: argparse.Namespace) -> int:
     from posh_reward.study.pages.sibling_page import SIBLINGS, metric_of, sibling_page
     from posh_reward.study.pages.thumbnails import Thumbnails
     from posh_reward.study.rows.journal import check_apart
-    from posh_reward.study.rows.tables import STANDARD
+    from posh_reward.study.rows.tables import STANDARD, standard_output
 
     check_apart(flags.scores, flags.output)
-    check_page(flags.output)
+    check_replaceable(flags.output)
     if flags.plots:
         require_matplotlib()
     folder = Path.cwd() if flags.scores == STANDARD else Path(flags.scores).parent
@@ -88,7 +88,10 @@ def report(flags: argparse.Namespace) -> int:
             page = sibling_page(chain(first, rows), metric, flags.title, images)
     if images.dataset and images.dataset.beyond:
         print(f"without an image: {images.dataset.too_far}", file=sys.stderr)
-    _write_page(page.encode("utf-8"), flags.output)
+    if flags.output == STANDARD:
+        standard_output().write(page.encode("utf-8"))
+    else:
+        write_file(Path(flags.output), page.encode("utf-8"))
     return OK
 
 
@@ -130,15 +133,3 @@ def _plots(tally: Tally, folder: str | None) -> list[tuple[str, bytes]]:
         for path in save_plots(plots, Path(folder)):
             print(f"wrote {str(path)!r}", file=sys.stderr)
     return [(plot.what, draw(plot, "svg")) for plot in plots] if several else []
-
-
-def _write_page(page: bytes, output: str) -> None:
-    from posh_reward.study.rows.tables import STANDARD, standard_output
-
-    if output == STANDARD:
-        standard_output().write(page)
-        return
-    path = Path(output)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(page)
-    print(f"wrote {str(path)!r} ({size(len(page))})", file=sys.stderr)

@@ -71,6 +71,14 @@ def test_a_search_that_was_broken_off_goes_on_as_if_it_had_not_been(tmp_path: Pa
     assert [replace(a, units=()) for a in other] != [replace(a, units=()) for a in finds]
 
 
+def test_a_journal_of_another_program_is_left_alone(tmp_path: Path) -> None:
+    notes = tmp_path / "notes.jsonl"
+    notes.write_text("three weeks\nof work")
+    with pytest.raises(InputError, match="is not a journal"):
+        read_journal(notes)
+    assert notes.read_text() == "three weeks\nof work"
+
+
 def test_no_rows_and_unknown_grammars_are_refused(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match="unknown grammar 'rhymes': choose one of possessive chain"

@@ -65,6 +65,9 @@ def test_caparena_from_a_list_in_json(tmp_path: Path, capsys: pytest.CaptureFixt
     source.write_text(json.dumps(caparena_rows(30)))
     arguments = ("--no-posh", "--baseline", "length", "--paper", "6", *QUICK)
     page = tmp_path / "page.html"
+    page.write_text("three weeks of work")
+    assert run("agreement", "caparena", source, *arguments, "--html", page) == UNUSABLE
+    page.unlink()
     assert run("agreement", "caparena", source, *arguments, "--html", page) == OK
     said = capsys.readouterr().out
     assert "LLaVa Critic (paper, Table 6)" in said

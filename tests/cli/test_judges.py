@@ -76,6 +76,12 @@ def test_neither_the_texts_nor_a_file_that_is_no_page_is_overwritten(
     assert run(*compare, "-o", notes) == 2
     assert "exists and is not an HTML page: choose another file" in capsys.readouterr().err
     assert notes.read_text() == "three weeks of work"
+    assert run(*compare, "--json", notes) == 2
+    assert "exists and is not a JSON file of figures" in capsys.readouterr().err
+    assert notes.read_text() == "three weeks of work"
+    figures = tmp_path / "figures.json"
+    assert [run(*compare, "--json", figures) for _ in range(2)] == [0, 0], "ours is replaced"
+    capsys.readouterr()
     assert run(*compare, "--json", table) == 2
     assert "is the input: choose another output" in capsys.readouterr().err
     assert table.read_bytes() == before

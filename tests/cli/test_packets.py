@@ -99,6 +99,27 @@ def test_from_generations_to_a_page(
         assert set(rows[0]) == {row["column"] for row in csv.DictReader(file)}
 
 
+def test_results_and_texts_replace_no_other_file(
+    generations: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert make(generations, tmp_path / "out") == 0
+    key, page, notes = (tmp_path / name for name in ("out.key.json", "o.html", "notes.txt"))
+    read = ("read", key, answered(tmp_path))
+    assert [packets(*read, "-o", page) for _ in range(2)] == [0, 0], "ours is replaced"
+    notes.write_text("three weeks of work")
+    for flags, why in (
+        (("-o", notes), "is not an HTML page"),
+        (("--json", notes), "is not a JSON file of figures"),
+        (("--json", key), "is the input"),
+    ):
+        assert packets(*read, *flags) == UNUSABLE
+        assert why in capsys.readouterr().err
+    assert packets("texts", "-o", notes) == UNUSABLE
+    assert "already exists" in capsys.readouterr().err
+    assert notes.read_text() == "three weeks of work"
+    assert read_key(key)
+
+
 def test_the_same_seed_makes_the_same_files(generations: list[Path], tmp_path: Path) -> None:
     for name in ("one", "two"):
         assert make(generations, tmp_path / name, "--seed", 5, "--granular", 2) == 0

@@ -19,6 +19,7 @@ from posh_reward.study.agreement.compare import Figure, MetricLine
 from posh_reward.study.pages.html import render
 from posh_reward.study.pages.model_plots import require_matplotlib
 from posh_reward.study.pages.run_plot import INK, plain
+from posh_reward.study.rows.table_writer import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -140,7 +141,9 @@ def draw_plot(report: AgreementReport, path: Path) -> None:
     for row, (axis, figures) in zip(grid, blocks, strict=True):
         _draw_block(row, report, axis, figures)
     canvas.suptitle(report.title, fontsize=10, color=INK)
-    canvas.savefig(path, dpi=150)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(path) as file:
+        canvas.savefig(file, format=path.suffix[1:], dpi=150)
 
 
 def _draw_block(

@@ -36,6 +36,7 @@ from posh_reward.study.judges.judge_runs import (
 )
 from posh_reward.study.judges.perturbed_texts import DonorWords, PerturbedText, perturb
 from posh_reward.study.judges.question_log import QuestionLog
+from posh_reward.study.rows.table_writer import as_line, whole_file
 from posh_reward.types import Description
 
 Origin = Literal["honest", "perturbed", "policy"]
@@ -290,14 +291,16 @@ def _write(
     for split in SPLITS:
         inside = [row._asdict() for row in rows if row.split == split]
         table = pa.Table.from_pylist(inside, schema.with_metadata({"question_set": about}))
-        pq.write_table(table, folder / f"{split}.parquet", compression="zstd")
-    with (folder / "texts.jsonl").open("w", encoding="utf-8") as lines:
+        with whole_file(folder / f"{split}.parquet") as file:
+            pq.write_table(table, file, compression="zstd")
+    with whole_file(folder / "texts.jsonl") as file:
         for each in texts:
             edits = [asdict(edit) for edit in each.perturbation.edits] if each.perturbation else []
             row = {**each.pair._asdict(), "origin": each.origin, "edits": edits,
                    "split": split_of(reference_digest(each.pair.reference.strip()))}  # fmt: skip
-            lines.write(json.dumps(row) + "\n")
-    (folder / SUMMARY).write_text(json.dumps(asdict(summary), indent=2) + "\n", "utf-8")
+            file.write(as_line(row))
+    with whole_file(folder / SUMMARY) as file:
+        file.write(json.dumps(asdict(summary), indent=2).encode() + b"\n")
 
 
 def read_question_set(folder: Path) -> QuestionSet:

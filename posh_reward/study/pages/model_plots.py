@@ -22,6 +22,7 @@ from posh_reward.errors import MissingDependencyError, on_one_line
 from posh_reward.study.pages.run_plot import INK, MISTAKES, OMISSIONS, plain
 from posh_reward.study.rows.score_axes import AXES, SCALE
 from posh_reward.study.rows.standings import Standing, Tally, Totals, best_first
+from posh_reward.study.rows.table_writer import whole_file
 from posh_reward.study.statistics import Interval, bootstrap_mean
 
 if TYPE_CHECKING:
@@ -91,7 +92,8 @@ def save_plots(plots: Sequence[Plot], folder: Path) -> list[Path]:
     for plot in plots:
         for ending in ("png", "svg"):
             path = folder / f"{plot.name}.{ending}"
-            path.write_bytes(draw(plot, ending))
+            with whole_file(path) as file:
+                file.write(draw(plot, ending))
             paths.append(path)
     return paths
 

@@ -47,8 +47,13 @@ def as_line(row: Mapping[str, Any]) -> bytes:
 def whole_file(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
     """A file that takes its name only once the block has succeeded and the data is on disk.
 
-    ``mode`` is the file's permissions, less the umask, from its creation on.
+    ``mode`` is the file's permissions, less the umask, from its creation on. A link is replaced,
+    not followed, unless it leads to a device or a pipe, which is written to.
     """
+    if path.exists() and not path.is_file():
+        with path.open("wb") as file:
+            yield file
+        return
     part = path.with_name(path.name + ".part")
     part.unlink(missing_ok=True)  # left by a kill, or a planted link
     try:

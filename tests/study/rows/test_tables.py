@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import os
 import re
 import tracemalloc
 from collections.abc import Generator
@@ -216,6 +217,23 @@ def test_equal_texts_of_parquet_are_held_once(tmp_path: Path) -> None:
     tracemalloc.stop()
     assert [len(row["text"]) for row in rows] == [4_000_000] * 32
     assert peak < 30_000_000
+
+
+def test_a_file_replaces_a_link_and_fills_a_pipe(tmp_path: Path) -> None:
+    """A planted link leaves its target alone; a pipe (or /dev/null) stays one."""
+    path, target = tmp_path / "a.jsonl", tmp_path / "mine.txt"
+    target.write_text("three weeks of work")
+    for link in (path, tmp_path / "a.jsonl.part"):
+        link.symlink_to(target)
+    write_table([{"a": 1}], path, Format("jsonl"))
+    assert (target.read_text(), read(path)) == ("three weeks of work", [{"a": 1}])
+    pipe = tmp_path / "pipe.jsonl"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_table([{"a": 2}], pipe, Format("jsonl"))
+    assert os.read(reader, 100) == b'{"a": 2}\n'
+    os.close(reader)
+    assert pipe.is_fifo()
 
 
 def test_lists_of_equal_texts_are_refused_before_they_fill_the_memory(tmp_path: Path) -> None:
