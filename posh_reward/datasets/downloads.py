@@ -47,7 +47,7 @@ def fetch_images(
         quiet: show no progress bar.
 
     Returns:
-        The files that could not be fetched, each with the reason.
+        The files that could not be fetched, in the order of ``addresses``, each with the reason.
 
     Raises:
         InputError: the first ``GIVE_UP_AFTER`` images all failed.
@@ -94,7 +94,7 @@ def fetch_images(
         except BaseException:  # also Ctrl-C: otherwise the pool would first fetch all the others
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    return failures
+    return {file: failures[file] for file in missing if file in failures}
 
 
 def _fetch(
