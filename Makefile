@@ -6,6 +6,8 @@ PY := .venv/bin/python
 # OpenMP threads fight over small models' small matrices.
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM := false
+# Without bytecode, each test worker and each command that a test starts would compile all modules.
+unexport PYTHONDONTWRITEBYTECODE
 # The demo reports its whole time, the installation included.
 export DEMO_BEGUN := $(shell date +%s)
 

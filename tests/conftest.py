@@ -16,6 +16,7 @@ from hypothesis import settings
 from tests.chromium import Browser, find_chromium
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # torch's threads in several workers fight over cores
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 OPT_IN = {
@@ -87,7 +88,7 @@ def shared_data() -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
     program = find_chromium()
     if program is None:
