@@ -137,6 +137,8 @@ def _metric(settings: object, where: str) -> RubricMetric:
     points = {_points(key, where): text for key, text in listed.items()}
     for key, text in points.items():
         _text(text, f"{where}: points {key}")
+    if len(points) < len(listed):  # such as 1 and "1", which YAML keeps apart
+        raise ConfigError(f"{where}: points lists a number twice: {', '.join(map(brief, listed))}")
     if len(points) < 2:
         raise ConfigError(f"{where}: points has {len(points)} entries: list at least two")
     name = _text(fields.get("name"), f"{where}: name")

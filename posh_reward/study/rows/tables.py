@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from gzip import GzipFile
 from io import BufferedReader, TextIOWrapper
-from itertools import chain
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal
 
@@ -64,6 +64,8 @@ def format_of(name: str, format_name: str | None = None, delimiter: str | None =
     ending = (path.with_suffix("") if gzip else path).suffix.lower()
     format_name = format_name or ("jsonl" if name == STANDARD else ENDINGS.get(ending))
     if format_name is None:
+        if ending in (".xlsx", ".xls", ".ods"):
+            raise InputError(f"{path.name!r} is a workbook: save it as CSV")
         raise InputError(
             f"{path.name or name!r} does not end in {', '.join(ENDINGS)} (the text formats also "
             f"with {GZIP}): rename it, or name the format of an input with --format"
@@ -93,12 +95,14 @@ def require_parquet() -> None:
         raise MissingDependencyError("Parquet needs pyarrow: pip install pyarrow") from None
 
 
+MISSING = re.compile(r"\s*(?:NaN|nan|NA|<NA>|[Nn]/[Aa]|#N/[ABD]|#NV)\s*")
+"""Missing cells, as data frames, R and spreadsheets (in Dutch, Spanish, German) write them."""
 LIKE_A_FORMULA = re.compile(
     "'*(?:"  # our own mark, so that texts that already begin with it keep theirs
     # Some programs trim what precedes the sign, and also accept its full-width forms.
     "[\\s\x00-\x1f\x7f\u200b-\u200f\u2060\ufeff]*"
     "[\t\r\n=+@＝＋－＠-]"  # noqa: RUF001
-    "|(?:NaN|nan|N/A|#N/A)\\Z)"  # would be read as a missing cell
+    f"|{MISSING.pattern}\\Z)"  # would be read as a missing cell
 )
 
 
@@ -123,10 +127,8 @@ def bare(cell: str) -> str:
 LONGEST = 64_000_000
 """Longest line of JSON in bytes, and longest line or cell of CSV in characters: a small gzip file
 can hold a line larger than memory."""
-SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n?")
+SEPARATOR_LINE = re.compile(r'("?)sep=(.)\1\2*\r?\n?', re.IGNORECASE)
 """First line of a CSV file, which names its delimiter to spreadsheets."""
-MISSING = ("NaN", "nan", "N/A", "#N/A")
-"""Cells that data frames and spreadsheets write for a missing value."""
 AT_ONCE = 64  # rows of Parquet read at a time; they may hold images
 
 
@@ -166,13 +168,15 @@ def _read_jsonl(source: IO[bytes], name: str) -> Iterator[Row]:
 def _read_csv(source: IO[bytes], name: str, delimiter: str) -> Iterator[Row]:
     csv.field_size_limit(LONGEST)
     start = source.peek(2)[:2] if isinstance(source, BufferedReader) else b""
+    if start == b"PK":
+        raise InputError(f"{name} is a workbook, such as Excel's: save it as CSV")
     utf16 = start in (BOM_UTF16_LE, BOM_UTF16_BE)  # Excel's "Unicode text"
     text = TextIOWrapper(source, "utf-16" if utf16 else "utf-8-sig", newline="")
     try:
         lines = _lines(text, name)
         first = next(lines, "")
         if match := SEPARATOR_LINE.fullmatch(first):
-            delimiter = match[1]
+            delimiter = match[2]
         else:
             lines = chain([first], lines)
         yield from _csv_rows(lines, name, delimiter)
@@ -194,7 +198,7 @@ def first_line_delimiter(name: str, format: Format) -> str | None:
         return None  # reading the table will raise the error
     encoding = "utf-16" if start[:2] in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8-sig"
     match = SEPARATOR_LINE.match(start.decode(encoding, "ignore"))
-    return match[1] if match else None
+    return match[2] if match else None
 
 
 def _csv_rows(lines: Iterator[str], name: str, delimiter: str) -> Iterator[Row]:
@@ -208,16 +212,25 @@ def _csv_rows(lines: Iterator[str], name: str, delimiter: str) -> Iterator[Row]:
                 f"add --delimiter {marks[0]!r}"
             )
         _check_distinct(columns, name)
+        empty = 0  # rows just read that hold nothing
         for cells in reader:
-            if len(cells) > len(columns):
+            if any(cells[len(columns) :]):
                 raise InputError(
                     f"{name}, line {reader.line_num}: {len(cells)} cells, but {len(columns)} "
                     f"columns: put texts that contain {delimiter!r} in quotes"
                 )
-            if cells:
-                values = [None if cell in MISSING else bare(cell) for cell in cells]
-                absent = [None] * (len(columns) - len(cells))
-                yield dict(zip(columns, [*values, *absent], strict=True))
+            if len(cells) > 1 and [cell.strip('\ufeff"') for cell in cells] == columns:
+                raise InputError(
+                    f"{name}, line {reader.line_num}: the header again: join the files without it"
+                )
+            if len(cells) > 1 and not any(cells):
+                empty += 1
+            elif cells:
+                # Spreadsheets add rows of empty cells at the end; others count as rows.
+                yield from (dict.fromkeys(columns, "") for _ in range(empty))
+                empty = 0
+                values = [None if MISSING.fullmatch(cell) else bare(cell) for cell in cells]
+                yield dict(zip_longest(columns, values[: len(columns)]))
     except csv.Error as error:
         raise InputError(f"{name}, line {reader.line_num}: not CSV ({error})") from None
 

@@ -77,6 +77,10 @@ def test_a_rubric_of_ones_own_in_yaml_or_json(tmp_path: Path) -> None:
         ({"metrics": [{"name": "a", "title": "A"}]}, "metric 1: points is None: use a mapping"),
         ({"metrics": [METRICS[0] | {"points": {"two": "x"}}]}, "'two' points: use a whole number"),
         ({"metrics": [METRICS[0] | {"points": {1: "x"}}]}, "at least two"),
+        (
+            {"metrics": [METRICS[0] | {"points": {1: "x", "1": "y", 0: "z"}}]},
+            "metric 1: points lists a number twice: 1, '1', 0",
+        ),
         ({"metrics": [METRICS[0] | {"title": 3}]}, "metric 1: title is 3: use a text"),
         ({"metrics": METRICS, "steps": [""]}, "step 1 is '': use a text"),
         (

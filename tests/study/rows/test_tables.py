@@ -55,14 +55,40 @@ def test_tables_as_spreadsheets_save_them(tmp_path: Path, encoding: str) -> None
     ]
 
 
+@pytest.mark.parametrize("first", ["SEP=;\r\n", '"sep=;"\r\n', "sep=;;;\r\n"])
+def test_what_spreadsheets_add_is_left_out(tmp_path: Path, first: str) -> None:
+    """Delimiters at the ends of rows, rows of empty cells at the end, and #N/A in Spanish."""
+    path = tmp_path / "in.csv"
+    path.write_text(
+        f"{first}id;generation;reference\r\n1;A cat.; #N/D ;\r\n;;\r\n2;NA;B.\r\n;;;\r\n;;\r\n"
+    )
+    assert read(path) == [
+        {"id": "1", "generation": "A cat.", "reference": None},
+        {"id": "", "generation": "", "reference": ""},
+        {"id": "2", "generation": None, "reference": "B."},
+    ]
+
+
+def test_joined_files_and_workbooks_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "in.csv"
+    path.write_text('id,generation\n1,A cat.\n\ufeff"id",generation\n2,A dog.\n', "utf-8")
+    with pytest.raises(InputError, match=r"line 3: the header again: join the files without it"):
+        read(path)
+    path.write_bytes(b"PK\x03\x04\x14\0\x06\0")
+    with pytest.raises(InputError, match="is a workbook, such as Excel's: save it as CSV"):
+        read(path)
+    with pytest.raises(InputError, match=r"'in\.xlsx' is a workbook: save it as CSV"):
+        format_of("in.xlsx")
+
+
 @given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=4), st.sampled_from(["csv", "tsv"]))
 @example([("a\r=cmd|' /C calc'!A0", "b")], "csv")
 @example([("'", "''=1"), ("\r", "\n")], "csv")
-@example([("NaN", "'#N/A"), ("sep=;", "nan ")], "csv")
+@example([("NaN", "'#N/A"), ("sep=;", "nan "), (" NA", "n/a")], "csv")
 def test_any_text_survives_csv(
     tmp_path_factory: pytest.TempPathFactory, texts: list[tuple[str, str]], ending: str
 ) -> None:
-    rows: Rows = [{"generation": one, "reference": other} for one, other in texts]
+    rows: Rows = [{"id": "1", "generation": one, "reference": other} for one, other in texts]
     path = tmp_path_factory.getbasetemp() / f"any.{ending}"
     assert written(path, rows) == rows
     raw = path.read_bytes().decode("utf-8")
