@@ -58,33 +58,41 @@ def collect(files: Iterable[Path], *keys: PacketKey, partial: bool = False) -> A
         partial: accept the finished tasks of unfinished files.
     """
     refusals: list[FileNote] = []
+    unfinished: list[tuple[FileNote, str, AnswerSheet]] = []  # with the packet
     sheets_of: dict[tuple[str, str], list[tuple[str, AnswerSheet]]] = {
         (key.packet, name): [] for key in keys for name in key.raters
     }
     for file in sorted(set(files)):
         try:
             packet, sheets = _read_sheets(file, keys)
-            for sheet in sheets:
-                _check_finished(sheet, partial)
         except InputError as error:
-            # Files are untrusted: a value in one may be megabytes long.
-            reason = shorten(str(error), LONGEST_REASON, placeholder=" ...")
-            refusals.append(FileNote(str(file), reason))
+            refusals.append(_note(file, str(error)))
             continue
-        for sheet in sheets:
-            sheets_of[packet, sheet.rater].append((str(file), sheet))
-    valid: list[AnswerSheet] = []
+        reasons = [(_unfinished(sheet, partial), sheet) for sheet in sheets]
+        unfinished += [(_note(file, why), packet, sheet) for why, sheet in reasons if why][:1]
+        if not any(why for why, _ in reasons):
+            for sheet in sheets:
+                sheets_of[packet, sheet.rater].append((str(file), sheet))
+    valid: dict[tuple[str, str], AnswerSheet] = {}
     superseded: list[FileNote] = []
     missing = []
     for (packet, rater), candidates in sheets_of.items():
         chosen, older, refused = _choose(candidates)
         if chosen:
-            valid.append(chosen)
+            valid[packet, rater] = chosen
         else:
             missing.append(f"{rater} of {packet}" if len(keys) > 1 else rater)
         superseded += older
         refusals += refused
-    return AnswerCollection(tuple(valid), tuple(refusals), tuple(missing), tuple(superseded))
+    for note, packet, sheet in unfinished:
+        newer = valid.get((packet, sheet.rater))
+        if newer and "" < sheet.saved < newer.saved:
+            superseded.append(replace(note, reason=f"superseded by a newer file: {note.reason}"))
+        else:
+            refusals.append(note)
+    return AnswerCollection(
+        tuple(valid.values()), tuple(refusals), tuple(missing), tuple(superseded)
+    )
 
 
 def _read_sheets(file: Path, keys: Sequence[PacketKey]) -> tuple[str, list[AnswerSheet]]:
@@ -105,17 +113,21 @@ def _read_sheets(file: Path, keys: Sequence[PacketKey]) -> tuple[str, list[Answe
     raise next((error for error in errors if "foreign" not in str(error)), errors[0])
 
 
-def _check_finished(sheet: AnswerSheet, partial: bool) -> None:
+def _note(file: Path, reason: str) -> FileNote:
+    # Files are untrusted: a value in one may be megabytes long.
+    return FileNote(str(file), shorten(reason, LONGEST_REASON, placeholder=" ..."))
+
+
+def _unfinished(sheet: AnswerSheet, partial: bool) -> str:
+    """The reason why a sheet is not finished; "" if it counts."""
     count = len(sheet.unfinished)
     if not count or (partial and sheet.answers):
-        return
+        return ""
     first = ", ".join(sheet.unfinished[:LISTED])
     more = f" and {count - LISTED} more" if count > LISTED else ""
     total = count + len(sheet.answers)
-    raise InputError(
-        f"{sheet.rater} has not finished {count} of {total} tasks: {first}{more}"
-        + ("" if partial or not sheet.answers else "; --partial takes the others")
-    )
+    remedy = "" if partial or not sheet.answers else "; --partial takes the others"
+    return f"{sheet.rater} has not finished {count} of {total} tasks: {first}{more}{remedy}"
 
 
 def _choose(

@@ -97,17 +97,16 @@ def _json(text: str, key: PacketKey) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        start, end = text.find('{"format":"posh-reward answers'), text.rfind('"}')
-        if start < 0 or end < start:
+        start = text.find('{"format":"posh-reward answers')
+        if start < 0:
             raise
-        lines = text[start : end + 2]
     # Mail programs quote lines and break them, keeping or dropping the blank. The page's JSON has
     # no line break, so one way of joining has the right checksum; if none has, the last result is
     # reported as changed.
     content: Any = None
     for pattern, glue in ((r"\r?\n", ""), (r"\r?\n(?:> ?)*", ""), (r" ?\r?\n(?:> ?)*", " ")):
         try:
-            content = json.loads(re.sub(pattern, glue, lines))
+            content, _ = json.JSONDecoder().raw_decode(re.sub(pattern, glue, text[start:]))
         except ValueError:
             continue
         rater = key.raters.get(str(content.get("rater")))

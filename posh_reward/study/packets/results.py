@@ -12,7 +12,7 @@ from statistics import fmean
 import numpy as np
 
 from posh_reward.study.agreement.rater_agreement import Matches, count_ratings, span_matches
-from posh_reward.study.crossed import CrossedDesign, holm, significant
+from posh_reward.study.crossed import LEVEL, CrossedDesign, holm, significant
 from posh_reward.study.packets.answer_files import AnswerCollection
 from posh_reward.study.packets.ranking import Ranking, rankings
 from posh_reward.study.packets.rater_reports import RaterReport, rater_reports
@@ -37,6 +37,8 @@ class AxisPreference:
     p_mean: float  # of the mean being 0, over items and raters
     p_holm: float  # the same, corrected for all statements of the study
     settled: bool  # the sign holds for raters like these, corrected for statements and looks
+    p_these: float  # of the mean being 0, over items
+    settled_here: bool  # the sign holds for these raters, corrected likewise
     wins: int  # items on which the later model is better, by the mean of their raters
     ties: int
     losses: int
@@ -209,16 +211,18 @@ def _preference(
         units[answer.task.item].append(value)
     item_means = [fmean(unit) for unit in units.values()]
     means = item_means + [0.0] * both.ties
-    test = both.test(values)
+    test, own = both.test(values), items_alone.test(item_means)
     several = [unit for unit in units.values() if len(unit) > 1]
     counts = Counter(values)
     return AxisPreference(
         axis,
         mean=test.interval,
-        these_raters=items_alone.test(item_means).interval,
+        these_raters=own.interval,
         p_mean=test.p,
-        p_holm=test.p,  # corrected in ``_correct``, as is ``settled``
+        p_holm=test.p,  # corrected in ``_correct``, as are ``settled`` and ``settled_here``
         settled=False,
+        p_these=own.p,
+        settled_here=False,
         wins=sum(mean > 0 for mean in means),
         ties=sum(mean == 0 for mean in means),
         losses=sum(mean < 0 for mean in means),
@@ -235,17 +239,20 @@ def _design(answers: Sequence[RaterAnswer], ties: int = 0) -> CrossedDesign:
 
 def _correct(comparisons: Sequence[Comparison], looks: Sequence[float]) -> tuple[Comparison, ...]:
     # Readers quote whichever statement of the page is striking, so all are one family.
-    p_values = [axis.p_mean for comparison in comparisons for axis in comparison.axes]
-    tests = iter(zip(holm(p_values), significant(p_values, looks), strict=True))
+    all_axes = [axis for comparison in comparisons for axis in comparison.axes]
+    p_values, p_these = ([getattr(a, p) for a in all_axes] for p in ("p_mean", "p_these"))
+    tests = iter(zip(holm(p_values), significant(p_values, looks), significant(p_these, looks),
+                     strict=True))  # fmt: skip
     results = []
     for each in comparisons:
         axes = []
         for axis in each.axes:
-            p, holds = next(tests)
+            p, holds, here = next(tests)
             # One rater settles no sign for others, and what these raters leave open (as with fewer
             # than six items) would hold for others only by luck.
-            settled = holds and axis.these_raters.excludes_zero and each.raters > 1
-            axes.append(replace(axis, p_holm=p, settled=settled))
+            excludes = axis.these_raters.excludes_zero
+            settled = holds and excludes and each.raters > 1
+            axes.append(replace(axis, p_holm=p, settled=settled, settled_here=here and excludes))
         results.append(replace(each, axes=tuple(axes)))
     return tuple(results)
 
@@ -279,6 +286,9 @@ def alpha_both_orders(units: Sequence[Sequence[int]]) -> Interval | None:
         return None
     # A single pair cannot be resampled: alpha may be anything.
     low, high = (-1.0, 1.0) if isnan(estimate.low) else (estimate.low, estimate.high)
+    if low == high:
+        # All agree, but a share of other pairs may be answered by chance: see ``unanimous``.
+        low -= 1 - ((1 - LEVEL) / 2) ** (1 / len(units))
     return Interval(estimate.value, low, high, len(units))
 
 

@@ -128,7 +128,7 @@ def verdict(axis: AxisPreference, comparison: Comparison) -> str:
     few = f" ({amount(comparison.raters, 'rater')})" if comparison.raters < FEW else ""
     if axis.settled:
         return f"{meaning}: {better}{few}, {general}"
-    if axis.these_raters.excludes_zero:
+    if axis.settled_here:
         these = "the one rater" if comparison.raters == 1 else f"these {comparison.raters} raters"
         p = f", {general}, p {p_text(axis.p_mean)}, Holm {p_text(axis.p_holm)}"
         return (

@@ -183,6 +183,21 @@ def test_of_a_rater_who_saves_twice_the_newer_file_counts(tmp_path: Path) -> Non
     assert "2026-11-22T11:00" in note.reason
 
 
+def test_an_unfinished_file_is_refused_unless_the_rater_sent_a_newer_one(tmp_path: Path) -> None:
+    early, late = content(KEY, FIRST, half()), content(KEY, FIRST)
+    late["saved"] = "2026-11-22T11:00:00.000Z"
+    token = KEY.raters[FIRST].token
+    files = write(tmp_path, a=with_checksum(early, token), b=with_checksum(late, token))
+    found = collect(files, KEY)
+    assert (len(found.answers), found.refusals) == (3, ())
+    assert "superseded by a newer file: rater-01 has not finished" in found.superseded[0].reason
+    early["saved"] = "2026-11-22T12:00:00.000Z"
+    files = write(tmp_path, a=with_checksum(early, token))
+    found = collect(files, KEY)
+    assert (len(found.answers), found.superseded) == (3, ())
+    assert found.refusals[0].reason.startswith("rater-01 has not finished")
+
+
 @pytest.mark.parametrize(
     ("broken", "encoding"), [("", "utf-8"), ("\n> ", "utf-8"), ("\r\n", "utf-16")]
 )
@@ -191,7 +206,9 @@ def test_a_mail_around_the_answers_is_cut_away(broken: str, encoding: str) -> No
     made["answers"][0]["comment"] = "a long and winding comment that a mail program wraps"
     text = with_checksum(made, KEY.raters[FIRST].token).decode()
     text = text.replace("winding ", f"winding {broken}") if broken else text
-    mail = f'Dear {{colleague}},\r\n\r\nhere it is:\r\n{text}\r\n\r\nBest "wishes",\r\nA. {{B}}'
+    mail = (
+        f'Dear {{colleague}},\r\n\r\nhere it is:\r\n{text}\r\n\r\nBest "wishes",\r\nA. {{B: "C"}}'
+    )
     [sheet] = sheets(mail.encode(encoding), KEY)
     assert sheet.answers[0].comment == made["answers"][0]["comment"]
 

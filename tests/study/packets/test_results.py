@@ -247,7 +247,9 @@ def test_a_verdict_says_for_whom_it_holds(shown: StudyResults) -> None:
     wide, narrow = Interval(-1.0, -2.0, 0.1, 6), Interval(-1.0, -1.5, -0.5, 6)
     open_ = replace(axis, mean=wide, these_raters=wide)
     assert verdict(open_, comparison).startswith("fewer mistakes: not settled between b and a")
-    these = replace(open_, these_raters=narrow)
+    these = replace(open_, these_raters=narrow, settled_here=True)
+    uncorrected = replace(these, settled_here=False)
+    assert verdict(uncorrected, comparison).startswith("fewer mistakes: not settled between b and")
     assert verdict(these, comparison).startswith(
         "fewer mistakes: a in the eyes of these 3 raters, -1.00 [-1.50, -0.50]; not settled for"
     )
@@ -303,7 +305,25 @@ def test_names_can_neither_steer_the_terminal_nor_forge_its_lines() -> None:
     assert not any(line.startswith("posh-reward:") for line in shown.splitlines())
 
 
-def testalpha_both_orders_of_a_single_pair_may_be_anything() -> None:
+def test_alpha_of_full_agreement_has_an_interval() -> None:
+    found = alpha_both_orders([[1, 1], [2, 2], [-1, -1], [1, 1], [0, 0], [1, 1]])
+    assert found is not None
+    assert (round(found.low, 3), found.high) == (0.541, 1)  # 0.025 ** (1 / 6)
+
+
+def test_what_these_raters_prefer_is_corrected_too(tmp_path: Path) -> None:
+    """Student's p is 0.026 on each of three axes: nothing is settled, even for the one rater."""
+    made = packet(found=items(12), coarse=1)
+    values = dict(zip(made.key.items, [1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, -1], strict=True))
+    _, summed = study(tmp_path, made, rater_01=towards(made.key, "rater-01", values))
+    axis = summed.comparisons[0].axes[0]
+    assert axis.p_these == pytest.approx(0.0261, abs=1e-4)
+    assert axis.these_raters.excludes_zero
+    assert not axis.settled_here
+    assert "not settled between" in verdict(axis, summed.comparisons[0])
+
+
+def test_alpha_both_orders_of_a_single_pair_may_be_anything() -> None:
     found = alpha_both_orders([[2, 1, -1]])
     assert found is not None
     assert (found.low, found.high) == (-1, 1)
