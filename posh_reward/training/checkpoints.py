@@ -67,10 +67,10 @@ def _damaged_file(checkpoint: Path) -> str | None:
     except (OSError, ValueError):
         return "trainer_state.json"
     files = sorted(path for path in checkpoint.rglob("*") if path.is_file())
-    return next((file.name for file in files if not _is_complete(file)), None)
+    return next((file.name for file in files if not is_complete(file)), None)
 
 
-def _is_complete(file: Path) -> bool:
+def is_complete(file: Path) -> bool:
     """Return False if a file of tensors is truncated; True for any other file."""
     from safetensors import SafetensorError, safe_open
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,6 +21,7 @@ from posh_reward.graph.coref.maverick_setup import default_env, make_env, python
 from posh_reward.metrics.load_metric import read_metric
 from posh_reward.metrics.posh.judges.load_judge import engine_settings
 from posh_reward.settings import read_settings
+from posh_reward.training.checkpoints import is_complete
 
 MODEL_FILES = ("config.json", "tokenizer*", "*.safetensors")
 MODEL_EXTRAS = ("*.json", "*.txt", "*.jinja", "*.model")
@@ -109,12 +110,17 @@ def local_folder(asset: Asset) -> Path | None:
         folder = Path(_snapshot(asset, local_files_only=True))
     except (OSError, ValueError):  # LocalEntryNotFoundError, or a name that no repository can have
         return None
-    if not all(any(folder.glob(pattern)) for pattern in asset.files):
-        return None
-    shards: set[str] = set()
+    return folder if lacking_file(folder, asset.files) is None else None
+
+
+def lacking_file(folder: Path, files: Iterable[str] = MODEL_FILES[1:]) -> str | None:
+    """Name what a model's folder lacks: a pattern without a file, or a missing or torn shard."""
+    names = [name for name in files if not any(folder.glob(name))]
     for index in folder.glob("*.index.json"):
-        shards.update(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
-    return folder if all((folder / shard).exists() for shard in shards) else None
+        shards = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        names += sorted(shard for shard in shards if not (folder / shard).exists())
+    names += [file.name for file in folder.glob("*.safetensors") if not is_complete(file)]
+    return names[0] if names else None
 
 
 def fetch(asset: Asset) -> None:

@@ -30,7 +30,7 @@ from posh_reward.training.doctor.node_checks import (
     free_port,
     read_cards,
 )
-from posh_reward.training.fetch import assets_of, is_here
+from posh_reward.training.fetch import assets_of, is_here, lacking_file
 from posh_reward.training.fit.memory import checkpoint_size, disk_size, machine_memory, phases
 from posh_reward.training.processes import Processes, read_processes
 from posh_reward.training.requirements import wrong_versions
@@ -127,6 +127,10 @@ def _check_packages(result: RunCheck, config: Path) -> Iterator[NodeCheck]:
         for asset in downloads
         if asset.kind in ("model", "dataset") and names.get(asset.role, asset.name) == asset.name
     ]
+    policy = Path(result.model.model_name_or_path)
+    if policy.is_dir() and (name := lacking_file(policy)):
+        detail, remedy = f"{policy} has no complete {name}", "copy it again, or save it again"
+        yield NodeCheck("policy", "FAILED", detail, remedy)
     missing = [asset.name for asset in assets if not is_here(asset)]
     if missing:
         remedy = f"posh-reward fetch --config {config}; a folder is written by an earlier recipe"
@@ -143,7 +147,7 @@ def _check_machine(result: RunCheck, place: NodePlace, own: int) -> Iterator[Nod
         None if result.on_cpu else read_cards(), 0 if result.on_cpu else own, gib, shared=shared
     )
     yield from check_locks()
-    yield from check_toolkit(not result.on_cpu, result.layout.offloads_optimizer)
+    yield from check_toolkit(0 if result.on_cpu else own, result.layout.offloads_optimizer)
     host = machine_memory(run) if run else 0.0
     yield from check_memory(ON_CPU * own if result.on_cpu else host)
     yield check_files(

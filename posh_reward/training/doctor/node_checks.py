@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import socket
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Literal
 
@@ -19,7 +22,8 @@ SHARED = 1.0  # GiB of shared memory: NCCL's buffers, and images from the worker
 STALE = 10.0  # minutes after which a lock of torch's compiler counts as abandoned
 PROBE = 64 * 2**20  # bytes written to the run's disk
 QUERY = "name,driver_version,memory.total,memory.used,compute_mode"
-CGROUPS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+CGROUPS = (("/sys/fs/cgroup", "memory.max"), ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"))
+"""Mount points of both versions of control groups, and their files of limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +64,13 @@ def read_cards() -> list[Card] | None:
         return None
     rows = [[cell.strip() for cell in line.split(",")] for line in process.stdout.splitlines()]
     return [
-        Card(name, driver, float(total) / 1024, float(used) / 1024, mode)
+        Card(name, driver, _gib(total), _gib(used), mode)
         for name, driver, total, used, mode in (row for row in rows if len(row) == 5)
     ]
+
+
+def _gib(mib: str) -> float:
+    return float(mib) / 1024 if mib.isdecimal() else math.nan  # [N/A]: a slice, or shared memory
 
 
 def check_cards(
@@ -96,34 +104,45 @@ def check_cards(
     else:
         yield NodeCheck("compute mode", "ok", cards[0].mode)
     free = min(card.total - card.used for card in cards)
+    if math.isnan(free):
+        detail = f"nvidia-smi does not say how much is free, of {gib:.0f} GiB that the run needs"
+        yield NodeCheck("card memory", "warning", detail)
+        return
     detail = f"{free:.0f} GiB free on each, of {gib:.0f} that the run needs"
     remedy = "end other processes on them (nvidia-smi), or see --check for what to lower"
     yield _result("card memory", free >= gib, detail, remedy)
 
 
-def check_toolkit(wants_cards: bool, compiles: bool) -> Iterator[NodeCheck]:
-    """Check torch's CUDA, and the C++ compiler and nvcc for DeepSpeed's offloaded optimizer."""
+def check_toolkit(cards: int, compiles: bool) -> Iterator[NodeCheck]:
+    """Check torch's CUDA, and the C++ compiler and nvcc for DeepSpeed's offloaded optimizer.
+
+    The run needs ``cards`` cards, 0 on the CPU.
+    """
     import torch
 
-    if wants_cards and not torch.cuda.is_available():
-        remedy = "pip install 'posh-reward[gpu]', which has CUDA, or a newer driver"
-        yield NodeCheck("torch", "FAILED", f"torch {torch.__version__} sees no card", remedy)
+    if torch.cuda.device_count() < cards:
+        remedy = (
+            "pip install 'posh-reward[gpu]', which has CUDA, or a newer driver; "
+            "CUDA_VISIBLE_DEVICES may hide cards"
+        )
+        detail = f"torch {torch.__version__} sees {torch.cuda.device_count()} cards, of {cards}"
+        yield NodeCheck("torch", "FAILED", detail, remedy)
     else:
         yield NodeCheck("torch", "ok", f"{torch.__version__}, CUDA {torch.version.cuda or 'none'}")
     compiler = shutil.which(os.environ.get("CXX", "c++"))
     if compiler is None:
-        state: State = "FAILED" if wants_cards else "warning"
+        state: State = "FAILED" if cards else "warning"
         remedy = "apt-get install g++, or load a module that has it"
         detail = "no C++ compiler, which Triton and DeepSpeed use"
         yield NodeCheck("compiler", state, detail, remedy)
     else:
         yield NodeCheck("compiler", "ok", compiler)
     nvcc = shutil.which("nvcc")
-    if nvcc is None and wants_cards and compiles:
+    if nvcc is None and cards and compiles:
         remedy = "load CUDA's toolkit, or set offload_optimizer_device: none"
         yield NodeCheck("toolkit", "FAILED", "no nvcc, which offloading needs", remedy)
     else:
-        absent = "no nvcc; this run needs none" if wants_cards else "not needed on the CPU"
+        absent = "no nvcc; this run needs none" if cards else "not needed on the CPU"
         yield NodeCheck("toolkit", "ok", nvcc or absent)
 
 
@@ -142,9 +161,13 @@ def host_memory() -> float:
     lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
     kib = {line.split(":")[0]: int(line.split()[1]) for line in lines}
     limits = [kib["MemAvailable"] / 2**20]
-    for limit in map(Path, CGROUPS):
-        if limit.is_file() and (text := limit.read_text(encoding="utf-8").strip()).isdigit():
-            limits.append(int(text) / GIB)
+    lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    groups = {Path(line.split(":", 2)[2].strip("/")) for line in lines}
+    for (mount, name), group in product(CGROUPS, groups):
+        for each in (group, *group.parents):  # a job's limit is above that of its step
+            limit = Path(mount, each, name)
+            if limit.is_file() and (text := limit.read_text(encoding="utf-8").strip()).isdigit():
+                limits.append(int(text) / GIB)
     return min(limits)
 
 
@@ -191,7 +214,8 @@ def check_files(output: Path, needed: float, checkpoint: float, minutes: float) 
         probe.replace(moved)
         moved.unlink()
     except OSError as error:
-        probe.unlink(missing_ok=True) if os.access(folder, os.W_OK) else None
+        with suppress(OSError):
+            probe.unlink()
         remedy = "name an --output_dir on a disk that all ranks can write"
         return NodeCheck("file system", "FAILED", f"{folder} cannot be written: {error}", remedy)
     seconds = checkpoint * GB / rate
@@ -219,6 +243,9 @@ def check_ports(port: int, machines: int) -> Iterator[NodeCheck]:
         except OSError as error:
             remedy = "name another (--main_process_port), or end its owner (ss -ltnp)"
             yield NodeCheck("port", "FAILED", f"{port} is taken ({error.strerror})", remedy)
+        except OverflowError:
+            remedy = "name one from 1024 to 32767 (--main_process_port)"
+            yield NodeCheck("port", "FAILED", f"{port} is not a port", remedy)
         else:
             yield NodeCheck("port", "ok", f"{port} is free")
     name = socket.gethostname()

@@ -58,7 +58,7 @@ CARDS = """printf 'H100, 570.1, 81920, {used}, {mode}\\n%.0s' 1 2"""
 def nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
     """Puts a program of that name on the path, which says what a card would."""
 
-    def make(used: int = 0, mode: str = "Default") -> None:
+    def make(used: object = 0, mode: str = "Default") -> None:
         command(tmp_path / "bin", "nvidia-smi", CARDS.format(used=used, mode=mode))
         monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
 
@@ -83,6 +83,12 @@ def test_cards_that_are_few_exclusive_or_full(
     assert check.remedy
 
 
+def test_a_card_that_does_not_tell_its_memory(nvidia_smi: object) -> None:
+    nvidia_smi("[N/A]")  # type: ignore[operator]
+    found = states(check_cards(read_cards(), 2, 63.0, shared=True))
+    assert found == {"driver": "ok", "compute mode": "ok", "card memory": "warning"}
+
+
 def test_good_cards(nvidia_smi: object) -> None:
     nvidia_smi()  # type: ignore[operator]
     found = states(check_cards(read_cards(), 2, 63.0, shared=True))
@@ -93,7 +99,7 @@ def test_no_driver_no_compiler_and_a_torch_without_cuda(monkeypatch: pytest.Monk
     monkeypatch.setenv("PATH", "/nowhere")
     assert read_cards() is None
     assert failed(check_cards(None, 8, 63.0, shared=True)).name == "driver"
-    found = states(check_toolkit(wants_cards=True, compiles=True))
+    found = states(check_toolkit(cards=1, compiles=True))
     assert (found["compiler"], found["toolkit"]) == ("FAILED", "FAILED")
 
 
@@ -137,6 +143,7 @@ def test_a_disk_that_is_good_full_slow_or_not_one(tmp_path: Path) -> None:
     assert full.state == "FAILED"
     assert "No space left" in full.detail
     assert "cannot be written" in check_files(Path("/proc/posh"), 0.0, 0.1, 15).detail
+    assert "Not a directory" in check_files(Path(__file__) / "runs", 0.0, 0.1, 15).detail
 
 
 def test_a_lock_that_a_killed_compiler_left(
@@ -157,6 +164,7 @@ def test_a_port_that_is_taken_and_a_name_that_leads_nowhere() -> None:
         owner.listen()
         port = owner.getsockname()[1]
         assert failed(check_ports(port, 1)).detail.startswith(f"{port} is taken")
+    assert failed(check_ports(99_999, 1)).detail == "99999 is not a port"
     found = {check.name: check for check in check_ports(0, 2)}
     if socket.gethostbyname(socket.gethostname()).startswith("127."):
         assert "GLOO_SOCKET_IFNAME" in found["host name"].remedy
@@ -224,9 +232,13 @@ def test_a_good_node_and_a_dead_judge(tmp_path: Path, capfd: pytest.CaptureFixtu
     (tmp_path / "dead.yaml").write_text(
         "name: server\nbase_urls: [http://127.0.0.1:9]\nmodel: a/b\ntimeout: 2\n"
     )
+    weights = tmp_path / "tiny" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:5000])  # copied in part
     dead = [*flags, "--judge", str(tmp_path / "dead.yaml")]
     assert main(["doctor", "--config", str(SMOKE), *port, "--", *dead]) == 2
-    assert "FAILED   judge" in capfd.readouterr().out
+    said = capfd.readouterr().out
+    assert "FAILED   judge" in said
+    assert f"FAILED   policy         {tmp_path / 'tiny'} has no complete {weights.name}" in said
 
 
 @pytest.mark.deepspeed
