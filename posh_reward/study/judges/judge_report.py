@@ -99,21 +99,19 @@ def decision(comparison: JudgeComparison, floor: JudgeComparison | None = None) 
     if floor is not None and floor.groups:
         figures += f" (the first judge against itself: {percent(floor.groups['f1'].alike)})"
     if comparison.pair_failures:
-        figures += f"; {1 - comparison.scored_share:.0%} of the pairs have no score from both"
-    groups = comparison.groups["f1"].groups
-    about = f"{other} may replace {first}"
-    if groups < FEW or isnan(by_f1.low):
-        sentence = f"Not settled whether {about}: of {groups} references, {figures}"
-        return JudgeDecision("not settled", sentence)
+        figures += f"; {100 * (1 - comparison.scored_share):.0f} % of the pairs have no score from both"
+    unsettled = f"Not settled whether {other} may replace {first} for training: {figures}."
+    if comparison.groups["f1"].groups < FEW or isnan(by_f1.low):
+        needed = f"It takes intervals over {FEW} or more references to decide."
+        return JudgeDecision("not settled", f"{unsettled} {needed}")
     # The worst case: every pair that one judge could not score would be ordered differently.
     if min(by_f1.low, by_two.low) * comparison.scored_share >= ALIKE:
-        return JudgeDecision("yes", f"{about} for training: {figures}.")
+        return JudgeDecision("yes", f"{other} may replace {first} for training: {figures}.")
     if min(by_f1.high, by_two.high) < ALIKE:
         return JudgeDecision("no", f"{other} may not replace {first} for training: {figures}.")
     return JudgeDecision(
         "not settled",
-        f"Not settled whether {about} for training: {figures}. "
-        f"At least {100 * ALIKE:.0f} % are required; use more references to decide.",
+        f"{unsettled} At least {100 * ALIKE:.0f} % are required; use more references to decide.",
     )
 
 
