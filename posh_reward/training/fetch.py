@@ -194,9 +194,9 @@ def graph_assets(metric: Mapping[str, Any]) -> Iterator[Asset]:
 
 def _judge_assets(which: object, role: str) -> Iterator[Asset]:
     """Yield the weights of a judge or a witness; a server loads its own."""
-    for options in engine_settings(which, role):
+    for user, options in engine_settings(which, role):
         if options["name"] in ("transformers", "vllm"):
-            yield from _hub_assets(role, "model", options.get("model"), options.get("revision"))
+            yield from _hub_assets(user, "model", options.get("model"), options.get("revision"))
 
 
 def fetch_all(assets: list[Asset], *, dry_run: bool) -> Iterator[tuple[Asset, str]]:

@@ -32,11 +32,11 @@ def missing_packages(
     for tracker in {"wandb", "trackio"} & set(args.report_to or ()):
         needs[tracker] = (f"report_to {tracker}", "gpu")
     for role in ("judge", "witness"):
-        for engine in engine_settings(metric.get(role), role):
+        for user, engine in engine_settings(metric.get(role), role):
             # A judge with its own interpreter has its package there.
             if engine["name"] in ENGINES and not engine.get("python"):
                 package, extra = ENGINES[engine["name"]]
-                needs.setdefault(package, (f"the {role}", extra))
+                needs.setdefault(package, (f"the {user}", extra))
     for package, (user, extra) in needs.items():
         if find_spec(package) is None:
             yield f"{package}, for {user}: pip install '{PACKAGE}[{extra}]'"

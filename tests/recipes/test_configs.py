@@ -135,7 +135,7 @@ def test_reading_can_be_embedded_by_one_line() -> None:
     found = check_run(dapo_posh.SETTINGS, ["--config", config, "--metric", "embedded_graphs"])
     assert found.run is not None
     assert (found.run.parser, found.run.coref) == ("embedded", "rules")
-    assert found.run.judge is not None
+    assert [role for role, _ in found.run.graders] == ["judge"]
     assert not any("en_core_web_trf" in line or "Maverick" in line for line in found.missing)
 
 

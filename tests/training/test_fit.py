@@ -25,7 +25,7 @@ from posh_reward.training.fit.model_shapes import (
 from posh_reward.training.fit.training_run import (
     JudgeOnCard,
     TrainingRun,
-    judges_of,
+    graders_of,
     parameters_of,
     saves_of,
 )
@@ -50,20 +50,27 @@ def test_a_sleeping_tensor_is_rounded_up_to_a_power_of_two() -> None:
 
 
 def test_eight_judges_asleep_take_332_gib() -> None:
-    [judge] = judges_of("vllm")
+    [(_, judge)] = graders_of({"judge": "vllm"}, "judge")
     assert round(8 * judge.asleep / 2**30) == 332
     assert round(8 * judge.weights / 2**30) == 220, "awake"
 
 
 def test_both_models_of_a_cascade_count() -> None:
     cascade = {"name": "cascade", "first": {"name": "vllm", "model": "Qwen/Qwen3-0.6B"}}
-    judge, first = judges_of({**cascade, "judge": "vllm"})
-    assert judge == judges_of("vllm")[0]
-    assert first.weights < judge.weights / 20
-    run = replace(tiny_run(), first=first)
+    judge, first = graders_of({"judge": {**cascade, "judge": "vllm"}}, "judge")
+    assert judge == graders_of({"judge": "vllm"}, "judge")[0]
+    assert first[1].weights < judge[1].weights / 20
+    run = replace(tiny_run(), graders=[judge, first])
     assert fits(run)
     assert "first judge's weights" in "\n".join(report(run))
     assert memory.machine_memory(run) > memory.machine_memory(tiny_run())
+
+
+def test_the_first_stage_before_a_server_is_named_as_such() -> None:
+    server = {"name": "server", "base_urls": ["http://localhost:8000/v1"], "model": "m"}
+    first = {"name": "vllm", "model": "Qwen/Qwen3-0.6B"}
+    cascade = {"name": "cascade", "judge": server, "first": first}
+    assert [role for role, _ in graders_of({"judge": cascade}, "judge")] == ["first judge"]
 
 
 def test_a_model_that_is_not_there_is_named() -> None:
@@ -95,7 +102,7 @@ def tiny_run() -> TrainingRun:
         checkpointing=True,
         share=0.35,
         policy_sleeps=True,
-        judge=judges_of("vllm")[0],
+        graders=graders_of({"judge": "vllm"}, "judge"),
         parser="embedded",
         coref="rules",
         saves=3,
@@ -118,9 +125,10 @@ def test_what_does_not_fit_is_told_with_a_remedy_that_works() -> None:
     assert "halve per_device_train_batch_size" in "\n".join(report(replace(run, batch=64)))
     awake = replace(run, policy_sleeps=False, share=0.6)
     assert "vllm_enable_sleep_mode: true" in "\n".join(report(awake))
-    big = replace(run, judge=JudgeOnCard(weights=60e9, cache=8e9, sleeps=True))
+    big = replace(run, graders=[("judge", JudgeOnCard(weights=60e9, cache=8e9, sleeps=True))])
     assert "a node of its own" in "\n".join(report(big))
-    seen = replace(run, witness=JudgeOnCard(weights=50e9, cache=8e9, sleeps=True))
+    witness = JudgeOnCard(weights=50e9, cache=8e9, sleeps=True)
+    seen = replace(run, graders=[*run.graders, ("witness", witness)])
     text = "\n".join(report(seen))
     assert "witness's weights" in text
     assert "witness asleep" in text

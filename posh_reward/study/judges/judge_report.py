@@ -99,7 +99,9 @@ def decision(comparison: JudgeComparison, floor: JudgeComparison | None = None) 
     if floor is not None and floor.groups:
         figures += f" (the first judge against itself: {percent(floor.groups['f1'].alike)})"
     if comparison.pair_failures:
-        figures += f"; {100 * (1 - comparison.scored_share):.0f} % of the pairs have no score from both"
+        figures += (
+            f"; {100 * (1 - comparison.scored_share):.0f} % of the pairs have no score from both"
+        )
     unsettled = f"Not settled whether {other} may replace {first} for training: {figures}."
     if comparison.groups["f1"].groups < FEW or isnan(by_f1.low):
         needed = f"It takes intervals over {FEW} or more references to decide."

@@ -73,7 +73,7 @@ def _judge(run: TrainingRun, phase: Phase, card: float) -> Iterator[str]:
         if left >= 2:
             yield f"set the {name}'s memory_gb to {left:.0f} or less"
         yield f"put the {name} on a node of its own (configs/judge/node.yaml)"
-    if run.judge is not None and run.witness is not None:
+    if {"judge", "witness"} <= {name for name, _ in run.graders}:
         yield "use one vision-language model as both (witness: judge)"
     yield from _spread(run)
 

@@ -62,13 +62,8 @@ def phases(run: TrainingRun, card: float = CARD) -> list[Phase]:
         always.append(MemoryPart("maverick", COREF))
     # An engine is on the card in every phase, awake or asleep. Judge and witness are both awake
     # while either is asked.
-    awake = {name: _awake(name, grader) for name, grader in run.graders}
-    judge = [part for parts in awake.values() for part in parts]
-    resting = [
-        part
-        for name, grader in run.graders
-        for part in ([MemoryPart(f"{name} asleep", ASLEEP)] if grader.sleeps else awake[name])
-    ]
+    judge = [part for name, grader in run.graders for part in _awake(name, grader)]
+    resting = [part for name, grader in run.graders for part in _resting(name, grader)]
     if run.share is None:  # the trainer's own model generates, with a cache in its own type
         policy: list[MemoryPart] = []
         cache = run.generated * run.length * run.shape.cached * _number_size(run)
@@ -90,6 +85,10 @@ def _awake(name: str, grader: JudgeOnCard) -> list[MemoryPart]:
         MemoryPart(f"{name}'s cache (memory_gb)", grader.cache / GIB),
         MemoryPart(f"{name}'s vLLM", ENGINE),
     ]
+
+
+def _resting(name: str, grader: JudgeOnCard) -> list[MemoryPart]:
+    return [MemoryPart(f"{name} asleep", ASLEEP)] if grader.sleeps else _awake(name, grader)
 
 
 def _training(run: TrainingRun) -> list[MemoryPart]:

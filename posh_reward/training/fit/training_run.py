@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
@@ -45,19 +45,11 @@ class TrainingRun:
     checkpointing: bool
     share: float | None  # of the card, for the policy's vLLM; None if it is elsewhere
     policy_sleeps: bool
-    judge: JudgeOnCard | None
+    graders: Sequence[tuple[str, JudgeOnCard]]  # role and size of each, if on the card
     parser: str
     coref: str
     saves: int  # most checkpoints on the disk at the same time
     saves_only_model: bool
-    witness: JudgeOnCard | None = None
-    first: JudgeOnCard | None = None  # first stage of a cascade, if it is a language model
-
-    @property
-    def graders(self) -> list[tuple[str, JudgeOnCard]]:
-        """Judges and witness with their names, if they are on the card."""
-        roles = (("judge", self.judge), ("first judge", self.first), ("witness", self.witness))
-        return [(role, each) for role, each in roles if each is not None]
 
     @property
     def length(self) -> int:
@@ -77,7 +69,6 @@ def run_of(script: Any, args: Any, model: Any, layout: Processes) -> TrainingRun
     generates = hasattr(args, "num_generations")
     metric = read_metric(script.metric, **metric_flags(script)) if generates else {}
     colocated = generates and args.use_vllm and args.vllm_mode == "colocate"
-    judges = judges_of(metric.get("judge", "embedded"))
     image = 0  # a student reads no images
     if hasattr(script, "max_pixels"):
         image = script.max_pixels // PATCH if script.max_pixels else UNCAPPED
@@ -92,13 +83,11 @@ def run_of(script: Any, args: Any, model: Any, layout: Processes) -> TrainingRun
         checkpointing=bool(args.gradient_checkpointing),
         share=args.vllm_gpu_memory_utilization if colocated else None,
         policy_sleeps=bool(colocated and args.vllm_enable_sleep_mode),
-        judge=judges[0] if judges else None,
-        first=judges[1] if len(judges) > 1 else None,
+        graders=[each for role in ("judge", "witness") for each in graders_of(metric, role)],
         parser=str(metric.get("parser", "embedded")),
         coref=str(metric.get("coref", "rules")),
         saves=saves_of(args),
         saves_only_model=bool(args.save_only_model),
-        witness=next(iter(judges_of(metric.get("witness"), "witness")), None),
     )
 
 
@@ -122,14 +111,17 @@ def parameters_of(shape: ModelShape, size: int, layout: Processes) -> Parameters
     return Parameters(shape.adapters, adapter, shape.parameters, size)
 
 
-def judges_of(which: object, role: str = "judge") -> list[JudgeOnCard]:
+def graders_of(metric: Mapping[str, Any], role: str) -> list[tuple[str, JudgeOnCard]]:
     """Return the judges, or a witness of its own, on the card; those elsewhere are left out.
 
     Raises:
         ConfigError: its shape is unknown.
     """
-    engines = engine_settings(which, role)
-    return [_on_card(each) for each in engines if each["name"] in ("vllm", "transformers")]
+    return [
+        (user, _on_card(engine))
+        for user, engine in engine_settings(metric.get(role), role)
+        if engine["name"] in ("vllm", "transformers")
+    ]
 
 
 def _on_card(options: Mapping[str, Any]) -> JudgeOnCard:

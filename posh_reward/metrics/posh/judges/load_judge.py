@@ -106,14 +106,14 @@ def load_witness(
     return PromptJudge(make(MODELS, options, "witness"), preset, store)
 
 
-def engine_settings(which: object, role: str) -> list[dict[str, Any]]:
-    """Return the settings of each language model behind a judge or a witness.
+def engine_settings(which: object, role: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return the role and the settings of each language model behind a judge or a witness.
 
-    A cascade may have two, the judge and its first stage.
+    A cascade may have two, the "judge" and the "first judge".
 
     Args:
         which: settings, as for ``load_judge`` or ``load_witness``; "judge" has no model of its own.
-        role: "judge" or "witness", for messages.
+        role: "judge" or "witness".
 
     Raises:
         InputError: the name is unknown.
@@ -123,8 +123,11 @@ def engine_settings(which: object, role: str) -> list[dict[str, Any]]:
         return []
     options = _settings(which, (*JUDGES, *WITNESSES, *MODELS), role)
     if options["name"] == "cascade":
-        return [each for stage in STAGES for each in engine_settings(options.get(stage), role)]
-    return [options] if options["name"] in MODELS else []
+        roles = {"judge": role, "first": f"first {role}"}
+        return [
+            each for stage in STAGES for each in engine_settings(options.get(stage), roles[stage])
+        ]
+    return [(role, options)] if options["name"] in MODELS else []
 
 
 def _is_drawn(which: object) -> bool:
