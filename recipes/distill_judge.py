@@ -22,12 +22,12 @@ from trl import ModelConfig, ScriptArguments
 from posh_reward.errors import ConfigError
 from posh_reward.models.chat import Chat
 from posh_reward.models.labels import label_tokens, no_token
-from posh_reward.study.judges.question_set import read_question_set
+from posh_reward.study.judges.question_set import SUMMARY, read_question_set
 from posh_reward.training.distill.answer_rows import AnswerTrees, read_rows
 from posh_reward.training.distill.answer_trainer import AnswerTrainer
 from posh_reward.training.distill.ship_judge import measure_judge, save_judge, write_card
 from posh_reward.training.launch import end_if_finished, finish, model_init_kwargs, run, train
-from posh_reward.training.resume import RefuseLostWeights
+from posh_reward.training.resume import RefuseLostWeights, last_checkpoint
 from posh_reward.training.run_check import parse_settings
 from posh_reward.training.run_settings import flag
 from posh_reward.training.stopping import STOP_BEFORE, StopWithCheckpoint
@@ -91,6 +91,24 @@ def make_trainer(
     )  # fmt: skip
 
 
+def refuse_other_questions(folder: Path, args: TrainingArguments) -> None:
+    """Keep a copy of the question set's summary in ``output_dir``.
+
+    Raises:
+        ConfigError: the checkpoint to resume from has learned another question set.
+    """
+    summary, copy = folder / SUMMARY, Path(args.output_dir) / SUMMARY
+    learned = copy.read_bytes() if copy.is_file() and last_checkpoint(args) else None
+    if learned not in (None, summary.read_bytes()):
+        raise ConfigError(
+            f"{args.output_dir} has learned other questions than those in {folder}: choose another "
+            "output_dir"
+        )
+    if args.process_index == 0:
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(summary.read_bytes())
+
+
 def ship(trainer: AnswerTrainer, script: DistillScriptArguments, model: ModelConfig) -> None:
     """Write the judge's folder, ask it held-out questions, and write its card."""
     source = Path(script.dataset_name)
@@ -114,12 +132,13 @@ def main(argv: list[str] | None = None) -> AnswerTrainer:
     With ``--check`` only print what would run, and whether it fits.
 
     Raises:
-        ConfigError: a setting is invalid.
+        ConfigError: a setting is invalid, or the checkpoint has learned another question set.
         SystemExit: the run is already finished, or was only checked.
     """
     script, args, model = parse_settings(SETTINGS, argv)
     read_question_set(Path(script.dataset_name))
     end_if_finished(args)
+    refuse_other_questions(Path(script.dataset_name), args)
     trainer = make_trainer(script, args, model)
     train(trainer)
     if trainer.is_world_process_zero():

@@ -76,6 +76,9 @@ def test_adapters_are_trained_merged_and_shipped(
     with pytest.raises(SystemExit):
         distill_judge.main(given)
     assert "is finished" in capsys.readouterr().out
+    others, latest = questions(tmp_path / "others", 2), {"resume_from_checkpoint": "latest"}
+    with pytest.raises(ConfigError, match="has learned other questions"):
+        distill_judge.main(flags(tmp_path, dataset_name=others, max_steps=3, **latest))
 
 
 def test_a_run_without_questions_says_how_to_collect_them(tmp_path: Path) -> None:

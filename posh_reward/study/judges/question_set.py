@@ -304,15 +304,23 @@ def _write(
 
 
 def read_question_set(folder: Path) -> QuestionSet:
-    """Read the summary of a dataset; raise ``ConfigError`` if ``collect`` did not write it."""
+    """Read the summary of a dataset; raise ``ConfigError`` if ``collect`` did not write it all."""
+    import pyarrow.parquet as pq
+
     try:
         content: dict[str, Any] = json.loads((folder / SUMMARY).read_text("utf-8"))
         summary = QuestionSet(**content)
-    except (OSError, ValueError, TypeError) as error:
+        schemas = [pq.read_schema(folder / f"{split}.parquet") for split in SPLITS]
+        is_whole = all(json.loads(each.metadata[b"question_set"]) == content for each in schemas)
+    except (OSError, ValueError, TypeError, KeyError) as error:
         raise ConfigError(
             f"{str(folder)!r} is not a question set ({error}): make one with "
             "posh-reward judges collect"
         ) from None
     if summary.version != VERSION:
         raise ConfigError(f"{str(folder)!r} has version {summary.version}: collect it again")
+    if not is_whole:
+        raise ConfigError(
+            f"{str(folder)!r} holds files of different question sets: collect it again"
+        )
     return summary

@@ -78,7 +78,7 @@ class AnswerTrees(Dataset[dict[str, Any]]):
         seed: of the draw that puts questions about one pair into trees.
 
     Raises:
-        ConfigError: every prompt is too long.
+        ConfigError: no prompt is short enough.
     """
 
     def __init__(
@@ -105,7 +105,10 @@ class AnswerTrees(Dataset[dict[str, Any]]):
             len(rows) - left_out, longest, left_out, tokens, sum(t.tokens for t in self.trees)
         )
         if not self.trees:
-            raise ConfigError(f"every prompt is longer than {max_tokens}: raise max_prompt_tokens")
+            raise ConfigError(
+                f"none of {len(rows)} prompts has at most {max_tokens} tokens: raise "
+                "max_prompt_tokens"
+            )
 
     def __len__(self) -> int:
         return len(self.trees)

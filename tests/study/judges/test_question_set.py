@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from shutil import copyfile
 
 import pytest
 
@@ -118,6 +119,13 @@ def test_too_few_references_are_refused_before_anything_is_asked(tmp_path: Path)
 
 def test_a_folder_without_a_question_set_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="judges collect"):
+        read_question_set(tmp_path)
+
+
+def test_files_of_two_teachers_are_no_question_set(folder: Path, tmp_path: Path) -> None:
+    collect(judge_choice("fake"), ROWS, tmp_path, QUIET)
+    copyfile(folder / "test.parquet", tmp_path / "test.parquet")
+    with pytest.raises(ConfigError, match="files of different question sets"):
         read_question_set(tmp_path)
 
 
