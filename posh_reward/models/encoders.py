@@ -54,7 +54,7 @@ def load_encoder(which: str | Encoder) -> Encoder:
             sentence-transformers; or the function itself.
 
     Raises:
-        InputError: there is no such function.
+        InputError: there is no such function or model.
         MissingDependencyError: sentence-transformers is not installed.
     """
     if not isinstance(which, str):
@@ -71,7 +71,11 @@ def load_encoder(which: str | Encoder) -> Encoder:
             f"the encoder {which!r} needs `pip install sentence-transformers`; or use a function "
             "of your own, module:function"
         ) from None
-    encode: Encoder = sentence_transformers.SentenceTransformer(which).encode
+    try:
+        encode: Encoder = sentence_transformers.SentenceTransformer(which).encode
+    except (OSError, ValueError) as error:
+        why = f"the encoder {which!r} cannot be loaded: {error}; use a folder, or a name on the hub"
+        raise InputError(why) from None
     return encode
 
 
