@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from posh_reward import InputError, JudgeError, PoSh, PoshReward
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge, Grader
 from posh_reward.reward.shaping import REWARD_VERSION, WORST, Shaping
 from posh_reward.reward.texts import completion_text, images_of
-from posh_reward.types import Failure, PromptImage, Question
+from posh_reward.types import DIRECTIONS, KINDS, Failure, PromptImage, Question
 
 REFERENCE = "A tall woman in a red dress holds a basket."
 TEXTS = ["A woman in a red dress.", "A man with a green hat."]
@@ -76,6 +77,15 @@ def test_names_never_change_whatever_happens(reward: PoshReward) -> None:
         assert all(len(values) == 2 for values in log.extras.values())
     assert math.isnan(bad.metrics["posh/f1"][0])
     assert bad.metrics["posh/failed_share"] == [1.0]
+
+
+def test_the_docs_explain_every_logged_name(reward: PoshReward) -> None:
+    log = Log()
+    call(reward, TEXTS, log)
+    docs = Path(__file__).resolve().parents[2].joinpath("docs/training.md").read_text("utf-8")
+    by_kind = {f"posh/{way}_{kind}" for way in DIRECTIONS for kind in KINDS}  # "..." in the table
+    assert by_kind < set(log.metrics)
+    assert [name for name in log.metrics if f"`{name}`" not in docs and name not in by_kind] == []
 
 
 def test_a_failure_is_none_with_its_reason_logged(
