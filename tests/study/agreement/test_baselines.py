@@ -33,6 +33,14 @@ def overall(measure: Any, *pairs: TextPair) -> list[float]:
     return [given.overall for given in measure.score(pairs)]
 
 
+def test_words_by_hand() -> None:
+    assert overall(word_overlap.length(), SAME) == [6]
+    [given] = word_overlap.BagOfWords().score([TextPair("A red dog.", ("a dog",))])
+    assert given == AxisScores(2 / 3, 1.0, 0.8)
+    assert word_overlap.BagOfWords().score([TextPair("", ("a dog",))]) == [AxisScores(0, 0, 0)]
+    assert overall(word_overlap.meteor(), TextPair("", ("a dog",))) == [0]
+
+
 @pytest.mark.parametrize(
     "make", [word_overlap.bleu, word_overlap.rouge, word_overlap.meteor, word_overlap.BagOfWords]
 )
@@ -60,14 +68,6 @@ def test_several_references_are_taken_as_each_library_takes_them() -> None:
     assert overall(word_overlap.rouge(), joined)[0] > overall(word_overlap.rouge(), halves)[0]
     for measure in (word_overlap.BagOfWords(), word_overlap.length()):
         assert overall(measure, halves) == overall(measure, joined)
-
-
-def test_words_by_hand() -> None:
-    assert overall(word_overlap.length(), SAME) == [6]
-    [given] = word_overlap.BagOfWords().score([TextPair("A red dog.", ("a dog",))])
-    assert given == AxisScores(2 / 3, 1.0, 0.8)
-    assert word_overlap.BagOfWords().score([TextPair("", ("a dog",))]) == [AxisScores(0, 0, 0)]
-    assert overall(word_overlap.meteor(), TextPair("", ("a dog",))) == [0]
 
 
 def test_rouge_takes_sentences_one_by_one() -> None:

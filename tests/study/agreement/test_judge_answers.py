@@ -16,6 +16,14 @@ def settings(resamples: int) -> AgreementSettings:
     return AgreementSettings(resamples=resamples, quiet=True)
 
 
+def test_best_f1_by_hand() -> None:
+    grades, present = np.array([1.0, 2.0, 3.0, 4.0]), np.array([0.0, 1.0, 0.0, 1.0])
+    present_f1, absent_f1, macro = best_f1s(grades, present)
+    assert present_f1 == pytest.approx(4 / 5)  # from grade 2 on: three found, two right
+    assert absent_f1 == pytest.approx(4 / 5)  # below grade 4: three found, two right
+    assert macro == pytest.approx((4 / 5 + 2 / 3) / 2)
+
+
 def test_questions_that_the_judge_or_people_left_open() -> None:
     """An element without a grade is not among the rows; F1 of a class that is not there is none."""
     rows = [
@@ -31,14 +39,6 @@ def test_questions_that_the_judge_or_people_left_open() -> None:
     rows[1]["grade"] = 9
     with pytest.raises(InputError, match="set, row 2: the grade 9 is not within 1 to 5"):
         read_answers(rows, "answer", "id", "set")
-
-
-def test_best_f1_by_hand() -> None:
-    grades, present = np.array([1.0, 2.0, 3.0, 4.0]), np.array([0.0, 1.0, 0.0, 1.0])
-    present_f1, absent_f1, macro = best_f1s(grades, present)
-    assert present_f1 == pytest.approx(4 / 5)  # from grade 2 on: three found, two right
-    assert absent_f1 == pytest.approx(4 / 5)  # below grade 4: three found, two right
-    assert macro == pytest.approx((4 / 5 + 2 / 3) / 2)
 
 
 def test_best_f1_of_many_different_grades_takes_no_table_of_all_by_all() -> None:

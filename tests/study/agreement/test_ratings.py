@@ -54,6 +54,18 @@ def rows() -> list[Row]:
     ]
 
 
+def test_pairwise_accuracy_by_hand() -> None:
+    # Of image a: texts 1, 2, 3 are read_ratings 3.5, 1, 2. A metric that gives 3, 0, 0 orders
+    # (1, 2) and (1, 3) right, and ties on (2, 3). Image b has no second text.
+    judged = read_ratings(
+        [{**row, "mine": mine} for row, mine in zip(rows(), (3, 0, 0, 9), strict=True)],
+        replace(NAMES, raters="mean"),
+        "rows",
+    )
+    [line] = ratings_report(judged, replace(QUIET, columns=["mine"])).lines
+    assert line.cells["overall pairs"].estimate.value == pytest.approx(2 / 3)
+
+
 def test_each_rating_is_a_row_or_their_mean_is() -> None:
     each = read_ratings(rows(), NAMES, "rows")
     assert each.text_of.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
@@ -76,18 +88,6 @@ def test_the_figures_are_scipys() -> None:
     assert found["overall rho"] == pytest.approx(spearmanr(scores, people).statistic)
     assert found["overall r"] == pytest.approx(pearsonr(scores, people).statistic)
     assert line.cells["overall r"].p == pytest.approx(pearsonr(scores, people).pvalue)
-
-
-def test_pairwise_accuracy_by_hand() -> None:
-    # Of image a: texts 1, 2, 3 are read_ratings 3.5, 1, 2. A metric that gives 3, 0, 0 orders
-    # (1, 2) and (1, 3) right, and ties on (2, 3). Image b has no second text.
-    judged = read_ratings(
-        [{**row, "mine": mine} for row, mine in zip(rows(), (3, 0, 0, 9), strict=True)],
-        replace(NAMES, raters="mean"),
-        "rows",
-    )
-    [line] = ratings_report(judged, replace(QUIET, columns=["mine"])).lines
-    assert line.cells["overall pairs"].estimate.value == pytest.approx(2 / 3)
 
 
 def pair_by_pair(images: Ints, items: Ints, scores: Floats, people: Floats, rows: Ints) -> float:

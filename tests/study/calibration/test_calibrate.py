@@ -34,6 +34,16 @@ GENERATION = "A small black dog sits on the left of a wooden table. A man holds 
 REFERENCE = "A small brown dog sleeps under a table. A tall man in a coat holds a cup."
 
 
+def test_weights_by_hand() -> None:
+    """An entity of grade 5, and a relation of grade 1 that counts thrice: (5 + 3 x 1) / 4 / 5."""
+    dog = Element("precision", "entity", "dog", 5.0, (), "dog")
+    under = replace(dog, kind="relation", text="under", grade=1.0)
+    sums = GradeSums.of([Scores(0.6, 1.0, 0.75, SIGNATURE, (dog, under))])
+    found = Calibration(relation=3.0).scores(sums)
+    assert found["mistakes"].tolist() == pytest.approx([0.4])
+    assert found["omissions"].tolist() == [1], "no element of the reference is missing"
+
+
 def test_scores_under_other_weights_are_those_of_the_metric() -> None:
     """Nothing is asked again, and yet it is what PoSh and Shaping would have given."""
     [scored] = PoSh(judge="fake").score([GENERATION], [REFERENCE])

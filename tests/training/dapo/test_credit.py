@@ -1,4 +1,4 @@
-"""Characters to tokens, and grades to credit."""
+"""Grades to credit, and characters to tokens."""
 
 from __future__ import annotations
 
@@ -18,94 +18,6 @@ from recipes import tiny_qwen
 from tests.models.tokenizers_here import qwen_tokenizer
 
 Encode = Callable[[str], list[int]]
-
-HARD = (
-    "plain words",
-    "  two leading spaces",
-    "a\n\n new line\tand a tab ",
-    "👩🏽‍🎨 paints 🇫🇷 flags",
-    "e\u0301 and n\u0303 are combining marks",  # two characters each
-    "漢字とかな",
-    "\u00a0no-break\u2003em space",
-    "\ufffd a replacement character",
-    "",
-)
-TEXTS = st.one_of(
-    st.sampled_from(HARD),
-    st.text(max_size=40),
-    st.text("ab é👩‍🎨\u0301漢 \n", max_size=30),
-)
-
-
-def coders(tokenizer: Any) -> tuple[Encode, Decode]:
-    return (
-        lambda text: tokenizer.encode(text, add_special_tokens=False),
-        lambda ids: tokenizer.decode(ids, skip_special_tokens=True),
-    )
-
-
-@pytest.fixture(scope="module", params=["tiny", "qwen"])
-def tokenizer(request: pytest.FixtureRequest) -> Any:
-    """The tiny byte-level one, and Qwen2.5-VL's own where it is at hand."""
-    if request.param == "tiny":
-        return tiny_qwen.make_tokenizer()
-    return qwen_tokenizer(request.getfixturevalue("shared_data"))
-
-
-def check_cover(ids: list[int], decode: Decode) -> None:
-    """Spans are in order, leave no character out, and overlap only within a character."""
-    text, spans = decode(ids), token_spans(ids, decode)
-    assert len(spans) == len(ids)
-    assert {at for first, end in spans for at in range(first, end)} == set(range(len(text)))
-    for (first, end), (following, _) in pairwise(spans):
-        assert first <= end
-        assert end - 1 <= following <= end
-
-
-@given(text=TEXTS)
-def test_every_character_belongs_to_the_tokens_that_write_it(tokenizer: Any, text: str) -> None:
-    encode, decode = coders(tokenizer)
-    ids = encode(text)
-    check_cover(ids, decode)
-    assert all(
-        decode([token]) == decode(ids)[slice(*span)]
-        for token, span in zip(ids, token_spans(ids, decode), strict=True)
-        if "\ufffd" not in decode([token])
-    )
-
-
-@given(data=st.data())
-def test_any_ids_at_all_get_their_spans(tokenizer: Any, data: st.DataObject) -> None:
-    """A policy samples bytes that are no character, and special tokens in the middle."""
-    _, decode = coders(tokenizer)
-    ids = data.draw(st.lists(st.integers(0, len(tokenizer) - 1), max_size=25))
-    text, spans = decode(ids), token_spans(ids, decode)
-    assert len(spans) == len(ids)
-    assert all(0 <= first <= end <= len(text) for first, end in spans)
-    assert max((end for _, end in spans), default=0) == len(text)
-
-
-def test_a_split_character_belongs_to_all_of_its_tokens(tokenizer: Any) -> None:
-    encode, decode = coders(tokenizer)
-    ids = encode("a𓀀b")
-    spans = token_spans(ids, decode)
-    parts = [span for span in spans if span == (1, 2)]
-    assert len(parts) == len(ids) - 2 > 1
-    assert (spans[0], spans[-1]) == ((0, 1), (2, 3))
-
-
-def test_a_special_token_has_an_empty_span(tokenizer: Any) -> None:
-    encode, decode = coders(tokenizer)
-    end = tokenizer.convert_tokens_to_ids("<|im_end|>")
-    spans = token_spans([*encode("a dog"), end], decode)
-    assert spans[-1] == (5, 5)
-
-
-def test_a_tokenizer_that_drops_leading_spaces_is_read_as_a_whole() -> None:
-    words = [" a", " red", " dog"]
-    spans = token_spans([0, 1, 2], lambda ids: "".join(words[token] for token in ids).lstrip())
-    assert spans == [(0, 1), (1, 5), (5, 9)]
-
 
 # Grades to credit, with one token a character.
 
@@ -200,6 +112,96 @@ def test_a_failed_grade_is_left_out() -> None:
     failed = Element("precision", "entity", "hat", None, ((20, 23),), "hat")
     more = Scores(0.5, 0.5, 0.5, "", (*graded.elements, failed), generation=graded.generation)
     assert credits([*map(ord, TEXT)], more, letters) == credits([*map(ord, TEXT)], graded, letters)
+
+
+# Characters to tokens.
+
+HARD = (
+    "plain words",
+    "  two leading spaces",
+    "a\n\n new line\tand a tab ",
+    "👩🏽‍🎨 paints 🇫🇷 flags",
+    "e\u0301 and n\u0303 are combining marks",  # two characters each
+    "漢字とかな",
+    "\u00a0no-break\u2003em space",
+    "\ufffd a replacement character",
+    "",
+)
+TEXTS = st.one_of(
+    st.sampled_from(HARD),
+    st.text(max_size=40),
+    st.text("ab é👩‍🎨\u0301漢 \n", max_size=30),
+)
+
+
+def coders(tokenizer: Any) -> tuple[Encode, Decode]:
+    return (
+        lambda text: tokenizer.encode(text, add_special_tokens=False),
+        lambda ids: tokenizer.decode(ids, skip_special_tokens=True),
+    )
+
+
+@pytest.fixture(scope="module", params=["tiny", "qwen"])
+def tokenizer(request: pytest.FixtureRequest) -> Any:
+    """The tiny byte-level one, and Qwen2.5-VL's own where it is at hand."""
+    if request.param == "tiny":
+        return tiny_qwen.make_tokenizer()
+    return qwen_tokenizer(request.getfixturevalue("shared_data"))
+
+
+def check_cover(ids: list[int], decode: Decode) -> None:
+    """Spans are in order, leave no character out, and overlap only within a character."""
+    text, spans = decode(ids), token_spans(ids, decode)
+    assert len(spans) == len(ids)
+    assert {at for first, end in spans for at in range(first, end)} == set(range(len(text)))
+    for (first, end), (following, _) in pairwise(spans):
+        assert first <= end
+        assert end - 1 <= following <= end
+
+
+@given(text=TEXTS)
+def test_every_character_belongs_to_the_tokens_that_write_it(tokenizer: Any, text: str) -> None:
+    encode, decode = coders(tokenizer)
+    ids = encode(text)
+    check_cover(ids, decode)
+    assert all(
+        decode([token]) == decode(ids)[slice(*span)]
+        for token, span in zip(ids, token_spans(ids, decode), strict=True)
+        if "\ufffd" not in decode([token])
+    )
+
+
+@given(data=st.data())
+def test_any_ids_at_all_get_their_spans(tokenizer: Any, data: st.DataObject) -> None:
+    """A policy samples bytes that are no character, and special tokens in the middle."""
+    _, decode = coders(tokenizer)
+    ids = data.draw(st.lists(st.integers(0, len(tokenizer) - 1), max_size=25))
+    text, spans = decode(ids), token_spans(ids, decode)
+    assert len(spans) == len(ids)
+    assert all(0 <= first <= end <= len(text) for first, end in spans)
+    assert max((end for _, end in spans), default=0) == len(text)
+
+
+def test_a_split_character_belongs_to_all_of_its_tokens(tokenizer: Any) -> None:
+    encode, decode = coders(tokenizer)
+    ids = encode("a𓀀b")
+    spans = token_spans(ids, decode)
+    parts = [span for span in spans if span == (1, 2)]
+    assert len(parts) == len(ids) - 2 > 1
+    assert (spans[0], spans[-1]) == ((0, 1), (2, 3))
+
+
+def test_a_special_token_has_an_empty_span(tokenizer: Any) -> None:
+    encode, decode = coders(tokenizer)
+    end = tokenizer.convert_tokens_to_ids("<|im_end|>")
+    spans = token_spans([*encode("a dog"), end], decode)
+    assert spans[-1] == (5, 5)
+
+
+def test_a_tokenizer_that_drops_leading_spaces_is_read_as_a_whole() -> None:
+    words = [" a", " red", " dog"]
+    spans = token_spans([0, 1, 2], lambda ids: "".join(words[token] for token in ids).lstrip())
+    assert spans == [(0, 1), (1, 5), (5, 9)]
 
 
 def test_real_grades_land_on_the_words_they_are_about(tokenizer: Any) -> None:
