@@ -24,7 +24,7 @@ from posh_reward import (
     prompt,
     train,
 )
-from posh_reward.training import run
+from posh_reward.training.launch import run
 
 
 def main(model: str = "demo/sft", output: str = "runs/own") -> None:

@@ -39,7 +39,7 @@ from posh_reward.study.rows.standings import Standing, difference, leaderboard, 
 from posh_reward.study.rows.table_items import Columns
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Interval
-from posh_reward.training import GenerationSettings, generate
+from posh_reward.training.generation import GenerationSettings, generate
 from posh_reward.training.screen import lively, show
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -87,8 +87,7 @@ def describe(
     models: Sequence[str], folder: Path, dataset: str, count: int
 ) -> tuple[Path, tuple[str, ...]]:
     """Let checkpoints describe a dataset's first images; return the file and model names."""
-    from posh_reward.training import GenerationSettings, generate
-    from posh_reward.training.generation import models_by_name
+    from posh_reward.training.generation import GenerationSettings, generate, models_by_name
 
     folder.mkdir(parents=True, exist_ok=True)
     models_ = models_by_name(models)

@@ -53,7 +53,7 @@ COMMANDS = {
     "serve": ("serve_command:add_serve", "serve the metric over HTTP"),
     "store": ("housekeeping:add_store", "inspect or clear a store"),
     "fetch": ("housekeeping:add_fetch", "download what a run needs"),
-    "doctor": ("doctor:add_doctor", "check that this node can run a recipe"),
+    "doctor": ("housekeeping:add_doctor", "check that this node can run a recipe"),
     "init": ("housekeeping:add_init", "copy recipes and configurations"),
 }
 """Name -> ``module:function`` that adds its flags, and its line in ``--help``."""

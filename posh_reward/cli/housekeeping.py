@@ -1,10 +1,11 @@
-"""``posh-reward store``, ``fetch`` and ``init``: stores, downloads, copies of shipped files."""
+"""``posh-reward store``, ``fetch``, ``doctor`` and ``init``: what comes before and after a run."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+import warnings
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +28,11 @@ FETCH = """\
 Download what a configuration needs: policy, judge, dataset, spaCy model, and Maverick with its
 environment. What is already here is not downloaded again. Afterwards the run needs no network: set
 HF_HUB_OFFLINE=1 for it."""
+DOCTOR = """\
+Check, without training, that this node can run a recipe: packages and downloads, driver, cards,
+memory, disk, ports, communication between ranks, a step of ZeRO-3 that is saved and resumed, and a
+judge that scores a pair. Prints one line per check, with its remedy, in two minutes at most. Exit
+status 0 unless a line says FAILED."""
 INIT = f"""\
 Copy {", ".join(FOLDERS)} into a folder, to change them and run them from there. Each
 recipe is one file and one run; each configuration opens with its launch line. Nothing is
@@ -126,3 +132,36 @@ def fetch(flags: argparse.Namespace) -> int:
     elif complete:
         print("everything is here: the run works with HF_HUB_OFFLINE=1", file=sys.stderr)
     return OK if complete else UNUSABLE
+
+
+def add_doctor(command: argparse.ArgumentParser) -> None:
+    """Add the flags of ``doctor``."""
+    add = describe(command, DOCTOR, "doctor --config configs/dapo/qwen2_5_vl_7b.yaml").add_argument
+    add("--config", metavar="FILE", type=Path, required=True, help="configuration of a recipe")
+    add("--seconds", type=float, default=120.0, help="time limit for all checks")
+    add("--processes", type=int, help="processes on this node (default: by the launch line)")
+    add("--machines", type=int, default=1, help="nodes of the job; run this on each of them")
+    add("--machine-rank", type=int, default=0, help="number of this node, from 0")
+    add("--address", default="127.0.0.1", help="address of the first node")
+    add("--port", type=int, default=29500, help="port at which the ranks meet")
+    add("recipe_flags", nargs=argparse.REMAINDER, metavar="-- FLAGS", help="flags of the recipe")
+    command.set_defaults(command=doctor)
+
+
+def doctor(flags: argparse.Namespace) -> int:
+    """Print the checks; return the exit status."""
+    from posh_reward.training.doctor.diagnosis import NodePlace, diagnose
+
+    # Users cannot fix deprecations of names that several versions of transformers support.
+    warnings.filterwarnings("ignore", category=FutureWarning, module=r"(trl|transformers)\b")
+    place = NodePlace(
+        flags.machines, flags.machine_rank, flags.address, flags.port, flags.processes
+    )
+    more = [flag for flag in flags.recipe_flags if flag != "--"]
+    failed = 0
+    for check in diagnose(flags.config, more, place, flags.seconds):
+        failed += check.state == "FAILED"
+        print(safe(str(check)), flush=True)
+    if failed:
+        print(f"{failed} of the above would stop the run", file=sys.stderr)
+    return UNUSABLE if failed else OK

@@ -25,7 +25,7 @@ from posh_reward.study.rows.standings import difference, standings
 from posh_reward.study.rows.table_items import Columns
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import paired_difference
-from posh_reward.training import GenerationSettings, generate
+from posh_reward.training.generation import GenerationSettings, generate
 from research.compare_rewards.noise import noisy
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -223,8 +223,8 @@ def test_both_in_trls_trainer_with_images(tmp_path: Path) -> None:
     """TRL passes the images, leaves out what either failed, and logs both."""
     from trl import GRPOConfig, GRPOTrainer
 
-    from posh_reward.training import StopWithCheckpoint
     from posh_reward.training.processors import load_processor
+    from posh_reward.training.stopping import StopWithCheckpoint
     from recipes import dapo_posh, tiny_qwen
 
     tiny_qwen.build(tmp_path / "tiny", warm_up_steps=0, pretrain_steps=0)

@@ -10,8 +10,7 @@ from transformers import TrainerCallback
 from trl import ModelConfig, SFTConfig, TrlParser
 
 from posh_reward import ConfigError
-from posh_reward.training import RefuseLostWeights, load_weights
-from posh_reward.training.resume import lost_weights
+from posh_reward.training.resume import RefuseLostWeights, load_weights, lost_weights
 from recipes import sft
 
 ROOT = Path(__file__).resolve().parents[2]

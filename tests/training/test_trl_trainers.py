@@ -15,8 +15,8 @@ import torch
 from posh_reward import JudgeError, PoSh, PoshReward
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.reward.texts import completion_text
-from posh_reward.training import StopWithCheckpoint
 from posh_reward.training.processors import load_processor
+from posh_reward.training.stopping import StopWithCheckpoint
 from posh_reward.types import Verdict
 from recipes import dapo_posh, tiny_qwen
 
