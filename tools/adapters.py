@@ -29,6 +29,8 @@ class Framework:
     packages: tuple[str, ...]
     bare: tuple[str, ...] = ()
     """Packages to install without dependencies that need CUDA; ``packages`` has the others."""
+    folders: tuple[str, ...] = ("",)
+    """Folders of a checkout that hold its packages."""
 
 
 FROM_GIT = (
@@ -36,7 +38,7 @@ FROM_GIT = (
     *("aiohttp", "codetiming", "fastapi", "hydra-core", "matplotlib", "nvidia-ml-py", "pylatexenc"),
     *("pyzmq", "qwen-vl-utils", "tensorboard", "uvicorn"),
 )
-"""Imports of the three frameworks that are not packaged; ``--source`` names a checkout."""
+"""Imports of three frameworks that are not packaged; ``--source`` names a checkout."""
 FRAMEWORKS = {
     "torchmetrics": Framework(("torchmetrics==1.9.0",)),
     "hf_evaluate": Framework(("evaluate==0.4.6",)),
@@ -58,6 +60,10 @@ FRAMEWORKS = {
     "slime": Framework(FROM_GIT),
     "easyr1": Framework(FROM_GIT),
     "nemo_rl": Framework(FROM_GIT),
+    "prime_rl": Framework(
+        ("verifiers==0.4.0", "loguru", "msgspec", "wandb"),
+        folders=("src", "packages/prime-rl-configs/src"),
+    ),
 }
 
 
@@ -81,7 +87,8 @@ def run(name: str, source: str) -> int:
     except FailedError as error:
         print(error)
         return 1
-    path = os.pathsep.join(filter(None, (source and str(Path(source).resolve()), str(ROOT))))
+    sources = [str(Path(source).resolve() / folder) for folder in framework.folders if source]
+    path = os.pathsep.join((*sources, str(ROOT)))
     test = ROOT / "tests" / "adapters" / f"test_{name}.py"
     pytest = [str(env / "bin" / "python"), "-m", "pytest", "-p", "no:cacheprovider", "-rs"]
     # We cannot fix warnings of other libraries.
