@@ -15,6 +15,7 @@ from posh_reward.study.statistics import Floats, Interval, Ints, group_numbers, 
 NORMAL = NormalDist()
 LEVEL = 0.95
 LEAST = 1e-12  # smallest p-value
+ALIKE = 1e-12  # values that differ less are equal but for rounding
 NARROWEST = 0.5  # least width of an interval for other raters, relative to the one for these raters
 GROWTH = 0.4  # share of the level that a study may spend if it grows after it was read as a whole
 WALKS = 200_000  # simulated studies per level of a look, which gives 5 % to within 0.05 %
@@ -119,7 +120,7 @@ class CrossedDesign:
         from scipy.optimize import brentq
 
         [mean], variances = self.moments(np.asarray([values], dtype=np.float64))
-        if variances.over_items[0] <= 0:  # all items equal: the interval would have no width
+        if variances.over_items[0] < ALIKE:  # all items equal: the interval would have no width
             return unanimous(float(mean), self.items, largest)
         [reach] = self.reach(variances)
         low, high = max(mean - reach, -largest), min(mean + reach, largest)

@@ -75,7 +75,9 @@ def _config(name: str, key: PacketKey) -> Row:
     ] * key.images
     labels = {"reference": texts.reference} if key.reference else {}
     labels |= {
-        field: f"{texts.generation} #{number}" if form != "granular" else texts.generation
+        field: f"{texts.generation} {texts.number(number)}"
+        if form != "granular"
+        else texts.generation
         for number, field in enumerate(FIELDS[form], start=1)
     }
     for field, label in labels.items():
@@ -109,7 +111,8 @@ def _question_schemes(form: Form, key: PacketKey) -> list[Row]:
         # Potato's ``ranking`` starts with an order and ignores ``allow_ties`` (schemas/ranking.py),
         # so raters choose a place for each text, as on our page.
         for number in range(1, RANKED + 1):
-            text = f"{question} #{number}" if number == 1 else f"{each.title}: #{number}"
+            nth = key.texts.number(number)
+            text = f"{question} {nth}" if number == 1 else f"{each.title}: {nth}"
             required = number <= key.fewest_texts
             schemes.append(_radio(f"{axis}_{number}", text, key.texts.places, required=required))
     return schemes

@@ -87,6 +87,10 @@ class RaterTexts:
         """Labels of places -> ranks from 1, the best."""
         return {label: rank for rank, label in enumerate(self.places, start=1)}
 
+    def number(self, place: int) -> str:
+        """The number of a description, from 1, as raters see it."""
+        return self.page["number"].replace("{number}", str(place))
+
     def question(self, axis: str, *, reference: bool) -> str:
         """Text of a question, with or without a correct description."""
         each = self.questions[axis]

@@ -12,7 +12,7 @@ from statistics import fmean
 import numpy as np
 
 from posh_reward.study.agreement.rater_agreement import Matches, count_ratings, span_matches
-from posh_reward.study.crossed import LEVEL, CrossedDesign, holm, significant
+from posh_reward.study.crossed import ALIKE, CrossedDesign, holm, significant, unanimous
 from posh_reward.study.packets.answer_files import AnswerCollection
 from posh_reward.study.packets.ranking import Ranking, rankings
 from posh_reward.study.packets.rater_reports import RaterReport, rater_reports
@@ -286,9 +286,8 @@ def alpha_both_orders(units: Sequence[Sequence[int]]) -> Interval | None:
         return None
     # A single pair cannot be resampled: alpha may be anything.
     low, high = (-1.0, 1.0) if isnan(estimate.low) else (estimate.low, estimate.high)
-    if low == high:
-        # All agree, but a share of other pairs may be answered by chance: see ``unanimous``.
-        low -= 1 - ((1 - LEVEL) / 2) ** (1 / len(units))
+    if high - low < ALIKE:
+        return unanimous(estimate.value, len(units), largest=1.0).interval
     return Interval(estimate.value, low, high, len(units))
 
 

@@ -156,7 +156,8 @@ def spread(interval: Interval | None, digits: int = 2) -> str:
     """A mean with its interval, for people."""
     if interval is None:
         return "none"
-    mean, low, high = (f"{x:.{digits}f}" for x in (interval.mean, interval.low, interval.high))
+    ends = interval.mean, interval.low, interval.high
+    mean, low, high = (f"{round(x, digits) + 0:.{digits}f}" for x in ends)  # never -0.00
     return f"{mean} [{low}, {high}]"
 
 

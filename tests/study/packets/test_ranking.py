@@ -49,7 +49,7 @@ def test_models_are_ranked_with_intervals(tmp_path: Path) -> None:
         assert [each.model for each in ranking.models] == ["c", "a", "b"]
         assert ranking.cycles == ()
         best, middle, _ = ranking.models
-        assert best.strength.low <= best.strength.mean <= best.strength.high
+        assert best.strength.low < best.strength.mean < best.strength.high
         assert best.chance > 0.9
         assert middle.chance == pytest.approx(0.5, abs=0.01)
     assert "ranking, overall" in summary(found)

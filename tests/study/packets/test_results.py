@@ -308,7 +308,10 @@ def test_names_can_neither_steer_the_terminal_nor_forge_its_lines() -> None:
 def test_alpha_of_full_agreement_has_an_interval() -> None:
     found = alpha_both_orders([[1, 1], [2, 2], [-1, -1], [1, 1], [0, 0], [1, 1]])
     assert found is not None
-    assert (round(found.low, 3), found.high) == (0.541, 1)  # 0.025 ** (1 / 6)
+    assert (round(found.low, 3), found.high) == (0.081, 1)  # 2 * 0.025 ** (1 / 6) - 1
+    found = alpha_both_orders([[0, 1]] * 6)  # nor has that of equal disagreement
+    assert found is not None
+    assert found.low < found.mean < found.high
 
 
 def test_what_these_raters_prefer_is_corrected_too(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ function comparedTexts(task) {
   const correct = task.reference ? [reading(packet.words.reference, task.reference)] : [];
   return materials(row(correct.length ? "two" : "one", picture(task), ...correct),
     row(task.texts.length > 2 ? "three" : "two", ...task.texts.map((text, place) =>
-      reading(`${packet.words.generation} #${place + 1}`, text))));
+      reading(`${packet.words.generation} ${nth(place)}`, text, nth(place)))));
 }
 
 // A labelled button among others of one name, of which one is chosen.
@@ -35,8 +35,8 @@ function rankingTask(task, answer, changed) {
   const questions = packet.questions.map((question) => {
     const [axis] = question;
     return questionBox(question, ...task.texts.map((_, seat) => make("div", { class: "places",
-      role: "radiogroup", "aria-label": `${packet.words.generation} #${seat + 1}` },
-      make("b", {}, `#${seat + 1}`), ...labels.map((label, place) =>
+      role: "radiogroup", "aria-label": `${packet.words.generation} ${nth(seat)}` },
+      make("b", {}, nth(seat)), ...labels.map((label, place) =>
         choice(`${axis}-${seat}`, place + 1, label, answer[axis]?.[seat], (value) => {
           answer[axis] ??= task.texts.map(() => null);
           answer[axis][seat] = value;

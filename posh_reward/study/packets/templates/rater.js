@@ -13,9 +13,10 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
+const nth = (place) => text("number", { number: place + 1 });
 const row = (count, ...children) => make("div", { class: `row ${count}` }, ...children);
-const reading = (title, text) => make("section", { class: "card" }, make("h3", {}, title),
-  make("p", { class: "text", dir: "auto" }, text));
+const reading = (title, text, brief = title) => make("section", { class: "card", "data-brief": brief },
+  make("h3", {}, title), make("p", { class: "text", dir: "auto" }, text));
 
 function picture(task) {
   if (task.image === null) return "";
@@ -38,7 +39,7 @@ function materials(...rows) {
   const jump = make("div", { class: "jump", role: "group", "aria-label": text("jump") },
     ...parts.map((part) => {
       const name = part.querySelector("h3")?.textContent ?? text("image");
-      const brief = name.match(/#\d$/)?.[0] ?? (name === text("image") ? text("image_button") : name);
+      const brief = part.dataset.brief ?? text("image_button");
       const button = make("button", { type: "button", "aria-label": name }, brief);
       button.addEventListener("click", () => { pane.scrollTop = part.offsetTop - pane.offsetTop; });
       return button;
