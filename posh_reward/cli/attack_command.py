@@ -63,8 +63,8 @@ def attack_reward(flags: argparse.Namespace) -> int:
         )
     settings = read_settings(flags.reward) if flags.reward else {}
     reward = make_reward(**check_settings(make_reward, settings, "reward"))
-    assert isinstance(reward.posh, PoSh)
-    parsed = reward.posh.reader.read([row["reference"] for row in rows if row not in unseen])
+    assert isinstance(reward.metric, PoSh)
+    parsed = reward.metric.reader.read([row["reference"] for row in rows if row not in unseen])
     stock = WordStock.of(each for each in parsed if isinstance(each, Description))
     flags.output.mkdir(parents=True, exist_ok=True)
     short = [{**row, "reference": half(row["reference"])} for row in search]

@@ -64,9 +64,9 @@ def serve(flags: argparse.Namespace) -> int:
         reward = _reward(flags)
         reward.check()  # fails here, not at the first client, if the judge cannot work
         metric: Any = BatchedMetric(
-            reward.posh, flags.milliseconds, batch=flags.batch, capacity=flags.waiting
+            reward.metric, flags.milliseconds, batch=flags.batch, capacity=flags.waiting
         )
-        reward.posh = metric
+        reward.metric = metric
         rewarding = flags.reward is not None or not metric.wants_images
         app = create_app(metric, reward if rewarding else None, key=key, fallback=flags.fallback)
         bound.listen(2048)  # before the address is printed

@@ -66,7 +66,6 @@ def _read_table(name: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines() if line and not line.startswith("#")]
 
 
-@lru_cache(maxsize=CACHED)
 def kin_groups(term: Term) -> frozenset[int]:
     """Groups of ``kin.txt`` that a term belongs to, in any of its dictionary forms."""
     table, forms = _kin_table(), (term[0], *dictionary_forms(term[0]))
@@ -186,7 +185,6 @@ def likeness(a: Term, b: Term) -> float:
     return max(TermIndex((b,)).like(a).get(b, 0.0), TermIndex((a,)).like(b).get(a, 0.0))
 
 
-@lru_cache(maxsize=CACHED)
 def conflict(a: Term, b: Term) -> bool:
     """Return True if terms exclude each other: counts, colours, materials, or opposites."""
     # Similarity last, since it costs most, and few pairs of words can exclude each other at all.

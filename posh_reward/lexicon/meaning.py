@@ -97,7 +97,6 @@ def senses(term: Term) -> dict[int, float]:
     return weights
 
 
-@lru_cache(maxsize=CACHED)
 def meaning(term: Term) -> Meaning:
     """Combine all senses of a term."""
     net = wordnet()
@@ -142,7 +141,6 @@ def rarity(word: str) -> float:
     return 1 - min(1.0, log(1 + uses) / log(1 + OFTEN))
 
 
-@lru_cache(maxsize=CACHED)
 def defining(term: Term) -> dict[str, float]:
     """Lemmas in the definitions of a term's usual senses -> strength: ``leafless`` -> leaf."""
     net = wordnet()

@@ -51,7 +51,7 @@ class HarmonicReward(MetricReward[HarmonicScores]):
         grounded: bool = True,
         max_failed_calls: int = 10,
     ) -> None:
-        self.harmonic = harmonic
+        self.metric: HarmonicEval = harmonic
         self.task = check_task(task)
         self.image_column = image_column
         self.question_column = question_column
@@ -59,14 +59,9 @@ class HarmonicReward(MetricReward[HarmonicScores]):
         super().__init__(max_failed_calls)
 
     @property
-    def metric(self) -> HarmonicEval:
-        """The metric."""
-        return self.harmonic
-
-    @property
     def signature(self) -> str:
         """Everything that the scores depend on."""
-        return self.harmonic.signature_for(self.task) + ("" if self.grounded else "|grounded:0")
+        return self.metric.signature_for(self.task) + ("" if self.grounded else "|grounded:0")
 
     @property
     def templates(self) -> tuple[str, ...]:
@@ -103,7 +98,7 @@ class HarmonicReward(MetricReward[HarmonicScores]):
     def _score(self, texts: list[Any], *columns: Any) -> list[HarmonicScores]:
         images, *questions = columns
         settings = {"questions": questions[0]} if questions else {}
-        return self.harmonic.score(texts, images, self.task, **settings)
+        return self.metric.score(texts, images, self.task, **settings)
 
     def _failed(self, why: Failure) -> HarmonicScores:
         return HarmonicScores(None, "", failure=why)

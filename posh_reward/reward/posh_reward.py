@@ -84,7 +84,7 @@ class PoshReward(MetricReward[Scores]):
         image_column: str | None = None,
         max_failed_calls: int = 10,
     ) -> None:
-        self.posh: PoshMetric = posh if posh is not None else PoSh()
+        self.metric: PoshMetric = posh if posh is not None else PoSh()
         self.shaping = shaping if shaping is not None else Shaping()
         self.reference_column = reference_column
         self.image_column = image_column
@@ -92,14 +92,9 @@ class PoshReward(MetricReward[Scores]):
         super().__init__(max_failed_calls)
 
     @property
-    def metric(self) -> PoshMetric:
-        """The metric."""
-        return self.posh
-
-    @property
     def templates(self) -> tuple[str, ...]:
         """The wording of the metric's preset, even if its judge reads no prompts."""
-        return templates_of(self.posh.preset)
+        return templates_of(self.metric.preset)
 
     @property
     def signature(self) -> str:
@@ -112,7 +107,7 @@ class PoshReward(MetricReward[Scores]):
             for each in fields(Shaping)
             if (value := getattr(self.shaping, each.name)) != each.default
         ]
-        rules = f"{self.posh.signature}|reward:{REWARD_VERSION}"
+        rules = f"{self.metric.signature}|reward:{REWARD_VERSION}"
         return rules + (f"|shaping:{','.join(changed)}" if changed else "")
 
     @property
@@ -130,14 +125,14 @@ class PoshReward(MetricReward[Scores]):
             JudgeError: there is no score, or the judge answers without digits, which ``top-20``
                 reads as the lowest grade.
         """
-        prompt_images = [_first_image(self.posh.witness)] if self.posh.wants_images else None
-        [score] = self.posh.score(
+        prompt_images = [_first_image(self.metric.witness)] if self.metric.wants_images else None
+        [score] = self.metric.score(
             ["A man in a red coat with a dog."], ["A tall man in a red coat."], prompt_images
         )
         if score.failure is not None:
             raise JudgeError(f"the judge could not score a first pair: {score.failure}")
         if score.unparsed and score.precision == score.recall == WORST:
-            judge = field_of(self.posh.signature, "judge")
+            judge = field_of(self.metric.signature, "judge")
             raise JudgeError(
                 f"the judge {judge} answers without a digit: none was among the twenty likeliest "
                 "tokens of its replies about a first pair, so every text would get the lowest "
@@ -147,7 +142,7 @@ class PoshReward(MetricReward[Scores]):
     def _columns(self, columns: Mapping[str, Any], expected: int) -> tuple[list[Any], ...]:
         references = column_of(columns, self.reference_column, expected, "reference_column")
         self._note_language(references)
-        if not self.posh.wants_images:
+        if not self.metric.wants_images:
             return (references,)
         images = images_of(columns, expected, self.image_column)
         if images is None:
@@ -173,7 +168,7 @@ class PoshReward(MetricReward[Scores]):
             )
 
     def _score(self, texts: list[Any], *columns: Any) -> list[Scores]:
-        return self.posh.score(texts, *columns)
+        return self.metric.score(texts, *columns)
 
     def _failed(self, why: Failure) -> Scores:
         return Scores.failed(why, signature="")
@@ -184,8 +179,8 @@ class PoshReward(MetricReward[Scores]):
 
     def _rewards(self, score: Scores) -> tuple[float | None, ...]:
         if self.shaping.objective != "separate":
-            return (shape(score, self.shaping, self.posh.weights),)
-        return shape_axes(score, self.shaping, self.posh.weights) or (None, None)
+            return (shape(score, self.shaping, self.metric.weights),)
+        return shape_axes(score, self.shaping, self.metric.weights) or (None, None)
 
 
 def _first_image(witness: object) -> object:

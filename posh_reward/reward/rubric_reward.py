@@ -40,15 +40,10 @@ class RubricReward(MetricReward[RubricScores]):
         question_column: str | None = None,
         max_failed_calls: int = 10,
     ) -> None:
-        self.judge = judge
+        self.metric: RubricJudge = judge
         self.reference_column = reference_column
         self.question_column = question_column
         super().__init__(max_failed_calls)
-
-    @property
-    def metric(self) -> RubricJudge:
-        """The metric."""
-        return self.judge
 
     @property
     def templates(self) -> tuple[str, ...]:
@@ -61,7 +56,7 @@ class RubricReward(MetricReward[RubricScores]):
         Raises:
             JudgeError: there are no points; the message has the reason.
         """
-        [score] = self.judge.score(["A man in a red coat."], ["A tall man in a red coat."])
+        [score] = self.metric.score(["A man in a red coat."], ["A tall man in a red coat."])
         if score.failure is not None:
             raise JudgeError(f"the judge could not score a first text: {score.failure}")
 
@@ -72,7 +67,7 @@ class RubricReward(MetricReward[RubricScores]):
         return references, column_of(columns, self.question_column, expected, "question_column")
 
     def _score(self, texts: list[Any], *columns: Any) -> list[RubricScores]:
-        return self.judge.score(texts, *columns)
+        return self.metric.score(texts, *columns)
 
     def _failed(self, why: Failure) -> RubricScores:
         return RubricScores(None, None, "", failure=why)

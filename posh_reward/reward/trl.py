@@ -150,6 +150,8 @@ class MetricReward(FailureLimit, ABC, Generic[T]):
 
     __name__: str
     """Name of the reward in TRL's logs; each subclass has its own."""
+    metric: Figures[T]
+    """The metric that scores the texts."""
     reference_column = "reference"
     """Column for the answer, label or target of frameworks that have only one such field."""
 
@@ -161,11 +163,6 @@ class MetricReward(FailureLimit, ABC, Generic[T]):
                 "--reward_funcs posh_reward.reward.instance.posh"
             )
         return super().__new__(cls)
-
-    @property
-    @abstractmethod
-    def metric(self) -> Figures[T]:
-        """The metric that scores the texts."""
 
     @property
     def objectives(self) -> Mapping[str, float | None]:

@@ -113,8 +113,8 @@ def dapo(noise: float, argv: list[str]) -> None:
 
     def make_reward(script: Any) -> Any:
         reward = make(script)
-        assert isinstance(reward.posh, PoSh)  # as the recipe makes it
-        reward.posh = noisy(reward.posh, noise)
+        assert isinstance(reward.metric, PoSh)  # as the recipe makes it
+        reward.metric = noisy(reward.metric, noise)
         return reward
 
     dapo_posh.make_reward = make_reward

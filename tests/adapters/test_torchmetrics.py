@@ -53,7 +53,7 @@ def test_a_sibling_comes_along() -> None:
     metric = TextMetric(reward)
     images = [Image.new("RGB", (32, 32), "red")]
     metric.update(TEXTS[:1], image=images)
-    [score] = reward.harmonic.score(TEXTS[:1], images)
+    [score] = reward.metric.score(TEXTS[:1], images)
     assert torch.isfinite(metric.compute()["harmonic_overall"])
     assert metric.compute()["harmonic_overall"].item() == pytest.approx(score.overall)
 

@@ -48,7 +48,7 @@ def test_settings_are_saved_that_the_metric_and_the_reward_load(
     reward = make_reward(**read_settings(tmp_path / "fitted.reward.yaml"))
     assert reward.shaping.weights == (found["precision_weight"], found["recall_weight"])
     assert reward.shaping.precision_weight > 1
-    assert reward.posh.signature == metric.signature
+    assert reward.metric.signature == metric.signature
     head = out.read_text("utf-8").splitlines()
     assert head[0].startswith("# posh-reward score")
     assert any(line.startswith("# Gain in rho") for line in head)

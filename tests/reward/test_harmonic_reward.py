@@ -252,4 +252,4 @@ def test_both_in_trls_trainer_with_images(tmp_path: Path) -> None:
         assert math.isfinite(line["loss"])
     failed = [value for line in steps for value in [line["harmonic/failed_share"]]]
     assert max(failed) > 0
-    assert harmonic.harmonic.usage.requests == 2 * 8 * 5
+    assert harmonic.metric.usage.requests == 2 * 8 * 5

@@ -36,7 +36,7 @@ def test_without_settings_it_is_the_default_reward() -> None:
 def test_a_settings_file_configures_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "{metric: {coref: none}, shaping: {precision_weight: 4}, reference_column: caption}"
     settings(tmp_path, text, monkeypatch)
-    assert "coref:none" in instance.posh.posh.signature
+    assert "coref:none" in instance.posh.metric.signature
     assert instance.posh.shaping.precision_weight == 4
     assert instance.posh.reference_column == "caption"
 
