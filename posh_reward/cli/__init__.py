@@ -72,8 +72,11 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
     def _get_help_string(self, action: argparse.Action) -> str:
         text, default = action.help or "", action.default
-        shown = isinstance(default, str | int | float) and default not in ("", argparse.SUPPRESS)
-        if not shown or default is False or "default" in text:
+        printable = isinstance(default, str | int | float) and default not in (
+            "",
+            argparse.SUPPRESS,
+        )
+        if not printable or default is False or "default" in text:
             return text
         return f"{text} (default: %(default)s)"
 

@@ -40,6 +40,8 @@ def test_a_failed_reply_has_no_advantage_and_is_not_trained_on() -> None:
             advantage = reward - sum(valid) / len(valid)
             assert scalar_advantage(trace) == pytest.approx(advantage, abs=1e-6)
     assert scalar_advantage(group[FAILED]) is None
-    trained = [trace.id for _, trace in iter_trainable_traces(episodes)]  # its train sink's survivors
+    trained = [
+        trace.id for _, trace in iter_trainable_traces(episodes)
+    ]  # its train sink's survivors
     assert trained == [trace.id for at, trace in enumerate(group) if at != FAILED]
     print(f"advantages {[scalar_advantage(trace) for trace in group]}")

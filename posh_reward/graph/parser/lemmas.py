@@ -50,8 +50,8 @@ def lemma(word: str, pos: str, tag: str, forms: dict[str, str], words: frozenset
         if low.endswith(ending) and len(low) > len(ending) + 1
     ]
     candidates += [stem[:-1] for stem in candidates if _is_doubled(stem)]
-    known = (candidate for candidate in candidates if candidate in words)
-    return next(known, None) or _guess(low, tag, candidates)
+    matches = (candidate for candidate in candidates if candidate in words)
+    return next(matches, None) or _guess(low, tag, candidates)
 
 
 def _is_doubled(stem: str) -> bool:

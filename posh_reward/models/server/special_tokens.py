@@ -49,8 +49,8 @@ class SpecialTokens:
         """
         if len(self._special) > REMEMBERED:
             self._special.clear()
-        found = dict.fromkeys(each for text in texts for each in bracketed(text))
-        for some in _portions([each for each in found if each not in self._special]):
+        candidates = dict.fromkeys(each for text in texts for each in bracketed(text))
+        for some in _portions([each for each in candidates if each not in self._special]):
             body = {
                 "model": self._model,
                 "prompt": "\n".join(some),

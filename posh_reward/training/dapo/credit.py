@@ -58,8 +58,8 @@ def credits(ids: Sequence[int], scores: Scores, decode: Decode) -> list[float] |
     qualities = [_mean_quality(_trim(span, text), details) for span in token_spans(ids, decode)]
     # Tokens without a detail ("the", "and") stay out of the mean: counted as 0, they would lift
     # every detail above it.
-    known = [quality for quality in qualities if quality is not None]
-    mean = fmean(known) if known else 0.0
+    present = [quality for quality in qualities if quality is not None]
+    mean = fmean(present) if present else 0.0
     return [0.0 if quality is None else quality - mean for quality in qualities]
 
 

@@ -97,8 +97,8 @@ def _slots(tokens: Sequence[Token]) -> dict[int, int | None]:
     slots: dict[int, int | None] = {}
     previous: int | None = None
     for sentence, places in places_in.items():
-        named = {_slot(each, previous, each.span in relative) for each in places} or {previous}
-        previous = named.pop() if len(named) == 1 else None
+        possible = {_slot(each, previous, each.span in relative) for each in places} or {previous}
+        previous = possible.pop() if len(possible) == 1 else None
         slots[sentence] = previous
     return slots
 
