@@ -23,8 +23,8 @@ METHODS = (
     "mostly narrower. Those of alpha and of marks are bootstrapped over items, for these raters "
     "only.",
     "p: chance of a mean at least so far from 0 if the models are equally good. Holm: the same, "
-    "corrected for all statements on this page. Sign test: chance of a split of wins and losses at "
-    "least so uneven, for these raters.",
+    "corrected for all statements on this page, as is what holds in the eyes of these raters. Sign "
+    "test: chance of a split of wins and losses at least so uneven, for these raters.",
     "Alpha (Krippendorff's, ordinal, each pair in both orders): how far raters agree on the same "
     "pair; 1 is full agreement, 0 is chance. Same side: share of pairs of raters who prefer the "
     'same text, or both say "equal"; not corrected for chance. "none": too few answers to compare.',
