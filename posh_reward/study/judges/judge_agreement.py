@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import nan
+from math import comb, nan
 
 import numpy as np
 
@@ -52,6 +52,7 @@ class GroupAgreement:
 
     groups: int  # references with at least two texts scored by both judges
     completions: int
+    compared: float  # share of all pairs of siblings in which both texts have both scores
     ordered: int  # pairs of siblings that at least one judge orders
     correlation: Estimate  # of advantages within a group, averaged over groups
     flips: Estimate  # share of completions whose advantage changes sign; lower is better
@@ -155,8 +156,9 @@ def group_agreement(
 
     ``rewards`` are (objectives, pairs, 2), nan where a judge failed; ``references``, (pairs,).
     """
-    sums = []
+    sums, possible = [], 0
     for rows in rows_by_group(references):
+        possible += comb(len(rows), 2)
         siblings = rewards[:, rows]
         siblings = siblings[:, ~np.isnan(siblings).any(axis=(0, 2))]
         if siblings.shape[1] > 1:
@@ -184,7 +186,10 @@ def group_agreement(
     completions, ordered = int(table[:, 2].sum()), int(table[:, 4].sum())
     # An order of k siblings has only k - 1 independent comparisons, not one per pair.
     alike = at_least_wilson(alike, completions - len(table))
-    return GroupAgreement(len(table), completions, ordered, correlation, flips, alike, cosine)
+    compared = sum(comb(size, 2) for size in table[:, 2].astype(int).tolist()) / possible
+    return GroupAgreement(
+        len(table), completions, compared, ordered, correlation, flips, alike, cosine
+    )
 
 
 def at_least_wilson(share: Estimate, count: int) -> Estimate:

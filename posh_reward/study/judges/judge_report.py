@@ -106,8 +106,8 @@ def decision(comparison: JudgeComparison, floor: JudgeComparison | None = None) 
     if comparison.groups["f1"].groups < FEW or isnan(by_f1.low):
         needed = f"It takes intervals over {FEW} or more references to decide."
         return JudgeDecision("not settled", f"{unsettled} {needed}")
-    # The worst case: every pair that one judge could not score would be ordered differently.
-    if min(by_f1.low, by_two.low) * comparison.scored_share >= ALIKE:
+    # The worst case: every pair of siblings that lacks a score would be ordered differently.
+    if min(group.alike.low * group.compared for group in comparison.groups.values()) >= ALIKE:
         return JudgeDecision("yes", f"{other} may replace {first} for training: {figures}.")
     if min(by_f1.high, by_two.high) < ALIKE:
         return JudgeDecision("no", f"{other} may not replace {first} for training: {figures}.")

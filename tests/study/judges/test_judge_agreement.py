@@ -111,6 +111,7 @@ def test_a_text_without_a_score_is_left_out_of_its_group() -> None:
     found = group_agreement(scores[None], ["a", "a", "a", "b"])
     assert found is not None
     assert (found.groups, found.completions) == (1, 2)
+    assert found.compared == 1 / 3, "of the three pairs of siblings"
     assert group_agreement(scores[None], list("abcd")) is None
 
 
