@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 
 from posh_reward.errors import ConfigError, PoshError
-from posh_reward.training.fit.memory import CARD, disk_size, machine_memory, phases
-from posh_reward.training.run_check import RunCheck, check, check_run, launch_line
+from posh_reward.training.doctor.diagnosis import recipe_settings
+from posh_reward.training.fit.memory import disk_size, machine_memory, phases
+from posh_reward.training.run_check import RunCheck, check, check_run
 
 ROOT = Path(__file__).resolve().parents[1]
-RECIPES = ("recipes/dapo_posh.py", "recipes/sft.py", "recipes/distill_judge.py")
 HEADER = """\
 | configuration | cards | generate | judge | train | a machine's memory | disk |
 |---|---|---|---|---|---|---|"""
@@ -34,27 +33,10 @@ def main(argv: list[str]) -> int:
         if not argv or argv[0].startswith("-"):
             raise ConfigError("name a configuration, such as configs/dapo/qwen2_5_vl_7b.yaml")
         config, *flags = argv
-        return check(settings_of(Path(config)), ["--config", config, *flags])
+        return check(recipe_settings(Path(config)), ["--config", config, *flags])
     except PoshError as error:
         print(f"fit: {error}", file=sys.stderr)
         return 2
-
-
-def settings_of(config: Path) -> tuple[type, ...]:
-    """Return the dataclasses of the recipe in a configuration's launch line.
-
-    Raises:
-        ConfigError: the launch line names no recipe.
-    """
-    if not config.is_file():
-        raise ConfigError(f"no such file: {config}")
-    _, words = launch_line(config)
-    name = next((name for name in RECIPES if name in words), None)
-    if name is None:
-        raise ConfigError(f"the launch line of {config} does not name one of {', '.join(RECIPES)}")
-    recipe = import_module(name.removesuffix(".py").replace("/", "."))
-    settings: tuple[type, ...] = recipe.SETTINGS
-    return settings
 
 
 def table() -> Iterator[str]:
@@ -62,7 +44,7 @@ def table() -> Iterator[str]:
     yield HEADER
     folders = (ROOT / "configs" / name for name in ("sft", "dapo", "distill"))
     for config in sorted(path for folder in folders for path in folder.glob("*.yaml")):
-        check = check_run(settings_of(config), ["--config", str(config)])
+        check = check_run(recipe_settings(config), ["--config", str(config)])
         if check.run is not None:
             yield row(config, check)
 
@@ -70,7 +52,7 @@ def table() -> Iterator[str]:
 def row(config: Path, check: RunCheck) -> str:
     """Format a row of the table."""
     assert check.run is not None
-    by_name = {phase.name: f"{phase.gib:.0f}" for phase in phases(check.run, CARD)}
+    by_name = {phase.name: f"{phase.gib:.0f}" for phase in phases(check.run)}
     machines, processes = check.layout.machines, check.layout.processes
     cells = [
         f"`{config.relative_to(ROOT).as_posix()}`",

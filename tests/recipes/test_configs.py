@@ -19,7 +19,6 @@ from posh_reward.training.processes import Processes, read_processes
 from posh_reward.training.run_check import check_lines, check_run, parse_settings
 from posh_reward.training.run_settings import parse_for, read_config
 from recipes import dapo_posh, sft
-from tools.fit import settings_of
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 EVERY = sorted(path for path in CONFIGS.rglob("*") if path.suffix in (".yaml", ".yml", ".json"))
@@ -71,7 +70,7 @@ def test_a_metric_and_its_judge_take_it(path: Path) -> None:
 @pytest.mark.parametrize("path", TRAINING, ids=name)
 def test_a_run_of_it_would_start_and_fit(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(CONFIGS.parent)
-    found = check_run(settings_of(path), ["--config", str(path)])
+    found = check_run(recipe_settings(path), ["--config", str(path)])
     assert found.launcher is not None, "without it the number of processes would be a guess"
     if path.parent.name != "smoke":
         args = found.args

@@ -26,8 +26,8 @@ def test_what_is_no_configuration_of_a_recipe_is_one_line(
     (tmp_path / "mine.yaml").write_text("seed: 1\n")
     for argv, message in (
         ([], "name a configuration"),
-        (["nowhere.yaml"], "no such file: nowhere.yaml"),
-        ([str(tmp_path / "mine.yaml")], "does not name one of recipes/dapo_posh.py"),
+        (["nowhere.yaml"], "no file 'nowhere.yaml'"),
+        ([str(tmp_path / "mine.yaml")], "names no recipe, such as recipes/dapo_posh.py"),
     ):
         assert fit.main(argv) == 2
         assert message in capsys.readouterr().err

@@ -9,55 +9,55 @@ from posh_reward.training.fit.memory import CARD, ENGINE, GIB, Phase, phases
 from posh_reward.training.fit.training_run import REFERENCE_TOKENS, UNCAPPED, TrainingRun
 
 
-def report(run: TrainingRun, card: float = CARD) -> list[str]:
+def report(run: TrainingRun) -> list[str]:
     """Return lines with each phase's memory, the machine's, the disk space, and remedies."""
-    lines = [f"memory of each card, in GiB of {card:g}:"]
-    for phase in phases(run, card):
+    lines = [f"memory of each card, in GiB of {CARD:g}:"]
+    for phase in phases(run):
         parts = ", ".join(f"{part.name} {part.gib:.1f}" for part in phase.parts)
-        verdict = "fits" if phase.gib <= card else "DOES NOT FIT"
+        verdict = "fits" if phase.gib <= CARD else "DOES NOT FIT"
         lines.append(f"  {phase.name:<9}{phase.gib:5.1f}  {verdict}  ({parts})")
     lines.append(f"memory of each machine: {memory.machine_memory(run):.0f} GiB")
     lines.append(
         f"disk: {memory.disk_size(run):.0f} GB ({run.saves} checkpoints of "
         f"{memory.checkpoint_size(run):.1f} GB and the model)"
     )
-    advice = [f"  - {line}" for line in _remedies(run, card)]
+    advice = [f"  - {line}" for line in _remedies(run)]
     if advice:
         lines += ["to change:", *advice]
     return lines
 
 
-def fits(run: TrainingRun, card: float = CARD) -> bool:
+def fits(run: TrainingRun) -> bool:
     """Return True if every phase fits on the card, and vLLM into its share."""
-    return not list(_remedies(run, card))
+    return not list(_remedies(run))
 
 
-def _remedies(run: TrainingRun, card: float) -> Iterator[str]:
-    for phase in phases(run, card):
-        if phase.gib > card:
-            excess = phase.gib - card
+def _remedies(run: TrainingRun) -> Iterator[str]:
+    for phase in phases(run):
+        if phase.gib > CARD:
+            excess = phase.gib - CARD
             options = {"generate": _generate, "judge": _judge, "train": _train}[phase.name]
-            ways = "; or ".join(options(run, phase, card))
+            ways = "; or ".join(options(run, phase))
             yield f"{phase.name} is {excess:.1f} GiB over: {ways}"
-    needed = _least_share(run, card)
+    needed = _least_share(run)
     if run.share is not None and run.share < needed:
         yield (
-            f"the policy's vLLM has {run.share * card:.1f} GiB, too few for its weights and one "
+            f"the policy's vLLM has {run.share * CARD:.1f} GiB, too few for its weights and one "
             f"round of replies: set vllm_gpu_memory_utilization to {needed:.2f} or more"
         )
 
 
-def _least_share(run: TrainingRun, card: float) -> float:
+def _least_share(run: TrainingRun) -> float:
     """Return the share of the card that vLLM needs: weights, up to 4 GiB of cache, the engine."""
     size = 2
     cache = run.generated * run.length * run.shape.cached * size
-    return (run.shape.parameters * size / GIB + min(cache / GIB, 4.0) + ENGINE) / card
+    return (run.shape.parameters * size / GIB + min(cache / GIB, 4.0) + ENGINE) / CARD
 
 
-def _generate(run: TrainingRun, phase: Phase, card: float) -> Iterator[str]:
+def _generate(run: TrainingRun, phase: Phase) -> Iterator[str]:
     if run.share is not None:
-        left = run.share - (phase.gib - card) / card
-        if left >= _least_share(run, card):
+        left = run.share - (phase.gib - CARD) / CARD
+        if left >= _least_share(run):
             yield f"set vllm_gpu_memory_utilization to {left:.2f} or less"
     else:
         yield "generate fewer at a time (per_device_train_batch_size, or steps_per_generation)"
@@ -65,11 +65,11 @@ def _generate(run: TrainingRun, phase: Phase, card: float) -> Iterator[str]:
     yield from _spread(run)
 
 
-def _judge(run: TrainingRun, phase: Phase, card: float) -> Iterator[str]:
+def _judge(run: TrainingRun, phase: Phase) -> Iterator[str]:
     if run.share is not None and not run.policy_sleeps:
         yield "let the policy's vLLM sleep while judging (vllm_enable_sleep_mode: true)"
     for name, grader in run.graders:
-        left = grader.cache / GIB - (phase.gib - card)
+        left = grader.cache / GIB - (phase.gib - CARD)
         if left >= 2:
             yield f"set the {name}'s memory_gb to {left:.0f} or less"
         yield f"put the {name} on a node of its own (configs/judge/node.yaml)"
@@ -84,7 +84,7 @@ def _sleep(run: TrainingRun) -> Iterator[str]:
             yield f"let the {name} sleep between batches (sleep: true)"
 
 
-def _train(run: TrainingRun, phase: Phase, card: float) -> Iterator[str]:
+def _train(run: TrainingRun, phase: Phase) -> Iterator[str]:
     if run.batch > 1:
         yield "halve per_device_train_batch_size and double gradient_accumulation_steps"
     if not run.checkpointing:
@@ -102,11 +102,11 @@ def _spread(run: TrainingRun) -> Iterator[str]:
         yield "train adapters only (use_peft: true)"
 
 
-def assumptions(card: float = CARD) -> list[str]:
+def assumptions() -> list[str]:
     """Return the constants behind the estimate."""
     return [
         "assumed, not measured on a card:",
-        f"  a card of 80 GB has {card:g} GiB; the trainer's context and NCCL take {memory.CONTEXT}",
+        f"  a card of 80 GB has {CARD:g} GiB; the trainer's context and NCCL take {memory.CONTEXT}",
         f"  vLLM needs {ENGINE:g} GiB beyond weights and cache, and {memory.ASLEEP:g} while asleep",
         f"  on the card the parser takes {memory.PARSER} GiB and Maverick {memory.COREF}",
         f"  activations: each layer's input, one recomputed layer, {memory.SPARE - 1:.0%} "

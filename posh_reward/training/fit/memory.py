@@ -50,8 +50,8 @@ class Phase:
         return sum(part.gib for part in self.parts)
 
 
-def phases(run: TrainingRun, card: float = CARD) -> list[Phase]:
-    """Return the phases of a step on a card of ``card`` GiB; for SFT only training."""
+def phases(run: TrainingRun) -> list[Phase]:
+    """Return the phases of a step on a card of ``CARD`` GiB; for SFT only training."""
     always = [MemoryPart("model state", model_state(run.parameters, run.layout).on_card / GIB)]
     always.append(MemoryPart("CUDA and NCCL", CONTEXT))
     if not run.generated:
@@ -69,7 +69,7 @@ def phases(run: TrainingRun, card: float = CARD) -> list[Phase]:
         cache = run.generated * run.length * run.shape.cached * _number_size(run)
         generating = [MemoryPart("cache of keys and values", cache / GIB)]
     else:
-        policy = generating = [MemoryPart("policy's vLLM", run.share * card)]
+        policy = generating = [MemoryPart("policy's vLLM", run.share * CARD)]
     if run.policy_sleeps:
         policy = [MemoryPart("policy's vLLM asleep", ASLEEP)]
     return [
