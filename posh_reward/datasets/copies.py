@@ -8,7 +8,8 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from posh_reward.datasets.downloads import cap_pixels, fetch_images, fit_size
+from posh_reward.datasets.downloads import cap_pixels, fetch_images
+from posh_reward.datasets.image_files import fit_size
 from posh_reward.datasets.load_dataset import first_few, load_images, without_broken
 from posh_reward.datasets.national_gallery import SPLITS, Artwork
 from posh_reward.errors import InputError

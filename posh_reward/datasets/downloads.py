@@ -6,7 +6,6 @@ image's pixels are kept.
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from posh_reward.datasets.image_files import decoding_error, open_image
+from posh_reward.datasets.image_files import decoding_error, fit_size, open_image
 from posh_reward.errors import InputError, MissingDependencyError
 from posh_reward.process.progress import progress_bar
 
@@ -164,11 +163,3 @@ def cap_pixels(image: Image, max_pixels: int) -> Image:
     if (width, height) == image.size:
         return image
     return image.resize((width, height), Resampling.LANCZOS)
-
-
-def fit_size(width: int, height: int, max_pixels: int) -> tuple[int, int]:
-    """Return the size, shrunk to at most ``max_pixels`` pixels in the same shape."""
-    if width * height <= max_pixels:
-        return width, height
-    scale = math.sqrt(max_pixels / (width * height))
-    return max(1, int(width * scale)), max(1, int(height * scale))

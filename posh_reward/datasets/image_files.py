@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 from collections.abc import Iterator
@@ -66,6 +67,12 @@ def path_exists(path: str | Path) -> bool:
         return Path(path).exists()
     except (OSError, ValueError):  # too long, in an unreadable folder, with a NUL
         return False
+
+
+def fit_size(width: int, height: int, max_pixels: int) -> tuple[int, int]:
+    """Return the size, shrunk to at most ``max_pixels`` pixels in the same shape."""
+    shrunk = max(1.0, math.sqrt(width * height / max_pixels))
+    return max(1, int(width / shrunk)), max(1, int(height / shrunk))
 
 
 def on_white(image: Image.Image) -> Image.Image:

@@ -51,9 +51,9 @@ class SceneOptions:
     """Factor on both sides of an image; at 1 it has 168 x 56 pixels."""
 
 
-def is_drawn(name: str) -> bool:
+def is_drawn(name: object) -> bool:
     """Return True for ``scenes``, with or without options."""
-    return name.partition(":")[0] == "scenes"
+    return isinstance(name, str) and name.partition(":")[0] == "scenes"
 
 
 def prompt() -> Messages:

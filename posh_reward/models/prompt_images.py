@@ -11,7 +11,13 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from posh_reward.datasets.image_files import decoding_error, on_white, open_image, path_exists
+from posh_reward.datasets.image_files import (
+    decoding_error,
+    fit_size,
+    on_white,
+    open_image,
+    path_exists,
+)
 from posh_reward.errors import InputError
 from posh_reward.types import Failure, PromptImage
 
@@ -76,7 +82,8 @@ def image_of(source: object) -> PromptImage | Failure:
         if isinstance(source, Failure):
             return source
         with open_image(source) as image:
-            image.draft("RGB", _capped_size(image))  # decodes a JPEG no larger than needed
+            # Decodes a JPEG no larger than needed.
+            image.draft("RGB", fit_size(*image.size, MOST_PIXELS))
             return _prompt_image(image)
     except Exception as error:  # Pillow raises even SyntaxError and struct.error for broken files
         return Failure("text", f"the image cannot be read: {decoding_error(error)}")
@@ -114,18 +121,11 @@ def _prompt_image(image: Image.Image) -> PromptImage | Failure:
 
     if not all(image.size):
         return Failure("text", "the image has no pixels")
-    if (size := _capped_size(image)) != image.size:
+    if (size := fit_size(*image.size, MOST_PIXELS)) != image.size:
         image = image.resize(size)
     upright = on_white(ImageOps.exif_transpose(image))
     shape = ",".join(map(str, upright.size)).encode()
     return PromptImage(sha256(shape + upright.tobytes()).hexdigest(), upright)
-
-
-def _capped_size(image: Image.Image) -> tuple[int, int]:
-    """The image's size, scaled down to at most ``MOST_PIXELS``."""
-    shrunk = max(1.0, math.sqrt(math.prod(image.size) / MOST_PIXELS))
-    width, height = (max(1, int(side / shrunk)) for side in image.size)
-    return width, height
 
 
 def size_for_model(

@@ -56,14 +56,14 @@ def completion_text(completion: object) -> Any:
         return completion
     turns = [turn for turn in completion if isinstance(turn, dict)]
     contents = [turn.get("content") for turn in turns if turn.get("role") == "assistant"]
-    texts = [text for content in contents if (text := _content_text(content)) is not None]
+    texts = [text for content in contents if (text := content_text(content)) is not None]
     if not texts:
         return None if contents else completion
     return "\n".join(texts)
 
 
-def _content_text(content: object) -> str | None:
-    # A string, or a list of typed parts.
+def content_text(content: object) -> str | None:
+    """Return the text of a message: a string, or a list of typed parts; None without any."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list | tuple):

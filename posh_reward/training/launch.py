@@ -17,6 +17,7 @@ from transformers import ProgressCallback, TrainerState
 from posh_reward.errors import ConfigError, JudgeError, PoshError
 from posh_reward.models.vllm.vllm_environment import set_vllm_defaults
 from posh_reward.process.progress import on_terminal, progress_bar
+from posh_reward.reward.texts import content_text
 from posh_reward.training.resume import last_checkpoint, load_weights
 from posh_reward.training.stopping import TRY_AGAIN, StoppedEarlyError
 
@@ -161,13 +162,7 @@ def plain_prompt(prompt: Any) -> Any:
     """Return a prompt whose messages are plain text, without images."""
     if isinstance(prompt, str):
         return prompt
-    return [message | {"content": _text_of(message["content"])} for message in prompt]
-
-
-def _text_of(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    return " ".join(part["text"] for part in content if part.get("type") == "text")
+    return [message | {"content": content_text(message["content"]) or ""} for message in prompt]
 
 
 def end_if_finished(args: TrainingArguments) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from posh_reward.datasets.load_dataset import is_drawn
 from posh_reward.errors import InputError
 from posh_reward.metrics.posh.judges.cascade import Cascade
 from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
@@ -96,7 +97,7 @@ def load_witness(
         InputError: the name is unknown, or the model does not take images.
         ConfigError: the settings have a value that cannot be used.
     """
-    if _is_drawn(which):
+    if is_drawn(which):
         which = {"name": "oracle", "dataset": which}
     options = model_settings(which, (*WITNESSES, *MODELS), "witness")
     _check_preset(options, preset, which)
@@ -119,7 +120,7 @@ def engine_settings(which: object, role: str) -> list[tuple[str, dict[str, Any]]
         InputError: the name is unknown.
         ConfigError: the settings cannot be read.
     """
-    if which in (None, "judge") or _is_drawn(which):
+    if which in (None, "judge") or is_drawn(which):
         return []
     options = _settings(which, (*JUDGES, *WITNESSES, *MODELS), role)
     if options["name"] == "cascade":
@@ -128,10 +129,6 @@ def engine_settings(which: object, role: str) -> list[tuple[str, dict[str, Any]]
             each for stage in STAGES for each in engine_settings(options.get(stage), roles[stage])
         ]
     return [(role, options)] if options["name"] in MODELS else []
-
-
-def _is_drawn(which: object) -> bool:
-    return isinstance(which, str) and which.partition(":")[0] == "scenes"
 
 
 def witness_of(
