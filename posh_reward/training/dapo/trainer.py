@@ -81,8 +81,6 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         scored_by: Any = None,
         **kwargs: Any,
     ) -> None:
-        if span_credit < 0:
-            raise ConfigError(f"span_credit is {span_credit:g}: use 0 (off) or more")
         self.dynamic_sampling = dynamic_sampling
         self.span_credit = span_credit
         self.on_phase: Callable[[str], None] = _ignore
