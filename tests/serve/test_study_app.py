@@ -81,7 +81,7 @@ def visit(browser: Browser, url: str, *, fresh: bool = True) -> None:
         while not any(event.get("method") == "Page.loadEventFired" for event in browser.events):
             browser.events.append(browser._hear())
         if fresh:
-            browser.run("localStorage.clear()")
+            browser.run("localStorage.clear(); sessionStorage.clear()")
 
 
 def until(browser: Browser, script: str, wanted: Any) -> None:

@@ -8,6 +8,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from posh_reward.errors import InputError, MissingDependencyError
+from posh_reward.graph.reader import is_missing
 from posh_reward.settings import brief, brief_list
 from posh_reward.study.rows.table_items import image_file
 from posh_reward.study.rows.tables import (
@@ -124,7 +125,8 @@ def text_in(row: Row, column: str, where: str) -> str:
     """Read a cell that must be a text; ``InputError`` if it is missing or something else."""
     value = row.get(column)
     if not isinstance(value, str):
-        raise InputError(f"{where}: {column} is {str(value)[:40]!r}, not a text")
+        why = "missing" if is_missing(value) else f"{str(value)[:40]!r}, not a text"
+        raise InputError(f"{where}: {column} is {why}")
     return value
 
 

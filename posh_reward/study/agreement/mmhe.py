@@ -138,6 +138,7 @@ def read_mmhe(
         raise InputError(
             f"{name} has no page with two texts, one of them preferred: name the column of "
             "images, which identifies pages, with --image"
+            + ("" if columns.pairs == "each" else ", or use --pairs each")
         )
     people = {
         axis: np.array([table[at].rating(axis, n) for at, n in ratings] + [nan] * len(pairs))

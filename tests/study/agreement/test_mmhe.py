@@ -214,7 +214,7 @@ def test_the_tables_are_as_printed() -> None:
     [
         ({"task": "OCR"}, "rows, row 1: task is 'OCR': use one of REG, VQA, VDU, IC"),
         ({"task": "VQA", "question": None}, "row 1: task VQA needs a question.*--question"),
-        ({"candidate": None}, "row 1: candidate is 'None', not a text"),
+        ({"candidate": None}, "row 1: candidate is missing"),
         ({"clarity": "good"}, "row 1: clarity is 'good', not a number"),
     ],
 )

@@ -158,7 +158,7 @@ def test_a_column_of_rows_is_unfolded(tmp_path: Path) -> None:
         ({"ratings": "good"}, "row 1: ratings is 'good', not a number"),
         ({"ratings": [1, {}]}, "row 1: ratings is '{}', not a number"),
         ({"ratings": "1e999"}, "row 1: ratings is '1e999', not a finite number"),
-        ({"caption": None}, "row 1: caption is 'None', not a text"),
+        ({"caption": None}, "row 1: caption is missing"),
         ({"references": []}, "row 1: references is .*, not a list of texts"),
         ({"references": [3]}, "row 1: references is .*, not a list of texts"),
     ],

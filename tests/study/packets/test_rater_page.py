@@ -38,8 +38,8 @@ def opened(browser: Browser, made: Packet, folder: Path, name: str = "rater-01")
     path = folder / f"{name}.html"
     path.write_bytes(made.files[path.name])
     browser.open(path)
-    if browser.run("localStorage.length"):
-        browser.run("localStorage.clear()")
+    if browser.run("localStorage.length + sessionStorage.length"):
+        browser.run("localStorage.clear(); sessionStorage.clear()")
         browser.open(path)
     return path
 
@@ -155,7 +155,8 @@ def test_a_ranking_in_part_is_kept_and_called_unfinished(browser: Browser, tmp_p
     assert len(downloaded(RANKING, tmp_path).unfinished) == 2
 
 
-def test_a_reload_loses_nothing(browser: Browser, tmp_path: Path) -> None:
+@pytest.mark.parametrize("forgets", [False, True])  # as Chromium did soon after its start
+def test_a_reload_loses_nothing(browser: Browser, tmp_path: Path, forgets: bool) -> None:
     path = opened(browser, COARSE, tmp_path)
     browser.point("#begin", click=True)
     choose(browser, "mistakes", 1)
@@ -163,6 +164,8 @@ def test_a_reload_loses_nothing(browser: Browser, tmp_path: Path) -> None:
     browser.point(".comment summary", click=True)
     browser.point(".comment textarea", click=True)
     browser.type('Both "hard" \\ to say 🐶\nreally')
+    if forgets:
+        browser.run("localStorage.clear()")
     browser.open(path)
     assert browser.run("document.getElementById('begin').textContent") == "Continue"
     browser.point("#begin", click=True)
