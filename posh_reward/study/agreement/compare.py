@@ -7,7 +7,7 @@ the rows it has scores for; two metrics are compared on the rows that both have 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import nan
 
 import numpy as np
@@ -147,7 +147,13 @@ class _Comparison:
         value = figure.measure(scores, people, rows)
         p = nan if figure.p_value is None else figure.p_value(scores[rows], people[rows])
         samples = self._samples(column.name, figure, scores, people, rows)
-        return Cell(estimate(value, samples, groups=self._images(rows)), len(rows), p)
+        images = self._images(rows)
+        found = estimate(value, samples, groups=images)
+        if figure.percent and value in (0, 1) and found.low == found.high:
+            # If all images agree, so do all resamples, but others may not (Clopper and Pearson).
+            least = 0.025 ** (1 / images)
+            found = replace(found, low=value * least, high=value or 1 - least)
+        return Cell(found, len(rows), p)
 
     def _difference(self, figure: Figure, columns: tuple[ScoreColumn, ScoreColumn]) -> Estimate:
         # Only rows that both have: otherwise a metric that fails on hard rows would gain by it.

@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import kendalltau, spearmanr
 
 from posh_reward.errors import InputError
+from posh_reward.study.agreement.compare import Judgments, compare
 from posh_reward.study.agreement.correlation import (
     TauVariant,
     kendall,
@@ -23,6 +24,7 @@ from posh_reward.study.agreement.preferences import (
     accuracy,
     label_score,
     predicted_outcomes,
+    preference_figures,
     read_preferences,
     score_differences,
     tie_threshold,
@@ -127,6 +129,20 @@ def test_a_metric_that_knows_the_truth_finds_every_tie() -> None:
     assert accuracy(-difference, people) == pytest.approx(np.mean(people == 0))
     noisy = difference + rng.normal(0, 1, 500)
     assert 0.4 < accuracy(noisy, people) < 0.9
+
+
+def test_an_accuracy_of_one_or_nought_has_an_interval() -> None:
+    """Ten images of which a metric gets all right, and another all wrong."""
+    people = np.array([1.0, -1.0] * 5)
+    columns = [
+        ScoreColumn(name, {"overall": np.stack([sign * people, 0 * people], axis=1).ravel()})
+        for name, sign in (("right", 1), ("wrong", -1))
+    ]
+    judgments = Judgments("pairs", {"overall": people}, range(10), score_differences)
+    right, wrong = compare(judgments, columns, preference_figures(["overall"])[:1])
+    ends = [(it.cells["overall acc"].estimate.low, it.cells["overall acc"].estimate.high)
+            for it in (right, wrong)]  # fmt: skip
+    assert ends == [(0.025**0.1, 1), (0, 1 - 0.025**0.1)]
 
 
 def test_correlations_with_ties_are_scipys() -> None:
