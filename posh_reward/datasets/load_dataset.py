@@ -6,6 +6,7 @@ as ``amitha/docent``.
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -265,12 +266,24 @@ def _local(path: Path, split: str) -> Dataset:
         loaded = load_dataset(str(path), split=split)
     except (OSError, ValueError, DatasetsError) as error:
         reason = on_one_line(str(error.__cause__ or error))
-        raise ConfigError(
-            f"cannot read {path}, split {split!r}: {reason}; use a directory from save_to_disk, "
-            "parquet files, or an imagefolder whose metadata.jsonl has 'reference'"
-        ) from error
+        remedy = (
+            "use a directory from save_to_disk, parquet files, or an imagefolder whose "
+            "metadata.jsonl has 'reference'"
+        )
+        if _is_about_cache(error.__cause__ or error):
+            remedy = "set HF_DATASETS_CACHE to a folder with room that you can write"
+        raise ConfigError(f"cannot read {path}, split {split!r}: {reason}; {remedy}") from error
     assert isinstance(loaded, Dataset)
     return loaded
+
+
+def _is_about_cache(error: BaseException) -> bool:
+    from datasets import config
+
+    if not isinstance(error, OSError):
+        return False
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return full or Path(error.filename or "").is_relative_to(config.HF_DATASETS_CACHE)
 
 
 def check_name_of_hub(name: str) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from transformers import Trainer, TrainerControl, TrainingArguments
     from trl import ModelConfig
 
-IMAGE_COLUMNS = ("img", "picture", "photo", "image_path", "pixel_values")
+IMAGE_COLUMNS = ("img", "picture", "photo", "image_path", "file_name", "pixel_values")
 """Columns that probably hold the images, under another name than ``image``."""
 STATUS_FILE = "POSH_STATUS_FILE"  # environment variable: file for a failed recipe's exit status
 HEADLINES = {

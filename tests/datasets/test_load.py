@@ -57,6 +57,16 @@ def test_a_parquet_file_without_uuid_gets_one(tmp_path: Path) -> None:
     assert dataset[0]["image"].size == (168, 56)
 
 
+def test_a_cache_that_cannot_be_written_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load_images(SMALL, "test").to_parquet(tmp_path / "test.parquet")
+    (tmp_path / "file").touch()
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "file" / "cache")
+    with pytest.raises(ConfigError, match="set HF_DATASETS_CACHE to a folder"):
+        load_images(str(tmp_path / "test.parquet"), "test")
+
+
 def test_a_damaged_parquet_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "test.parquet"
     load_images(SMALL, "test").to_parquet(path)
