@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from functools import lru_cache
 from pathlib import Path
+
+from tests.syntax import nodes
 
 PACKAGE = Path(__file__).resolve().parents[1] / "posh_reward"
 FLOORS = [
@@ -33,12 +34,6 @@ TORCH = ("models/packed", "models/vision", "training", "adapters")
 FILES = sorted(PACKAGE.rglob("*.py"))
 FACE = PACKAGE / "__init__.py"
 """Hands out names of all rooms, so it stands above them."""
-
-
-@lru_cache(maxsize=1)  # a test asks for one file's imports several times
-def nodes(path: Path) -> list[ast.AST]:
-    """Everything in a file's syntax tree."""
-    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
 
 
 def modules(path: Path) -> set[str]:

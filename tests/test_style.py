@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
+
+from tests.syntax import nodes, tree
 
 ROOT = Path(__file__).resolve().parents[1]
 CODE = ("posh_reward", "recipes", "data", "research", "tools", "examples")
@@ -37,19 +38,14 @@ SMALL, MOST_SMALL = 60, 15
 """Modules of so few lines, and how many of them a reader may have to open."""
 
 
-@cache
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
 def documented(path: Path) -> list[ast.Module | ast.ClassDef | ast.FunctionDef]:
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
-    return [node for node in ast.walk(tree(path)) if isinstance(node, kinds)]
+    return [node for node in nodes(path) if isinstance(node, kinds)]
 
 
 def attribute_docstrings(path: Path) -> list[str]:
     """Texts that stand behind the assignments that they describe."""
-    bodies = [getattr(node, "body", None) for node in ast.walk(tree(path))]
+    bodies = [getattr(node, "body", None) for node in nodes(path)]
     pairs = (pair for body in bodies if isinstance(body, list) for pair in pairwise(body))
     return [
         text.value.value
@@ -95,7 +91,7 @@ def test_a_function_fits_on_a_screen() -> None:
     long = [
         f"{path.relative_to(ROOT)}: {node.name}: {lines} lines"
         for path in FILES
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (lines := (node.end_lineno or 0) - node.lineno + 1) > SCREEN
     ]
