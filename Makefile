@@ -3,6 +3,8 @@
 # Without a card, PIP_EXTRA_INDEX_URL=<pytorch.org's index of CPU builds> saves 2.5 GB.
 PYTHON ?= python3
 PY := .venv/bin/python
+# One more than there are cores: tests of servers and children also wait.
+WORKERS ?= $(shell expr 1 + $$(getconf _NPROCESSORS_ONLN))
 # OpenMP threads fight over small models' small matrices.
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM := false
@@ -18,14 +20,14 @@ demo: .venv/train.stamp
 
 # Under three minutes of tests on two cores; test-slow runs those that take longer.
 test: .venv/dev.stamp lint
-	$(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal
+	$(PY) -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal
 
 test-slow: .venv/dev.stamp
 	$(PY) -m pytest -n auto --maxprocesses 2 --dist worksteal --run-slow -m slow --durations 10
 
 # The same tests with the oldest versions that pyproject.toml allows: 5 GB in .venv-oldest.
 test-oldest: .venv-oldest/dev.stamp
-	.venv-oldest/bin/python -m pytest -n auto --maxprocesses 4 --dist worksteal
+	.venv-oldest/bin/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal
 
 lint: .venv/dev.stamp
 	.venv/bin/ruff check .

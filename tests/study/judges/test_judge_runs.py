@@ -183,11 +183,15 @@ def test_a_sentence_says_yes_no_or_not_settled(monkeypatch: pytest.MonkeyPatch) 
     assert contrary.verdict == "no"
     assert "contrary may not replace embedded" in contrary.sentence
     few = judge_report(
-        run_judges([judge_choice("embedded"), judge_choice("fake")], PAIRS[:6], QUIET), PAIRS[:6]
+        run_judges([judge_choice("embedded"), judge_choice("fake")], PAIRS[:6], QUIET),
+        PAIRS[:6],
+        resamples=100,
     )
     assert "intervals over 6 or more references" in decision(few.comparisons[0]).sentence
     lonely = judge_report(
-        run_judges([judge_choice("embedded"), judge_choice("fake")], PAIRS[::3], QUIET), PAIRS[::3]
+        run_judges([judge_choice("embedded"), judge_choice("fake")], PAIRS[::3], QUIET),
+        PAIRS[::3],
+        resamples=100,
     )
     assert "no reference has two texts" in decision(lonely.comparisons[0]).sentence
 
