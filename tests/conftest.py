@@ -15,6 +15,7 @@ from hypothesis import settings
 
 from tests.chromium import Browser, find_chromium
 
+gc.disable()  # until all tests are collected: almost nothing that imports make is garbage
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # torch's threads in several workers fight over cores
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -65,6 +66,7 @@ def pytest_collection_finish() -> None:
     # Libraries' objects outlive all tests: the collector need not walk them (6 % of the time).
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
