@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import fcntl
 import json
 import os
@@ -148,11 +147,6 @@ class Browser:
     def type(self, text: str) -> None:
         """Types into whatever has the focus."""
         self.call("Input.insertText", text=text)
-
-    def screenshot(self, path: Path) -> None:
-        """Saves what the window shows as a PNG."""
-        data = self.call("Page.captureScreenshot", format="png")["data"]
-        path.write_bytes(base64.b64decode(data))
 
     def complaints(self) -> list[str]:
         """Exceptions and console or policy errors since the page was opened."""

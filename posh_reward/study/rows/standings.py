@@ -240,8 +240,8 @@ def baseline_of(models: Sequence[str], name: str | None = None) -> str:
     if name is None:
         return models[0]
     if name not in models:
-        known = ", ".join(map(repr, models))
-        raise InputError(f"no row is of the model {name!r}: choose the baseline from {known}")
+        names = ", ".join(map(repr, models))
+        raise InputError(f"no row is of the model {name!r}: choose the baseline from {names}")
     return name
 
 
