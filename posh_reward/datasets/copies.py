@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from posh_reward.datasets.downloads import cap_pixels, fetch_images
@@ -103,14 +103,18 @@ def save(dataset: DatasetDict, folder: Path) -> None:
     """Save a dataset, with the images' bytes inside, completely or not at all.
 
     Raises:
-        InputError: the folder already exists.
+        InputError: the folder already exists, or cannot be written.
     """
     if folder.exists():
         raise InputError(f"{folder} already exists: choose another folder, or move it")
-    part = folder.with_name(f"{folder.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    dataset.save_to_disk(part)
-    part.rename(folder)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix="dataset-", dir=folder.parent) as temporary:
+            part = Path(temporary, folder.name)
+            dataset.save_to_disk(part)
+            part.rename(folder)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be written: {error.strerror}: choose another") from error
 
 
 def summary(dataset: DatasetDict) -> str:

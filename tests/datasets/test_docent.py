@@ -300,6 +300,19 @@ def test_the_command_copies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert len(load_images(str(output), "test")) == 2
 
 
+def test_a_copy_is_saved_whole_or_not_at_all(tmp_path: Path) -> None:
+    dataset = DatasetDict({"test": load_images("scenes:heldout=2", "test")})
+    others = tmp_path / "others"
+    others.mkdir()
+    (tmp_path / "copy.part").symlink_to(others)  # planted where a part used to be written
+    save(dataset, tmp_path / "copy")
+    assert (list(others.iterdir()), len(load_from_disk(tmp_path / "copy")["test"])) == ([], 2)
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match=r"file/copy cannot be written: .*: choose another"):
+        save(dataset, tmp_path / "file" / "copy")
+    assert {path.name for path in tmp_path.iterdir()} == {"copy", "copy.part", "file", "others"}
+
+
 @pytest.mark.parametrize("folder", [None, "elsewhere"])
 def test_the_command_builds(
     tmp_path: Path, museum: tuple[str, list[str], dict[str, Any]], folder: str | None
