@@ -521,6 +521,18 @@ def test_a_model_too_large_is_refused_before_it_is_read(tmp_path: Path) -> None:
         TransformersModel(str(tmp_path), device="cpu").wake()
 
 
+def test_a_job_with_less_memory_than_its_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A control group's limit, as Slurm and containers set it, counts like the machine's memory."""
+    monkeypatch.setattr("posh_reward.models.packed.checkpoint.CGROUPS", ((tmp_path, "most"),))
+    (tmp_path / "most").write_text("1000\n")
+    with pytest.raises(JudgeError, match=r"cpu has 0\.0 GB free"):
+        TransformersModel(str(saved(tmp_path / "model")), device="cpu").wake()
+    (tmp_path / "most").write_text("max\n")
+    TransformersModel(str(tmp_path / "model"), device="cpu").wake()
+
+
 def test_models_that_cannot_be_packed_are_refused() -> None:
     """One has no attention; the other has, but mixes tokens elsewhere as well."""
     from transformers import MambaConfig, MambaForCausalLM

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 SPARE = 1.1  # memory required, relative to the weights
+CGROUPS = (("/sys/fs/cgroup", "memory.max"), ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"))
+"""Mount points of both versions of control groups, and their files of limits."""
 
 
 def require_libraries() -> None:
@@ -181,11 +184,22 @@ def free_memory(device: torch.device) -> int | None:
     if device.type == "cuda":
         torch.cuda.empty_cache()
         return torch.cuda.mem_get_info(device)[0]
-    meminfo = Path("/proc/meminfo")
-    if device.type != "cpu" or not meminfo.exists():
-        return None
-    lines = dict(line.split(":") for line in meminfo.read_text(encoding="ascii").splitlines())
-    return int(lines["MemAvailable"].split()[0]) * 1024
+    return host_memory() if device.type == "cpu" and Path("/proc/meminfo").exists() else None
+
+
+def host_memory() -> int:
+    """Return the bytes of memory available to this process, on the machine or in its job."""
+    lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
+    kib = {line.split(":")[0]: int(line.split()[1]) for line in lines}
+    limits = [kib["MemAvailable"] * 1024]
+    lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    groups = {Path(line.split(":", 2)[2].strip("/")) for line in lines}
+    for (mount, name), group in product(CGROUPS, groups):
+        for each in (group, *group.parents):  # a job's limit is above that of its step
+            limit = Path(mount, each, name)
+            if limit.is_file() and (text := limit.read_text(encoding="utf-8").strip()).isdigit():
+                limits.append(int(text))
+    return min(limits)
 
 
 def _not_loaded(model: str, revision: str | None, error: Exception) -> str:

@@ -11,9 +11,10 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import Literal
+
+from posh_reward.models.packed.checkpoint import host_memory
 
 State = Literal["ok", "warning", "FAILED", "skipped"]
 
@@ -22,8 +23,6 @@ SHARED = 1.0  # GiB of shared memory: NCCL's buffers, and images from the worker
 STALE = 10.0  # minutes after which a lock of torch's compiler counts as abandoned
 PROBE = 64 * 2**20  # bytes written to the run's disk
 QUERY = "name,driver_version,memory.total,memory.used,compute_mode"
-CGROUPS = (("/sys/fs/cgroup", "memory.max"), ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"))
-"""Mount points of both versions of control groups, and their files of limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,24 +155,9 @@ def check_locks() -> Iterator[NodeCheck]:
             yield NodeCheck("lock", "FAILED", detail, "remove it, unless something compiles there")
 
 
-def host_memory() -> float:
-    """Return the GiB of memory still available to this process, on the machine or in its job."""
-    lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
-    kib = {line.split(":")[0]: int(line.split()[1]) for line in lines}
-    limits = [kib["MemAvailable"] / 2**20]
-    lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
-    groups = {Path(line.split(":", 2)[2].strip("/")) for line in lines}
-    for (mount, name), group in product(CGROUPS, groups):
-        for each in (group, *group.parents):  # a job's limit is above that of its step
-            limit = Path(mount, each, name)
-            if limit.is_file() and (text := limit.read_text(encoding="utf-8").strip()).isdigit():
-                limits.append(int(text) / GIB)
-    return min(limits)
-
-
 def check_memory(needed: float, shared_memory: Path = Path("/dev/shm")) -> Iterator[NodeCheck]:  # noqa: S108
     """Check the host's memory, in GiB, and its shared memory."""
-    available = host_memory()
+    available = host_memory() / GIB
     detail = f"{available:.0f} GiB available, of {needed:.0f} that the run needs"
     remedy = "ask for more (sbatch --mem), or put the judge on a node of its own"
     yield _result("host memory", available >= needed, detail, remedy)
