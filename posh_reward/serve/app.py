@@ -207,6 +207,10 @@ class Service:
             why = "query, prompts and labels differ in length: send one of each per completion"
             raise RequestError("invalid", why, field="query, prompts, labels", value=sizes)
         completions = list(map(completion_of, body.query, body.prompts))
+        for number, query in enumerate(body.query):
+            if isinstance(query, str) and completions[number] is None and self._fallback is None:
+                why = "no reward: the query lacks its prompt's last line"
+                raise RequestError("not_scored", why, field=f"query.{number}", value=query)
         fields = ("query.{}", "labels.{}")
         rewards, logs = await self._rewards(completions, body.labels, fields, request)
         return _json({"rewards": rewards, "scores": rewards, "extra_logs": logs})
@@ -317,7 +321,14 @@ class Service:
         if isinstance(error, InputError):
             return refusal("invalid", why, field="body")
         if isinstance(error, RequestValidationError):
-            return _invalid(error.errors()[0])
+            first = error.errors()[0]
+            if isinstance(first.get("input"), bytes):  # FastAPI left the body alone
+                why = (
+                    "the body is not read as JSON without the header Content-Type: application/json"
+                )
+                kind = request.headers.get("content-type", "")
+                return refusal("invalid", why, field="Content-Type", value=kind)
+            return _invalid(first)
         if isinstance(error, HTTPException) and error.status_code in HTTP_CODES:
             code, field = HTTP_CODES[error.status_code]
             value = {"path": request.url.path, "method": request.method}.get(field)

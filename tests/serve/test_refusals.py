@@ -31,6 +31,8 @@ CASES: list[tuple[str, str, object, tuple[int, str, str | None, str | None]]] = 
     ("POST", "/v1/score", b" " * 200_001, (413, "too_large", "body", "200001")),
     ("POST", "/v1/openrlhf", OPENRLHF,
      (422, "invalid", "query, prompts, labels", "[1, 0, 0]")),
+    ("POST", "/v1/openrlhf", {"query": ["A dog."], "prompts": ["Say:"], "labels": [REFERENCE]},
+     (422, "not_scored", "query.0", "A dog.")),
     ("POST", "/v1/slime", {"response": "A dog."}, (422, "not_scored", "label", None)),
     ("POST", "/v1/slime", {"response": 5, "label": REFERENCE},
      (422, "not_scored", "response", "5")),
@@ -73,6 +75,17 @@ def test_a_refusal_names_field_value_and_remedy(
         app, lambda client: client.request(method, path, content=content, headers=headers)
     )
     assert refusal_of(response) == refusal
+
+
+def test_a_body_that_does_not_say_that_it_is_json(app: Any) -> None:
+    """As curl sends it with -d alone."""
+    body = json.dumps({"rows": rows_of(["A dog."])}).encode()
+    kind = "application/x-www-form-urlencoded"
+    response = ask(
+        app, lambda client: client.post("/v1/score", content=body, headers={"content-type": kind})
+    )
+    assert refusal_of(response) == (422, "invalid", "Content-Type", kind)
+    assert "Content-Type: application/json" in response.json()["error"]
 
 
 def test_those_of_the_server_have_the_same_form(
