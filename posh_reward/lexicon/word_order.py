@@ -22,7 +22,7 @@ from posh_reward.lexicon.wordnet import wordnet
 from posh_reward.types import CACHED
 
 TOKEN = re.compile("[^\\W\\d_]+(?:['\u2019](?!s\\b)[^\\W\\d_]+)?|['\u2019]s\\b|\\d+|[.!?;:,|\\n]")
-ENDS = frozenset(".!?\n|")  # a table's cells are sentences of their own
+ENDS = frozenset(".!?:\n|")  # headings and cells of tables are sentences of their own
 BOUNDARY = "^"  # tag of a sentence's beginning and end
 NUMBER, UNKNOWN = "#", "?"
 ADVERBS = 2  # WordNet's file for adverbs

@@ -30,7 +30,7 @@ from posh_reward.metrics.posh.examine import SUPPORTED
 from posh_reward.reward.texts import repeated_share, says_nothing
 from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, Element, Scores
 
-REWARD_VERSION = 4
+REWARD_VERSION = 5
 """Version of the rules that turn scores into rewards, here and in ``texts``, for signatures."""
 WORST = LOWEST_GRADE / HIGHEST_GRADE  # the lowest possible score: every element graded 1 of 5
 

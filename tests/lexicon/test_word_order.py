@@ -40,6 +40,15 @@ def test_tables_are_read_cell_by_cell() -> None:
     assert disorder(" | ".join(random.Random(0).sample(words, len(words)))) > 0.15
 
 
+def test_headings_are_sentences_of_their_own() -> None:
+    """As models write: a reward of .867 for an honest text was .549 under such headings."""
+    lines = TEXT.replace(";", ".").split(". ")
+    assert disorder("\n\n".join(f"**Foreground:** {line}." for line in lines)) == 0
+    words = TEXT.split()
+    pairs = zip(words[::2], words[1::2], strict=False)
+    assert disorder("\n".join(f"**{a}:** {b}" for a, b in pairs)) > 0.15
+
+
 @pytest.mark.parametrize(
     "edit",
     [
