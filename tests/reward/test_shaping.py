@@ -26,16 +26,16 @@ def test_f1_is_the_default() -> None:
     assert shape(scores(0.5, 1.0), Shaping()) == pytest.approx(2 / 3)
 
 
-def test_loose_words_beyond_two_are_claims() -> None:
-    """12 content words, 6 of them loose: 4 too many, each half an element, and all wrong.
+def test_loose_words_beyond_three_are_claims() -> None:
+    """12 content words, 6 of them loose: 3 too many, each half an element, and all wrong.
 
-    One element right and four halves wrong: (1 + 4 x 0.5 x 0.2) / (1 + 4 x 0.5) = 1.4 / 3.
+    One element right and three halves wrong: (1 + 3 x 0.5 x 0.2) / (1 + 3 x 0.5) = 1.3 / 2.5.
     """
     text = "dog cat cow hen fox owl ruin snow lamp tent drum kite"
     covered = replace(ELEMENT, spans=((0, text.index("ruin")),))
     padded = replace(scores(1.0, 1.0), generation=text, reference="A dog.", elements=(covered,))
     floorless = Shaping("separate", coverage_floor=0, disorder_limit=0)
-    assert shape_axes(padded, floorless) == pytest.approx((1.4 / 3, 1.0))
+    assert shape_axes(padded, floorless) == pytest.approx((1.3 / 2.5, 1.0))
     supported = replace(padded, reference="ruins, snow, lamps, a tent, drums and a kite")
     assert shape_axes(supported, floorless) == pytest.approx((1.0, 1.0))
     assert shape_axes(
@@ -48,12 +48,12 @@ def test_loose_words_beyond_two_are_claims() -> None:
 
 
 def test_below_the_floor_of_coverage_the_reward_falls() -> None:
-    """10 content words, 8 loose: 2 are free, so coverage is 0.4 of a floor of 0.8, half is kept."""
+    """10 content words, 8 loose: 3 are free, so coverage is 0.5 of a floor of 1, half is kept."""
     text = "dog cat cow hen fox owl ruin snow lamp tent"
     covered = replace(ELEMENT, spans=((0, 7),))
     bare = replace(scores(1.0, 1.0), generation=text, reference="A dog.", elements=(covered,))
     assert shape(
-        bare, Shaping(coverage_floor=0.8, loose_weight=0, disorder_limit=0)
+        bare, Shaping(coverage_floor=1, loose_weight=0, disorder_limit=0)
     ) == pytest.approx(0.6)
 
 
