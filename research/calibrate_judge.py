@@ -79,6 +79,8 @@ def figures(data: Examples, questions: Questions, outputs: Answers) -> dict[str,
     for number, name in enumerate(("blind list", "blind chain", "vague list")):
         table[f"{name}, f1"] = float(f1[data.blind[number::3]].mean())
     table["words in disorder, f1"] = float(f1[data.disordered].mean())
+    table["false sentences, f1"] = float(f1[data.false].mean())
+    table["half + false sentences, f1"] = float(f1[data.padded].mean())
     table["first half, f1"] = float(f1[data.halves].mean())
     table["true sentence, f1"] = float(f1[data.sentences].mean())
     return table

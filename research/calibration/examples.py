@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from posh_reward.graph.reader import Reader
 from posh_reward.lexicon.function_words import FUNCTION_WORDS, PREPOSITIONS, words_of
-from posh_reward.types import Span
+from posh_reward.types import Description, Span
 from research.calibration import people as sets
+from research.calibration.false_sentences import falsify
 from research.calibration.people import Pair, Ratings
 from research.eval_planted import TOKEN, blind_list
 
@@ -51,6 +53,10 @@ class Examples:
     """First halves of references against the whole."""
     sentences: list[int] = field(default_factory=list)
     """Single sentences of references against the whole."""
+    false: list[int] = field(default_factory=list)
+    """Texts whose sentences have true words and say nothing true."""
+    padded: list[int] = field(default_factory=list)
+    """First halves of references with such sentences in place of the rest, against the whole."""
 
     def add(self, pair: Pair, group: str) -> int:
         """Add a pair, to the fold of its group; return its number."""
@@ -78,8 +84,10 @@ def examples(people: Path, artworks: Sequence[Path], sample: int | None = None) 
         data.marks.append((wrong, "foil", spans))
     items = [item for path in artworks for item in json.loads(path.read_text(encoding="utf-8"))]
     common = common_words([item["reference"] for item in items])
+    reader = Reader()
     for item in items:
         add_artwork(data, item, common)
+        add_false_sentences(data, item, reader)
     return data
 
 
@@ -131,11 +139,28 @@ def add_artwork(data: Examples, item: Any, common: Sequence[str] = ()) -> None:
         data.blind.append(data.add((text, reference), group))
     for text in disordered(reference):
         data.disordered.append(data.add((text, reference), group))
-    sentences = SENTENCE.split(reference)
-    half = " ".join(sentences[: max(1, len(sentences) // 2)])
-    data.halves.append(data.add((half, reference), group))
-    for sentence in sentences:
+    data.halves.append(data.add((first_half(reference), reference), group))
+    for sentence in SENTENCE.split(reference):
         data.sentences.append(data.add((sentence, reference), group))
+
+
+def add_false_sentences(data: Examples, item: Any, reader: Reader) -> None:
+    """Add an artwork's texts in sentences of true words that say nothing true."""
+    group, reference = item["id"], item["reference"]
+    half = first_half(reference)
+    texts = [item["faithful"], reference, reference[len(half) :]]
+    faithful, whole, rest = (
+        falsify(read, group) for read in reader.read(texts) if isinstance(read, Description)
+    )
+    for text, other in ((faithful, reference), (whole, item["faithful"])):
+        data.false.append(data.add((text, other), group))
+    data.padded.append(data.add((f"{half} {rest}", reference), group))
+
+
+def first_half(text: str) -> str:
+    """Return the first half of a text's sentences."""
+    sentences = SENTENCE.split(text)
+    return " ".join(sentences[: max(1, len(sentences) // 2)])
 
 
 def changes(text: str, corrected: str) -> list[Span]:

@@ -43,14 +43,14 @@ RANKED = 60_000
 STEPS = 120
 MARKS = ("mistakes", "omissions", "foil")
 AGAINST = frozenset(
-    "unqualified other_number stuff_unsaid denied mixed_up unsaid_settled of_another "
+    "unqualified other_number stuff_unsaid denied mixed_up unsaid_settled of_another incoherent "
     "opposed excluded rivalled turned_round".split()
 )
 FREE = frozenset("bias nameless place elsewhere nowhere verbless part_of".split())
 """Facts with weights of either sign; those in ``AGAINST`` are negative, all others positive."""
 CONTRADICTIONS = {
     "denied": -2.0, "opposed": -4.0, "excluded": -4.0, "turned_round": -2.5, "rivalled": -2.5,
-    "unsaid_settled": -1.5, "mixed_up": -2.5, "of_another": -1.0,
+    "unsaid_settled": -1.5, "mixed_up": -2.5, "of_another": -1.0, "incoherent": -6.0,
 }  # fmt: skip
 """Upper bound, unstandardised, on the weights of contradictions, too rare to be learnt from data.
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
 from posh_reward.metrics.posh.judges.embedded.affinity import fact_names
-from posh_reward.metrics.posh.judges.embedded.evidence import WEIGHTS, Facts
+from posh_reward.metrics.posh.judges.embedded.evidence import WEIGHTS
+from posh_reward.metrics.posh.judges.embedded.joining import Facts
 from posh_reward.models.token_encoder import EncodeTokens, load_token_encoder
 from posh_reward.types import (
     KINDS,
@@ -50,8 +51,8 @@ class Recorder(EmbeddedJudge):
     def grade(self, requests: Sequence[Question]) -> list[Verdict]:
         """Grade as the judge does, but raise absent entities to the lowest grade of presence."""
         for request in requests:
-            matching = self._matching(request.source, request.target)
-            self.facts[key_of(request)] = self._facts(matching, request)
+            pair_facts = self._facts_between(request.source, request.target)
+            self.facts[key_of(request)] = self._facts(pair_facts, request)
         return [
             verdict if (verdict.grade or 0) > 2 or request.kind != "entity" else BARELY_PRESENT
             for request, verdict in zip(requests, super().grade(requests), strict=True)

@@ -366,13 +366,13 @@ def test_rewrites_and_what_was_used() -> None:
     judge.sleep()
     judge.close()
     assert (judge.usage.requests, judge.usage.rewrites, judge.usage.failures) == (1, 1, {})
-    assert judge.name == "embedded-7"
+    assert judge.name == "embedded-8"
 
 
 def test_white_space_around_a_text_makes_no_other_reading() -> None:
     judge = EmbeddedJudge()
     reference = describe(parse(HAT.format(who="man", what="red")), ())
     generation = replace(reference, original=f"{reference.text}\n")
-    matching = judge._matching(generation, reference)
-    judge._matching(reference, generation)
-    assert judge._matching(generation, reference) is matching, "kept, not made for each question"
+    facts = judge._facts_between(generation, reference)
+    judge._facts_between(reference, generation)
+    assert judge._facts_between(generation, reference) is facts, "kept, not made for each question"

@@ -7,7 +7,8 @@ import random
 import pytest
 
 from posh_reward import PoSh
-from posh_reward.metrics.posh.judges.embedded.evidence import SUPPORT, facts_of, relation_facts
+from posh_reward.metrics.posh.judges.embedded.evidence import SUPPORT, PairFacts
+from posh_reward.metrics.posh.judges.embedded.joining import relation_facts
 from posh_reward.metrics.posh.judges.embedded.matching import Matching
 from posh_reward.metrics.posh.judges.embedded.reading import Reading
 from posh_reward.types import Description, Question
@@ -63,17 +64,15 @@ def facts_about(text: str, other: str, element: str) -> dict[str, float]:
     source, target = PoSh().reader.read([text, other])
     assert isinstance(source, Description)
     assert isinstance(target, Description)
-    matching = Matching(Reading(source), Reading(target))
+    facts = PairFacts(Matching(Reading(source), Reading(target)))
     for number, entity in enumerate(source.graph.entities):
         if entity.head == element:
-            return facts_of(
-                matching, Question("precision", "entity", element, source, target, number)
-            )
+            return facts.about(Question("precision", "entity", element, source, target, number))
         if element in [attribute.text.lower() for attribute in entity.attributes]:
             question = Question(
                 "precision", "attribute", entity.head, source, target, number, element
             )
-            return facts_of(matching, question)
+            return facts.about(question)
     raise AssertionError(f"{element} is not in {source.graph}")
 
 
@@ -123,6 +122,32 @@ def relation_fact(text: str, other: str, fact: str) -> float:
     matching = Matching(Reading(source), Reading(target))
     first = source.graph.relations[0]
     return relation_facts(matching, first.subject, first.text, first.object)[fact]
+
+
+HARBOUR = (
+    "Under a heavy sky, a stout sailor mends a torn net on the quay. A girl with a wicker basket "
+    "feeds a striped cat. In the distance, a narrow bridge leads to a white church."
+)
+
+
+def test_a_sentence_of_true_words_that_is_false_is_incoherent() -> None:
+    # "Mends" and "torn" belong to other things, and the words come from all three sentences.
+    false = "The stout bridge mends a striped basket on the torn church."
+    assert facts_about(false, HARBOUR, "striped")["incoherent"] == 1
+    true = "A heavy-set sailor on the quay is mending his net, which is torn."
+    assert facts_about(true, HARBOUR, "torn")["incoherent"] == 0
+
+
+def test_true_words_in_false_sentences_do_not_pay(posh: PoSh) -> None:
+    [half, _, _] = HARBOUR.split(". ")
+    false = (
+        "The narrow cat leads a white basket to the sky. The striped church of a girl feeds the "
+        "wicker bridge. A heavy net in the distance mends a torn basket."
+    )
+    honest, padded = posh.score([f"{half}.", f"{half}. {false}"], [HARBOUR] * 2)
+    assert honest.precision is not None
+    assert padded.precision is not None
+    assert padded.precision < honest.precision - 0.2
 
 
 def test_only_the_same_words_turn_a_relation_round() -> None:

@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.posh.judges.embedded.evidence import FOLDER, WEIGHTS, Facts, Weights
+from posh_reward.metrics.posh.judges.embedded.evidence import FOLDER, WEIGHTS, Weights
+from posh_reward.metrics.posh.judges.embedded.joining import Facts
 from posh_reward.metrics.posh.judges.embedded.matching import Matching
 from posh_reward.models.token_encoder import DIGITS, EncodeTokens, Floats
 from posh_reward.types import Description, Kind, Question, Span

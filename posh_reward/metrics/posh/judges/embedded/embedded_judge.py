@@ -17,12 +17,12 @@ from posh_reward.errors import InputError
 from posh_reward.metrics.posh.judges.embedded.affinity import Affinity, Phrases, load_weights
 from posh_reward.metrics.posh.judges.embedded.evidence import (
     WEIGHTS,
-    Facts,
+    PairFacts,
     Weights,
-    facts_of,
     overrule,
     weigh,
 )
+from posh_reward.metrics.posh.judges.embedded.joining import Facts
 from posh_reward.metrics.posh.judges.embedded.matching import Matching
 from posh_reward.metrics.posh.judges.embedded.reading import Reading
 from posh_reward.models.token_encoder import (
@@ -32,8 +32,8 @@ from posh_reward.models.token_encoder import (
 )
 from posh_reward.types import LABELS, Description, Phrase, Question, Reply, Usage, Verdict
 
-VERSION = "embedded-7"
-CAPACITY = 1024  # readings and matchings kept while awake: enough for 256 pairs at once
+VERSION = "embedded-8"
+CAPACITY = 1024  # readings, and pairs of them, kept while awake: enough for 256 pairs at once
 RESTING = 128  # the same from one batch to the next
 ENCODED = 64
 """Texts whose vectors are kept: a group's reference, not a batch; each may take a megabyte."""
@@ -71,10 +71,12 @@ class EmbeddedJudge:
         # By text, oldest first, with the description that each was made from.
         self._readings: dict[str, tuple[Description, Reading]] = {}
         self._phrases: dict[str, tuple[Description, Phrases]] = {}
-        self._matchings: dict[tuple[str, str], Matching] = {}
+        self._pair_facts: dict[tuple[str, str], PairFacts] = {}
+        self._affinities: dict[tuple[str, str], Affinity] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_readings": {}, "_phrases": {}, "_matchings": {}}
+        caches = ("_readings", "_phrases", "_pair_facts", "_affinities")
+        return {**self.__dict__, **{cache: {} for cache in caches}}
 
     @property
     def name(self) -> str:
@@ -99,49 +101,53 @@ class EmbeddedJudge:
     def sleep(self) -> None:
         """Forget all but the latest readings."""
         trim(self._readings, RESTING)
-        trim(self._matchings, RESTING)
+        trim(self._pair_facts, RESTING)
+        trim(self._affinities, RESTING)
 
     def wake(self) -> None:
         """Nothing to prepare."""
 
     def close(self) -> None:
         """Forget all readings."""
-        for cache in (self._readings, self._phrases, self._matchings):
+        for cache in (self._readings, self._phrases, self._pair_facts, self._affinities):
             cache.clear()
 
     def _value(self, question: Question) -> float:
-        matching = self._matching(question.source, question.target)
-        value = weigh(self.weights[question.kind], self._facts(matching, question))
-        return overrule(matching, question, value)
+        pair_facts = self._facts_between(question.source, question.target)
+        value = weigh(self.weights[question.kind], self._facts(pair_facts, question))
+        return overrule(pair_facts.matching, question, value)
 
-    def _facts(self, matching: Matching, question: Question) -> Facts:
-        facts = facts_of(matching, question)
+    def _facts(self, pair_facts: PairFacts, question: Question) -> Facts:
+        facts = pair_facts.about(question)
         if self._encode is None:
             return facts
-        affinity = self._affinity(matching, question.source, question.target)
-        return facts | affinity.facts(matching, question, facts)
+        affinity = self._affinity(question.source, question.target)
+        return facts | affinity.facts(pair_facts.matching, question, facts)
 
-    def _affinity(self, matching: Matching, source: Description, target: Description) -> Affinity:
-        if matching.affinity is None:
+    def _affinity(self, source: Description, target: Description) -> Affinity:
+        affinity = self._affinities.get((source.text, target.text))
+        if affinity is None:
             ours, theirs = self._vectors(source), self._vectors(target)
             # Both directions at once: the vectors may be gone when the other is asked about.
-            self._matching(target, source).affinity = Affinity(theirs, ours)
-            matching.affinity = Affinity(ours, theirs)
-        return matching.affinity
+            self._affinities[target.text, source.text] = Affinity(theirs, ours)
+            affinity = self._affinities[source.text, target.text] = Affinity(ours, theirs)
+            trim(self._affinities, CAPACITY)
+        return affinity
 
     def _vectors(self, description: Description) -> Phrases:
         encode = self._encode
         assert encode is not None, "facts from vectors need an encoder"
         return cached(self._phrases, description, lambda d: Phrases(d, encode), ENCODED)
 
-    def _matching(self, source: Description, target: Description) -> Matching:
+    def _facts_between(self, source: Description, target: Description) -> PairFacts:
         a = cached(self._readings, source, Reading, CAPACITY)
         b = cached(self._readings, target, Reading, CAPACITY)
-        matching = self._matchings.get((source.text, target.text))
-        if matching is None or matching.source is not a or matching.target is not b:
-            matching = self._matchings[source.text, target.text] = Matching(a, b)
-            trim(self._matchings, CAPACITY)
-        return matching
+        facts = self._pair_facts.get((source.text, target.text))
+        if facts is None or (facts.matching.source, facts.matching.target) != (a, b):
+            facts = self._pair_facts[source.text, target.text] = PairFacts(Matching(a, b))
+            self._affinities.pop((source.text, target.text), None)  # of other readings
+            trim(self._pair_facts, CAPACITY)
+        return facts
 
 
 def cached(

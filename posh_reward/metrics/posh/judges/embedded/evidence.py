@@ -9,7 +9,9 @@ that can only support an answer, or only contradict it, has a weight bounded to 
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping
+from functools import cached_property
 from importlib.resources import files
 from math import exp
 from typing import NamedTuple
@@ -23,22 +25,10 @@ from posh_reward.lexicon.function_words import (
 )
 from posh_reward.lexicon.likeness import is_settled, number
 from posh_reward.lexicon.meaning import Term, is_concrete
-from posh_reward.metrics.posh.judges.embedded.joining import (
-    JOINED,
-    excludes,
-    has_rival,
-    is_turned,
-    joint,
-    opposes,
-    place_value,
-    say_the_same,
-    verb_support,
-    verbs_in,
-)
+from posh_reward.metrics.posh.judges.embedded.joining import Facts, place_value, relation_facts
 from posh_reward.metrics.posh.judges.embedded.matching import Matching
 from posh_reward.types import Kind, Question
 
-Facts = dict[str, float]
 Weights = Mapping[Kind, Mapping[str, float]]  # kind of question -> fact -> weight; bias first
 
 FOLDER = files("posh_reward.metrics.posh.judges.embedded")
@@ -54,9 +44,17 @@ SURE = 0.8  # certainty of a correspondence above which a contradiction counts
 DENIED = 0.03  # value of a thing that has another material or colour in the target
 WITHOUT = 0.7  # value of a missing thing ("no shoes") that the target lacks, too
 WORDLESS = 0.5  # support for an attribute without a content word
-PART_OF = "part of"
+EXPECTED = 0.6  # support for a claim, as far as its company is unknown, and
+CUSTOMARY = 2.0  # the weight of that, in claims
+COHERENT = 0.65  # coherence of a sentence below which its claims are doubtful, and
+INCOHERENT = 0.55  # at which they are as doubtful as can be
+BRIEF = 3  # sentences of a text of which two are too much to tell that words stand together
 PICKING = frozenset("own other another same such certain".split())
 """Words that select one thing among several without describing it."""
+
+
+Key = tuple[int, str, int | None]
+"""Identity of a claim: its entity, its text, and the other entity of a relation."""
 
 
 def terms_in(matching: Matching, text: str) -> list[Term]:
@@ -66,15 +64,112 @@ def terms_in(matching: Matching, text: str) -> list[Term]:
     return [by_word.get(word, (word, "a")) for word in words]
 
 
-def facts_of(matching: Matching, question: Question) -> Facts:
-    """Facts about a question of any kind."""
-    text = question.text or ""
-    if question.kind == "entity":
-        return entity_facts(matching, question.entity, question.identifier)
-    if question.kind == "attribute":
-        return attribute_facts(matching, question.entity, text)
-    assert question.other_entity is not None, "a relation has two ends"
-    return relation_facts(matching, question.entity, text, question.other_entity)
+class Claim(NamedTuple):
+    """An attribute or a relation of the source."""
+
+    sentences: tuple[int, ...]
+    support: float  # how far the target says it, or joins its ends, 0 to 1
+    weight: float  # how far the target has what it is about, 0 to 1: else it tells nothing
+
+
+class PairFacts:
+    """Facts about the elements of one description, from another.
+
+    A claim is known by its company. "The heavy sky wears the quay" may be a paraphrase for all that
+    its words tell, each of which is in the target. But if a sentence's other claims are not borne
+    out, and its words come from all over the target, each of its claims is doubtful.
+    """
+
+    def __init__(self, matching: Matching) -> None:
+        self.matching = matching
+        self._facts: dict[Key, Facts] = {}
+        self._gatherings: dict[int, float] = {}
+
+    def about(self, question: Question) -> Facts:
+        """Facts about a question of any kind."""
+        if question.kind == "entity":
+            return entity_facts(self.matching, question.entity, question.identifier)
+        key = question.entity, question.text or "", question.other_entity
+        return self._claim_facts(key) | {"incoherent": self._incoherence(key)}
+
+    def _claim_facts(self, key: Key) -> Facts:
+        """Facts about an attribute or a relation by itself."""
+        facts = self._facts.get(key)
+        if facts is None:
+            entity, text, other = key
+            facts = self._facts[key] = (
+                attribute_facts(self.matching, entity, text)
+                if other is None
+                else relation_facts(self.matching, entity, text, other)
+            )
+        return facts
+
+    def _incoherence(self, key: Key) -> float:
+        """Incoherence, 0 to 1, of the sentences that make a claim, leaving out the claim itself."""
+        own = self._claims.get(key)
+        if own is None or not own.sentences:
+            return 0.0
+        support, weight = EXPECTED * CUSTOMARY, CUSTOMARY
+        for sentence in own.sentences:
+            support += self._sums[sentence][0] - own.weight * own.support
+            weight += self._sums[sentence][1] - own.weight
+        gathered = sum(map(self._gathered, own.sentences)) / len(own.sentences)
+        coherence = (support / weight + gathered) / 2
+        return min(1.0, max(0.0, (COHERENT - coherence) / (COHERENT - INCOHERENT)))
+
+    def _gathered(self, sentence: int) -> float:
+        """Share of a sentence's words that stand together in the target, in one sentence or two.
+
+        Of those that the target has at all: a paraphrase takes them from one place.
+        """
+        if sentence in self._gatherings:
+            return self._gatherings[sentence]
+        target = self.matching.target
+        apart = (0,) if len(target.by_sentence) <= BRIEF else (0, 1)
+        total, places = 0.0, dict[int, float]()
+        for term in self.matching.source.by_sentence.get(sentence, ()):
+            best: dict[int, float] = {}  # sentence, with its next -> similarity of a word there
+            for other, alike in self.matching.words(term).items():
+                for place in target.sentences[other] if alike >= MENTION else ():
+                    for distance in apart:
+                        best[place - distance] = max(alike, best.get(place - distance, 0.0))
+            total += max(best.values(), default=0.0)
+            for place, alike in best.items():
+                places[place] = places.get(place, 0.0) + alike
+        # One more, so that a sentence of few words is not scattered by one of them.
+        gathered = (1 + max(places.values(), default=0.0)) / (1 + total)
+        self._gatherings[sentence] = gathered
+        return gathered
+
+    @cached_property
+    def _claims(self) -> dict[Key, Claim]:
+        """All claims of the source except those about the viewer."""
+        matching, graph = self.matching, self.matching.source.graph
+        claims: dict[Key, Claim] = {}
+        for index, entity in enumerate(graph.entities):
+            for attribute in () if entity.flagged else entity.attributes:
+                terms = terms_in(matching, attribute.text)
+                known = sum(map(matching.anywhere, terms)) / max(1, len(terms))
+                said = self._claim_facts((index, attribute.text, None))["said"]
+                weight = matching.best_score(index) * known
+                claims[index, attribute.text, None] = Claim(attribute.sentences, said, weight)
+        for relation in graph.relations:
+            ends = relation.subject, relation.object
+            if not any(graph.entities[end].flagged for end in ends):
+                joined = self._claim_facts((ends[0], relation.text, ends[1]))["joined"]
+                weight = matching.best_score(ends[0]) * matching.best_score(ends[1])
+                claims[ends[0], relation.text, ends[1]] = Claim(relation.sentences, joined, weight)
+        return claims
+
+    @cached_property
+    def _sums(self) -> dict[int, tuple[float, float]]:
+        """Sentence -> weighted support for its claims, and their weight."""
+        sums: dict[int, tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
+        for claim in self._claims.values():
+            for sentence in claim.sentences:
+                support, weight = sums[sentence]
+                sums[sentence] = support + claim.weight * claim.support, weight + claim.weight
+        return sums
 
 
 def overrule(matching: Matching, question: Question, value: float) -> float:
@@ -249,45 +344,6 @@ def is_of_another(matching: Matching, term: Term, likeliest: list[int]) -> bool:
         if similarity >= CLEAR
         for token in target.places[other]
     )
-
-
-def relation_facts(matching: Matching, subject: int, text: str, other: int) -> Facts:
-    """Facts about a relation of two things."""
-    words = words_of(text)
-    # A few candidates for each end: the likeliest thing may not be in any relation, and pronouns
-    # may stand for it.
-    firsts, seconds = matching.players(subject), matching.players(other)
-    best = joint(matching, firsts, words, seconds)
-    entities = matching.source.graph.entities
-    both_ends = 1.0
-    for end in (subject, other):
-        both_ends *= 1.0 if entities[end].us else matching.best_score(end)
-    facts = {
-        "as_such": best.match,
-        "verbless": float(not verbs_in(matching.source, words)),
-        "both_ends": both_ends,
-        "joined": best.link,
-        "part_of": float(text == PART_OF),
-        "joined_in_scene": best.link * matching.scene,
-        "unjoined_in_scene": (1 - best.link) * matching.scene,
-    }
-    if firsts and seconds:
-        facts["verb_said"] = verb_support(matching, words, firsts[0][0], seconds[0][0])
-    # Facts against a relation need certainty about both ends: only the same two things can
-    # contradict who holds what.
-    if firsts and seconds and not (matching.doubt(subject) or matching.doubt(other)):
-        a, b = firsts[0][0], seconds[0][0]
-        theirs = matching.target.partners[a].get(b, {})
-        turned = is_turned(matching, a, words, b) and say_the_same(words, theirs)
-        facts["turned_round"] = float(turned)
-        facts["opposed"] = float(opposes(matching, a, words, b))
-        if best.match < JOINED:
-            facts["excluded"] = float(excludes(matching, a, words, b))
-            facts["rivalled"] = float(
-                has_rival(matching, firsts, words, seconds)
-                or has_rival(matching, seconds, words, firsts)
-            )
-    return facts
 
 
 def weigh(weights: Mapping[str, float], facts: Facts) -> float:

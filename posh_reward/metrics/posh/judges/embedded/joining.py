@@ -1,4 +1,4 @@
-"""Relations and places: does the target join two corresponding things, and in the same way?"""
+"""Facts about relations and places: does the target join two things, and in the same way?"""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from posh_reward.lexicon.function_words import (
     agreement,
     converse,
     stands_in,
+    words_of,
 )
 from posh_reward.lexicon.likeness import conflict, likeness
 from posh_reward.lexicon.meaning import Term
@@ -34,6 +35,10 @@ SAME_PLACE = 0.7  # minimum similarity of words for the same place
 AT_PLACE = 0.6  # minimum attachment to a place of a thing that stands there
 HARDLY = 0.27  # value of a place if the target puts its things on the other side
 
+PART_OF = "part of"
+
+Facts = dict[str, float]
+"""Names and values of what is known about an element; missing facts are 0."""
 Players = Sequence[tuple[int, float]]  # (thing of the target, certainty), the likeliest first
 
 
@@ -42,6 +47,45 @@ class Joint(NamedTuple):
 
     link: float  # attachment of the two, whatever joins them, 0 to 1
     match: float  # agreement with the relation's words, 0 to 1
+
+
+def relation_facts(matching: Matching, subject: int, text: str, other: int) -> Facts:
+    """Facts about a relation of two things."""
+    words = words_of(text)
+    # A few candidates for each end: the likeliest thing may not be in any relation, and pronouns
+    # may stand for it.
+    firsts, seconds = matching.players(subject), matching.players(other)
+    best = joint(matching, firsts, words, seconds)
+    entities = matching.source.graph.entities
+    both_ends = 1.0
+    for end in (subject, other):
+        both_ends *= 1.0 if entities[end].us else matching.best_score(end)
+    facts = {
+        "as_such": best.match,
+        "verbless": float(not verbs_in(matching.source, words)),
+        "both_ends": both_ends,
+        "joined": best.link,
+        "part_of": float(text == PART_OF),
+        "joined_in_scene": best.link * matching.scene,
+        "unjoined_in_scene": (1 - best.link) * matching.scene,
+    }
+    if firsts and seconds:
+        facts["verb_said"] = verb_support(matching, words, firsts[0][0], seconds[0][0])
+    # Facts against a relation need certainty about both ends: only the same two things can
+    # contradict who holds what.
+    if firsts and seconds and not (matching.doubt(subject) or matching.doubt(other)):
+        a, b = firsts[0][0], seconds[0][0]
+        theirs = matching.target.partners[a].get(b, {})
+        turned = is_turned(matching, a, words, b) and say_the_same(words, theirs)
+        facts["turned_round"] = float(turned)
+        facts["opposed"] = float(opposes(matching, a, words, b))
+        if best.match < JOINED:
+            facts["excluded"] = float(excludes(matching, a, words, b))
+            facts["rivalled"] = float(
+                has_rival(matching, firsts, words, seconds)
+                or has_rival(matching, seconds, words, firsts)
+            )
+    return facts
 
 
 def joint(matching: Matching, firsts: Players, words: list[str], seconds: Players) -> Joint:

@@ -10,15 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import cache, cached_property
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from posh_reward.lexicon.function_words import PREPOSITIONS, is_anaphor, is_viewer, stands_in
 from posh_reward.lexicon.likeness import conflict
 from posh_reward.lexicon.meaning import Term, rarity
 from posh_reward.metrics.posh.judges.embedded.reading import Reading
-
-if TYPE_CHECKING:
-    from posh_reward.metrics.posh.judges.embedded.affinity import Affinity
 
 STAND_IN = 0.45  # similarity of persons with different names, or of a pronoun and a person
 ANOTHER = 0.6  # similarity of one, other, second and the like to any name
@@ -47,7 +43,6 @@ class Matching:
     def __init__(self, source: Reading, target: Reading) -> None:
         self.source = source
         self.target = target
-        self.affinity: Affinity | None = None  # with an encoder, made at the first question
         self.words = cache(target.index.like)  # similar terms of the target -> similarity
         self._supports: dict[Term, dict[int, float]] = {}
         self._names: dict[tuple[Term, ...], dict[int, float]] = {}

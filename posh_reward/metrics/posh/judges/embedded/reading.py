@@ -19,6 +19,7 @@ from posh_reward.lexicon.function_words import (
     HAVING,
     NOBODY,
     PERSONAL,
+    PREPOSITIONS,
     Genders,
     genders,
     plain_tokens,
@@ -112,6 +113,24 @@ class Reading:
             for token in tokens:
                 owners[token].add(entity)
         return owners
+
+    @cached_property
+    def sentences(self) -> dict[Term, set[int]]:
+        """Term -> sentences that have it in an element."""
+        return {
+            term: {self.tokens[token].sentence for token in tokens}
+            for term, tokens in self.places.items()
+        }
+
+    @cached_property
+    def by_sentence(self) -> dict[int, list[Term]]:
+        """Sentence -> content words of its elements, without prepositions."""
+        by_sentence: dict[int, list[Term]] = defaultdict(list)
+        for term, sentences in self.sentences.items():
+            if term[0] not in PREPOSITIONS and term[1] != "x":
+                for sentence in sentences:
+                    by_sentence[sentence].append(term)
+        return by_sentence
 
     @cached_property
     def partners(self) -> list[dict[int, dict[str, None]]]:
