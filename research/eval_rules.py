@@ -22,7 +22,10 @@ from typing import Any
 
 from posh_reward import PoSh, Shaping
 from posh_reward.attack.grammars import EDITS
+from posh_reward.graph.reader import Reader
 from posh_reward.reward.shaping import shape
+from posh_reward.types import Description
+from research.calibration.false_sentences import falsify
 from research.compare_rewards.pays import half
 from research.eval_planted import NOUNS, SENTENCE
 
@@ -35,6 +38,7 @@ ADJECTIVES = (
     "thick bright pale deep rough smooth"
 ).split()
 COLOURS = "red blue green yellow black white brown grey pink orange purple golden".split()
+PREPOSITIONS = ["stands in", "lies under", "is behind", "hangs above", "is near", "faces"]
 VERBS = "run walk stand sit look hold wear rest lean turn face fall move sleep wait".split()
 
 Pair = tuple[str, str]  # text, reference
@@ -62,6 +66,31 @@ def _phrases_shuffled(words: list[str]) -> str:
     return " ".join(sentences)
 
 
+def _false_sentences(words: list[str]) -> str:
+    """Exchange nouns and adjectives between the sentences: true words, untrue claims."""
+    [description] = Reader().read([" ".join(words)])
+    assert isinstance(description, Description)
+    return falsify(description, "orders")
+
+
+def _in_frames(words: list[str]) -> str:
+    """Join nouns by verbs and prepositions at random: "The heavy sky wears the quay."."""
+    rng = random.Random(0)
+    [description] = Reader().read([" ".join(words)])
+    assert isinstance(description, Description)
+    nouns, adjectives, verbs = (
+        [t.lemma for t in description.tokens if t.pos == pos and t.text.isalpha()]
+        for pos in ("NOUN", "ADJ", "VERB")
+    )
+    sentences = []
+    for first, second in zip(
+        rng.sample(nouns, len(nouns)), rng.sample(nouns, len(nouns)), strict=True
+    ):
+        link = rng.choice([f"{verb}s" for verb in verbs] + PREPOSITIONS)
+        sentences.append(f"The {rng.choice(adjectives)} {first} {link} the {second}.")
+    return " ".join(sentences)
+
+
 ORDERS: dict[str, Callable[[list[str]], str]] = {
     "left out": lambda words: "",
     "shuffled around its articles": EDITS["shuffled around articles"],
@@ -71,6 +100,8 @@ ORDERS: dict[str, Callable[[list[str]], str]] = {
     "long words, by commas": EDITS["long words by commas"],
     'long words, in threes ("The sky quay tide.")': _in_threes,
     "phrases shuffled within sentences": _phrases_shuffled,
+    "in its sentences, but with other nouns and adjectives of its own": _false_sentences,
+    'in sentences like "The heavy sky wears the quay."': _in_frames,
 }
 
 
