@@ -1,4 +1,4 @@
-"""Only elements are evidence for the embedded judge, and their order and attachment count."""
+"""Only elements are evidence for the embedded judge; their order, attachment and company count."""
 
 from __future__ import annotations
 
