@@ -34,6 +34,8 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 RelationSource = Literal["poss", "verb", "prep"]
 """Construction that expressed a relation: a possessive, a verb, or a preposition."""
+PART_OF = "part of"
+"""Text of a relation from a possessive: "her head" is (head, part of, woman)."""
 
 FailureKind = Literal["text", "prompt", "reply", "engine", "error"]
 """Origin of a failure.

@@ -32,7 +32,7 @@ OR_NOUNS = (
 """Those that are nouns, too, unless an object follows."""
 OBJECTS = "a an all both each every its nothing one the their what which whatever".split()
 THIRD_PERSON = re.compile(rf"({'|'.join(VERBS)})\b|({'|'.join(OR_NOUNS)}) ({'|'.join(OBJECTS)})\b")
-SCREEN = 67
+SCREEN = 60
 """Lines of a function, docstring included."""
 SMALL, MOST_SMALL = 60, 15
 """Modules of so few lines, and how many of them a reader may have to open."""

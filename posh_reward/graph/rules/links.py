@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
-from posh_reward.graph.rules.components import NOMINAL, Component, Syntax
+from posh_reward.graph.rules.components import NOMINAL, SUBJECT, Component, Syntax
 
 Role = Literal[
     "describes", "described_by", "subject", "subject_of", "object", "object_of",
@@ -71,7 +71,6 @@ class Links:
         return {role: tuple(ends) for role, ends in self._ends[component].items()}
 
 
-SUBJECT = ("nsubj", "nsubjpass")
 THINGS = (*NOMINAL, "PRON")
 
 

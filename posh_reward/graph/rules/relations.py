@@ -7,9 +7,7 @@ from itertools import product
 from typing import NamedTuple
 
 from posh_reward.graph.rules.entities import Components, Evidence, Sighting, is_possessive
-from posh_reward.types import Relation, RelationSource
-
-PART_OF = "part of"
+from posh_reward.types import PART_OF, Relation, RelationSource
 
 MOST_MEETINGS = 5_000
 """Maximum visits to the prepositions of one verb; the release has no limit. The second of joined
