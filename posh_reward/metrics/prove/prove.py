@@ -10,7 +10,7 @@ from posh_reward.errors import InputError
 from posh_reward.metrics.metric import check_sizes, signature
 from posh_reward.metrics.prove.entailment import (
     Entailment,
-    check_given,
+    check_inputs,
     entailment_of,
     statement,
 )
@@ -126,7 +126,7 @@ class Prove:
         if unknown := sorted(set(graphs) - set(TEXTS)):
             raise InputError(f"graphs has {unknown[0]!r}: choose among {', '.join(TEXTS)}")
         columns = dict(zip(TEXTS, (responses, answers, questions, captions), strict=True))
-        check_given(
+        check_inputs(
             self.entailment, images, responses=responses, answers=answers, questions=questions,
             captions=captions, **{f"graphs of {name}": each for name, each in graphs.items()},
         )  # fmt: skip

@@ -217,6 +217,7 @@ def tree_mask(part: NDArray[np.int64]) -> NDArray[np.bool_]:
     """
     keys = part[:, None, :]  # (rows, 1, tokens)
     alike = (part[:, :, None] == keys) | (keys == 0)
-    sees = alike & (keys >= 0) & np.tri(part.shape[1], dtype=bool)
+    sees: NDArray[np.bool_] = alike & (keys >= 0) & np.tri(part.shape[1], dtype=bool)
     # Padding attends to itself: a softmax over nothing is NaN.
-    return sees | np.eye(part.shape[1], dtype=bool)
+    sees |= np.eye(part.shape[1], dtype=bool)
+    return sees
