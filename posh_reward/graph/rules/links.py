@@ -86,6 +86,7 @@ def find_links(syntax: Syntax, components: Sequence[Component], *, mended: bool 
                     links.join(i, role, of_token[token])
     if mended:
         describe_pronouns(syntax, components, of_token, links)
+    # Last, since conjuncts share what the first has by then; in text order, along a list.
     for token, head in conjuncts(syntax):
         first, second = of_token.get(head), of_token.get(token)
         if first is None or second is None or first == second:

@@ -90,11 +90,11 @@ def _replace_last(text: str, old: str, new: str) -> str:
     return before + new + after
 
 
-def rewrite_prompt(question: Phrase, preset: str = "released") -> Prompt:
+def rewrite_prompt(phrase: Phrase, preset: str = "released") -> Prompt:
     """Return the message that asks for a fluent noun phrase."""
-    before, after = _split_at(preset, f"rewrite.{question.kind}", "{phrase}")
+    before, after = _split_at(preset, f"rewrite.{phrase.kind}", "{phrase}")
     # No shared prefix: tokenizers join a phrase's first word to the quotation mark before it.
-    return Prompt("", before + question.text + after)
+    return Prompt("", before + phrase.text + after)
 
 
 def check_preset(preset: str) -> str:

@@ -163,6 +163,7 @@ def _ask_wave(
         for (search, name), reply in zip(wave, replies, strict=True)
         if reply.text is not None
     ]  # fmt: skip
+    # Phrases whose rewrite failed have no question, only a failed verdict in its place.
     verdicts = iter((yield from grade(turn, questions)))
     for (search, _), reply in zip(wave, replies, strict=True):
         verdict = Verdict(None, reply.failure) if reply.text is None else next(verdicts)

@@ -158,6 +158,7 @@ class Prove:
             for (name, text), graph in zip(cells, own, strict=True)
             if graph is None
         ]
+        # One call for all texts of all columns: a model as reader gets one batch.
         read = iter(self.tuples.read(contents))
         readings = iter(next(read) if graph is None else tuples_of_graph(graph) for graph in own)
         return [

@@ -200,6 +200,7 @@ def cascade_curve(
     alike = (student >= PRESENT) == (grades >= PRESENT)
     points = []
     for doubt in doubts:
+        # What is handed on gets the teacher's own answer, so only what is settled can differ.
         sure = own <= doubt
         points.append(
             CascadePoint(
