@@ -54,7 +54,7 @@ class Rates:
     gflop_a_token: float = rate(27, "Qwen3-14B: 2 x 13.2 without embeddings, attention over 600")
     weights_gb: float = rate(29.6, "14.8 billion parameters in bfloat16")
     small_efficiency: float = rate(0.4, "as efficiency, of a distilled judge; assumed")
-    doubts: float = rate(0.3, "share of questions that a distilled judge hands on; assumed")
+    doubts: float = rate(0.3, "share of questions that a distilled judge passes on; assumed")
     fp8: float = rate(1.6, "times as fast in prefill as bfloat16: of 2 by the data sheet; assumed")
     decode_gb_s: float = rate(2500, "weights read in decoding: 3/4 of an H100's 3,350 GB/s")
     host_gb_s: float = rate(40, "weights from and to the host, eight cards at once; assumed")

@@ -26,7 +26,7 @@ from posh_reward.training.checkpoints import is_complete
 MODEL_FILES = ("config.json", "tokenizer*", "*.safetensors")
 MODEL_EXTRAS = ("*.json", "*.txt", "*.jinja", "*.model")
 MAVERICK_ENCODER = "microsoft/deberta-v3-large"
-"""Encoder that Maverick loads from the hub besides its own weights."""
+"""Encoder that Maverick loads from the hub, in addition to its own weights."""
 ENCODER_FILES = ("config.json", "spm.model", "pytorch_model.bin")
 
 STATES = ("here", "missing", "fetched")  # of an asset; "missing" only in a dry run

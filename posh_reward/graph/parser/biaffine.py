@@ -63,7 +63,7 @@ def tree(scores: Array) -> Array:
 def is_tree(heads: Array) -> bool:
     """Test whether following heads leads from every node to node 0, the root, its own head."""
     ends = heads
-    # Each round doubles the number of heads followed: soon it exceeds that of the nodes.
+    # Each round doubles the heads followed, so in the end no path to the root is longer.
     for _ in range(len(heads).bit_length()):
         ends = ends[ends]
     return not ends.any()

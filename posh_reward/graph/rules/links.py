@@ -156,7 +156,7 @@ def described_above(syntax: Syntax, adjective: Component) -> list[int]:
     """Return the nouns above an adjective that its words describe.
 
     "A *red* coat": coat. "The coat is *red*": coat. "*Nearest* are two women": women. Each word
-    searches, so in "an *off*-*white* wall" both find the wall, and it is there twice. Pronouns are
+    searches, so in "an *off*-*white* wall" both find the wall, which is listed twice. Pronouns are
     not described: "a light *red* one".
     """
     nouns: list[int] = []

@@ -126,7 +126,7 @@ def look_for(inquiry: Inquiry, entities: Sequence[int], number: int, pace: Pace)
             for _ in range(1 if wave < SINGLY[pace] else len(search.queue))
         ]
         # Lazily a candidate is rewritten when it is asked about. Otherwise all are rewritten at
-        # once: some in vain, but without a further wait.
+        # once: some needlessly, but without a further wait.
         names = [name for _, name in (batch if pace == "lazy" else pending)]
         raw = [Phrase(name.text, name.rewrite) for name in names if name.rewrite]
         phrases = [phrase for phrase in raw if phrase not in rewritten]
