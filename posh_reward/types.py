@@ -257,7 +257,9 @@ class Element:
     """One graded element of a scene graph; a score is the mean over elements."""
 
     direction: Direction
+    """precision: part of the generation; recall: part of the reference."""
     kind: Kind
+    """Entity, attribute or relation."""
     text: str
     """The entity's identifier, or the attribute's or relation's text."""
     grade: float | None
@@ -271,6 +273,7 @@ class Element:
     direct: bool = True
     """False if the grade follows from an absent entity, without a question."""
     failure: Failure | None = None
+    """Reason for a missing grade."""
     image_grade: ImageGrade | None = None
     """None if the image was not consulted. ``grade`` is the higher of the two."""
 
@@ -287,18 +290,21 @@ class Element:
 class Scores:
     """POSH scores of one generation against one reference (paper, section 3).
 
-    ``precision`` (the paper's *mistakes*), ``recall`` (*omissions*) and their harmonic mean
-    ``f1`` lie in [0.2, 1]; higher is better. Each is None if a judgment it depends on failed;
-    ``failure`` then gives the reason.
+    Scores are 0.2 to 1, higher is better; None if a judgment that they depend on failed.
     """
 
     precision: float | None
+    """Degree to which the reference supports the generation: the paper's *mistakes*."""
     recall: float | None
+    """Degree to which the generation covers the reference: the paper's *omissions*."""
     f1: float | None
+    """Harmonic mean of both: the paper's overall quality."""
     signature: str
     """Settings and versions that reproduce the scores."""
     elements: tuple[Element, ...] = ()
+    """All graded elements, those of precision first."""
     failure: Failure | None = None
+    """Reason for missing scores."""
     unparsed: int = 0
     """Judge replies without a label, which were read as the lowest one."""
     generation: str = ""
