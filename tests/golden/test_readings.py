@@ -11,8 +11,12 @@ import pytest
 
 from posh_reward import PoSh
 from posh_reward.graph.reader import GRAPH_VERSION, Reader, write_description
+from posh_reward.metrics.harmonic import criteria
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
+from posh_reward.metrics.posh.presets import PRESET
 from posh_reward.metrics.posh.questions import ASKING_VERSION
+from posh_reward.metrics.prove import prove_prompts
+from posh_reward.metrics.rubric import rubric_prompt
 from posh_reward.types import Description
 from tests.syntax import tree
 
@@ -21,6 +25,7 @@ TEXTS = Path(__file__).resolve().parents[2] / "research" / "calibration" / "artw
 DIGESTS = HERE / "readings.json"
 """Version of the reading -> digests of what was read, by preset of the graphs, and of constants."""
 PACKAGE = Path(__file__).resolve().parents[2] / "posh_reward"
+PROVE = PACKAGE / "metrics" / "prove" / "prompts"
 GRAPH_FILES = (
     *sorted((PACKAGE / "graph" / "rules").glob("*.py")),
     *sorted(set((PACKAGE / "graph" / "coref").glob("*.py")) - set(PACKAGE.rglob("maverick*"))),
@@ -102,6 +107,28 @@ def test_a_change_of_a_constant_raises_the_version(
         f"a word list or a number has changed: raise {constant}, unless that changes no graph, "
         f'question or score, and put "<version>/constants": "{digest}" into '
         "tests/golden/readings.json"
+    )
+
+
+EDITIONS = {
+    **{f"posh/prompts/{preset.prompts}.txt": preset.edition for preset in PRESET.values()},
+    "harmonic/prompts/paper.txt": criteria.EDITION,
+    "harmonic/prompts/ours.txt": criteria.EDITION,
+    "rubric/prompts/paper.txt": rubric_prompt.EDITION,
+    **{f"prove/prompts/{file.name}": prove_prompts.EDITION for file in sorted(PROVE.glob("*.txt"))},
+}
+"""Wording of prompts below ``metrics`` -> its edition, which signatures show."""
+
+
+@pytest.mark.parametrize("file", EDITIONS)
+def test_a_change_of_wording_raises_its_edition(file: str) -> None:
+    """Otherwise two wordings would have the same signature."""
+    name = f"{file} {EDITIONS[file]}"
+    digest = sha256((PACKAGE / "metrics" / file).read_bytes()).hexdigest()[:16]
+    known = json.loads(DIGESTS.read_text(encoding="utf-8"))
+    assert known.get(name) == digest, (
+        f"the wording of prompts has changed: raise its edition, unless only headings changed, and "
+        f'put "{file} <edition>": "{digest}" into tests/golden/readings.json'
     )
 
 
