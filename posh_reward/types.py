@@ -34,6 +34,8 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 RelationSource = Literal["poss", "verb", "prep"]
 """Construction that expressed a relation: a possessive, a verb, or a preposition."""
+PART_OF = "part of"
+"""Text of a relation from a possessive: "her head" is (head, part of, woman)."""
 
 FailureKind = Literal["text", "prompt", "reply", "engine", "error"]
 """Origin of a failure.
@@ -255,7 +257,9 @@ class Element:
     """One graded element of a scene graph; a score is the mean over elements."""
 
     direction: Direction
+    """precision: part of the generation; recall: part of the reference."""
     kind: Kind
+    """Entity, attribute or relation."""
     text: str
     """The entity's identifier, or the attribute's or relation's text."""
     grade: float | None
@@ -269,6 +273,7 @@ class Element:
     direct: bool = True
     """False if the grade follows from an absent entity, without a question."""
     failure: Failure | None = None
+    """Reason for a missing grade."""
     image_grade: ImageGrade | None = None
     """None if the image was not consulted. ``grade`` is the higher of the two."""
 
@@ -285,18 +290,21 @@ class Element:
 class Scores:
     """POSH scores of one generation against one reference (paper, section 3).
 
-    ``precision`` (the paper's *mistakes*), ``recall`` (*omissions*) and their harmonic mean
-    ``f1`` lie in [0.2, 1]; higher is better. Each is None if a judgment it depends on failed;
-    ``failure`` then gives the reason.
+    Scores are 0.2 to 1, higher is better; None if a judgment that they depend on failed.
     """
 
     precision: float | None
+    """Degree to which the reference supports the generation: the paper's *mistakes*."""
     recall: float | None
+    """Degree to which the generation covers the reference: the paper's *omissions*."""
     f1: float | None
+    """Harmonic mean of both: the paper's overall quality."""
     signature: str
     """Settings and versions that reproduce the scores."""
     elements: tuple[Element, ...] = ()
+    """All graded elements, those of precision first."""
     failure: Failure | None = None
+    """Reason for missing scores."""
     unparsed: int = 0
     """Judge replies without a label, which were read as the lowest one."""
     generation: str = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 from tests.syntax import nodes
@@ -94,10 +95,26 @@ def modules_at_run_time(path: Path) -> set[str]:
         if node in typing:
             continue
         if isinstance(node, ast.ImportFrom) and node.module:
-            names.add(node.module)
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
         elif isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
     return names
+
+
+def test_no_modules_import_each_other() -> None:
+    names = {
+        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): path
+        for path in FILES
+        if path != FACE
+    }
+    homes = {name.removesuffix(".__init__"): path for name, path in names.items()}
+    imports = {name: modules_at_run_time(path) & homes.keys() for name, path in homes.items()}
+    # ``from package import module`` needs the module, not what else the package imports.
+    needs = {
+        name: {m for m in own if not any(other.startswith(f"{m}.") for other in own)}
+        for name, own in imports.items()
+    }
+    TopologicalSorter(needs).prepare()  # raises CycleError, which names the circle
 
 
 def test_every_room_has_its_floor() -> None:

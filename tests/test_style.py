@@ -32,8 +32,10 @@ OR_NOUNS = (
 """Those that are nouns, too, unless an object follows."""
 OBJECTS = "a an all both each every its nothing one the their what which whatever".split()
 THIRD_PERSON = re.compile(rf"({'|'.join(VERBS)})\b|({'|'.join(OR_NOUNS)}) ({'|'.join(OBJECTS)})\b")
-SCREEN = 67
+SCREEN = 60
 """Lines of a function, docstring included."""
+PAGES = 400
+"""Lines of a module."""
 SMALL, MOST_SMALL = 60, 15
 """Modules of so few lines, and how many of them a reader may have to open."""
 
@@ -96,6 +98,11 @@ def test_a_function_fits_on_a_screen() -> None:
         and (lines := (node.end_lineno or 0) - node.lineno + 1) > SCREEN
     ]
     assert not long
+
+
+def test_a_module_is_read_in_one_go() -> None:
+    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
+    assert not [str(path.relative_to(ROOT)) for path, lines in lengths.items() if lines > PAGES]
 
 
 def test_one_class_one_name() -> None:

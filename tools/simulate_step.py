@@ -54,7 +54,7 @@ class Rates:
     gflop_a_token: float = rate(27, "Qwen3-14B: 2 x 13.2 without embeddings, attention over 600")
     weights_gb: float = rate(29.6, "14.8 billion parameters in bfloat16")
     small_efficiency: float = rate(0.4, "as efficiency, of a distilled judge; assumed")
-    doubts: float = rate(0.3, "share of questions that a distilled judge hands on; assumed")
+    doubts: float = rate(0.3, "share of questions that a distilled judge passes on; assumed")
     fp8: float = rate(1.6, "times as fast in prefill as bfloat16: of 2 by the data sheet; assumed")
     decode_gb_s: float = rate(2500, "weights read in decoding: 3/4 of an H100's 3,350 GB/s")
     host_gb_s: float = rate(40, "weights from and to the host, eight cards at once; assumed")
@@ -81,7 +81,7 @@ class Way:
     """Prefixes are shared to the token (``transformers``), not in blocks of 16 (vLLM)."""
     student: str = ""
     """A distilled judge, from ``STUDENTS``, instead of the full one or before it."""
-    hands_on: bool = False
+    passes_on: bool = False
     """The student passes questions on to the full judge."""
 
     @property
@@ -97,7 +97,7 @@ class Way:
             "cascade": self.cascade,
             "to the token": self.to_the_token,
             self.student: bool(self.student),
-            "then 14B": self.hands_on,
+            "then 14B": self.passes_on,
         }
         return ", ".join([self.preset, self.pace, *(name for name, has in extra.items() if has)])
 
@@ -119,9 +119,9 @@ WAYS = (
     Way("released", to_the_token=True, student="1.7B"),
     Way("prefix-first", to_the_token=True, student="0.6B"),
     Way("prefix-first", to_the_token=True, student="1.7B"),
-    Way("released", to_the_token=True, student="0.6B", hands_on=True),
-    Way("prefix-first", to_the_token=True, student="0.6B", hands_on=True),
-    Way("prefix-first", to_the_token=True, student="0.6B", hands_on=True, fp8=True),
+    Way("released", to_the_token=True, student="0.6B", passes_on=True),
+    Way("prefix-first", to_the_token=True, student="0.6B", passes_on=True),
+    Way("prefix-first", to_the_token=True, student="0.6B", passes_on=True, fp8=True),
 )
 
 
@@ -149,7 +149,7 @@ def compute(cost: Cost, way: Way) -> int:
 def seconds(work: Work, way: Way, rates: Rates) -> dict[str, float]:
     """Estimate a card's seconds of judging, by part."""
     if work.first is not None:  # student and full judge, on texts that are parsed once
-        small = seconds(work.first, replace(way, hands_on=False, fp8=False), rates)
+        small = seconds(work.first, replace(way, passes_on=False, fp8=False), rates)
         full = seconds(replace(work, first=None), replace(way, student=""), rates)
         return {name: small[name] + full[name] for name in small} | {"texts": small["texts"]}
     if way.student:
@@ -221,7 +221,7 @@ def work(
     model, student = Waiting(card, pairs, way), Waiting(card, pairs, way)
     judge: Judge = PromptJudge(model, way.preset)
     judge = Cascade(judge) if way.cascade else judge
-    if way.hands_on:
+    if way.passes_on:
         judge = Cascade(judge, first=UnsureStudent(student, way.preset, doubts), doubt=1.99)
     steps = both_ways(pairs, pace=way.pace, mended=PRESET[way.preset].mended)
     run_together(steps, judge, Rewriter(judge))
@@ -230,7 +230,7 @@ def work(
     return Work(
         model.log.cost(chat),
         sum(len(ids) - len(empty) + 1 for ids in longest),
-        Work(student.log.cost(chat), 0) if way.hands_on else None,
+        Work(student.log.cost(chat), 0) if way.passes_on else None,
     )
 
 
@@ -285,7 +285,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     timed = "".join(f"{part:>13}" for part in parts)
     print(f"{'seconds of the slowest card':42}{counts}{timed}{'judging':>8}{'share':>8}")
     for way in WAYS:
-        key = way.preset, way.pace, way.cascade, way.hands_on
+        key = way.preset, way.pace, way.cascade, way.passes_on
         if key not in works:
             on_cards = read[PRESET[way.preset].mended]
             works[key] = [work(*card, way, chat, rates.doubts) for card in on_cards]

@@ -25,7 +25,9 @@ from posh_reward.cli.packet_answers import READ, SERVE, add_read, add_serve
 from posh_reward.errors import InputError
 
 if TYPE_CHECKING:
+    from posh_reward.study.packets.make import Packet
     from posh_reward.study.packets.rater_texts import RaterTexts
+    from posh_reward.study.packets.study_items import StudyItems
     from posh_reward.study.rows.table_items import Columns
     from posh_reward.study.rows.tables import Row
 
@@ -115,13 +117,7 @@ def make(flags: argparse.Namespace) -> int:
 
     from posh_reward.study.packets.draw import Design
     from posh_reward.study.packets.later_packets import join_keys, later_items
-    from posh_reward.study.packets.make import (
-        digest,
-        make_packet,
-        rater_load,
-        read_key,
-        write_packet,
-    )
+    from posh_reward.study.packets.make import digest, make_packet, read_key, write_packet
     from posh_reward.study.packets.study_images import Album
     from posh_reward.study.packets.study_items import StudyItems, items_of
     from posh_reward.study.rows.table_items import Columns
@@ -155,17 +151,26 @@ def make(flags: argparse.Namespace) -> int:
         with_potato=flags.potato,
     )  # fmt: skip
     write_packet(packet, folder, key)
+    left = len(whole.incomplete)
+    print("\n".join(_summary(packet, items, left, folder, key)), file=sys.stderr)
+    return OK
+
+
+def _summary(packet: Packet, items: StudyItems, left: int, folder: Path, key: Path) -> list[str]:
+    from posh_reward.study.packets.make import rater_load
+
     lines = [f"{len(items.items)} items of {', '.join(map(repr, items.models))}"]
-    if left := len(whole.incomplete):
+    if left:
         lines.append(f"left out {left} id{'s' * (left != 1)} that not all models describe")
     if same := len(packet.key.identical):
         lines.append(f"{same} pair{'s' * (same != 1)} of equal texts: a tie without asking")
-    lines += rater_load(packet.key)
     total = size(sum(map(len, packet.files.values())))
-    lines.append(f"wrote {str(folder)!r} ({total}) to hand out; start with READ-ME-FIRST.txt")
-    lines.append(f"wrote {str(key)!r}: keep it from the raters")
-    print("\n".join(lines), file=sys.stderr)
-    return OK
+    return [
+        *lines,
+        *rater_load(packet.key),
+        f"wrote {str(folder)!r} ({total}) to hand out; start with READ-ME-FIRST.txt",
+        f"wrote {str(key)!r}: keep it from the raters",
+    ]
 
 
 def _rows(file: Path, columns: Columns, flags: argparse.Namespace, several: bool) -> Iterator[Row]:

@@ -55,23 +55,9 @@ def fetch_images(
     missing = {file: address for file, address in addresses.items() if not file.exists()}
     if not missing:
         return {}
-    try:
-        import httpx
-    except ImportError:
-        raise MissingDependencyError(
-            "fetching images needs httpx: pip install 'posh-reward[server]'"
-        ) from None
-
-    headers = {"Accept-Encoding": "identity", "User-Agent": "posh_reward (research dataset)"}
     failures: dict[Path, str] = {}
     with (
-        httpx.Client(
-            headers=headers,
-            timeout=30,
-            follow_redirects=True,
-            max_redirects=3,
-            event_hooks={"request": [_check_encrypted]},
-        ) as client,
+        _client() as client,
         ThreadPoolExecutor(workers) as pool,
         progress_bar("images", len(missing), "image", quiet) as bar,
     ):
@@ -94,6 +80,23 @@ def fetch_images(
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return {file: failures[file] for file in missing if file in failures}
+
+
+def _client() -> httpx.Client:
+    """Return a client that follows a few redirects, to encrypted addresses only."""
+    try:
+        import httpx
+    except ImportError:
+        raise MissingDependencyError(
+            "fetching images needs httpx: pip install 'posh-reward[server]'"
+        ) from None
+    return httpx.Client(
+        headers={"Accept-Encoding": "identity", "User-Agent": "posh_reward (research dataset)"},
+        timeout=30,
+        follow_redirects=True,
+        max_redirects=3,
+        event_hooks={"request": [_check_encrypted]},
+    )
 
 
 def _fetch(

@@ -50,6 +50,7 @@ def tag_of(word: str) -> str:
     if word[0].isdigit():
         return NUMBER
     net = wordnet()
+    # Uses of each part of speech, over all dictionary forms: "leaves" is of "leaf" and "leave".
     uses: defaultdict[str, float] = defaultdict(float)
     for lemma in net.lemmas(word):
         number = net.words[lemma]
@@ -98,6 +99,7 @@ def disorder(text: str) -> float:
     tags = [numbers.get(tag, unknown) for tag in tags_of(text)]
     excess = lag = highest = 0.0
     for before, after in pairwise(tags):
+        # A passage ends where order has made up for it, and counts by its worst moment.
         lag += EXPECTED - bits[before * len(numbers) + after] / STEPS
         highest = max(highest, lag)
         if lag <= 0:

@@ -51,7 +51,7 @@ class Chat:
         Where the tokenizer would merge across prefix and suffix, only the template's are counted.
         """
         # Tokenising dominates CPU time and thousands of questions share a description: tokenise
-        # each prefix once, and only the short suffixes anew.
+        # each prefix once, and then only the short suffixes.
         starts = self._prefixes(prompts)
         rests = self._many([p.text if starts[p.prefix] is None else p.suffix for p in prompts])
         splits = []

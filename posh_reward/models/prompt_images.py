@@ -34,8 +34,8 @@ NUMBERED = (
 NO_PLACE = Failure("prompt", "the model's chat template does not have a placeholder for each image")
 
 SEEING = ("qwen2_5_vl", "qwen3_vl")  # model_type of supported vision-language checkpoints
-TOKEN = 28 * 28  # pixels per image token of Qwen2.5-VL; other models use about as many
-MAX_PIXELS = 1280 * TOKEN  # a megapixel: 1280 tokens of Qwen2.5-VL, 980 of Qwen3-VL
+TOKEN_PIXELS = 28 * 28  # pixels per image token of Qwen2.5-VL; other models use about as many
+MAX_PIXELS = 1280 * TOKEN_PIXELS  # a megapixel: 1280 tokens of Qwen2.5-VL, 980 of Qwen3-VL
 LONGEST_SIDE = 200  # maximal ratio of an image's longer to its shorter side
 FASTEST = 1  # PNG compression level; higher ones take several times as long and save a tenth
 

@@ -8,13 +8,13 @@ from dataclasses import fields
 from typing import Any
 
 from posh_reward.errors import PoshError
+from posh_reward.models.prompt_images import TOKEN_PIXELS
 from posh_reward.reward.objectives import settle_aggregation
 from posh_reward.reward.shaping import Shaping
 from posh_reward.reward.trl import FailureLimit
 from posh_reward.training.dapo.credit import check_settings
 from posh_reward.training.dapo.sampling import DynamicSampling, check_groups
 from posh_reward.training.processes import Processes
-from posh_reward.training.processors import PATCH
 
 PROMPT_TOKENS = 64  # upper bound for the paper's prompt in Qwen's chat format, without the image
 
@@ -73,13 +73,13 @@ def _lengths(script: Any, args: Any) -> Iterator[str]:
     limit = getattr(args, "vllm_max_model_length", None)
     if not getattr(args, "use_vllm", False) or limit is None or script.max_pixels is None:
         return
-    needed = script.max_pixels // PATCH + PROMPT_TOKENS + args.max_completion_length
+    image = script.max_pixels // TOKEN_PIXELS
+    needed = image + PROMPT_TOKENS + args.max_completion_length
     if needed > limit:
         yield (
-            f"vllm_max_model_length is {limit}, but a prompt has up to "
-            f"{script.max_pixels // PATCH} tokens of an image (max_pixels) and {PROMPT_TOKENS} "
-            f"of text, and a reply {args.max_completion_length} (max_completion_length): "
-            f"set it to {needed} or more"
+            f"vllm_max_model_length is {limit}, but a prompt has up to {image} tokens of an image "
+            f"(max_pixels) and {PROMPT_TOKENS} of text, and a reply {args.max_completion_length} "
+            f"(max_completion_length): set it to {needed} or more"
         )
 
 

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from posh_reward.datasets.load_dataset import PROMPT, check_name_of_hub
 from posh_reward.errors import ConfigError, MissingDependencyError
+from posh_reward.models.prompt_images import resize_for_model
 from posh_reward.models.vllm.vllm_environment import set_vllm_defaults
-from posh_reward.training.processors import ImageSizes, load_processor, sizes_of
+from posh_reward.training.processors import load_processor, sizes_of
 from posh_reward.training.rollouts import PromptMismatchError, collapse, placeholder_ids
 
 if TYPE_CHECKING:
@@ -181,14 +182,14 @@ class ImagePrompt:
         self.text: str = self.processor.apply_chat_template(
             [{"role": "user", "content": turn}], tokenize=False, add_generation_prompt=True
         )
-        self._sizes: ImageSizes | None = sizes_of(processor)
+        self._sizes = sizes_of(processor)
         self._pads = placeholder_ids(processor)
 
     def settle(self, images: Sequence[Image]) -> list[Image]:
         """Convert images to RGB and, for Qwen's models, resize them as in training."""
         if self._sizes is None:
             return [image.convert("RGB") for image in images]
-        return [self._sizes.settle(image) for image in images]
+        return [resize_for_model(image, *self._sizes) for image in images]
 
     def read(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """Decode the token ids of completions."""
@@ -200,7 +201,7 @@ class ImagePrompt:
         if self._sizes is None:  # not a model of Qwen's: the expected number is unknown
             return
         tokens = sum(token in self._pads for token in ids)
-        expected = self._sizes.tokens(image)
+        expected = self._sizes.tokens(*image.size)
         if tokens != expected or collapse(ids, self._pads) != list(prompt):
             raise PromptMismatchError(
                 f"vLLM sees an image of {image.width} x {image.height} pixels as {tokens} "

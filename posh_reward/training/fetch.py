@@ -26,7 +26,7 @@ from posh_reward.training.checkpoints import is_complete
 MODEL_FILES = ("config.json", "tokenizer*", "*.safetensors")
 MODEL_EXTRAS = ("*.json", "*.txt", "*.jinja", "*.model")
 MAVERICK_ENCODER = "microsoft/deberta-v3-large"
-"""Encoder that Maverick loads from the hub besides its own weights."""
+"""Encoder that Maverick loads from the hub, in addition to its own weights."""
 ENCODER_FILES = ("config.json", "spm.model", "pytorch_model.bin")
 
 STATES = ("here", "missing", "fetched")  # of an asset; "missing" only in a dry run
@@ -88,7 +88,7 @@ def assets_of(config: str) -> list[Asset]:
 
 
 def is_here(asset: Asset) -> bool:
-    """Return True if an asset is complete in this machine's caches; asks no network."""
+    """Return True if an asset is complete in this machine's caches; uses no network."""
     if asset.kind == "spacy":
         return find_spec(asset.name) is not None
     if asset.kind == "environment":
@@ -105,7 +105,7 @@ def is_here(asset: Asset) -> bool:
 
 
 def local_folder(asset: Asset) -> Path | None:
-    """Return a model's folder in the hub's cache, if it is complete; asks no network."""
+    """Return a model's folder in the hub's cache, if it is complete; uses no network."""
     try:
         folder = Path(_snapshot(asset, local_files_only=True))
     except (OSError, ValueError):  # LocalEntryNotFoundError, or a name that no repository can have

@@ -11,22 +11,19 @@ once, before training, to a size that both leave unchanged.
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import ConfigError
-from posh_reward.models.prompt_images import check_max_pixels, resize_for_model
+from posh_reward.models.prompt_images import SizeLimits, check_max_pixels, resize_for_model
 
 if TYPE_CHECKING:
     from datasets import Dataset
-    from PIL.Image import Image
     from transformers import PreTrainedTokenizerBase, ProcessorMixin
     from transformers.image_processing_utils import BaseImageProcessor
 
 MIN_PIXELS = 56 * 56
 PADS = ("<|image_pad|>", "<|video_pad|>")
 """Placeholder tokens of an image and of a video."""
-PATCH = 28 * 28  # pixels per image token of Qwen2.5-VL
 
 
 def has_torchvision() -> bool:
@@ -94,31 +91,13 @@ def image_processor_with(
     return ImageTextProcessor(images, tokenizer, chat_template=tokenizer.chat_template)
 
 
-@dataclass(frozen=True)
-class ImageSizes:
-    """Image sizes that a Qwen2-VL, Qwen2.5-VL or Qwen3-VL processor leaves unchanged."""
-
-    factor: int
-    """Pixels of a token's side; sides are multiples of it."""
-    min_pixels: int
-    max_pixels: int
-
-    def settle(self, image: Image) -> Image:
-        """Convert an image to RGB and resize it."""
-        return resize_for_model(image, self.factor, self.min_pixels, self.max_pixels)
-
-    def tokens(self, image: Image) -> int:
-        """Count the tokens of a resized image."""
-        return image.width * image.height // self.factor**2
-
-
-def sizes_of(processor: ProcessorMixin) -> ImageSizes | None:
-    """Return a processor's image sizes; None if it is not one of Qwen's."""
+def sizes_of(processor: ProcessorMixin) -> SizeLimits | None:
+    """Return the image sizes that a processor leaves unchanged; None if it is not one of Qwen's."""
     images: Any = processor.image_processor
     if not type(images).__name__.startswith("Qwen2VLImageProcessor"):
         return None
     limits = images.size["shortest_edge"], images.size["longest_edge"]
-    return ImageSizes(images.patch_size * images.merge_size, *limits)
+    return SizeLimits(images.patch_size * images.merge_size, *limits)
 
 
 def settle_images(dataset: Dataset, processor: ProcessorMixin) -> Dataset:
@@ -137,7 +116,7 @@ def settle_images(dataset: Dataset, processor: ProcessorMixin) -> Dataset:
         )
     with PartialState().local_main_process_first():  # the node's other ranks read its cache
         return dataset.map(
-            lambda image: {"image": sizes.settle(image)},
+            lambda image: {"image": resize_for_model(image, *sizes)},
             input_columns=["image"],
             desc="resizing images",
         )

@@ -80,6 +80,7 @@ class CheckedGenerate:
         others = {"images": images, "num_generations": num_generations, "profiler": profiler}
         if images is None:
             return self._generate(prompts=prompts, **others)
+        # The form that was right last time, then the other, which another TRL or vLLM may want.
         result: tuple[Any, ...] = ()
         for collapses in (self._collapses, not self._collapses):
             ids = [collapse(each, self._pads) for each in prompts] if collapses else prompts

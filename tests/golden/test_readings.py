@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from hashlib import sha256
 from pathlib import Path
@@ -10,14 +11,27 @@ import pytest
 
 from posh_reward import PoSh
 from posh_reward.graph.reader import GRAPH_VERSION, Reader, write_description
+from posh_reward.metrics.harmonic import criteria
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
+from posh_reward.metrics.posh.presets import PRESET
 from posh_reward.metrics.posh.questions import ASKING_VERSION
+from posh_reward.metrics.prove import prove_prompts
+from posh_reward.metrics.rubric import rubric_prompt
 from posh_reward.types import Description
+from tests.syntax import tree
 
 HERE = Path(__file__).parent
 TEXTS = Path(__file__).resolve().parents[2] / "research" / "calibration" / "artworks.json"
 DIGESTS = HERE / "readings.json"
-"""Version of the reading -> digests of what was read, by preset of the graphs."""
+"""Version of the reading -> digests of what was read, by preset of the graphs, and of constants."""
+PACKAGE = Path(__file__).resolve().parents[2] / "posh_reward"
+PROVE = PACKAGE / "metrics" / "prove" / "prompts"
+GRAPH_FILES = (
+    *sorted((PACKAGE / "graph" / "rules").glob("*.py")),
+    *sorted(set((PACKAGE / "graph" / "coref").glob("*.py")) - set(PACKAGE.rglob("maverick*"))),
+    PACKAGE / "graph" / "parser" / "lemmas.py",
+    PACKAGE / "graph" / "coref" / "lexicon.txt",
+)
 
 
 def texts() -> list[str]:
@@ -54,6 +68,67 @@ def test_a_change_of_what_is_read_raises_the_version(mended: bool) -> None:
         "what is read of a text has changed. Once a change: raise GRAPH_VERSION in "
         "graph/reader.py, so that stored descriptions are not taken for new ones, and put "
         f'"<version>/{name}": "{digest.hexdigest()[:16]}" into tests/golden/readings.json'
+    )
+
+
+def constants(path: Path) -> str:
+    """Word lists and numbers of a module, or the entries of a word list."""
+    if path.suffix != ".py":
+        lines = path.read_text(encoding="utf-8").splitlines()
+        return "\n".join(line for line in lines if not line.startswith("#"))
+    values = {
+        ast.unparse(node.target if isinstance(node, ast.AnnAssign) else node.targets[0]): node.value
+        for node in tree(path).body
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None
+    }
+    own = [name for name in values if name.isupper() and "VERSION" not in name]
+    return "\n".join(f"{name} = {ast.unparse(values[name])}" for name in own)
+
+
+@pytest.mark.parametrize(
+    ("version", "constant", "files"),
+    [
+        (f"{GRAPH_VERSION}", "GRAPH_VERSION in graph/reader.py", GRAPH_FILES),
+        (
+            f"{GRAPH_VERSION}.{ASKING_VERSION}",
+            "ASKING_VERSION in metrics/posh/questions.py",
+            (PACKAGE / "metrics" / "posh" / "questions.py",),
+        ),
+    ],
+    ids=["graph", "questions"],
+)
+def test_a_change_of_a_constant_raises_the_version(
+    version: str, constant: str, files: tuple[Path, ...]
+) -> None:
+    """The texts above use few of the words in the lists, so the lists are watched themselves."""
+    digest = sha256("\n".join(map(constants, files)).encode()).hexdigest()[:16]
+    known = json.loads(DIGESTS.read_text(encoding="utf-8"))
+    assert known.get(f"{version}/constants") == digest, (
+        f"a word list or a number has changed: raise {constant}, unless that changes no graph, "
+        f'question or score, and put "<version>/constants": "{digest}" into '
+        "tests/golden/readings.json"
+    )
+
+
+EDITIONS = {
+    **{f"posh/prompts/{preset.prompts}.txt": preset.edition for preset in PRESET.values()},
+    "harmonic/prompts/paper.txt": criteria.EDITION,
+    "harmonic/prompts/ours.txt": criteria.EDITION,
+    "rubric/prompts/paper.txt": rubric_prompt.EDITION,
+    **{f"prove/prompts/{file.name}": prove_prompts.EDITION for file in sorted(PROVE.glob("*.txt"))},
+}
+"""Wording of prompts below ``metrics`` -> its edition, which signatures show."""
+
+
+@pytest.mark.parametrize("file", EDITIONS)
+def test_a_change_of_wording_raises_its_edition(file: str) -> None:
+    """Otherwise two wordings would have the same signature."""
+    name = f"{file} {EDITIONS[file]}"
+    digest = sha256((PACKAGE / "metrics" / file).read_bytes()).hexdigest()[:16]
+    known = json.loads(DIGESTS.read_text(encoding="utf-8"))
+    assert known.get(name) == digest, (
+        f"the wording of prompts has changed: raise its edition, unless only headings changed, and "
+        f'put "{file} <edition>": "{digest}" into tests/golden/readings.json'
     )
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import subprocess
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -10,8 +13,9 @@ import pytest
 from posh_reward.errors import ConfigError
 from posh_reward.metrics.load_metric import read_metric
 from posh_reward.metrics.posh.judges.cascade import Cascade
-from posh_reward.metrics.posh.judges.load_judge import load_judge
+from posh_reward.metrics.posh.judges.load_judge import JUDGES, load_judge
 from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
+from posh_reward.models.model import MODELS
 from posh_reward.settings import check_settings as fits_the_class
 from posh_reward.training.doctor.diagnosis import recipe_settings
 from posh_reward.training.fit.fit_report import fits
@@ -56,6 +60,15 @@ def test_a_judge_is_made_of_it(path: Path) -> None:
     made = load_judge(str(path))
     asked = made.judge if isinstance(made, Cascade) else made
     assert isinstance(asked, PromptJudge), "nothing is loaded before it is asked"
+
+
+@pytest.mark.parametrize("which", ["cascade", "server", "transformers", "vllm"])
+def test_its_file_explains_every_setting_of_a_judge(which: str) -> None:
+    """A setting that is neither set nor commented out there could be found only in the code."""
+    module, _, name = (JUDGES | MODELS)[which].partition(":")
+    settings = set(inspect.signature(getattr(import_module(module), name)).parameters)
+    text = (CONFIGS / "judge" / f"{which}.yaml").read_text(encoding="utf-8")
+    assert settings - set(re.findall(r"^(?:# )?(\w+): .*", text, re.MULTILINE)) == set()
 
 
 @pytest.mark.parametrize("path", sorted((CONFIGS / "metric").glob("*.yaml")), ids=name)

@@ -56,17 +56,17 @@ def test_brisk_asking_saves_calls_and_decoding_steps(shared_data: Path) -> None:
     assert brisk.cost.computed < 1.2 * lazy.cost.computed
 
 
-def test_a_student_costs_a_fraction_and_hands_on_a_share(shared_data: Path) -> None:
+def test_a_student_costs_a_fraction_and_passes_on_a_share(shared_data: Path) -> None:
     goldens = load(shared_data / "goldens" / "goldens.jsonl")[-2:]
     chat = Chat(qwen_tokenizer(shared_data / "data" / "qwen_tokenizer"))
     pairs = [read_golden(golden) for golden in goldens]
     way = Way("released", to_the_token=True, student="0.6B")
     alone = work(goldens, pairs, way, chat)
-    both = work(goldens, pairs, replace(way, hands_on=True), chat, 0.3)
+    both = work(goldens, pairs, replace(way, passes_on=True), chat, 0.3)
     assert both.first is not None
     assert 0.2 < both.cost.submitted / both.first.cost.submitted < 0.4
     full = sum(seconds(alone, replace(way, student=""), Rates()).values())
     small = sum(seconds(alone, way, Rates()).values())
-    cascade = sum(seconds(both, replace(way, hands_on=True), Rates()).values())
+    cascade = sum(seconds(both, replace(way, passes_on=True), Rates()).values())
     assert small < cascade < full
     assert not way.exact

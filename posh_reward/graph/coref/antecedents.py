@@ -247,11 +247,13 @@ def clause_subject(words: Words, discourse: Discourse, token: int) -> Referent |
     verb = governing_verb(words, token)
     if verb is None:
         return sentence_subject(discourse, words.sentence[token])
+    # Upwards: "She sits and reads, holding her hat", where "holding" and "reads" share "She".
     for _ in range(6):
         if verb is None:
             return None
         subject = words.child(verb, "nsubj", "nsubjpass")
         if subject is not None and subject != token:
+            # In "the man who holds his hat", the subject is the man.
             if words.dep[verb] == "relcl" and words.tag[subject] in ("WDT", "WP"):
                 return discourse.owner.get(words.head[verb])
             return discourse.owner.get(subject)

@@ -251,6 +251,7 @@ def nominal_mention(words: Words, chunk: Chunk, tail: Tail) -> Mention:
     other = "" if tail.noun is None else words.lemma[tail.noun]
     of = tail.noun is not None and words.lower[head + 1] == "of"
     count = count_of(words, chunk)
+    # "A man in a smock" is told from other men by "+smock"; "of" has a field of its own.
     having = frozenset((f"+{other}",)) if other and not of else frozenset()
     return Mention(
         start=chunk.start,

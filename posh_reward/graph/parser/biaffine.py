@@ -26,6 +26,7 @@ from spacy.tokens import Doc
 from posh_reward.types import CACHED
 
 Array = NDArray[Any]
+Parameters = dict[str, Array]
 
 ROOTS = 3  # likeliest roots to try where the best heads alone are not a tree
 
@@ -60,19 +61,12 @@ def tree(scores: Array) -> Array:
 
 
 def is_tree(heads: Array) -> bool:
-    """Test whether following heads leads from every node to node 0, the root."""
-    leads = np.zeros(len(heads), dtype=bool)
-    leads[0] = True
-    for start in range(1, len(heads)):
-        path: list[int] = []
-        node = start
-        while not leads[node]:
-            if len(path) == len(heads):
-                return False
-            path.append(node)
-            node = int(heads[node])
-        leads[path] = True
-    return True
+    """Test whether following heads leads from every node to node 0, the root, its own head."""
+    ends = heads
+    # Each round doubles the heads followed, so in the end no path to the root is longer.
+    for _ in range(len(heads).bit_length()):
+        ends = ends[ends]
+    return not ends.any()
 
 
 def maximum_spanning(scores: Array) -> Array:
@@ -146,8 +140,6 @@ class Arcs:
             self.best_arc[node] = self.best_arc[cycle]
         return np.array([head for head, _ in self.best_arc[: self.size]])
 
-
-Parameters = dict[str, Array]
 
 ROWS = {"word": 12000, "prefix": 4000, "suffix2": 1500, "suffix3": 5000, "suffix4": 7000,
         "shape": 600}  # fmt: skip
@@ -267,12 +259,9 @@ def head_choices(states: Array, lengths: Array, weights: Parameters) -> list[Arr
     root = project(weights["root"], weights, "arc_head")
     governors = project(states, weights, "arc_head")
     dependents = with_one(project(states, weights, "arc_dep")) @ weights["arc"]
-    heads, start = [], 0
-    for length in lengths:
-        here = slice(start, start + length)
-        heads.append(tree(dependents[here] @ np.concatenate([root, governors[here]]).T))
-        start += length
-    return heads
+    ends = np.cumsum(lengths)[:-1]
+    pairs = zip(np.split(dependents, ends), np.split(governors, ends), strict=True)
+    return [tree(own @ np.concatenate([root, others]).T) for own, others in pairs]
 
 
 def label_scores(states: Array, heads: Array, weights: Parameters) -> Array:

@@ -17,8 +17,8 @@ from posh_reward.types import Span
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
-
 NOMINAL = frozenset({"NOUN", "PROPN"})
+SUBJECT = ("nsubj", "nsubjpass")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
-from posh_reward.graph.rules.components import NOMINAL, Component, Syntax
+from posh_reward.graph.rules.components import NOMINAL, SUBJECT, Component, Syntax
 
 Role = Literal[
     "describes", "described_by", "subject", "subject_of", "object", "object_of",
@@ -71,7 +71,6 @@ class Links:
         return {role: tuple(ends) for role, ends in self._ends[component].items()}
 
 
-SUBJECT = ("nsubj", "nsubjpass")
 THINGS = (*NOMINAL, "PRON")
 
 
@@ -87,6 +86,7 @@ def find_links(syntax: Syntax, components: Sequence[Component], *, mended: bool 
                     links.join(i, role, of_token[token])
     if mended:
         describe_pronouns(syntax, components, of_token, links)
+    # Last, since conjuncts share what the first has by then; in text order, along a list.
     for token, head in conjuncts(syntax):
         first, second = of_token.get(head), of_token.get(token)
         if first is None or second is None or first == second:
@@ -156,7 +156,7 @@ def described_above(syntax: Syntax, adjective: Component) -> list[int]:
     """Return the nouns above an adjective that its words describe.
 
     "A *red* coat": coat. "The coat is *red*": coat. "*Nearest* are two women": women. Each word
-    searches, so in "an *off*-*white* wall" both find the wall, and it is there twice. Pronouns are
+    searches, so in "an *off*-*white* wall" both find the wall, which is listed twice. Pronouns are
     not described: "a light *red* one".
     """
     nouns: list[int] = []

@@ -10,11 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from posh_reward.graph.rules.components import NOMINAL, Syntax, children_of, is_adjectival_noun
+from posh_reward.graph.rules.components import (
+    NOMINAL,
+    SUBJECT,
+    Syntax,
+    children_of,
+    is_adjectival_noun,
+)
 
 BE = frozenset({"be", "is", "are", "was", "were", "been", "being"})
 RELATIVE = frozenset({"who", "which", "that"})
-SUBJECT = ("nsubj", "nsubjpass")
 
 Change = tuple[int, str, str, int]
 """A token, and its new part of speech, label and head."""

@@ -7,9 +7,7 @@ from itertools import product
 from typing import NamedTuple
 
 from posh_reward.graph.rules.entities import Components, Evidence, Sighting, is_possessive
-from posh_reward.types import Relation, RelationSource
-
-PART_OF = "part of"
+from posh_reward.types import PART_OF, Relation, RelationSource
 
 MOST_MEETINGS = 5_000
 """Maximum visits to the prepositions of one verb; the release has no limit. The second of joined
@@ -47,7 +45,7 @@ def prepositions_of(parts: Components, verb: int) -> list[int]:
     """Return the prepositions below a verb, or below those: "comes *out* *of*".
 
     Each has to come after its head ("fly *up* from trees", with "up" below "from", is "fly from"),
-    and one with two heads is there twice. ``mended``: all those after the verb, once each.
+    and one with two heads is listed twice. ``mended``: all those after the verb, once each.
     """
     if not parts.links.ends(verb, "preposition"):
         return []
@@ -73,7 +71,7 @@ def places(parts: Components, prepositions: Iterable[int]) -> list[int]:
 def states(parts: Components) -> Iterator[Sighting]:
     """Describe subjects by verbs without any object: "the baby *sleeps*", "a man *bends over*".
 
-    In the release, a preposition visited twice is there twice: "fly up and down", with "down"
+    In the release, a preposition visited twice is repeated: "fly up and down", with "down"
     joined to "up", is "fly up down down".
     """
     for verb in parts.of_kind("verb"):

@@ -172,6 +172,7 @@ def _open_elements(inquiry: Inquiry) -> Iterator[OpenElement]:
         for end in sorted({relation.subject, relation.object}):
             touching[end].append(index)
     seen: set[int] = set()
+    # Entity by entity, as the release averages: floating-point sums depend on the order.
     for index, entity in enumerate(graph.entities):
         if entity.flagged:
             continue

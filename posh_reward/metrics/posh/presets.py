@@ -49,7 +49,7 @@ def prompt(question: Question, preset: str = "released") -> Prompt:
     """
     suffix = "".join(_question_and_rest(question, preset))
     if question.image is not None:
-        return Prompt(_opening(preset, "prompt.picture", "", ""), suffix, (question.image,))
+        return Prompt(_opening(preset, "prompt.image", "", ""), suffix, (question.image,))
     texts = [_text_of(question.target, preset), _text_of(question.source, preset)]
     reference, generation = texts if question.direction == "precision" else reversed(texts)
     return Prompt(_opening(preset, f"prompt.{question.direction}", reference, generation), suffix)
@@ -70,7 +70,7 @@ def _question_and_rest(question: Question, preset: str) -> tuple[str, str]:
     for "a *weak hint* glows" it asks about the "weak hint" and changes the scoring guide to
     "2: the weak hint".
     """
-    section = question.direction if question.image is None else "picture"
+    section = question.direction if question.image is None else "image"
     template = _sections(preset)[f"{question.kind}.{section}"]
     _, after = _split_at(preset, f"prompt.{section}", "{question}")
     raw = None if PRESET[preset].mended else question.raw
@@ -90,11 +90,11 @@ def _replace_last(text: str, old: str, new: str) -> str:
     return before + new + after
 
 
-def rewrite_prompt(question: Phrase, preset: str = "released") -> Prompt:
+def rewrite_prompt(phrase: Phrase, preset: str = "released") -> Prompt:
     """Return the message that asks for a fluent noun phrase."""
-    before, after = _split_at(preset, f"rewrite.{question.kind}", "{phrase}")
+    before, after = _split_at(preset, f"rewrite.{phrase.kind}", "{phrase}")
     # No shared prefix: tokenizers join a phrase's first word to the quotation mark before it.
-    return Prompt("", before + question.text + after)
+    return Prompt("", before + phrase.text + after)
 
 
 def check_preset(preset: str) -> str:

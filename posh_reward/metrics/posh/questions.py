@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from posh_reward.types import HIGHEST_GRADE, Entity, Relation, SceneGraph
+from posh_reward.types import HIGHEST_GRADE, PART_OF, Entity, Relation, SceneGraph
 
 PRESENT = 2.0  # an entity counts as present if its best candidate's grade is at least this
 ASKING_VERSION = 2
@@ -19,7 +19,6 @@ ASKING_VERSION = 2
 may alter a question or a score under any preset: ``tests/golden/test_readings.py`` notices only
 what its texts happen to use."""
 
-PART_OF = "part of"
 CONTAINING = frozenset(
     "have has had having hold holds holding contain contains contained containing "
     "wear wears wore wearing".split()

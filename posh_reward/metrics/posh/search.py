@@ -126,7 +126,7 @@ def look_for(inquiry: Inquiry, entities: Sequence[int], number: int, pace: Pace)
             for _ in range(1 if wave < SINGLY[pace] else len(search.queue))
         ]
         # Lazily a candidate is rewritten when it is asked about. Otherwise all are rewritten at
-        # once: some in vain, but without a further wait.
+        # once: some needlessly, but without a further wait.
         names = [name for _, name in (batch if pace == "lazy" else pending)]
         raw = [Phrase(name.text, name.rewrite) for name in names if name.rewrite]
         phrases = [phrase for phrase in raw if phrase not in rewritten]
@@ -163,6 +163,7 @@ def _ask_wave(
         for (search, name), reply in zip(wave, replies, strict=True)
         if reply.text is not None
     ]  # fmt: skip
+    # Phrases whose rewrite failed have no question, only a failed verdict in its place.
     verdicts = iter((yield from grade(turn, questions)))
     for (search, _), reply in zip(wave, replies, strict=True):
         verdict = Verdict(None, reply.failure) if reply.text is None else next(verdicts)

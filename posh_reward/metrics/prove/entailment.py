@@ -60,7 +60,7 @@ def entailment_of(
     return None if model is None else Entailment(Asker(model_of(model, sees=True), store))
 
 
-def check_given(
+def check_inputs(
     entailment: Entailment | None, images: Sequence[object] | None, **texts: Sequence[object]
 ) -> None:
     """Check that all lists match, and that images and the entailment judge come together.

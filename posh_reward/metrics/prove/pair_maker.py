@@ -19,9 +19,9 @@ from typing import Any
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.metric import check_lists, signature
-from posh_reward.metrics.prove.entailment import check_given, entailment_of
-from posh_reward.metrics.prove.programs.confined import Confined
+from posh_reward.metrics.prove.entailment import check_inputs, entailment_of
 from posh_reward.metrics.prove.programs.program_scene import Nodes
+from posh_reward.metrics.prove.programs.sandbox import Sandbox
 from posh_reward.metrics.prove.prove_prompts import (
     EDITION,
     LONGEST_REPLY,
@@ -96,7 +96,7 @@ class PairMaker:
         self.encoder = load_encoder(encoder)
         self.encoder_name = name_of(encoder)
         self.taboo = frozenset(word.casefold() for word in taboo)
-        self.programs = Confined(seconds)
+        self.programs = Sandbox(seconds)
 
     @property
     def signature(self) -> str:
@@ -137,7 +137,7 @@ class PairMaker:
             JudgeError: a model does not work at all.
         """
         columns = {"captions": captions} | ({} if graphs is None else {"graphs": graphs})
-        check_given(self.entailment, images, **columns)
+        check_inputs(self.entailment, images, **columns)
         questions = self._write_drafts(captions, graphs)
         flat = [pair for each in questions for pair in each.pairs]
         if self.reviewer is not None:
@@ -210,7 +210,7 @@ class PairVerifier:
         seconds: float = 2.0,
     ) -> None:
         self.tuples: TupleSource = tuple_source(tuples, parser, store_of(store))
-        self.programs = Confined(seconds)
+        self.programs = Sandbox(seconds)
 
     @property
     def signature(self) -> str:

@@ -10,7 +10,7 @@ from posh_reward.errors import InputError
 from posh_reward.metrics.metric import check_sizes, signature
 from posh_reward.metrics.prove.entailment import (
     Entailment,
-    check_given,
+    check_inputs,
     entailment_of,
     statement,
 )
@@ -126,7 +126,7 @@ class Prove:
         if unknown := sorted(set(graphs) - set(TEXTS)):
             raise InputError(f"graphs has {unknown[0]!r}: choose among {', '.join(TEXTS)}")
         columns = dict(zip(TEXTS, (responses, answers, questions, captions), strict=True))
-        check_given(
+        check_inputs(
             self.entailment, images, responses=responses, answers=answers, questions=questions,
             captions=captions, **{f"graphs of {name}": each for name, each in graphs.items()},
         )  # fmt: skip
@@ -158,6 +158,7 @@ class Prove:
             for (name, text), graph in zip(cells, own, strict=True)
             if graph is None
         ]
+        # One call for all texts of all columns: a model as reader gets one batch.
         read = iter(self.tuples.read(contents))
         readings = iter(next(read) if graph is None else tuples_of_graph(graph) for graph in own)
         return [

@@ -42,7 +42,7 @@ MOST_CANDIDATES = 50  # per reply; the prompt asks for fifteen
 LONGEST_READ = 100_000
 """Characters; the rest of a reply is ignored. Four times the length of ``LONGEST_REPLY`` tokens."""
 MOST_READ = 10 * LONGEST_READ
-"""Characters parsed in vain, for objects that never end, before the rest of a reply is ignored."""
+"""Characters read of unfinished objects before the rest of a reply is ignored."""
 OPENING = re.compile(r'\{\s*["}]')  # start of a JSON object
 UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters, direction marks, and lone surrogates, which cannot be encoded."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from posh_reward.metrics.prove.entailment import Entailment
-from posh_reward.metrics.prove.programs.confined import UNRUN, Confined, ProgramResult, run_programs
 from posh_reward.metrics.prove.programs.program_scene import Nodes, Value
+from posh_reward.metrics.prove.programs.sandbox import UNRUN, ProgramResult, Sandbox, run_programs
 from posh_reward.metrics.prove.prove_prompts import QuestionCandidate, prompt_of, verdicts_of
 from posh_reward.metrics.prove.tuple_scenes import KINDS, OTHER
 from posh_reward.models.asker import Asker
@@ -144,11 +144,11 @@ class CaptionQuestions:
 
 
 def verify_candidates(
-    candidates: Sequence[QuestionCandidate | Failure], nodes: Nodes, confined: Confined
+    candidates: Sequence[QuestionCandidate | Failure], nodes: Nodes, sandbox: Sandbox
 ) -> list[QuestionPair]:
     """Run the candidates' programs over the scene; drop those that do not verify the answer."""
     sound = [each for each in candidates if isinstance(each, QuestionCandidate)]
-    results = iter(run_programs(confined, [each.program for each in sound], nodes))
+    results = iter(run_programs(sandbox, [each.program for each in sound], nodes))
     pairs = [
         QuestionPair("", "", "", None, "unreadable", str(each))
         if isinstance(each, Failure)
@@ -158,7 +158,7 @@ def verify_candidates(
     # A constant verifies nothing: over other graphs, a program must return something else.
     for other in ELSEWHERE:
         left = [pair.program for pair in pairs if pair.dropped is None]
-        results = iter(run_programs(confined, left, other))
+        results = iter(run_programs(sandbox, left, other))
         pairs = [p if p.dropped else _compare(p, next(results), other) for p in pairs]
     return pairs
 

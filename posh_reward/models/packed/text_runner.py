@@ -213,6 +213,8 @@ class TextRunner:
     def _reply(
         self, prompts: Sequence[TextTokens], max_tokens: int, stops: Collection[int]
     ) -> list[list[int] | Failure]:
+        # The prefill's logits give each reply's first token. Paths are held, since every further
+        # token attends to its whole prompt.
         first, paths = self._prefill(prompts, likeliest, hold=True)
         replies: list[Any] = list(first)
         lost = [index for index in range(len(prompts)) if index not in paths]

@@ -163,7 +163,7 @@ class ServerBatch:
             if rounds:
                 await asyncio.sleep(self._patience.pause(rounds, failure.after))
             # Try all servers before a pause: one that is down costs no waiting while another works.
-            # The order is computed anew, since servers may have begun or ended a rest.
+            # Recompute the order, since servers may have begun or ended a rest.
             for server in self._fleet.order(home):
                 if self._given_up is not None:
                     raise TransientError(self._given_up)

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError
 from posh_reward.models.labels import TOP, LabelReading, check_reading
 from posh_reward.models.model import Prompt
-from posh_reward.models.prompt_images import MAX_PIXELS, TOKEN
+from posh_reward.models.prompt_images import MAX_PIXELS, TOKEN_PIXELS
 from posh_reward.models.server import chat_messages, startup
 from posh_reward.models.server.addresses import check_url
 from posh_reward.models.server.chat_messages import ChatMessages, Content
@@ -338,7 +338,8 @@ def _check(options: Mapping[str, Any]) -> None:
         f"timeout: {timeout} is not a positive number of seconds": not timeout > 0,
         f"retries: {options['retries']} is negative": options["retries"] < 0,
         f"backoff: {backoff} is not a number of seconds": not 0 <= backoff < math.inf,
-        f"max_pixels: {pixels} is less than one token of an image, {TOKEN}": pixels < TOKEN,
+        f"max_pixels: {pixels} is less than one token of an image, {TOKEN_PIXELS}": pixels
+        < TOKEN_PIXELS,
         f"extra_body: leave out {', '.join(sorted(ours))}, which the judge sets": bool(ours),
         "extra_body: use only JSON values": not is_json,
     }.items():

@@ -134,6 +134,7 @@ class VllmEngine:
                 assert ids is not None
                 sound.append((place, input_of(prompt, ids), length))
         yield failed
+        # Batch by batch: the trainer keeps what was answered before this process died.
         for start in range(0, len(sound), AT_ONCE):
             part = sound[start : start + AT_ONCE]
             replies = self._llm.generate([each for _, each, _ in part], params, use_tqdm=False)

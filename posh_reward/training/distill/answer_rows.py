@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
 from posh_reward.errors import ConfigError
@@ -200,14 +201,23 @@ def collate(rows: Sequence[dict[str, Any]], pad: int) -> dict[str, torch.Tensor]
             if answer.reply:
                 labels[row, slot, room - len(answer.reply) :] = answer.reply
             targets[row, slot], weights[row, slot] = answer.probabilities, 1.0
-    # (rows, query, key): a token attends to the shared tokens and its own slot, up to itself.
-    alike = (part[:, :, None] == part[:, None, :]) | (part[:, None, :] == 0)
-    sees = alike & (part[:, None, :] >= 0) & np.tri(length, dtype=bool)
-    sees |= np.eye(length, dtype=bool)  # padding attends to itself: a softmax over nothing is NaN
-    ends = shared + size * np.arange(1, slots + 1)
-    places = (ends[:, None] - np.arange(room, 0, -1)).ravel()
+    ends = shared + size * np.arange(1, slots + 1)  # (slots,) where each slot ends
+    places = (ends[:, None] - np.arange(room, 0, -1)).ravel()  # (slots x room,)
     arrays = {
-        "input_ids": ids, "position_ids": positions, "attention_mask": sees[:, None],
+        "input_ids": ids, "position_ids": positions, "attention_mask": tree_mask(part)[:, None],
         "logits_to_keep": places, "labels": labels, "probabilities": targets, "weights": weights,
     }  # fmt: skip
     return {name: torch.from_numpy(array) for name, array in arrays.items()}
+
+
+def tree_mask(part: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return (rows, query, key): a token attends to the shared tokens and its slot, up to itself.
+
+    ``part`` (rows, tokens) is 0 for shared tokens, from 1 for each slot's, and -1 for padding.
+    """
+    keys = part[:, None, :]  # (rows, 1, tokens)
+    alike = (part[:, :, None] == keys) | (keys == 0)
+    sees: NDArray[np.bool_] = alike & (keys >= 0) & np.tri(part.shape[1], dtype=bool)
+    # Padding attends to itself: a softmax over nothing is NaN.
+    sees |= np.eye(part.shape[1], dtype=bool)
+    return sees

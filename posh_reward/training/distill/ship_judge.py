@@ -44,7 +44,7 @@ PART_HEADS = """\
 | questions | count | difference | bias | present or absent alike | kappa |
 |---|---|---|---|---|---|"""
 POINT_HEADS = """\
-| doubt | handed on | settled ones agree | all agree | difference |
+| doubt | passed on | settled ones agree | all agree | difference |
 |---|---|---|---|---|"""
 SETTINGS = """\
 # posh-reward score pairs.jsonl --judge {folder}/judge.yaml{preset_flag}
@@ -59,8 +59,8 @@ reading: labels
 CASCADE = """\
 # posh-reward score pairs.jsonl --judge {folder}/cascade.yaml{preset_flag}
 #
-# The distilled judge settles what it is sure of, and its teacher is asked the rest: on validation
-# questions {handed:.0%}. README.md has the curve.
+# The distilled judge settles what it is sure of and passes the rest on to its teacher: of the
+# validation questions {handed:.0%}. README.md has the curve.
 preset: {preset}
 name: cascade
 judge: {teacher}
@@ -76,7 +76,7 @@ class CascadePoint:
     doubt: float
     handed_on: float  # share of the questions that go to the teacher
     agreed: float  # share of the settled questions with the same outcome, present or absent
-    present_alike: float  # the same over all questions: those handed on agree
+    present_alike: float  # the same over all questions: those passed on agree
     grades_apart: float  # mean distance of the grades, over all questions
 
 
@@ -90,8 +90,8 @@ class JudgeFidelity:
     failures: int
     rewrites: float  # share of the rewrites identical to the teacher's; NaN without any
     curve: Sequence[CascadePoint]
-    doubt: float  # the chosen threshold; 0 if none is good enough, and all is handed on
-    handed_on: float  # share of the validation questions handed on at that threshold
+    doubt: float  # the chosen threshold; 0 if none is good enough, and all is passed on
+    handed_on: float  # share of the validation questions passed on at that threshold
 
 
 def save_judge(
@@ -200,6 +200,7 @@ def cascade_curve(
     alike = (student >= PRESENT) == (grades >= PRESENT)
     points = []
     for doubt in doubts:
+        # What is passed on gets the teacher's own answer, so only what is settled can differ.
         sure = own <= doubt
         points.append(
             CascadePoint(
@@ -214,7 +215,7 @@ def cascade_curve(
 
 
 def cheapest_point(curve: Sequence[CascadePoint]) -> CascadePoint | None:
-    """Return the point that hands on least among those with enough agreement, if any."""
+    """Return the point that passes on least among those with enough agreement, if any."""
     good = [point for point in curve if point.agreed >= AGREED]
     return min(good, key=lambda point: point.handed_on) if good else None
 
@@ -265,7 +266,7 @@ def _card(folder: Path, fidelity: JudgeFidelity, questions: QuestionSet, base: s
         f"{PART_HEADS}\n{parts}",
         "## As the first stage of a cascade",
         f"At doubt {fidelity.doubt:.3g}, chosen on validation questions so that {AGREED:.0%} of "
-        "the answers it keeps agree with the teacher, it hands on the rest (`cascade.yaml`). On "
+        "the answers it keeps agree with the teacher, it passes on the rest (`cascade.yaml`). On "
         "test questions:",
         f"{POINT_HEADS}\n{points}",
         "![Held-out divergence over the steps, and the cascade](learning.png)",
@@ -307,7 +308,7 @@ def _plot_learning(history: Sequence[dict[str, Any]], fidelity: JudgeFidelity, p
         [point.present_alike for point in fidelity.curve], "o-", color="#0969da", ms=3,
     )  # fmt: skip
     right.set(
-        title="cascade: agreement and cost", xlabel="share handed on to the teacher",
+        title="cascade: agreement and cost", xlabel="share passed on to the teacher",
         ylabel="present or absent alike", ylim=(None, 1.001),
     )  # fmt: skip
     for axes in (left, middle, right):

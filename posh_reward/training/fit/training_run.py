@@ -9,10 +9,10 @@ from typing import Any
 
 from posh_reward.metrics.load_metric import metric_flags, read_metric
 from posh_reward.metrics.posh.judges.load_judge import engine_settings
+from posh_reward.models.prompt_images import TOKEN_PIXELS
 from posh_reward.training.combinations import PROMPT_TOKENS
 from posh_reward.training.fit.model_shapes import BYTES, ModelShape, Parameters, shape_of
 from posh_reward.training.processes import Processes
-from posh_reward.training.processors import PATCH
 
 UNCAPPED = 16384  # tokens of an image without max_pixels: Qwen2.5-VL's own cap
 REFERENCE_TOKENS = 512  # of the longest references, for SFT
@@ -71,7 +71,7 @@ def run_of(script: Any, args: Any, model: Any, layout: Processes) -> TrainingRun
     colocated = generates and args.use_vllm and args.vllm_mode == "colocate"
     image = 0  # a student reads no images
     if hasattr(script, "max_pixels"):
-        image = script.max_pixels // PATCH if script.max_pixels else UNCAPPED
+        image = script.max_pixels // TOKEN_PIXELS if script.max_pixels else UNCAPPED
     return TrainingRun(
         layout=layout,
         shape=shape,

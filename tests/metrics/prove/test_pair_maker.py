@@ -19,8 +19,8 @@ from posh_reward.datasets.scenes.generate_scenes import generate
 from posh_reward.datasets.scenes.subjects import Scene
 from posh_reward.errors import InputError
 from posh_reward.metrics.prove.pair_maker import PairMaker
-from posh_reward.metrics.prove.programs.confined import Confined
 from posh_reward.metrics.prove.programs.program_scene import Nodes, Value
+from posh_reward.metrics.prove.programs.sandbox import Sandbox
 from posh_reward.metrics.prove.prove_prompts import (
     QuestionCandidate,
     read_candidates,
@@ -37,7 +37,7 @@ from tests.metrics.prove.scripted import Mumbler, Question, extractor, questions
 
 CAPTION = "A woman in a red dress holds two white flowers. A dog sits on a rug."
 IMAGE = Image.new("RGB", (8, 8))
-PROGRAMS = Confined(seconds=0.2)
+PROGRAMS = Sandbox(seconds=0.2)
 """One process for most tests; it ends with this one."""
 GOOD = {
     "question": "What color is the dress?",
@@ -213,7 +213,7 @@ def test_a_reviewer_without_an_answer_has_not_judged() -> None:
 
 
 def test_a_broken_process_says_nothing_of_a_program() -> None:
-    class Broken(Confined):
+    class Broken(Sandbox):
         def run(self, program: str, nodes: Nodes) -> Failure:
             return Failure("engine", "the process is gone")
 

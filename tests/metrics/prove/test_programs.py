@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.prove.programs import confined as module
-from posh_reward.metrics.prove.programs.confined import Confined, ProgramResult, run_programs
+from posh_reward.metrics.prove.programs import sandbox as module
 from posh_reward.metrics.prove.programs.language import refusal
 from posh_reward.metrics.prove.programs.program_scene import Nodes, ProgramScene, Value, plain
+from posh_reward.metrics.prove.programs.sandbox import ProgramResult, Sandbox, run_programs
 from posh_reward.types import Failure
 from tests.metrics.prove.hostile import HOSTILE, REFUSED, STOPPED, body
 from tests.processes import alive, soon
@@ -68,14 +68,14 @@ HONEST: list[tuple[str, Value]] = [
 
 
 @pytest.fixture(scope="module")
-def confined() -> Iterator[Confined]:
-    runner = Confined(seconds=0.1)
+def sandbox() -> Iterator[Sandbox]:
+    runner = Sandbox(seconds=0.1)
     yield runner
     runner.close()
 
 
-def test_programs_like_the_papers_give_their_answers(confined: Confined) -> None:
-    answers = run_programs(confined, [program for program, _ in HONEST], PLANES)
+def test_programs_like_the_papers_give_their_answers(sandbox: Sandbox) -> None:
+    answers = run_programs(sandbox, [program for program, _ in HONEST], PLANES)
     assert answers == [ProgramResult(value) for _, value in HONEST]
 
 
@@ -96,16 +96,16 @@ def test_what_the_language_allows_is_stopped_by_the_process(name: str) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's filter is Linux's")
-def test_the_process_alone_survives_every_program(confined: Confined, tmp_path: Path) -> None:
+def test_the_process_alone_survives_every_program(sandbox: Sandbox, tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     canary.write_text("alive")
     got = {
-        name: confined.run(program.replace("{canary!r}", repr(str(canary))), PLANES)
+        name: sandbox.run(program.replace("{canary!r}", repr(str(canary))), PLANES)
         for name, program in HOSTILE.items()
     }
     assert canary.read_text() == "alive"
     assert [path.name for path in tmp_path.iterdir()] == ["canary"]
-    assert confined.run(COLOR, PLANES) == ProgramResult("blue, white")
+    assert sandbox.run(COLOR, PLANES) == ProgramResult("blue, white")
     engine = [n for n, a in got.items() if isinstance(a, Failure) and a.kind == "engine"]
     assert engine == [], "the worker itself was lost"
     assert all(isinstance(got[name], Failure) for name in STOPPED)
@@ -116,13 +116,13 @@ def test_the_process_alone_survives_every_program(confined: Confined, tmp_path: 
         assert "Operation not permitted" in failure.detail, name
 
 
-def test_a_forged_answer_is_only_a_value(confined: Confined) -> None:
-    assert confined.run(HOSTILE["answer for itself"], PLANES) == ProgramResult("forged")
+def test_a_forged_answer_is_only_a_value(sandbox: Sandbox) -> None:
+    assert sandbox.run(HOSTILE["answer for itself"], PLANES) == ProgramResult("forged")
 
 
-def test_a_hostile_program_fails_alone(confined: Confined) -> None:
+def test_a_hostile_program_fails_alone(sandbox: Sandbox) -> None:
     programs = [COLOR, REFUSED["import"], STOPPED["loops in loops"], COLOR]
-    first, refused, stopped, last = run_programs(confined, programs, PLANES)
+    first, refused, stopped, last = run_programs(sandbox, programs, PLANES)
     assert first == last == ProgramResult("blue, white")
     assert refused == Failure(
         "reply", "the program is not run: it uses Import, which is not allowed"
@@ -130,13 +130,13 @@ def test_a_hostile_program_fails_alone(confined: Confined) -> None:
     assert stopped == Failure("error", "the program failed: it took more than 0.1 s")
 
 
-def test_an_exception_comes_without_its_traceback(confined: Confined) -> None:
-    failure = confined.run(STOPPED["a list's missing item"], PLANES)
+def test_an_exception_comes_without_its_traceback(sandbox: Sandbox) -> None:
+    failure = sandbox.run(STOPPED["a list's missing item"], PLANES)
     assert failure == Failure("error", "the program failed: IndexError: list index out of range")
 
 
 def test_a_killed_process_is_restarted(caplog: pytest.LogCaptureFixture) -> None:
-    runner = Confined()
+    runner = Sandbox()
     assert runner.run(COLOR, PLANES) == ProgramResult("blue, white")
     worker = runner._worker
     assert worker is not None
@@ -155,8 +155,8 @@ def test_the_process_gets_none_of_the_users_variables(monkeypatch: pytest.Monkey
     assert module._environment().keys() <= {"LD_LIBRARY_PATH", "PYTHONHASHSEED"}
 
 
-def test_it_pickles_without_its_process(confined: Confined) -> None:
-    copy = pickle.loads(pickle.dumps(confined))
+def test_it_pickles_without_its_process(sandbox: Sandbox) -> None:
+    copy = pickle.loads(pickle.dumps(sandbox))
     assert copy._worker is None
     assert copy._seconds == 0.1
 
@@ -164,7 +164,7 @@ def test_it_pickles_without_its_process(confined: Confined) -> None:
 @pytest.mark.parametrize(("seconds", "megabytes"), [(0, 256), (float("nan"), 256), (2, 1)])
 def test_bounds_that_leave_no_room_are_refused(seconds: float, megabytes: int) -> None:
     with pytest.raises(InputError, match="use"):
-        Confined(seconds, megabytes)
+        Sandbox(seconds, megabytes)
 
 
 def test_programs_get_copies_of_the_graph() -> None:
@@ -184,14 +184,14 @@ def test_the_papers_shorter_names_work_too() -> None:
     assert scene.describe(scene.subgraph(["concrete"])) == "concrete"
 
 
-def test_names_need_not_be_ascii(confined: Confined) -> None:
+def test_names_need_not_be_ascii(sandbox: Sandbox) -> None:
     program = body("café = 'crème'", "return café")
-    assert run_programs(confined, [program], PLANES) == [ProgramResult("crème")]
+    assert run_programs(sandbox, [program], PLANES) == [ProgramResult("crème")]
 
 
-def test_str_is_still_a_type_and_makes_texts(confined: Confined) -> None:
+def test_str_is_still_a_type_and_makes_texts(sandbox: Sandbox) -> None:
     program = body("return [isinstance('a', str), isinstance(1, str), str(12), f'{[1, 2]}']")
-    assert run_programs(confined, [program], PLANES) == [
+    assert run_programs(sandbox, [program], PLANES) == [
         ProgramResult([True, False, "12", "[1, 2]"])
     ]
 
@@ -201,21 +201,21 @@ def test_str_is_still_a_type_and_makes_texts(confined: Confined) -> None:
     ["str(lambda: 1)[-10:]", "f'{iter([])}'[-10:]", "[e for e in str([iter([])])]",
      "len(str(lambda: 1))", "sorted([str], key=str)[0](lambda: 1)[-6:]"],
 )  # fmt: skip
-def test_no_part_of_an_address_comes_out(confined: Confined, expression: str) -> None:
-    [failure] = run_programs(confined, [body(f"return {expression}")], PLANES)
+def test_no_part_of_an_address_comes_out(sandbox: Sandbox, expression: str) -> None:
+    [failure] = run_programs(sandbox, [body(f"return {expression}")], PLANES)
     assert failure == Failure("error", "the program failed: ValueError: it makes an object a text")
 
 
-def test_no_address_comes_out(confined: Confined) -> None:
+def test_no_address_comes_out(sandbox: Sandbox) -> None:
     """It differs from run to run, so that the same program would not give the same again."""
-    assert confined.run(body("return str(sg)"), PLANES) == ProgramResult(
+    assert sandbox.run(body("return str(sg)"), PLANES) == ProgramResult(
         f"Scene({', '.join(PLANES)})"
     )
-    error = confined.run(body("return {}[lambda: 1]"), PLANES)
+    error = sandbox.run(body("return {}[lambda: 1]"), PLANES)
     assert error == Failure(
         "error", "the program failed: KeyError: <function verify.<locals>.<lambda>>"
     )
-    text = confined.run(body("return str(iter([]))"), PLANES)
+    text = sandbox.run(body("return str(iter([]))"), PLANES)
     assert text == Failure("error", "the program failed: ValueError: it makes an object a text")
 
 

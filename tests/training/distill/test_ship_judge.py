@@ -88,7 +88,7 @@ def test_the_folder_may_be_moved(folder: Path, tmp_path: Path) -> None:
         moved.rename(folder)
 
 
-def test_its_cascade_hands_on_to_the_teacher(folder: Path) -> None:
+def test_its_cascade_passes_on_to_the_teacher(folder: Path) -> None:
     judge = load_judge(str(folder / "cascade.yaml"), "prefix-first")
     assert isinstance(judge, Cascade)
     assert judge.judge.name.startswith("embedded-")

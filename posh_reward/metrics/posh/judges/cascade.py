@@ -117,9 +117,9 @@ class Cascade:
             return VERBATIM if grade >= self._high else None
         return ABSENT if grade < self._low else None
 
-    def rewrite(self, questions: Sequence[Phrase]) -> list[Reply]:
+    def rewrite(self, phrases: Sequence[Phrase]) -> list[Reply]:
         """Phrases as ``judge`` rewrites them."""
-        return self.judge.rewrite(questions)
+        return self.judge.rewrite(phrases)
 
     def sleep(self) -> None:
         """Put both judges to sleep."""

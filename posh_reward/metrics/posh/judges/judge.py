@@ -34,8 +34,8 @@ class Witness(Sleeper, Protocol):
 class Judge(Witness, Protocol):
     """A source of answers about descriptions. A bad question does not affect the others."""
 
-    def rewrite(self, questions: Sequence[Phrase]) -> list[Reply]:
-        """A fluent noun phrase for each raw identifier, in order."""
+    def rewrite(self, phrases: Sequence[Phrase]) -> list[Reply]:
+        """A fluent form of each phrase, in order."""
 
 
 def pace_of(judge: Judge) -> Pace:

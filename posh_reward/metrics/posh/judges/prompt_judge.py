@@ -51,9 +51,9 @@ class PromptJudge:
         self.model.usage.images += sum(each.image is not None for each in questions)
         return self._asker.choose([prompt(each, self.preset) for each in questions], LABELS)
 
-    def rewrite(self, questions: Sequence[Phrase]) -> list[Reply]:
-        """A fluent noun phrase for each raw identifier, in order."""
-        prompts = [rewrite_prompt(each, self.preset) for each in questions]
+    def rewrite(self, phrases: Sequence[Phrase]) -> list[Reply]:
+        """A fluent form of each phrase, in order."""
+        prompts = [rewrite_prompt(each, self.preset) for each in phrases]
         return self._asker.write(prompts, REWRITE_TOKENS)
 
     def sleep(self) -> None:

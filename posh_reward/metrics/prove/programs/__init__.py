@@ -4,7 +4,7 @@
 
     language         the permitted subset of Python, checked on the syntax tree
     program_scene    the scene graph for programs, and plain data
-    confined         programs -> values, computed in a separate process
+    sandbox          programs -> values, computed in a separate process
     program_worker   that process: one fork per program, limited in time, memory and files
     seccomp          the system calls that a fork may make (Linux)
 

@@ -1,6 +1,6 @@
 """The process that runs programs, each in its own fork.
 
-Started by ``confined``; needs only the standard library. The protocol is one JSON object per line::
+Started by ``sandbox``; needs only the standard library. The protocol is one JSON object per line::
 
     worker:  {"ready": true, "sealed": true}
     parent:  {"id": 7, "program": "def verify(sg): ...", "nodes": {...}}

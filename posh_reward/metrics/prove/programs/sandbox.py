@@ -1,4 +1,4 @@
-"""Programs -> values, computed in a sandboxed process."""
+"""Programs -> values, computed in a process that can do nothing else."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ProgramResult:
     value: Value
 
 
-class Confined:
+class Sandbox:
     """A process that runs programs one at a time, each with its own limits.
 
     It starts on first use and is left out of pickles. Use ``run_programs``, which also checks the
@@ -132,22 +132,22 @@ class Confined:
 
 
 def run_programs(
-    confined: Confined, programs: Sequence[str], nodes: Nodes
+    sandbox: Sandbox, programs: Sequence[str], nodes: Nodes
 ) -> list[ProgramResult | Failure]:
     """Value of each program over one scene, in order.
 
     A program that uses a forbidden construct is not run: its failure has the kind "reply". One that
-    fails or exceeds its limits has the kind "error". Once ``confined.budget`` is used up, the rest
+    fails or exceeds its limits has the kind "error". Once ``sandbox.budget`` is used up, the rest
     are ``UNRUN``.
     """
-    end = confined.spent + confined.budget
-    return [_ran(confined, program, nodes, end) for program in programs]
+    end = sandbox.spent + sandbox.budget
+    return [_ran(sandbox, program, nodes, end) for program in programs]
 
 
-def _ran(confined: Confined, program: str, nodes: Nodes, end: float) -> ProgramResult | Failure:
+def _ran(sandbox: Sandbox, program: str, nodes: Nodes, end: float) -> ProgramResult | Failure:
     if why := refusal(program):
         return Failure("reply", f"the program is not run: {why}")
-    return confined.run(program, nodes) if confined.spent < end else UNRUN
+    return sandbox.run(program, nodes) if sandbox.spent < end else UNRUN
 
 
 def _read(reply: dict[str, Any]) -> ProgramResult | Failure:
