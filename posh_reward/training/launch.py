@@ -18,7 +18,7 @@ from posh_reward.errors import ConfigError, JudgeError, PoshError
 from posh_reward.models.vllm.vllm_environment import set_vllm_defaults
 from posh_reward.process.progress import on_terminal, progress_bar
 from posh_reward.reward.texts import content_text
-from posh_reward.training.resume import last_checkpoint, load_weights
+from posh_reward.training.resume import continue_sampling, last_checkpoint, load_weights
 from posh_reward.training.stopping import TRY_AGAIN, StoppedEarlyError
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ def train(trainer: Trainer) -> None:
         if _is_complete(trainer, checkpoint):
             _print_once(trainer.args, f"nothing left to train: {checkpoint} is at the last step")
             return
+        continue_sampling(trainer, checkpoint)
     try:
         trainer.train(resume_from_checkpoint=checkpoint)
     except (JudgeError, StoppedEarlyError):  # on all ranks: they have agreed to stop

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transformers import TrainerCallback
+from transformers import TrainerCallback, TrainerState
 
 from posh_reward.errors import ConfigError
 from posh_reward.training.checkpoints import (
@@ -21,7 +21,7 @@ from posh_reward.training.stopping import of_all_ranks
 
 if TYPE_CHECKING:
     import torch
-    from transformers import Trainer, TrainerControl, TrainerState, TrainingArguments
+    from transformers import Trainer, TrainerControl, TrainingArguments
 
 ADAPTERS = "adapter_model.safetensors"
 ADAPTER = ".default."  # in the names of adapters in a PEFT model, but not in its file
@@ -96,6 +96,32 @@ def _refuse_gaps(checkpoint: Path, names: Collection[str]) -> None:
 def _is_not_about_names(record: logging.LogRecord) -> bool:
     # A module-level function, since a logger adds the same filter only once.
     return "keys in the checkpoint model loaded" not in record.getMessage()
+
+
+def continue_sampling(trainer: Trainer, checkpoint: str) -> None:
+    """Let GRPOTrainer or RLOOTrainer draw what it would have drawn next. Call it before training.
+
+    transformers skips the batches that the current epoch has used. But TRL's sampler draws each
+    epoch's order from a generator of its own, which begins anew: a run resumed in its second epoch
+    would repeat the order of the first. And TRL generates at every n-th call from the start of the
+    process, so it would be out of step with the batches (1.16, ``RepeatSampler``, ``_step``).
+    """
+    if not hasattr(trainer, "_buffered_inputs"):  # not one of the two
+        return
+    state = TrainerState.load_from_json(str(Path(checkpoint) / "trainer_state.json"))
+    trainer._step = state.global_step * trainer.args.gradient_accumulation_steps
+    make_sampler = trainer._get_train_sampler
+
+    def advanced_sampler(*args: Any, **kwargs: Any) -> Any:
+        import torch
+
+        sampler = make_sampler(*args, **kwargs)
+        if sampler.shuffle:
+            for _ in range(int(state.epoch or 0)):
+                torch.randperm(sampler.num_samples, generator=sampler.generator)
+        return sampler
+
+    trainer._get_train_sampler = advanced_sampler
 
 
 def _refuse_together(problem: str | None) -> None:
