@@ -125,7 +125,14 @@ def functions_of(
     """Make one reward function per objective; they share one scoring call."""
     scoring = scoring or SharedScoring(reward.rewards)
     objectives = reward.objectives.items()
-    return [ObjectiveReward(name, reward.batch, scoring, weight) for name, weight in objectives]
+    return [ObjectiveReward(name, reward, scoring, weight) for name, weight in objectives]
+
+
+def metrics_behind(function: Any) -> Sequence[Any]:
+    """Return the metrics' rewards that a trainer's reward function asks; itself if it is one."""
+    source = getattr(function, "source", function)
+    members: Sequence[Any] = getattr(source, "members", (source,))
+    return members
 
 
 class SharedScoring:
@@ -189,7 +196,7 @@ class ObjectiveReward:
     def __init__(
         self,
         objective: str,
-        batch: Callable[[Sequence[object], Mapping[str, Any]], TextBatch],
+        source: Objectives,
         scoring: SharedScoring,
         weight: float | None = None,
     ) -> None:
@@ -197,7 +204,7 @@ class ObjectiveReward:
         self.objective = objective
         self.weight = weight
         self.scoring = scoring
-        self._batch = batch
+        self.source = source
 
     def __call__(
         self,
@@ -218,7 +225,7 @@ class ObjectiveReward:
         check_shared(trainer, lambda each: getattr(each, "scoring", None) is self.scoring)
         if self.weight is not None:
             self._check_addition(trainer, self.weight)
-        batch = self._batch(completions, columns)
+        batch = self.source.batch(completions, columns)
         return self.scoring.take(self.objective, batch, log_metric=log_metric, log_extra=log_extra)
 
     def _check_addition(self, trainer: Any, weight: float) -> None:
@@ -247,12 +254,12 @@ class DependentReward:
     """Plain reward function whose rewards are None where a metric failed."""
 
     def __init__(
-        self, function: Callable[..., Any], reward: Objectives, scoring: SharedScoring
+        self, function: Callable[..., Any], source: Objectives, scoring: SharedScoring
     ) -> None:
         self.__name__ = _name_of(function)
         self.function = function
         self.scoring = scoring
-        self._batch = reward.batch
+        self.source = source
 
     def __call__(self, prompts: Any = None, completions: Any = (), **columns: Any) -> Any:
         """Return the function's rewards; None for completions without a score."""
@@ -260,7 +267,7 @@ class DependentReward:
         return _where(mask, self.function(prompts=prompts, completions=completions, **columns))
 
     def _mask(self, completions: Any, columns: Mapping[str, Any]) -> Rewards:
-        batch = self._batch(completions, columns)
+        batch = self.source.batch(completions, columns)
         logs = {name: columns.get(name) for name in ("log_metric", "log_extra")}
         return self.scoring.take(self.__name__, batch, **logs)
 

@@ -28,20 +28,36 @@ def newest_to_resume(output_dir: Path) -> Path | None:
     """
     without_optimizer = None
     for checkpoint in sorted(_checkpoints(output_dir), key=_step, reverse=True):
-        damaged = _damaged_file(checkpoint)
-        if damaged is not None:
-            logger.warning("%s was cut short (%s): not resumed from", checkpoint, damaged)
+        damage = _damage(checkpoint)
+        if damage is not None:
+            logger.warning("%s %s: not resumed from", checkpoint, damage)
         elif _has_optimizer(checkpoint):
             return checkpoint
         else:
             logger.warning("%s has no optimizer: not resumed from", checkpoint)
             without_optimizer = checkpoint
     if without_optimizer is not None:
-        raise ConfigError(
-            f"{without_optimizer} has no optimizer, so a run resumed from it would not be the same "
-            "run: train with save_only_model: false, or delete the checkpoints to start over"
-        )
+        raise _refusal(without_optimizer)
     return None
+
+
+def check_checkpoint(checkpoint: Path) -> None:
+    """Raise ConfigError unless a run can be resumed from a checkpoint that the user names."""
+    latest = "name one of this run's (OUTPUT_DIR/checkpoint-N), or latest for its newest"
+    if not checkpoint.is_dir():
+        raise ConfigError(f"resume_from_checkpoint is {str(checkpoint)!r}, but no folder: {latest}")
+    damage = _damage(checkpoint)
+    if damage is not None:
+        raise ConfigError(f"{checkpoint} {damage}, so it cannot be resumed from: {latest}")
+    if not _has_optimizer(checkpoint):
+        raise _refusal(checkpoint)
+
+
+def _refusal(checkpoint: Path) -> ConfigError:
+    return ConfigError(
+        f"{checkpoint} has no optimizer, so a run resumed from it would not be the same "
+        "run: train with save_only_model: false, or delete the checkpoints to start over"
+    )
 
 
 def _checkpoints(output_dir: Path) -> list[Path]:
@@ -55,8 +71,8 @@ def _step(checkpoint: Path) -> int:
     return int(checkpoint.name.removeprefix("checkpoint-"))
 
 
-def _damaged_file(checkpoint: Path) -> str | None:
-    """Name a file that is missing or truncated; None if there is none.
+def _damage(checkpoint: Path) -> str | None:
+    """Say what is missing or truncated; None if nothing is.
 
     ``trainer_state.json`` is written last (``Trainer._save_checkpoint``), so it suffices after a
     killed process. After a crash of the machine, a disk may have a later file but only part of an
@@ -65,9 +81,17 @@ def _damaged_file(checkpoint: Path) -> str | None:
     try:
         json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return "trainer_state.json"
+        return "was cut short (trainer_state.json)"
     files = sorted(path for path in checkpoint.rglob("*") if path.is_file())
-    return next((file.name for file in files if not is_complete(file)), None)
+    torn = next((file.name for file in files if not is_complete(file)), None)
+    if torn is not None:
+        return f"was cut short ({torn})"
+    # Without the scheduler transformers would silently start with a new optimizer, too.
+    if (checkpoint / "optimizer.pt").is_file():
+        for pattern in ("*model*.safetensors", "scheduler.pt"):
+            if not any(checkpoint.glob(pattern)):
+                return f"has no {pattern.replace('*', '')}"
+    return None
 
 
 def is_complete(file: Path) -> bool:

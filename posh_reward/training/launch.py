@@ -17,8 +17,9 @@ from transformers import ProgressCallback, TrainerState
 from posh_reward.errors import ConfigError, JudgeError, PoshError
 from posh_reward.models.vllm.vllm_environment import set_vllm_defaults
 from posh_reward.process.progress import on_terminal, progress_bar
+from posh_reward.reward.objectives import metrics_behind
 from posh_reward.reward.texts import content_text
-from posh_reward.training.resume import last_checkpoint, load_weights
+from posh_reward.training.resume import continue_sampling, last_checkpoint, load_weights
 from posh_reward.training.stopping import TRY_AGAIN, StoppedEarlyError
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ def train(trainer: Trainer) -> None:
         if _is_complete(trainer, checkpoint):
             _print_once(trainer.args, f"nothing left to train: {checkpoint} is at the last step")
             return
+        continue_sampling(trainer, checkpoint)
     try:
         trainer.train(resume_from_checkpoint=checkpoint)
     except (JudgeError, StoppedEarlyError):  # on all ranks: they have agreed to stop
@@ -126,15 +128,36 @@ def _check_images(trainer: Trainer) -> None:
 
 
 def _check_columns(trainer: Trainer) -> None:
-    """Check the columns that a reward reads, which would otherwise fail row by row."""
+    """Check the columns that the rewards read, which would otherwise fail row by row."""
     from posh_reward.datasets.load_dataset import check_columns
 
     dataset = trainer.train_dataset
-    for reward in getattr(trainer, "reward_funcs", ()):
-        reference = getattr(reward, "reference_column", None)
-        if reference is not None and getattr(dataset, "features", None) is not None:
+    if getattr(dataset, "features", None) is None:
+        return
+    functions = getattr(trainer, "reward_funcs", ())
+    for reward in (each for function in functions for each in metrics_behind(function)):
+        column = getattr(reward, "reference_column", None)
+        if column is not None:
             image = getattr(reward, "image_column", None) or "image"
-            check_columns(dataset, "the dataset", reference, image)
+            check_columns(dataset, "the dataset", column, image)
+            _check_references(dataset, column)
+
+
+def _check_references(dataset: Any, column: str) -> None:
+    """Raise ConfigError if rows have no reference; a stream or a missing column is not checked."""
+    if column not in dataset.features or not hasattr(dataset, "__len__"):
+        return
+    empty = [at for at, reference in enumerate(dataset[column]) if not _has_text(reference)]
+    if empty:
+        raise ConfigError(
+            f"{len(empty)} of {len(dataset)} rows, such as row {empty[0]}, have no text in column "
+            f"{column!r}: dataset.filter(lambda row: row[{column!r}]), or complete them"
+        )
+
+
+def _has_text(reference: str | list[str] | None) -> bool:
+    references = [reference] if isinstance(reference, str) else reference or ()
+    return any(each and each.strip() for each in references)
 
 
 def make_tables_plain(trainer: Trainer) -> None:

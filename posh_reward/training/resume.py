@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transformers import TrainerCallback
+from transformers import TrainerCallback, TrainerState
 
 from posh_reward.errors import ConfigError
-from posh_reward.training.checkpoints import deepspeed_misfit, newest_to_resume
+from posh_reward.training.checkpoints import (
+    check_checkpoint,
+    deepspeed_misfit,
+    newest_to_resume,
+)
 from posh_reward.training.processes import Processes
 from posh_reward.training.stopping import of_all_ranks
 
 if TYPE_CHECKING:
     import torch
-    from transformers import Trainer, TrainerControl, TrainerState, TrainingArguments
+    from transformers import Trainer, TrainerControl, TrainingArguments
 
+ADAPTERS = "adapter_model.safetensors"
 ADAPTER = ".default."  # in the names of adapters in a PEFT model, but not in its file
 SAMPLE = 16
 """Tensors of a checkpoint that are compared with the model's: enough to see that it was loaded."""
@@ -28,10 +33,13 @@ def last_checkpoint(args: TrainingArguments) -> str | None:
     """Return the checkpoint to resume from, if any; for "latest" the newest usable one.
 
     Raises:
-        ConfigError: there are checkpoints, but none has an optimizer.
+        ConfigError: there are checkpoints, but none has an optimizer; or the one that is named is
+            damaged or has none.
     """
     resume: str | None = args.resume_from_checkpoint
     if resume != "latest":
+        if resume is not None:
+            check_checkpoint(Path(resume))
         return resume
     newest = newest_to_resume(Path(args.output_dir))
     return None if newest is None else str(newest)
@@ -45,11 +53,11 @@ def load_weights(trainer: Trainer, checkpoint: str) -> None:
     (transformers 5.23; QwenLM/Qwen3-VL#1763). ``from_pretrained`` knows both.
 
     DeepSpeed reads its own files once training begins, so with DeepSpeed this only checks them.
-    With FSDP, or for a checkpoint of adapters alone, it does nothing.
+    Of a checkpoint of adapters it only checks the names, and with FSDP it does nothing.
 
     Raises:
         ConfigError: a file is missing that DeepSpeed will read, or the model's weights next to
-            them; on every rank.
+            them, or a tensor; on every rank.
     """
     folder = Path(checkpoint)
     if trainer.is_deepspeed_enabled:
@@ -58,19 +66,62 @@ def load_weights(trainer: Trainer, checkpoint: str) -> None:
         if problem is None and layout.gathers_on_save and not files_of_tensors(folder):
             problem = f"{folder} has no weights: neither model.safetensors nor an adapter's"
         _refuse_together(problem)
-    adapters_only = not (folder / "config.json").is_file() or not any(folder.glob("*.safetensors"))
-    if trainer.is_deepspeed_enabled or trainer.is_fsdp_enabled or adapters_only:
+    if trainer.is_deepspeed_enabled or trainer.is_fsdp_enabled:
         return
     model: Any = trainer.model
-    # A second copy in memory for a moment. Loading is strict: a missing tensor is an error.
-    saved = type(model).from_pretrained(checkpoint, dtype=model.dtype)
+    if (folder / ADAPTERS).is_file():
+        from peft import get_peft_model_state_dict
+
+        # PEFT would keep the initial values of an adapter that the file lacks.
+        _refuse_gaps(folder, set(get_peft_model_state_dict(model)) - set(files_of_tensors(folder)))
+        return
+    # A second copy in memory for a moment. transformers would fill a gap with random values.
+    saved, info = type(model).from_pretrained(
+        checkpoint, dtype=model.dtype, output_loading_info=True
+    )
+    _refuse_gaps(folder, info["missing_keys"])
     model.load_state_dict(saved.state_dict())
     logging.getLogger("transformers.trainer").addFilter(_is_not_about_names)
+
+
+def _refuse_gaps(checkpoint: Path, names: Collection[str]) -> None:
+    """Raise ConfigError if a checkpoint lacks tensors of the model."""
+    if names:
+        raise ConfigError(
+            f"{checkpoint} lacks {len(names)} of the model's tensors, such as {min(names)!r}: "
+            "resume from another checkpoint"
+        )
 
 
 def _is_not_about_names(record: logging.LogRecord) -> bool:
     # A module-level function, since a logger adds the same filter only once.
     return "keys in the checkpoint model loaded" not in record.getMessage()
+
+
+def continue_sampling(trainer: Trainer, checkpoint: str) -> None:
+    """Let GRPOTrainer or RLOOTrainer draw what it would have drawn next. Call it before training.
+
+    transformers skips the batches that the current epoch has used. But TRL's sampler draws each
+    epoch's order from a generator of its own, which begins anew: a run resumed in its second epoch
+    would repeat the order of the first. And TRL generates at every n-th call from the start of the
+    process, so it would be out of step with the batches (1.16, ``RepeatSampler``, ``_step``).
+    """
+    if not hasattr(trainer, "_buffered_inputs"):  # not one of the two
+        return
+    state = TrainerState.load_from_json(str(Path(checkpoint) / "trainer_state.json"))
+    trainer._step = state.global_step * trainer.args.gradient_accumulation_steps
+    make_sampler = trainer._get_train_sampler
+
+    def advanced_sampler(*args: Any, **kwargs: Any) -> Any:
+        import torch
+
+        sampler = make_sampler(*args, **kwargs)
+        if sampler.shuffle:
+            for _ in range(int(state.epoch or 0)):
+                torch.randperm(sampler.num_samples, generator=sampler.generator)
+        return sampler
+
+    trainer._get_train_sampler = advanced_sampler
 
 
 def _refuse_together(problem: str | None) -> None:

@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from accelerate.utils.deepspeed import DeepSpeedOptimizerWrapper
 from transformers import TrainerCallback
 
 from posh_reward.errors import ConfigError, JudgeError, PoshError
@@ -112,7 +113,29 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
                 "the time to stop has come before the first step: give the job more time "
                 "(sbatch --time), or lower stop_before, the minutes reserved for saving"
             )
+        if isinstance(kwargs.get("optimizer"), DeepSpeedOptimizerWrapper):
+            self._guard_deepspeed(kwargs["optimizer"].optimizer)
         self.signals.listen()
+
+    def _guard_deepspeed(self, optimizer: Any) -> None:
+        """Make DeepSpeed's optimizer keep the weights, too, if no completion had a score.
+
+        DeepSpeed steps at the end of its backward pass (accelerate 1.15, ``utils/deepspeed.py``),
+        before ``on_pre_optimizer_step``. Only the torch optimizer inside is kept from stepping:
+        DeepSpeed still has to free its gradients and gather its parameters.
+        """
+        step, inner = optimizer.step, optimizer.optimizer
+
+        def step_if_judged(*args: Any, **kwargs: Any) -> None:
+            update = inner.step
+            if self._nothing_was_judged():
+                inner.step = _do_nothing
+            try:
+                step(*args, **kwargs)
+            finally:
+                inner.step = update
+
+        optimizer.step = step_if_judged
 
     def on_pre_optimizer_step(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -120,12 +143,10 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
         """Keep the weights unchanged if no completion on any rank had a score.
 
         All advantages are then 0, but momentum and weight decay would still move the weights that
-        the checkpoint saves. torch's optimizers skip parameters without a gradient. DeepSpeed steps
-        within its backward pass, so there momentum keeps acting until the run stops.
+        the checkpoint saves. torch's optimizers skip parameters without a gradient.
         """
-        failed = [each.last_call_failed for each in self.rewards]
-        if self.rewards and all(of_all_ranks(any(failed))):
-            kwargs["optimizer"].zero_grad(set_to_none=True)
+        if self._nothing_was_judged():
+            kwargs["optimizer"].zero_grad(set_to_none=True)  # DeepSpeed's wrapper ignores it
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -167,8 +188,17 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
                 "--resume_from_checkpoint latest"
             )
 
+    def _nothing_was_judged(self) -> bool:
+        """True on all ranks if the last call had no score on any; every rank has to call this."""
+        failed = [each.last_call_failed for each in self.rewards]
+        return bool(self.rewards) and all(of_all_ranks(any(failed)))
+
     def _gave_up(self) -> Failure | None:
         return next((each.stop_reason for each in self.rewards if each.stop_reason), None)
+
+
+def _do_nothing(*_: object, **__: object) -> None:
+    """An optimizer's step that keeps the weights and the momentum."""
 
 
 def of_all_ranks(value: T) -> list[T]:

@@ -3,7 +3,9 @@
     launch_zero3.py build FOLDER
     launch_zero3.py sft [flags of recipes/sft.py]
     launch_zero3.py dapo [flags of recipes/dapo_posh.py]
+    launch_zero3.py dying [flags of recipes/dapo_posh.py]
 
+"dying" is "dapo" with a judge that is gone after the second step.
 "build" writes a tiny Qwen2.5-VL whose matrices are above DeepSpeed's threshold of 100,000 elements:
 smaller parameters stay whole on each rank.
 """
@@ -17,8 +19,11 @@ from typing import Any
 import accelerate.state
 import transformers.training_args
 
+from posh_reward import PoSh, PoshReward
+from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.training.launch import run
 from posh_reward.training.resume import is_partitioned
+from posh_reward.types import Failure
 from recipes import dapo_posh, sft, tiny_qwen
 
 
@@ -29,9 +34,30 @@ def main() -> None:
         tiny_qwen.build(Path(flags[0]), warm_up_steps=0, pretrain_steps=0)
         return
     go_without_cards()
-    recipe = {"sft": sft, "dapo": dapo_posh}[command]
+    if command == "dying":
+        dapo_posh.make_reward = DyingReward
+    recipe = sft if command == "sft" else dapo_posh
     trainer = recipe.main(flags)
     assert any(map(is_partitioned, trainer.model.parameters())), "nothing is partitioned"
+
+
+class DyingReward(PoshReward):
+    """Has no judge from the third step on."""
+
+    def __init__(self, script: dapo_posh.DapoScriptArguments) -> None:
+        self.step = 0
+        judge = FakeJudge(lambda _: 3.0 if self.step < 2 else Failure("engine", "gone"))
+        super().__init__(PoSh(judge), max_failed_calls=script.max_failed_calls)
+
+    def __call__(self, *args: Any, **columns: Any) -> list[float | None]:
+        self.step = columns["trainer_state"].global_step
+        rewards = super().__call__(*args, **columns)
+        # Longer is better, so that the groups differ.
+        lengths = map(len, columns["completion_ids"])
+        return [
+            None if reward is None else reward * length
+            for reward, length in zip(rewards, lengths, strict=True)
+        ]
 
 
 def go_without_cards() -> None:

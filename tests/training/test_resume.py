@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import load_file, save_file
 from transformers import TrainerCallback
 from trl import ModelConfig, SFTConfig, TrlParser
 
@@ -83,14 +85,39 @@ def test_load_weights_is_the_remedy(tiny: Path, output: Path) -> None:
     assert (again.state.global_step, begun.lost) == (2, [])
 
 
+def drop_a_tensor(file: Path) -> str:
+    """Save a file again without one of its tensors; return its name."""
+    tensors = load_file(file)
+    name = next(name for name in tensors if "q_proj" in name)
+    del tensors[name]
+    save_file(tensors, file, metadata={"format": "pt"})
+    return name.removeprefix("model.")
+
+
+def test_a_checkpoint_without_one_tensor_is_refused(
+    tiny: Path, output: Path, tmp_path: Path
+) -> None:
+    """transformers would fill the gap with random values."""
+    checkpoint = tmp_path / "checkpoint-1"
+    shutil.copytree(output / "checkpoint-1", checkpoint)
+    name = drop_a_tensor(checkpoint / "model.safetensors").rpartition("layers.")[2]
+    with pytest.raises(ConfigError, match=f"lacks 1 of the model's tensors.*{name}.*another"):
+        load_weights(trainer(tiny, output, "--max_steps", "2"), str(checkpoint))
+
+
 @pytest.mark.slow
 def test_adapters_are_left_to_transformers(tiny: Path, tmp_path: Path) -> None:
     lora = ("--use_peft", "--lora_target_modules", "q_proj", "v_proj")
     trainer(tiny, tmp_path, *lora).train()
     again = trainer(tiny, tmp_path, *lora, "--max_steps", "2")
     again.add_callback(RefuseLostWeights())
-    again.train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
+    checkpoint = tmp_path / "checkpoint-1"
+    load_weights(again, str(checkpoint))
+    again.train(resume_from_checkpoint=str(checkpoint))
     assert again.state.global_step == 2
+    name = drop_a_tensor(checkpoint / "adapter_model.safetensors")
+    with pytest.raises(ConfigError, match=f"lacks 1 of the model's tensors.*{name}"):
+        load_weights(again, str(checkpoint))
 
 
 def test_a_checkpoint_that_cannot_be_found_is_said(

@@ -7,14 +7,17 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from datasets import Dataset
 from transformers import TrainerCallback
 from trl import GRPOTrainer
 
 from posh_reward import PoshReward
 from posh_reward.errors import ConfigError
+from posh_reward.reward.shaping import Shaping
 from posh_reward.training import launch
 from posh_reward.training.launch import plain_prompt, train
 from recipes import tiny_qwen
@@ -75,6 +78,30 @@ def test_images_in_another_column_are_noticed(tiny: Path) -> None:
     trainer = make(tiny, GRPOTrainer)
     trainer.train_dataset = trainer.train_dataset.rename_column("image", "img")
     with pytest.raises(ConfigError, match=r"rename_column\('img', 'image'\)"):
+        train(trainer)
+
+
+def brevity(completions: list[Any], **_: Any) -> list[float]:
+    return [-float(len(each)) for each in completions]
+
+
+@pytest.mark.parametrize(
+    ("references", "message"),
+    [
+        (list(range(8)), "'reference' holds int64"),
+        (["A hat."] * 6 + [None, " "], r"2 of 8 rows, such as row 6, .*filter\(lambda"),
+        ([["A hat."]] * 7 + [[]], "1 of 8 rows, such as row 7"),
+    ],
+)
+@pytest.mark.parametrize("objective", ["f1", "separate"])
+def test_references_that_cannot_be_read_are_said_before_the_first_step(
+    objective: Any, references: list[Any], message: str
+) -> None:
+    """Also if other functions stand between the trainer and the reward."""
+    dataset = Dataset.from_dict({"reference": references})
+    functions = PoshReward(shaping=Shaping(objective)).functions(brevity)
+    trainer: Any = SimpleNamespace(train_dataset=dataset, reward_funcs=functions)
+    with pytest.raises(ConfigError, match=message):
         train(trainer)
 
 

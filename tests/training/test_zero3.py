@@ -42,6 +42,11 @@ RUNS = {
         "sft", "--per_device_train_batch_size", "4",
         "--use_peft", "--lora_target_modules", "q_proj", "v_proj",
     ],
+    "dying": [
+        "dying", "--per_device_train_batch_size", "8", "--max_completion_length", "8",
+        "--mask_truncated_completions", "false", "--learning_rate", "1e-2",
+        "--max_failed_calls", "3", "--save_strategy", "steps", "--save_steps", "1",
+    ],
 }  # fmt: skip
 
 
@@ -65,10 +70,11 @@ class Launcher:
 
     def start(self, kind: str, output: Path) -> subprocess.Popen[bytes]:
         recipe, *flags = RUNS[kind]
+        config = "sft" if recipe == "sft" else "dapo"
         command = [
             self.python, "-m", "accelerate.commands.launch",
             "--config_file", "configs/accelerate/zero3_8gpu.yaml", "--num_processes", "2",
-            "--main_process_port", "0", SCRIPT, recipe, "--config", f"configs/smoke/{recipe}.yaml",
+            "--main_process_port", "0", SCRIPT, recipe, "--config", f"configs/smoke/{config}.yaml",
             "--model_name_or_path", str(self.folder / "tiny"), "--output_dir", str(output),
             *FLAGS, *flags,
         ]  # fmt: skip
@@ -78,7 +84,7 @@ class Launcher:
 
     def end(self, process: subprocess.Popen[bytes]) -> int:
         try:
-            return process.wait(240)
+            return process.wait(480)
         except subprocess.TimeoutExpired:
             process.terminate()  # its ranks end within 30 seconds
             process.wait(60)
@@ -121,7 +127,7 @@ def losses(output: Path) -> dict[int, float]:
     return {line["step"]: line["loss"] for line in state["log_history"] if "loss" in line}
 
 
-@pytest.mark.parametrize("kind", RUNS)
+@pytest.mark.parametrize("kind", ["sft", "dapo", "lora"])
 def test_a_stopped_run_goes_on_as_if_nothing_had_happened(launcher: Launcher, kind: str) -> None:
     whole = launcher.folder / f"{kind}-whole"
     launcher.finish(kind, whole)
@@ -141,6 +147,16 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_happened(launcher: Launcher, ki
     assert list(losses(whole)) == list(range(1, STEPS + 1))
     assert weights(resumed) == weights(whole)
     assert weights(resumed) != weights(checkpoint), "it has learned since"
+
+
+def test_a_dead_judge_leaves_the_weights_as_they_were(launcher: Launcher) -> None:
+    """DeepSpeed steps in its backward pass; Adam's momentum must not go on meanwhile."""
+    output = launcher.folder / "dying"
+    assert launcher.end(launcher.start("dying", output)) == 1
+    assert "3 calls in a row; the last reason: gone" in launcher.log(output)
+    first, second, last = (weights(output / f"checkpoint-{step}") for step in (1, 2, 5))
+    assert first != second, "it learns as long as there is a judge"
+    assert last == second
 
 
 def without_states(checkpoint: Path) -> None:

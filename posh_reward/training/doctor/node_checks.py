@@ -175,8 +175,8 @@ def check_files(output: Path, needed: float, checkpoint: float, minutes: float) 
     """Write, sync and rename a file where the run will save its checkpoints.
 
     Args:
-        output: need not exist yet.
-        needed: GB of all checkpoints.
+        output: need not exist yet; a run that continues has checkpoints in it.
+        needed: GB of all checkpoints, those included.
         checkpoint: GB of one checkpoint.
         minutes: reserved for saving one at the end of a job.
     """
@@ -184,6 +184,8 @@ def check_files(output: Path, needed: float, checkpoint: float, minutes: float) 
     probe = folder / f".posh-doctor-{os.getpid()}"
     try:
         free = shutil.disk_usage(folder).free / GB
+        files = [path for path in output.glob("checkpoint-*/**/*") if path.is_file()]
+        needed -= sum(path.stat().st_size for path in files) / GB
         if free < needed:
             remedy = "name another --output_dir, or lower save_total_limit"
             detail = f"{folder} has {free:.1f} GB free, of {needed:.1f} for checkpoints"

@@ -19,6 +19,8 @@ from posh_reward.training.dapo.sampling import (
     figures,
     spreads,
 )
+from posh_reward.training.dapo.trainer import DapoTrainer
+from posh_reward.training.launch import train
 from tests.training.dapo.tiny import GROUP, ROWS, flat_or_wide, images, make, rows
 
 pytestmark = [
@@ -263,6 +265,41 @@ def test_a_resumed_run_goes_on_with_the_images_that_were_next(tiny: Path, tmp_pa
     whole, seen[:] = [*seen], []
     make(tiny, **settings).train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
     assert seen == whole[len(whole) // 2 :]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("step", "kind", "options"),
+    [
+        (4, GRPOTrainer, {}),
+        (5, GRPOTrainer, {"gradient_accumulation_steps": 2, "per_device_train_batch_size": 4}),
+        (3, DapoTrainer, {"dynamic_sampling": DynamicSampling(2, 0.05, refill=True)}),
+        (11, GRPOTrainer, {"num_iterations": 2, "max_steps": 14}),
+    ],
+)
+def test_a_run_resumed_in_its_second_epoch_goes_on_in_the_order_of_that_epoch(
+    tiny: Path, tmp_path: Path, step: int, kind: Any, options: dict[str, Any]
+) -> None:
+    """An epoch is four steps; two if oversampled, eight if each batch is used twice."""
+    drawn: dict[int, list[int]] = {}
+
+    def reward(index: list[int], trainer_state: Any, **columns: Any) -> list[float | None]:
+        drawn.setdefault(trainer_state.global_step, []).extend(index)
+        rewards: list[float | None] = flat_or_wide((2, 3))(index=index, **columns)
+        return rewards
+
+    settings: dict[str, Any] = {
+        "made": kind, "reward": reward, "output_dir": str(tmp_path), "max_steps": 7,
+        "save_steps": 1, "save_strategy": "steps",
+    }  # fmt: skip
+    make(tiny, **settings | options).train()
+    whole = dict(drawn)
+    drawn.clear()
+    checkpoint = str(tmp_path / f"checkpoint-{step}")
+    train(make(tiny, **settings | options, resume_from_checkpoint=checkpoint))
+    # After step 11 the batch of step 10 is generated again.
+    again = {at if at in whole else at - 1: indices for at, indices in drawn.items()}
+    assert again == {at: indices for at, indices in whole.items() if at >= min(again)}
 
 
 @pytest.mark.slow

@@ -146,6 +146,16 @@ def test_a_disk_that_is_good_full_slow_or_not_one(tmp_path: Path) -> None:
     assert "Not a directory" in check_files(Path(__file__) / "runs", 0.0, 0.1, 15).detail
 
 
+def test_a_run_that_continues_needs_no_room_for_what_it_has_saved(tmp_path: Path) -> None:
+    """A requeued job must not be refused for its own checkpoints."""
+    saved = tmp_path / "checkpoint-100" / "global_step100" / "states.pt"
+    saved.parent.mkdir(parents=True)
+    with saved.open("wb") as file:
+        file.truncate(10**13)  # ten thousand GB without content
+    assert check_files(tmp_path, 10_000.1, 0.1, 15).state == "ok"
+    assert check_files(tmp_path, 20_000, 0.1, 15).state == "FAILED"
+
+
 def test_a_lock_that_a_killed_compiler_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
