@@ -69,9 +69,9 @@ class CrossedDesign:
             self._expect(rater_of)
 
     def _expect(self, rater_of: Ints) -> None:
-        """How the three sources of variance show in the mean and in the raters' sums.
+        """Shares of the sources of variance in the mean and in the raters' squared sums.
 
-        The sources are raters' tastes, single answers and what an item's raters share.
+        The sources are raters' tastes, single answers, and what an item's raters have in common.
         """
         weights = np.zeros((self.raters, self.items))
         np.add.at(weights, (rater_of, self._item_of), self._weights)
