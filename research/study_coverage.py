@@ -7,7 +7,8 @@ For each design of `packets make`: the share of 95 % intervals that contain the 
 of studies with a false significant statement, with only items as random (as until version 0.1) and
 as `packets read` does it. Each study has three axes; raters' tastes (lean) are drawn per model, and
 a pair differs by them as in ``rater_model``. With ``--grid``: the coverage on one axis, where all
-raters see all images, and where each sees a random third.
+raters see all images, where each sees a random third, and where one sees all and each other one
+60 % of what the one before saw.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from posh_reward.study.statistics import Floats, Ints
 AXES = 3
 SHARED = 0.3
 AT_ONCE = 250
+LAYOUTS = "all see all", "each sees a third", "each sees less"
 
 
 @dataclass(frozen=True)
@@ -138,16 +140,18 @@ def look_at(
     return (over_items, over_both), p_values
 
 
-def grid_row(raters: int, lean: float, third: bool, studies: int, seed: int) -> list[str]:
+def grid_row(raters: int, lean: float, layout: str, studies: int, seed: int) -> list[str]:
     """Return the coverage of the intervals for 40, 100 and 300 images."""
     row = []
     rounds = -(-studies // AT_ONCE)
     opinions = Opinions(SHARED, lean=lean)
     for images in (40, 100, 300):
-        rng = np.random.default_rng([seed, images, raters, round(100 * lean), third])
+        rng = np.random.default_rng(
+            [seed, images, raters, round(100 * lean), LAYOUTS.index(layout)]
+        )
         held = 0.0
         for _ in range(rounds):
-            items, members = grid_design(rng, images, raters, third)
+            items, members = grid_design(rng, images, raters, layout)
             design = CrossedDesign(items.tolist(), members.tolist())
             latent = SHARED**0.5 * rng.standard_normal((AT_ONCE, images))[:, items]
             latent += lean * rng.standard_normal((AT_ONCE, raters))[:, members]
@@ -159,17 +163,19 @@ def grid_row(raters: int, lean: float, third: bool, studies: int, seed: int) -> 
 
 
 def grid_design(
-    rng: np.random.Generator, images: int, raters: int, third: bool
+    rng: np.random.Generator, images: int, raters: int, layout: str
 ) -> tuple[Ints, Ints]:
     """Return the image and the rater of each answer."""
-    if not third:
-        return np.repeat(np.arange(images), raters), np.tile(np.arange(raters), images)
     parts: list[Ints] = []
     while len(parts) < raters:
-        parts += np.array_split(rng.permutation(images), 3)
-    return np.concatenate(parts[:raters]), np.repeat(
-        np.arange(raters), [len(part) for part in parts[:raters]]
-    )
+        order = rng.permutation(images)
+        if layout == "each sees a third":
+            parts += np.array_split(order, 3)
+        else:
+            share = 1.0 if layout == "all see all" else max(0.15, 0.6 ** len(parts))
+            parts.append(order[: round(share * images)])
+    sizes = [len(part) for part in parts[:raters]]
+    return np.concatenate(parts[:raters]), np.repeat(np.arange(raters), sizes)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -180,12 +186,10 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=2, help="of --grid")
     flags = parser.parse_args(argv)
     if flags.grid:
-        print("| raters | lean | all see all: 40, 100, 300 images | each sees a third |")
-        print("|---|---|---|---|")
-        for raters, lean in product((3, 5, 10), (0.0, 0.15, 0.3)):
-            rows = (
-                grid_row(raters, lean, third, flags.studies, flags.seed) for third in (False, True)
-            )
+        print(f"| raters | lean | {' | '.join(LAYOUTS)} |")
+        print("|" + "---|" * 5)
+        for raters, lean in product((2, 3, 5, 10), (0.0, 0.15, 0.3)):
+            rows = (grid_row(raters, lean, each, flags.studies, flags.seed) for each in LAYOUTS)
             print(f"| {raters} | {lean} | {' | '.join(map(', '.join, rows))} |", flush=True)
         return 0
     print("| pairs | raters | shared tasks | models | looks | lean | side | held, items "

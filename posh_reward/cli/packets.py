@@ -13,7 +13,7 @@ from posh_reward.cli.flags import (
     INPUTS,
     add_column_names,
     add_dataset,
-    add_delimiter,
+    add_format,
     dataset_of,
     describe,
     positive,
@@ -96,7 +96,7 @@ def _add_make(command: argparse.ArgumentParser) -> None:
     add("--limit", type=positive, help="use only the first N ids")
     add("--seed", type=int, help="seed of the draw (default: random; it is in the key)")
     add_column_names(command, "generation", "reference", "id", "model", "image")
-    add_delimiter(command)
+    add_format(command)
     add_dataset(command)
     add("--no-images", action="store_true", help="show no images: raters judge by the reference")
     add("--no-reference", action="store_true", help="show no reference: raters judge by the image")
@@ -181,7 +181,7 @@ def _rows(file: Path, columns: Columns, flags: argparse.Namespace, several: bool
     images = {} if flags.no_images else {"image": columns.image}
     texts = {name: column for name, column in columns.texts.items() if column}
     needed = {"id": columns.id, **texts, **images}
-    with open_table(str(file), format_of(str(file), None, flags.delimiter)) as rows:
+    with open_table(str(file), format_of(str(file), flags.format, flags.delimiter)) as rows:
         column = columns.model or "model"
         rows_of_file = rows_with_models(rows, column, file.stem if several else None)
         for number, row in enumerate(rows_of_file):

@@ -17,6 +17,7 @@ LEVEL = 0.95
 LEAST = 1e-12  # smallest p-value
 ALIKE = 1e-12  # values that differ less are equal but for rounding
 NARROWEST = 0.5  # least width of an interval for other raters, relative to the one for these raters
+POWER, LOWEST_POWER = 1.5, 0.5  # of the mean of both t: the first over the degrees of freedom
 GROWTH = 0.4  # share of the level that a study may spend if it grows after it was read as a whole
 WALKS = 200_000  # simulated studies per level of a look, which gives 5 % to within 0.05 %
 
@@ -30,19 +31,20 @@ class MeanTest:
 
 
 class MeanVariances(NamedTuple):
-    """Parts of the variance of a mean; three arrays (studies,)."""
+    """Parts of the variance of a mean; four arrays (studies,)."""
 
     over_items: Floats  # over new items, with the same raters
     items: Floats  # over new items and raters: the part that an item's raters share
     raters: Floats  # over new items and raters: the part that differs between raters
+    degrees: Floats  # degrees of freedom of ``raters``
 
 
 class CrossedDesign:
     """Crossing of items with raters; an item counts once, as the mean of its raters.
 
     Raters are clusters, too: three who each lean a little towards one model make an interval over
-    items alone miss in 17 to 43 % of studies (docs/study.md). Where each item has one rater, this
-    is Student's test of the raters' means.
+    items alone miss in 17 to 43 % of studies (docs/study.md). Where each item has one rater, and
+    all raters have equally many, this is Student's test of the raters' means.
 
     Args:
         items: (answers,) item of each answer.
@@ -58,15 +60,34 @@ class CrossedDesign:
         self._by_item, self._by_rater = segments(self._item_of), segments(rater_of)
         self.items, self.raters, self.ties = len(self._sizes), len(self._by_rater[1]), ties
         self._count = self.items + ties
-        self._weights = 1 / (self._sizes[self._item_of] * self._count)  # (answers,) in the mean
-        # Chance that an answer about an item is from a given one of its raters, and from each rater
-        # of the study.
+        self._asked = self.items / self._count
+        # (answers,) of each answer in the mean of the items that raters saw
+        self._weights = 1 / (self._sizes[self._item_of] * self.items)
+        # Chance that an answer about an item is from a given one of its raters.
         self._single = float((1 / self._sizes).mean())
-        of_raters = np.bincount(rater_of, weights=self._weights) * self._count / self.items
-        # Part of the variance between items that all raters' sums share, so it does not show
-        # between raters: 1 where all raters see all items, 0 where each item has one rater.
-        clusters = self.raters / max(self.raters - 1, 1)
-        self._common = 1 - clusters * (self._single - float(np.square(of_raters).sum()))
+        if self.raters > 1:
+            self._expect(rater_of)
+
+    def _expect(self, rater_of: Ints) -> None:
+        """Shares of the sources of variance in the mean and in the raters' squared sums.
+
+        The sources are raters' tastes, single answers, and what an item's raters have in common.
+        """
+        weights = np.zeros((self.raters, self.items))
+        np.add.at(weights, (rater_of, self._item_of), self._weights)
+        of_raters = weights.sum(axis=1)  # (raters,) share of each rater in the mean
+        squares = np.bincount(rater_of, weights=np.square(self._weights))
+        # Sums of deviations from the mean: it contains every rater's answers, so one who gives most
+        # of them hardly deviates from it.
+        centre = np.eye(self.raters) - of_raters[:, None]
+        sources = np.diag(of_raters**2), np.diag(squares), weights @ weights.T
+        covariances = [centre @ source @ centre.T for source in sources]
+        self._in_sums = np.array([np.trace(each) for each in covariances])
+        self._products = np.array([[np.sum(a * b) for b in covariances] for a in covariances])
+        # The third, as far as it shows between raters: not at all where all raters see all items,
+        # as if it were the second where each item has one rater.
+        visible = min(self._in_sums[2] * squares.sum() / self._in_sums[1], 1 / self.items)
+        self._in_mean = np.array([np.square(of_raters).sum(), squares.sum(), visible])
 
     def moments(self, values: Floats) -> tuple[Floats, MeanVariances]:
         """Means (studies,) of values (studies, answers), and their variances."""
@@ -76,34 +97,52 @@ class CrossedDesign:
         means = all_items.mean(axis=1)
         over_items = all_items.var(axis=1, ddof=min(1, self._count - 1)) / self._count
         if self.raters < 2:
-            return means, MeanVariances(over_items, over_items, np.zeros_like(means))
+            none = np.zeros_like(means)
+            return means, MeanVariances(over_items, over_items, none, none + 1)
         # (studies, answers) share of each answer in the mean. Take deviations from the items that
         # raters saw: ties would count against every rater alike.
         shares = (values - per_item.mean(axis=1)[:, None]) * self._weights
-        sums = _sums(shares, self._by_rater)
-        # The sums add up to 0, which costs a degree of freedom: n / (n - 1) matters for few raters.
-        raters = np.square(sums).sum(axis=1) * self.raters / (self.raters - 1)
-        # The variance between answers about one item is also in the raters' means: count it once.
-        spread = per_item.var(axis=1, ddof=min(1, self.items - 1)) / self.items
+        between = np.square(_sums(shares, self._by_rater)).sum(axis=1)
+        sources = self._sources(values, per_item, between)
+        # Correct the squared sums by what the design lets them show of such sources: half of it for
+        # two raters, all of it for many, less for a rater who gave most of the answers. The sources
+        # are uncertain, but decide only between factors that are alike. Degrees: Satterthwaite.
+        shown, products = self._in_sums @ sources, np.sum(sources * (self._products @ sources), 0)
+        some = shown > 0
+        factor = np.divide(self._in_mean @ sources, shown, out=np.ones_like(shown), where=some)
+        degrees = np.divide(
+            shown**2, products, out=np.full_like(shown, self.raters - 1), where=some
+        )
+        # What shows between raters is also in the variance between items: count it once.
+        overlap = self._in_mean[1:] @ sources[1:]
+        items = np.maximum(over_items - self._asked**2 * overlap, 0)
+        return means, MeanVariances(over_items, items, self._asked**2 * factor * between, degrees)
+
+    def _sources(self, values: Floats, per_item: Floats, between: Floats) -> Floats:
+        """(sources, studies) estimated variances; never negative."""
+        spread = per_item.var(axis=1, ddof=min(1, self.items - 1))
         within = np.square(values - per_item[:, self._item_of]).sum(axis=1)
         within /= max(len(self._item_of) - self.items, 1)
-        # A difference of two estimates can be negative, a variance cannot.
-        common = self._common * np.maximum(spread - within * self._single / self.items, 0)
-        overlap = (self.items / self._count) ** 2 * (spread - common)
-        return means, MeanVariances(over_items, np.maximum(over_items - overlap, 0), raters)
+        shared = np.maximum(spread - within * self._single, 0)
+        single = (spread - shared) / self._single
+        taste = between - self._in_sums[1] * single - self._in_sums[2] * shared
+        return np.stack([np.maximum(taste, 0) / self._in_sums[0], single, shared])
 
     def reach(self, variances: MeanVariances, level: float = LEVEL) -> Floats:
         """Half the width of the interval of each mean."""
         from scipy.special import stdtrit
 
-        counts = np.array([self._count, self.raters])
-        by_item, by_rater = stdtrit(np.maximum(counts - 1, 1), (1 + level) / 2)
+        by_item = stdtrit(max(self._count - 1, 1), (1 + level) / 2)
+        degrees = np.maximum(variances.degrees, 1)
+        by_rater = stdtrit(degrees, (1 + level) / 2)
         both = variances.items + variances.raters
         share = np.divide(variances.raters, both, out=np.zeros_like(both), where=both > 0)
         # Three raters have two degrees of freedom, a hundred items 99. Weighting both t by their
-        # shares of the variance (Cochran and Cox) covered 97.3 %, a geometric mean called 8 % of
-        # null studies settled; the mean of roots lies between (research/LOG.md).
-        student = np.square(share * by_rater**0.5 + (1 - share) * by_item**0.5)
+        # shares of the variance (Cochran and Cox) is too wide, a geometric mean calls 8 % of null
+        # studies settled; a mean of powers lies between. The fewer the raters, the more often they
+        # agree by chance, and the higher the power (research/LOG.md).
+        power = np.maximum(LOWEST_POWER, POWER / degrees)
+        student = (share * by_rater**power + (1 - share) * by_item**power) ** (1 / power)
         reach = student * np.sqrt(both)
         # Raters may agree by chance, about few items even exactly, so bound the width from below.
         # Not by the whole width over items, though: 99 % of such intervals would cover.

@@ -200,6 +200,10 @@ def test_a_spreadsheets_csv_is_read(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "add --delimiter ';'" in capsys.readouterr().err
     assert packets("make", *flags, "--delimiter", ";") == 0
     assert "1 pair of equal texts: a tie without asking" in capsys.readouterr().err
+    # Spreadsheets save "Unicode text" as .txt, whose format has to be named.
+    renamed = [file.rename(file.with_suffix(".txt")) for file in files]
+    flags = (*renamed, "-o", tmp_path / "other", *flags[4:])
+    assert packets("make", *flags, "--format", "csv", "--delimiter", ";") == 0
 
 
 @pytest.mark.slow

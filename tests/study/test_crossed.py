@@ -38,9 +38,9 @@ def test_raters_who_all_see_all_add_to_the_interval_over_items() -> None:
     assert alike.high - 1 == pytest.approx(4.303 / 3**0.5, abs=0.001)
     apart = CrossedDesign(items, raters).test([0, 1, 1, 2, 2, 3], largest=99).interval
     # Raters: means 1 and 2, s^2 / 2 = 0.25, t(1) = 12.706. Items: s^2 / 3 = 1/3, of which two
-    # answers of variance 0.5 make 0.5 / 2 / 3; 0.25 is left, t(2) = 4.303. Equal shares: the root
-    # of t is the mean of both roots, 3.565 and 2.074: t = 7.949, times the root of 0.25 + 0.25.
-    assert apart.high - 1.5 == pytest.approx(7.949 * 0.5**0.5, abs=0.001)
+    # answers of variance 0.5 make 0.5 / 2 / 3; 0.25 is left, t(2) = 4.303. Equal shares, power
+    # 1.5: t ** 1.5 is the mean of 45.29 and 8.926: t = 9.024, times the root of 0.25 + 0.25.
+    assert apart.high - 1.5 == pytest.approx(9.024 * 0.5**0.5, abs=0.001)
 
 
 def test_raters_who_agree_by_chance_leave_half_the_interval_over_items() -> None:
@@ -101,3 +101,15 @@ def test_intervals_hold_for_other_raters_too(count: int, lean: float) -> None:
         alone = CrossedDesign(items.tolist(), [0] * 120)
         means, variances = alone.moments(values)
         assert (np.abs(means) <= alone.reach(variances)).mean() < 0.9
+
+
+@pytest.mark.parametrize("count", [2, 3, 5, 8])
+def test_intervals_hold_where_few_raters_do_most_of_the_work(count: int) -> None:
+    # One rater answers everything, each other one 60 % of what the one before did.
+    sizes = [max(10, round(60 * 0.6**rater)) for rater in range(count)]
+    rng = np.random.default_rng(1)
+    items = np.concatenate([rng.permutation(60)[:size] for size in sizes])
+    raters = np.repeat(np.arange(count), sizes)
+    design = CrossedDesign(items.tolist(), raters.tolist())
+    means, variances = design.moments(simulated(design, items, raters, 0.3))
+    assert 0.93 <= (np.abs(means) <= design.reach(variances)).mean() <= 0.975

@@ -68,10 +68,10 @@ def collect(files: Iterable[Path], *keys: PacketKey, partial: bool = False) -> A
         except InputError as error:
             refusals.append(_note(file, str(error)))
             continue
-        reasons = [(_unfinished(sheet, partial), sheet) for sheet in sheets]
-        unfinished += [(_note(file, why), packet, sheet) for why, sheet in reasons if why][:1]
-        if not any(why for why, _ in reasons):
-            for sheet in sheets:
+        for sheet in sheets:
+            if why := _unfinished(sheet, partial):
+                unfinished.append((_note(file, why), packet, sheet))
+            else:
                 sheets_of[packet, sheet.rater].append((str(file), sheet))
     valid: dict[tuple[str, str], AnswerSheet] = {}
     superseded: list[FileNote] = []

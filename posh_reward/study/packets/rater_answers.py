@@ -72,7 +72,7 @@ class DraftAnswer:
 
 
 def sheets(data: bytes, key: PacketKey) -> list[AnswerSheet]:
-    """The answers in a file: one rater's from our page or Potato, or a Label Studio export.
+    """The answers in a file: from our page (several, if mails), Potato, or a Label Studio export.
 
     Raises:
         InputError: the file is of another packet, was changed, or has answers that no rater could
@@ -80,33 +80,44 @@ def sheets(data: bytes, key: PacketKey) -> list[AnswerSheet]:
     """
     try:
         text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
-        content = _json(text, key)
+        contents = _json(text, key)
     except (ValueError, RecursionError) as error:
         raise InputError(f"not a file of answers: not JSON ({error})") from None
+    content = contents[0]
     if isinstance(content, list):
         return _exported_sheets(content, key)
     if isinstance(content, dict) and "packet" in content:
-        return [_page_sheet(content, key)]
+        return [_page_sheet(each, key) for each in contents]
     if isinstance(content, dict) and potato.is_state(content):
         return [_potato_sheet(content, key)]
     raise InputError("not a file of answers from our page, Label Studio or Potato")
 
 
-def _json(text: str, key: PacketKey) -> Any:
-    """The JSON of a file, or our page's JSON from a mail, with its lines joined again."""
+MAILED = re.compile(r'\{"format":"posh-reward answers')
+"""Begin of our page's JSON in a mail."""
+
+
+def _json(text: str, key: PacketKey) -> list[Any]:
+    """The JSON of a file; or of our page, once or more, from text files of mails."""
     try:
-        return json.loads(text)
+        return [json.loads(text)]
     except ValueError:
-        start = text.find('{"format":"posh-reward answers')
-        if start < 0:
+        starts = [match.start() for match in MAILED.finditer(text)]
+        if not starts:
             raise
+    ends = [*starts[1:], len(text)]
+    return [_mailed(text[start:end], key) for start, end in zip(starts, ends, strict=True)]
+
+
+def _mailed(text: str, key: PacketKey) -> Any:
+    """Our page's JSON at the begin of a text, with its lines joined again."""
     # Mail programs quote lines and break them, keeping or dropping the blank. The page's JSON has
     # no line break, so one way of joining has the right checksum; if none has, the last result is
     # reported as changed.
     content: Any = None
     for pattern, glue in ((r"\r?\n", ""), (r"\r?\n(?:> ?)*", ""), (r" ?\r?\n(?:> ?)*", " ")):
         try:
-            content, _ = json.JSONDecoder().raw_decode(re.sub(pattern, glue, text[start:]))
+            content, _ = json.JSONDecoder().raw_decode(re.sub(pattern, glue, text))
         except ValueError:
             continue
         rater = key.raters.get(str(content.get("rater")))

@@ -12,7 +12,7 @@ from statistics import fmean
 import numpy as np
 
 from posh_reward.study.agreement.rater_agreement import Matches, count_ratings, span_matches
-from posh_reward.study.crossed import ALIKE, CrossedDesign, holm, significant, unanimous
+from posh_reward.study.crossed import ALIKE, LEVEL, CrossedDesign, holm, significant, unanimous
 from posh_reward.study.packets.answer_files import AnswerCollection
 from posh_reward.study.packets.ranking import Ranking, rankings
 from posh_reward.study.packets.rater_reports import RaterReport, rater_reports
@@ -24,7 +24,14 @@ from posh_reward.study.packets.study_records import (
     unmarked_share,
 )
 from posh_reward.study.rows.tables import Row
-from posh_reward.study.statistics import Interval, Ints, bootstrap, bootstrap_mean, sign_test
+from posh_reward.study.statistics import (
+    Interval,
+    Ints,
+    bootstrap,
+    bootstrap_mean,
+    sign_test,
+    tail,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +288,9 @@ def alpha_both_orders(units: Sequence[Sequence[int]]) -> Interval | None:
         weights = np.bincount(rows, minlength=len(units)).astype(np.float64)  # (units,)
         return [ratings.alpha(np.tile(weights, 2))]
 
-    [estimate] = bootstrap(alpha, range(len(units)))
+    # Packets of 40 pairs repeat six of them: plain percentiles would cover 80 to 87 %.
+    level = 1 - 2 * tail(len(units), LEVEL)
+    [estimate] = bootstrap(alpha, range(len(units)), level=level)
     if isnan(estimate.value):
         return None
     # A single pair cannot be resampled: alpha may be anything.

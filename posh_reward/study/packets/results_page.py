@@ -76,8 +76,9 @@ def notes(results: StudyResults) -> list[str]:
     axes = [axis for comparison in results.comparisons for axis in comparison.axes]
     if axes:
         lines.append(
-            f"This page makes {amount(len(axes), 'statement')}. A statement is settled if it holds "
-            "for raters like these at 5 % after Holm's correction for all of them."
+            f"This page makes {amount(len(axes), 'statement')}. They count as settled only if they "
+            "hold for other raters like these, too; of pages about equally good models, at most "
+            "one in twenty would call any of them settled (5 %, Holm's correction)."
         )
     if any(each.form == "ranking" for each in results.raters):
         lines.append(

@@ -6,7 +6,7 @@ import builtins
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -170,7 +170,7 @@ def test_a_language_model_is_asked_by_the_papers_prompts(tmp_path: Path) -> None
     Image.new("RGB", (2, 2)).save(path)
     pair = TextPair("A dog {reference}.", ("A cat.",), "a", str(path))
     answer = '{"precision": 4, "recall": 2, "overall_quality": 3}'
-    for shown in llm_scores.SOURCES:
+    for shown in get_args(llm_scores.Source):
         model = FakeModel(writer=lambda _: answer, sees=True)
         store = Store(tmp_path / f"{shown}.sqlite")
         measure = llm_scores.LlmScores(model, shown, store)

@@ -213,6 +213,24 @@ def test_a_mail_around_the_answers_is_cut_away(broken: str, encoding: str) -> No
     assert sheet.answers[0].comment == made["answers"][0]["comment"]
 
 
+def test_all_answers_of_a_thread_of_mails_are_read(tmp_path: Path) -> None:
+    made = packet(coarse=2, granular=0)
+    first, other = made.key.raters
+    early = content(made.key, first)
+    early |= {"answers": half(made.key, first), "saved": "2026-01-01T00:00:00.000Z"}
+    mails = [
+        saved(made.key, first),
+        b"And mine:",
+        saved(made.key, other),
+        b"> On Monday you wrote:",
+        with_checksum(early, made.key.raters[first].token),
+    ]
+    collection = collect(write(tmp_path, **{"all.txt": b"\r\n".join(mails)}), made.key)
+    assert [sheet.rater for sheet in collection.sheets] == [first, other]
+    assert not collection.refusals
+    assert "superseded by a newer file" in str(collection.superseded[0])
+
+
 def test_a_look_at_new_answers_is_noted_once(tmp_path: Path) -> None:
     path = tmp_path / "study.looks.jsonl"
     whole = collect(write(tmp_path, a=saved(KEY, FIRST), b=saved(KEY, SECOND)), KEY)

@@ -314,6 +314,15 @@ def test_alpha_of_full_agreement_has_an_interval() -> None:
     assert found.low < found.mean < found.high
 
 
+def test_alpha_of_few_pairs_has_a_wide_interval() -> None:
+    units = [[2, 1], [1, -1], [0, -1], [-2, -1], [1, 2], [0, 1]]
+    few, many = alpha_both_orders(units), alpha_both_orders(units * 10)
+    assert few is not None
+    assert many is not None
+    # Plain percentiles are wider by the root of ten, and cover too little of six pairs.
+    assert few.high - few.low > 1.3 * 10**0.5 * (many.high - many.low)
+
+
 def test_what_these_raters_prefer_is_corrected_too(tmp_path: Path) -> None:
     """Student's p is 0.026 on each of three axes: nothing is settled, even for the one rater."""
     made = packet(found=items(12), coarse=1)

@@ -18,7 +18,6 @@ from posh_reward.types import Failure, Reply
 
 Source = Literal["reference", "image", "both"]
 """The model compares a generation with the reference, the image, or both."""
-SOURCES: tuple[Source, ...] = ("reference", "image", "both")
 LONGEST_REPLY = 256  # tokens; the JSON has about thirty
 KEYS = ("precision", "recall", "overall_quality")
 JSON_OBJECT = re.compile(r"\{[^{}]*\}")
