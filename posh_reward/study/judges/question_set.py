@@ -304,7 +304,11 @@ def _write(
 
 
 def read_question_set(folder: Path) -> QuestionSet:
-    """Read the summary of a dataset; raise ``ConfigError`` if ``collect`` did not write it all."""
+    """Read the summary of a dataset.
+
+    Raises:
+        ConfigError: ``collect`` did not write all of it, or its rows were changed since.
+    """
     import pyarrow.parquet as pq
 
     try:
@@ -323,4 +327,18 @@ def read_question_set(folder: Path) -> QuestionSet:
         raise ConfigError(
             f"{str(folder)!r} holds files of different question sets: collect it again"
         )
+    # The card names this digest, and a test row among the training rows would flatter the student.
+    if digest_of(_read_rows(folder)) != summary.digest:
+        raise ConfigError(
+            f"the rows in {str(folder)!r} are not those that were collected: collect it again"
+        )
     return summary
+
+
+def _read_rows(folder: Path) -> Iterator[QuestionRow]:
+    """Yield the rows of all files, each with the split of its file."""
+    import pyarrow.parquet as pq
+
+    for split in SPLITS:
+        for row in pq.read_table(folder / f"{split}.parquet").to_pylist():
+            yield QuestionRow(**row | {"split": split})
