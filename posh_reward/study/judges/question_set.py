@@ -26,6 +26,7 @@ from posh_reward.graph.reader import Reader
 from posh_reward.metrics.posh.presets import PRESET, prompt, rewrite_prompt
 from posh_reward.metrics.posh.questions import PRESENT
 from posh_reward.process.progress import progress_bar
+from posh_reward.settings import ENDINGS
 from posh_reward.store import Store
 from posh_reward.study.judges.judge_runs import (
     JudgeChoice,
@@ -77,7 +78,7 @@ class QuestionSet:
     """Summary of a collected dataset."""
 
     version: int
-    judge: str  # name of the judge that answered; a cascade asks it
+    judge: str | Mapping[str, Any]  # name, absolute path or settings; a cascade asks it
     teacher: str  # signature of the metric with this judge
     preset: str
     digest: str  # of all rows
@@ -136,7 +137,7 @@ def collect(
     answers = list(rows_of.values())
     summary = QuestionSet(
         version=VERSION,
-        judge=choice.judge if isinstance(choice.judge, str) else choice.label,
+        judge=_found_from_anywhere(choice.judge),
         teacher=metric.signature,
         preset=choice.preset,
         digest=digest_of(answers),
@@ -147,6 +148,13 @@ def collect(
     )
     _write(folder, answers, texts, summary)
     return summary
+
+
+def _found_from_anywhere(judge: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
+    """Make the path of a settings file absolute: the student's folder may move."""
+    if isinstance(judge, str) and judge.lower().endswith(ENDINGS):
+        return str(Path(judge).resolve())
+    return judge
 
 
 def origin_texts(

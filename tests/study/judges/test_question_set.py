@@ -149,6 +149,19 @@ def test_changed_rows_are_refused(folder: Path, tmp_path: Path, change: str) -> 
         read_question_set(tmp_path)
 
 
+def test_a_teachers_file_is_found_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("teacher.yaml").write_text("name: fake\n")
+    made = collect(judge_choice("teacher.yaml"), ROWS, Path("made"), QUIET, perturbations=0)
+    assert made.judge == str(tmp_path / "teacher.yaml")
+    Path("metric.yaml").write_text("judge: {name: fake}\n")
+    made = collect(judge_choice("metric.yaml"), ROWS, Path("made"), QUIET, perturbations=0)
+    assert made.judge == {"name": "fake"}
+    assert read_question_set(Path("made")).judge == {"name": "fake"}
+
+
 def test_references_alone_will_do(tmp_path: Path) -> None:
     found = collect(
         judge_choice("fake"), [(None, reference) for _, reference in ROWS], tmp_path, QUIET,
