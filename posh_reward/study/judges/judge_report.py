@@ -70,7 +70,8 @@ def judge_report(
             lines.append(compare(runs[0], run, pairs, resamples=resamples, seed=seed))
             bar.update()
     floor = lines.pop() if runs[-1].label == runs[0].label + AGAIN else None
-    return JudgeReport(runs[0], lines, floor, len(pairs), len({pair.reference for pair in pairs}))
+    references = {pair.reference.strip() for pair in pairs}
+    return JudgeReport(runs[0], lines, floor, len(pairs), len(references))
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,6 +204,14 @@ def test_a_sentence_says_yes_no_or_not_settled(monkeypatch: pytest.MonkeyPatch) 
     assert decision(replace(sure, groups=one_way)).verdict == "not settled"
 
 
+def test_white_space_around_a_reference_makes_no_new_group() -> None:
+    pairs = [pair._replace(reference=f" {pair.reference}\n") for pair in PAIRS[::2]] + PAIRS[1::2]
+    runs = run_judges([judge_choice("embedded"), judge_choice("fake")], pairs, QUIET)
+    report = judge_report(runs, pairs, resamples=0)
+    assert report.references == len(COLORS)
+    assert report.comparisons[0].groups["f1"].groups == len(COLORS)
+
+
 def test_the_page_escapes_texts_and_names_the_questions() -> None:
     pytest.importorskip("matplotlib")
     pairs = [*PAIRS, ScoredPair("A <script>alert(1)</script> dog.", PAIRS[0].reference)]
