@@ -97,6 +97,10 @@ def drop_log_probabilities(reply: dict[str, Any]) -> None:
     reply["choices"][0]["logprobs"] = None
 
 
+def repeat_a_token(reply: dict[str, Any]) -> None:
+    top(reply)[:] = [{"token": "1", "logprob": log(1 / 20)}] * 20
+
+
 def with_value(value: float) -> Lie:
     return changes(lambda reply: top(reply)[0].update(logprob=value))
 
@@ -126,6 +130,7 @@ LASTING = {
         chat_messages.NO_NUMBERS,
     ),
     "text for number": (with_value("0.5"), chat_messages.NO_NUMBERS),  # type: ignore[arg-type]
+    "repeated": (changes(repeat_a_token), chat_messages.REPEATED),
     "no choices": (changes(lambda reply: reply.update(choices=[])), chat_messages.FORM),
     "huge": (sends(b" " * 5_000_000), server_http.TOO_BIG),
     "gzip": (sends(gzip.compress(b"{}"), Content_Encoding="gzip"), server_http.COMPRESSED),
@@ -474,7 +479,7 @@ def test_a_token_of_two_digits_counts_for_both() -> None:
 
 def test_labels_that_are_words_are_read_whole() -> None:
     listed = [{"token": token, "logprob": log(p)} for token, p in [("no", 0.4), ("not", 0.4)]]
-    listed += [{"token": " yes", "logprob": log(0.005)}] * 20
+    listed += [{"token": " " * n + "yes", "logprob": log(0.005)} for n in range(20)]
     reply = {"choices": [{"logprobs": {"content": [{"top_logprobs": listed}]}}]}
     assert chat_messages.read_top(reply, ("no", "yes")).mass == pytest.approx(0.49)
 

@@ -423,6 +423,14 @@ def test_a_saved_model_is_loaded_and_pickled(tmp_path: Path) -> None:
     assert again.model.choose(questions(), DIGITS) == first
 
 
+def test_weights_that_were_cut_short_are_refused(tmp_path: Path) -> None:
+    weights = saved(tmp_path) / "model.safetensors"
+    os.truncate(weights, weights.stat().st_size // 2)
+    metric = PoSh({"name": "transformers", "model": str(tmp_path), "device": "cpu"})
+    with pytest.raises(JudgeError, match=r"cannot be loaded: .*not fully covered"):
+        metric.score(["A dog."], ["A dog sits."])
+
+
 def test_what_the_name_says_is_what_is_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -119,6 +119,7 @@ def load(
         JudgeError: there is no such model, or not enough memory.
     """
     import torch
+    from safetensors import SafetensorError
     from transformers import AutoTokenizer, Qwen2VLImageProcessorPil
 
     config = load_config(model, revision)
@@ -135,7 +136,7 @@ def load(
         return loaded.to(device), tokenizer, images
     except (torch.OutOfMemoryError, MemoryError) as error:
         raise JudgeError(f"{model} does not fit into the memory of {device}: {error}") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, SafetensorError) as error:  # the last: a file that was cut short
         raise JudgeError(_not_loaded(model, revision, error)) from error
 
 

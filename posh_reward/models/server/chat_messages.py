@@ -19,6 +19,7 @@ NO_LOG_PROBABILITIES = "the server's reply has no log-probabilities"
 NO_NUMBERS = "the server's log-probabilities are not numbers"
 MASKED = "the server's log-probabilities are not the model's own"
 FEWER = "the server returns fewer than the 20 likeliest tokens"
+REPEATED = "the server lists a token twice"
 INCOMPLETE = "the server's reply leaves out requested labels"
 NO_TEXT = "the server's reply has no text"
 TOKEN_ID = "token_id:"  # noqa: S105 - vLLM's prefix of an id
@@ -88,11 +89,16 @@ def read_top(reply: Mapping[str, Any], labels: Sequence[str]) -> Verdict:
     """The verdict from the texts of the twenty likeliest tokens, counted by ``says``.
 
     Raises:
-        ExchangeError: log-probabilities are missing, too few, or not numbers.
+        ExchangeError: log-probabilities are missing, too few, repeated, or not numbers.
     """
     alternatives = top(reply)[:TOP]
     if len(alternatives) < TOP:  # fewer would silently change the metric
         raise ExchangeError(FEWER)
+    counted = [
+        each for each in alternatives if any(says(each[0], label, "top-20") for label in labels)
+    ]
+    if len(set(counted)) < len(counted):  # one token, listed twice, would count twice
+        raise ExchangeError(REPEATED)
     if any(token.startswith(TOKEN_ID) for token, _ in alternatives):
         raise ExchangeError("the server returns tokens as ids: start it without that option")
     masses = [

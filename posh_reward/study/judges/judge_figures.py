@@ -82,7 +82,7 @@ def compare(
     keys = [key for key, is_sound in zip(both, sound.tolist(), strict=True) if is_sound]
     axes = {axis: _axis(first, other, axis) for axis in AXES}
     usable: NDArray[np.bool_] = np.asarray(~np.isnan(axes["f1"]).any(axis=1), np.bool_)
-    references = [pair.reference for pair in pairs]
+    references = [pair.reference.strip() for pair in pairs]
     usable_references = [references[i] for i in np.flatnonzero(usable)]
     groups = {
         name: group_agreement(np.stack([axes[a] for a in objectives]), references, resamples, seed)

@@ -70,7 +70,8 @@ def judge_report(
             lines.append(compare(runs[0], run, pairs, resamples=resamples, seed=seed))
             bar.update()
     floor = lines.pop() if runs[-1].label == runs[0].label + AGAIN else None
-    return JudgeReport(runs[0], lines, floor, len(pairs), len({pair.reference for pair in pairs}))
+    references = {pair.reference.strip() for pair in pairs}
+    return JudgeReport(runs[0], lines, floor, len(pairs), len(references))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +85,12 @@ class JudgeDecision:
 def decision(comparison: JudgeComparison, floor: JudgeComparison | None = None) -> JudgeDecision:
     """Decide by the intervals of the share of siblings ordered alike, for f1 and two objectives."""
     first, other = comparison.first.label, comparison.other.label
-    if not comparison.groups:
-        return JudgeDecision(
-            "not settled",
-            f"Not settled whether {other} may replace {first} for training: no reference has two "
-            "texts that both judges scored.",
-        )
-    shares = {name: group.alike for name, group in comparison.groups.items()}
-    by_f1, by_two = (shares[name] for name in OBJECTIVES)
+    unsettled = f"Not settled whether {other} may replace {first} for training"
+    groups = comparison.groups.values()
+    if not groups or any(isnan(group.alike.value) for group in groups):
+        common = "that a judge orders" if groups else "that both judges scored"
+        return JudgeDecision("not settled", f"{unsettled}: no reference has two texts {common}.")
+    by_f1, by_two = (comparison.groups[name].alike for name in OBJECTIVES)
     figures = (
         f"siblings are ordered alike in {percent(by_f1)} of pairs by f1, and in {percent(by_two)} "
         "with precision and recall as two objectives"
@@ -102,12 +101,12 @@ def decision(comparison: JudgeComparison, floor: JudgeComparison | None = None) 
         figures += (
             f"; {100 * (1 - comparison.scored_share):.0f} % of the pairs have no score from both"
         )
-    unsettled = f"Not settled whether {other} may replace {first} for training: {figures}."
-    if comparison.groups["f1"].groups < FEW or isnan(by_f1.low):
+    unsettled += f": {figures}."
+    if min(group.references for group in groups) < FEW or isnan(by_f1.low) or isnan(by_two.low):
         needed = f"It takes intervals over {FEW} or more references to decide."
         return JudgeDecision("not settled", f"{unsettled} {needed}")
     # The worst case: every pair of siblings that lacks a score would be ordered differently.
-    if min(group.alike.low * group.compared for group in comparison.groups.values()) >= ALIKE:
+    if min(group.alike.low * group.compared for group in groups) >= ALIKE:
         return JudgeDecision("yes", f"{other} may replace {first} for training: {figures}.")
     if min(by_f1.high, by_two.high) < ALIKE:
         return JudgeDecision("no", f"{other} may not replace {first} for training: {figures}.")

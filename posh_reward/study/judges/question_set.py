@@ -26,6 +26,7 @@ from posh_reward.graph.reader import Reader
 from posh_reward.metrics.posh.presets import PRESET, prompt, rewrite_prompt
 from posh_reward.metrics.posh.questions import PRESENT
 from posh_reward.process.progress import progress_bar
+from posh_reward.settings import ENDINGS
 from posh_reward.store import Store
 from posh_reward.study.judges.judge_runs import (
     JudgeChoice,
@@ -77,7 +78,7 @@ class QuestionSet:
     """Summary of a collected dataset."""
 
     version: int
-    judge: str  # name of the judge that answered; a cascade asks it
+    judge: str | Mapping[str, Any]  # name, absolute path or settings; a cascade asks it
     teacher: str  # signature of the metric with this judge
     preset: str
     digest: str  # of all rows
@@ -136,7 +137,7 @@ def collect(
     answers = list(rows_of.values())
     summary = QuestionSet(
         version=VERSION,
-        judge=choice.judge if isinstance(choice.judge, str) else choice.label,
+        judge=_found_from_anywhere(choice.judge),
         teacher=metric.signature,
         preset=choice.preset,
         digest=digest_of(answers),
@@ -147,6 +148,13 @@ def collect(
     )
     _write(folder, answers, texts, summary)
     return summary
+
+
+def _found_from_anywhere(judge: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
+    """Make the path of a settings file absolute: the student's folder may move."""
+    if isinstance(judge, str) and judge.lower().endswith(ENDINGS):
+        return str(Path(judge).resolve())
+    return judge
 
 
 def origin_texts(
@@ -304,7 +312,11 @@ def _write(
 
 
 def read_question_set(folder: Path) -> QuestionSet:
-    """Read the summary of a dataset; raise ``ConfigError`` if ``collect`` did not write it all."""
+    """Read the summary of a dataset.
+
+    Raises:
+        ConfigError: ``collect`` did not write all of it, or its rows were changed since.
+    """
     import pyarrow.parquet as pq
 
     try:
@@ -323,4 +335,18 @@ def read_question_set(folder: Path) -> QuestionSet:
         raise ConfigError(
             f"{str(folder)!r} holds files of different question sets: collect it again"
         )
+    # The card names this digest, and a test row among the training rows would flatter the student.
+    if digest_of(_read_rows(folder)) != summary.digest:
+        raise ConfigError(
+            f"the rows in {str(folder)!r} are not those that were collected: collect it again"
+        )
     return summary
+
+
+def _read_rows(folder: Path) -> Iterator[QuestionRow]:
+    """Yield the rows of all files, each with the split of its file."""
+    import pyarrow.parquet as pq
+
+    for split in SPLITS:
+        for row in pq.read_table(folder / f"{split}.parquet").to_pylist():
+            yield QuestionRow(**row | {"split": split})

@@ -108,16 +108,18 @@ def save_judge(
     merged.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     path = folder / "judge.yaml"
-    path.write_text(_fill(SETTINGS, folder, questions, dtype=dtype), "utf-8")
+    path.write_text(fill(SETTINGS, folder, questions, dtype=dtype), "utf-8")
     return path
 
 
-def _fill(template: str, folder: Path, questions: QuestionSet, **others: object) -> str:
+def fill(template: str, folder: Path, questions: QuestionSet, **others: object) -> str:
     """Fill in a settings file, whose first line needs ``--preset`` unless it is the default."""
-    preset = questions.preset
+    preset, teacher = questions.preset, questions.judge
+    if not isinstance(teacher, str) or not teacher.isidentifier():
+        teacher = json.dumps(teacher)  # a path or settings, in YAML's flow style
     flag = "" if preset == "released" else f" --preset {preset}"
     return template.format(
-        folder=folder, teacher=questions.judge, preset=preset, preset_flag=flag, **others
+        folder=folder, teacher=teacher, preset=preset, preset_flag=flag, **others
     )
 
 
@@ -228,7 +230,7 @@ def write_card(
     history: Sequence[dict[str, Any]],
 ) -> None:
     """Write the card, the cascade's settings, the figures, and the learning curve."""
-    cascade = _fill(CASCADE, folder, questions, doubt=fidelity.doubt, handed=fidelity.handed_on)
+    cascade = fill(CASCADE, folder, questions, doubt=fidelity.doubt, handed=fidelity.handed_on)
     (folder / "cascade.yaml").write_text(cascade, "utf-8")
     figures = json.dumps(asdict(fidelity), indent=2)
     (folder / "fidelity.json").write_text(figures + "\n", "utf-8")

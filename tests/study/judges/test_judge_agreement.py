@@ -13,7 +13,9 @@ from posh_reward.study.judges.judge_agreement import (
     advantages,
     alike_pairs,
     at_least_wilson,
+    below_unseen,
     calibration,
+    distinct_siblings,
     group_agreement,
     pair_agreement,
     quadratic_kappa,
@@ -155,3 +157,40 @@ def test_a_share_of_one_is_as_sure_as_its_cases_are_many() -> None:
     assert at_least_wilson(sure, 73).low == pytest.approx(73 / 76.8415, abs=1e-5)
     assert at_least_wilson(sure, 6).low == pytest.approx(6 / 9.8415, abs=1e-5)
     assert at_least_wilson(Estimate(0.9, 0.2, 0.95, nan), 1000).low == 0.2, "never narrower"
+
+
+def test_equal_siblings_make_nothing_surer() -> None:
+    # Seven equal texts and another one are one comparison, not seven.
+    assert distinct_siblings(array(5, 5, 5, 9), array(1, 1, 1, 2)) == 2
+    assert distinct_siblings(array(1, 2, 2), array(1, 1, 2)) == 3, "tied by one judge only"
+    texts = np.tile(array(0.7, *[0.5] * 7), 12)
+    found = group_agreement(
+        np.stack([texts, texts], axis=1)[None], [str(i // 8) for i in range(96)]
+    )
+    assert found is not None
+    assert (found.references, found.alike.value) == (12, 1)
+    assert found.alike.low == pytest.approx(12 / 15.8415, abs=1e-4)
+
+
+def test_only_references_with_an_order_count() -> None:
+    texts = np.full(80, 0.5)
+    texts[0] = 0.7
+    found = group_agreement(
+        np.stack([texts, texts], axis=1)[None], [str(i // 4) for i in range(80)]
+    )
+    assert found is not None
+    assert (found.groups, found.references, found.ordered) == (20, 1, 3)
+    assert found.alike.low == pytest.approx(1 / 4.8415, abs=1e-4), "of one comparison"
+
+
+def test_many_siblings_do_not_stand_for_references_that_nobody_saw() -> None:
+    # If a tenth of all references were ordered by a coin, 35 would hide it in one of forty studies.
+    sure = Estimate(1.0, 1.0, 1.0, nan)
+    assert below_unseen(sure, 34).low < 0.95 < below_unseen(sure, 35).low
+    texts = np.tile(np.linspace(0.2, 0.9, 40), 6)
+    found = group_agreement(
+        np.stack([texts, texts], axis=1)[None], [str(i // 40) for i in range(240)]
+    )
+    assert found is not None
+    assert found.alike.low == pytest.approx((1 + 6 / 9.8415) / 2, abs=1e-4)
+    assert below_unseen(Estimate(0.3, 0.25, 0.35, nan), 50).low == 0.25, "never raised"

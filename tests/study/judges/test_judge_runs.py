@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from math import nan
 from pathlib import Path
 
 import pytest
@@ -151,10 +152,12 @@ def test_failed_answers_are_counted_and_spoil_nothing(monkeypatch: pytest.Monkey
     assert "null" not in json.dumps(as_json(judge_report(runs, PAIRS, resamples=20))["judges"])
 
 
-def with_low(line: JudgeComparison, low: float, compared: float = 1) -> JudgeComparison:
+def with_low(
+    line: JudgeComparison, low: float, compared: float = 1, value: float = 1
+) -> JudgeComparison:
     """The comparison as it would be with so many texts that the interval begins there."""
     groups = {
-        name: replace(group, alike=replace(group.alike, low=low), compared=compared)
+        name: replace(group, alike=replace(group.alike, low=low, value=value), compared=compared)
         for name, group in line.groups.items()
     }
     return replace(line, groups=groups)
@@ -194,6 +197,19 @@ def test_a_sentence_says_yes_no_or_not_settled(monkeypatch: pytest.MonkeyPatch) 
         resamples=100,
     )
     assert "no reference has two texts" in decision(lonely.comparisons[0]).sentence
+    tied = with_low(report.comparisons[0], nan, value=nan)
+    assert decision(tied).verdict == "not settled"
+    assert "no reference has two texts that a judge orders" in decision(tied).sentence
+    one_way = {**sure.groups, "precision and recall": tied.groups["precision and recall"]}
+    assert decision(replace(sure, groups=one_way)).verdict == "not settled"
+
+
+def test_white_space_around_a_reference_makes_no_new_group() -> None:
+    pairs = [pair._replace(reference=f" {pair.reference}\n") for pair in PAIRS[::2]] + PAIRS[1::2]
+    runs = run_judges([judge_choice("embedded"), judge_choice("fake")], pairs, QUIET)
+    report = judge_report(runs, pairs, resamples=0)
+    assert report.references == len(COLORS)
+    assert report.comparisons[0].groups["f1"].groups == len(COLORS)
 
 
 def test_the_page_escapes_texts_and_names_the_questions() -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from shutil import copyfile
+from shutil import copyfile, copytree
 
 import pytest
 
 pytest.importorskip("pyarrow")
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from posh_reward.errors import ConfigError, InputError
@@ -127,6 +128,38 @@ def test_files_of_two_teachers_are_no_question_set(folder: Path, tmp_path: Path)
     copyfile(folder / "test.parquet", tmp_path / "test.parquet")
     with pytest.raises(ConfigError, match="files of different question sets"):
         read_question_set(tmp_path)
+
+
+@pytest.mark.parametrize("change", ["another answer", "fewer rows", "test rows to train on"])
+def test_changed_rows_are_refused(folder: Path, tmp_path: Path, change: str) -> None:
+    copytree(folder, tmp_path, dirs_exist_ok=True)
+    read_question_set(tmp_path)
+    path = tmp_path / "train.parquet"
+    table = pq.read_table(path)
+    if change == "another answer":
+        answers = table.to_pylist()
+        answers[0]["probabilities"] = [0.0, 0.0, 0.0, 0.0, 1.0]
+        table = pa.Table.from_pylist(answers, table.schema)
+    elif change == "fewer rows":
+        table = table.slice(1)
+    else:
+        table = pq.read_table(tmp_path / "test.parquet")
+    pq.write_table(table, path)
+    with pytest.raises(ConfigError, match="not those that were collected"):
+        read_question_set(tmp_path)
+
+
+def test_a_teachers_file_is_found_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("teacher.yaml").write_text("name: fake\n")
+    made = collect(judge_choice("teacher.yaml"), ROWS, Path("made"), QUIET, perturbations=0)
+    assert made.judge == str(tmp_path / "teacher.yaml")
+    Path("metric.yaml").write_text("judge: {name: fake}\n")
+    made = collect(judge_choice("metric.yaml"), ROWS, Path("made"), QUIET, perturbations=0)
+    assert made.judge == {"name": "fake"}
+    assert read_question_set(Path("made")).judge == {"name": "fake"}
 
 
 def test_references_alone_will_do(tmp_path: Path) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -19,6 +21,7 @@ from posh_reward.metrics.posh.judges.cascade import Cascade
 from posh_reward.metrics.posh.judges.load_judge import load_judge, load_witness
 from posh_reward.study.judges.judge_runs import judge_choice
 from posh_reward.study.judges.question_set import QuestionSet
+from posh_reward.training.distill import ship_judge
 from posh_reward.training.distill.ship_judge import (
     cascade_curve,
     cheapest_point,
@@ -93,6 +96,15 @@ def test_its_cascade_passes_on_to_the_teacher(folder: Path) -> None:
     assert isinstance(judge, Cascade)
     assert judge.judge.name.startswith("embedded-")
     assert "tiny-judge@" in judge.name
+
+
+@pytest.mark.parametrize("teacher", ["/a b/fake: 1.yaml", {"name": "fake-model"}])
+def test_a_teacher_may_be_a_file_or_settings(
+    folder: Path, tmp_path: Path, teacher: str | dict[str, str]
+) -> None:
+    questions = replace(QUESTIONS, judge=teacher)
+    text = ship_judge.fill(ship_judge.CASCADE, folder, questions, doubt=0.5, handed=0.3)
+    assert yaml.safe_load(text)["judge"] == teacher
 
 
 def test_the_card_says_that_a_random_model_is_no_judge(folder: Path) -> None:
