@@ -56,9 +56,8 @@ class Target:
         if not candidates:
             return []
         texts = [text for candidate in candidates for text in candidate]
-        columns = {
-            name: [row[name] for _ in candidates for row in self.rows] for name in self.rows[0]
-        }
+        names = dict.fromkeys(name for row in self.rows for name in row)
+        columns = {name: [row.get(name) for _ in candidates for row in self.rows] for name in names}
         rewards = [
             function(prompts=[""] * len(texts), completions=texts, **columns)
             for function in self.functions
@@ -220,6 +219,7 @@ def attack(
     grammars: Sequence[str] = tuple(GRAMMARS),
     budget: int = 2000,
     seed: int = 0,
+    progress: Callable[[int], object] = lambda tried: None,
 ) -> list[Find]:
     """Find the best text of each grammar, alone and after an honest text.
 
@@ -230,6 +230,7 @@ def attack(
         grammars: names in ``GRAMMARS``.
         budget: genomes tried per climb.
         seed: seed of all random choices.
+        progress: called with the number of genomes tried since its last call.
 
     Raises:
         InputError: a grammar is unknown, or there are no rows.
@@ -244,8 +245,11 @@ def attack(
         for name in grammars:
             for behind in (False, True):
                 climb = Climb(target, name, behind, stock, seed)
-                for find in climb.finds(budget, best.get((name, behind))):
-                    best[name, behind] = find
+                last = best.get((name, behind))
+                progress(last.calls if last else 0)
+                for find in climb.finds(budget, last):
+                    progress(find.calls - (last.calls if last else 0))
+                    last = best[name, behind] = find
                     file.write(json.dumps(asdict(find)) + "\n")
                     file.flush()
     return [best[name, behind] for name in grammars for behind in (False, True)]

@@ -234,6 +234,8 @@ EDITS: dict[str, Callable[[list[str]], str]] = {
     "words reversed": lambda words: " ".join(reversed(words)),
     "long words only": lambda words: " ".join(word for word in words if len(word) > 3),
     "long words by commas": lambda words: ", ".join(_long(words)),
+    "long words by lines": lambda words: "\n".join(_long(words)).lower(),
+    "without articles": lambda words: " ".join(w for w in words if w.lower() not in ARTICLES),
     "hyphens": lambda words: "-".join(words),
     "possessive chain": lambda words: "'s ".join(word.strip(".,;") for word in words),
     "bullets": lambda words: "\n".join(f"- {word}" for word in words),

@@ -24,13 +24,15 @@ takes half the time; the table is paid on other rows, in full. A killed run resu
 command. Writes finds.md, finds.html and a journal to DIR."""
 UNSEEN = 12
 """Most rows that the finds are finally paid on."""
+STOCK_ROWS = 500
+"""Most rows that the vocabulary is collected from: more would be parsed in vain."""
 
 
 def add_attack(command: argparse.ArgumentParser) -> None:
     """Add the flags of ``attack``."""
     describe(command, ATTACK, "attack scenes:plain=1 -o runs/attack --budget 500")
     add = command.add_argument
-    add("data", metavar="DATA", help="table with a reference column, or a dataset's name")
+    add("data", metavar="DATA", help="table with a column of references, or a dataset's name")
     add("--split", default="test", help="split of a dataset")
     add("--reward", type=Path, metavar="YAML", help="settings of the reward: its metric and "
         "shaping (docs/rewards.md)")  # fmt: skip
@@ -49,11 +51,16 @@ def attack_reward(flags: argparse.Namespace) -> int:
     from posh_reward.attack.finds import climbed, edited, honest, joined, labelled, page, table
     from posh_reward.attack.grammars import WordStock
     from posh_reward.metrics.posh.posh import PoSh
+    from posh_reward.process.progress import progress_bar
     from posh_reward.reward.instance import make_reward
     from posh_reward.settings import check_settings, read_settings
     from posh_reward.types import Description
 
-    rows = read_references(flags.data, flags.split)
+    settings = read_settings(flags.reward) if flags.reward else {}
+    reward = make_reward(**check_settings(make_reward, settings, "reward"))
+    assert isinstance(reward.metric, PoSh)
+    rows = read_references(flags.data, flags.split, reward.reference_column)
+    reward.reference_column = "reference"
     random.Random(flags.seed).shuffle(rows)
     search, unseen = rows[: flags.search], rows[flags.search :][:UNSEEN]
     if not unseen:
@@ -61,10 +68,8 @@ def attack_reward(flags: argparse.Namespace) -> int:
             f"{flags.data} has {len(rows)} rows: use more than --search ({flags.search}), since "
             "finds are paid on other rows"
         )
-    settings = read_settings(flags.reward) if flags.reward else {}
-    reward = make_reward(**check_settings(make_reward, settings, "reward"))
-    assert isinstance(reward.metric, PoSh)
-    parsed = reward.metric.reader.read([row["reference"] for row in rows if row not in unseen])
+    others = [*search, *rows[flags.search + UNSEEN :]][:STOCK_ROWS]
+    parsed = reward.metric.reader.read([row["reference"] for row in others])
     stock = WordStock.of(each for each in parsed if isinstance(each, Description))
     flags.output.mkdir(parents=True, exist_ok=True)
     short = [{**row, "reference": half(row["reference"])} for row in search]
@@ -72,8 +77,9 @@ def attack_reward(flags: argparse.Namespace) -> int:
     # The name keeps a journal of other rows, or of another reward, from being resumed.
     which = (reward.signature, flags.seed, [row["reference"] for row in short])
     name = f"journal-{sha256(repr(which).encode()).hexdigest()[:8]}.jsonl"
-    finds = attack(target, stock, flags.output / name, grammars=flags.grammars,
-                   budget=flags.budget, seed=flags.seed)  # fmt: skip
+    with progress_bar("attack", 2 * len(flags.grammars) * flags.budget, "text") as bar:
+        finds = attack(target, stock, flags.output / name, grammars=flags.grammars,
+                       budget=flags.budget, seed=flags.seed, progress=bar.update)  # fmt: skip
     paid = [
         *honest(other),
         *climbed(finds, other, stock),
@@ -87,8 +93,8 @@ def attack_reward(flags: argparse.Namespace) -> int:
     return OK
 
 
-def read_references(name: str, split: str) -> list[dict[str, Any]]:
-    """Read the rows that have a reference from a file or a dataset.
+def read_references(name: str, split: str, column: str) -> list[dict[str, Any]]:
+    """Read the rows that have a reference, in ``reference``, from a file or a dataset.
 
     Raises:
         InputError: the file cannot be read, or no row has a reference.
@@ -97,7 +103,11 @@ def read_references(name: str, split: str) -> list[dict[str, Any]]:
     from posh_reward.study.agreement.judgment_files import read_rows
 
     rows = read_rows(name, split=split)
-    usable = [row for row in rows if isinstance(row.get("reference"), str) and row["reference"]]
+    usable = [
+        {**row, "reference": reference}
+        for row in rows
+        if isinstance(reference := row.get(column), str) and reference
+    ]
     if not usable:
-        raise InputError(f"no row of {name} has a text in the column reference")
+        raise InputError(f"no row of {name} has a text in the column {column}")
     return usable

@@ -23,6 +23,8 @@ from posh_reward.types import CACHED
 
 TOKEN = re.compile("[^\\W\\d_]+(?:['\u2019](?!s\\b)[^\\W\\d_]+)?|['\u2019]s\\b|\\d+|[.!?;:,|\\n]")
 ENDS = frozenset(".!?:\n|")  # headings and cells of tables are sentences of their own
+PAUSES = frozenset(",;")
+WRAP = re.compile(r"(?<=[\w,;])[ \t\r]*\n[ \t]*(?=[^\W\d_])")  # a line break between two words
 BOUNDARY = "^"  # tag of a sentence's beginning and end
 NUMBER, UNKNOWN = "#", "?"
 ADVERBS = 2  # WordNet's file for adverbs
@@ -32,6 +34,11 @@ INFLECTIONS = ("ing", "ed", "ly", "s")
 
 BOUND = 3.0  # maximum bits, positive or negative, of one pair: a rare pair is not yet disorder
 STEPS = 16  # steps of the table per bit
+ARTICLE = "the"
+ELLIPSIS = 3.0
+"""Bits that a missing article costs at most, as in telegrams and headlines ("Man in red coat").
+Chosen on 32 artworks without their articles: they keep 0.96 of their reward (0.82 without this
+rule). At 2 bits it would be 0.99, but long words in threes would gain behind a first half."""
 EXPECTED = 0.5
 """Bits per word that people's texts exceed on the whole, and shuffled ones do not. This and
 ``ALLOWANCE`` were chosen on one half of 6,000 texts by people and by the demo's policies, so that
@@ -71,9 +78,17 @@ def tags_of(text: str) -> list[str]:
     for match in TOKEN.finditer(text.lower()):
         if match[0] not in ENDS:
             tags.append(tag_of(match[0].replace("\u2019", "'")))
-        elif tags[-1] != BOUNDARY:
-            tags.append(BOUNDARY)
-    return tags if tags[-1] == BOUNDARY else [*tags, BOUNDARY]
+        else:
+            _end(tags)
+    _end(tags)
+    return tags
+
+
+def _end(tags: list[str]) -> None:
+    while tags[-1] in PAUSES:  # lines of verse and of lists end in commas
+        tags.pop()
+    if tags[-1] != BOUNDARY:
+        tags.append(BOUNDARY)
 
 
 @lru_cache(maxsize=1)
@@ -94,15 +109,37 @@ def disorder(text: str) -> float:
     back to 0, and the part of each peak above ``ALLOWANCE`` counts. So a disordered passage is
     noticed however honest the rest is, wherever its full stops are.
     """
-    numbers, bits = _table()
+    # A line break may end a heading or wrap a sentence. The text is read as all of one or of the
+    # other, whichever is better: a writer could as well type a full stop or a blank.
+    return min(map(_disorder, {text, WRAP.sub(" ", text)}))
+
+
+def _disorder(text: str) -> float:
+    numbers, costs = _costs()
     unknown = numbers[UNKNOWN]
     tags = [numbers.get(tag, unknown) for tag in tags_of(text)]
     excess = lag = highest = 0.0
     for before, after in pairwise(tags):
         # A passage ends where order has made up for it, and counts by its worst moment.
-        lag += EXPECTED - bits[before * len(numbers) + after] / STEPS
+        lag += costs[before * len(numbers) + after]
         highest = max(highest, lag)
         if lag <= 0:
             excess += max(0.0, highest - ALLOWANCE)
             lag = highest = 0.0
     return (excess + max(0.0, highest - ALLOWANCE)) / max(1, len(tags) - 1)
+
+
+@lru_cache(maxsize=1)
+def _costs() -> tuple[dict[str, int], array[float]]:
+    """Tag -> number, and the bits by which each pair lags, with or without an article between."""
+    numbers, bits = _table()
+    size, article = len(numbers), numbers[ARTICLE]
+    lags = array("d", (EXPECTED - each / STEPS for each in bits))
+    for before in numbers.keys() - PAUSES:  # after a comma, a list of keywords would gain most
+        row = numbers[before] * size
+        with_article = lags[row + article] + ELLIPSIS
+        for after in range(size):
+            lags[row + after] = min(
+                lags[row + after], with_article + EXPECTED - bits[article * size + after] / STEPS
+            )
+    return numbers, lags

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from posh_reward.errors import ConfigError
-from posh_reward.lexicon.function_words import LIGHT
+from posh_reward.lexicon.function_words import DEPICTION, LIGHT, PLACES
 from posh_reward.lexicon.word_order import disorder
 from posh_reward.lexicon.wordnet import is_english
 from posh_reward.metrics.posh.aggregate import (
@@ -30,7 +30,7 @@ from posh_reward.metrics.posh.examine import SUPPORTED
 from posh_reward.reward.texts import repeated_share, says_nothing
 from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, Element, Scores
 
-REWARD_VERSION = 6
+REWARD_VERSION = 7
 """Version of the rules that turn scores into rewards, here and in ``texts``, for signatures."""
 WORST = LOWEST_GRADE / HIGHEST_GRADE  # the lowest possible score: every element graded 1 of 5
 
@@ -47,6 +47,8 @@ share of further ones that costs nothing. People's texts have at most 0.09, chai
 0.5."""
 
 FOREIGN_THINGS = 3  # entities not in the reference, per attribute or verb of their sentence
+UNSPECIFIC = LIGHT | PLACES | DEPICTION
+"""Words of headings ("Foreground", "Colours", "Style"), which name nothing in the image."""
 
 Objective = Literal["f1", "weighted", "separate"]
 
@@ -198,7 +200,7 @@ def _foreign_things(scores: Scores) -> int:
         return 0
     foreign: Counter[int] = Counter()
     for thing, places in things:
-        words = [word for word in WORD.findall(thing.text) if word.lower() not in LIGHT]
+        words = [word for word in WORD.findall(thing.text) if word.lower() not in UNSPECIFIC]
         if places and words and all(lacks(scores.reference, word) for word in words):
             foreign[min(places)] += 1
     return sum(max(0, count - FOREIGN_THINGS * claims[at]) for at, count in foreign.items())

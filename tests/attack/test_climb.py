@@ -65,7 +65,10 @@ def test_a_search_that_was_broken_off_goes_on_as_if_it_had_not_been(tmp_path: Pa
     attack(target(), STOCK, parts, grammars=names[:1], budget=40)
     with parts.open("a") as file:
         file.write('{"grammar": "adjec')  # killed while writing
-    assert attack(target(), STOCK, parts, grammars=names, budget=80) == finds
+    steps: list[int] = []
+    resumed = attack(target(), STOCK, parts, grammars=names, budget=80, progress=steps.append)
+    assert resumed == finds
+    assert sum(steps) == 2 * 2 * 80, "what the first run tried is counted, too"
     assert read_journal(parts) == read_journal(whole)
     other = attack(target(), STOCK, tmp_path / "other.jsonl", grammars=names, budget=80, seed=1)
     assert [replace(a, units=()) for a in other] != [replace(a, units=()) for a in finds]

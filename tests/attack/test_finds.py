@@ -76,6 +76,24 @@ def test_the_command_writes_both_and_says_what_is_wrong(
     assert "has a text in the column reference" in capsys.readouterr().err
 
 
+def test_a_reward_of_your_own_names_its_column(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its column of references is read; rows may lack other columns."""
+    data, reward = tmp_path / "rows.jsonl", tmp_path / "reward.yaml"
+    rows = [{"caption": f"A {colour} dog sits on a chair. It is old."} | extra for colour, extra in
+            (("red", {"title": "Rex"}), ("green", {}), ("blue", {}))]  # fmt: skip
+    data.write_text("\n".join(map(json.dumps, rows)))
+    reward.write_text("reference_column: caption\nshaping: {objective: separate}")
+    flags = ["attack", str(data), "--output", str(tmp_path / "out"), "--budget", "8",
+             "--grammars", "verbs", "--search", "2", "--reward", str(reward)]  # fmt: skip
+    assert main(flags) == OK
+    assert "| honest | the reference | 0.9" in capsys.readouterr().out
+    data.write_text('{"reference": "A dog."}')
+    assert main(flags) == UNUSABLE
+    assert "has a text in the column caption" in capsys.readouterr().err
+
+
 STORED = json.loads((Path(__file__).parent / "finds.json").read_text(encoding="utf-8"))
 ARTWORKS = Path(__file__).resolve().parents[2] / "research" / "calibration" / "artworks.json"
 

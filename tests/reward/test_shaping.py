@@ -43,6 +43,8 @@ def test_loose_words_beyond_three_are_claims() -> None:
     ) == pytest.approx((1.0, 1.0))
     bare = replace(padded, generation=text.replace(" ruin snow lamp", ". Ruin snow lamp"))
     assert shape_axes(bare, floorless) == pytest.approx((1.6 / 4, 1.0)), "all six: none is free"
+    wrapped = replace(padded, generation=text.replace(" ruin snow lamp", "\nruin snow lamp"))
+    assert shape_axes(wrapped, floorless) == shape_axes(padded, floorless), "one sentence"
     german = replace(padded, reference="Ein Hund und eine Katze im Regen vor dem Haus.")
     assert shape_axes(german, Shaping("separate")) == (1.0, 1.0), "its words are not known"
 
@@ -162,6 +164,15 @@ def test_things_that_the_reference_lacks_and_nothing_is_said_of_are_mistakes() -
     lone = replace(scores(0.9, 0.9), elements=tuple(own), generation=text, reference="Dogs sit.")
     some = Shaping("separate", disorder_limit=0)
     assert shape_axes(lone, some) == pytest.approx(((14 * 0.9 + 0.2) / 15, 0.9))
+    titled = replace(
+        lone,
+        generation=text.replace("an item", "an edge").replace("a person", "a shadow"),
+        elements=tuple(
+            replace(each, text={"item": "edge", "person": "shadow"}.get(each.text, each.text))
+            for each in own
+        ),
+    )
+    assert shape_axes(titled, some) == pytest.approx(((14 * 0.9 + 0.1) / 14.5, 0.9)), "one place"
     there = replace(lone, reference="Dogs and persons with items.")
     assert shape_axes(there, some) == pytest.approx((0.9, 0.9))
     few = replace(lone, elements=tuple(own[6:8]))

@@ -146,7 +146,8 @@ def _sub_score(scores: Scores, direction: Direction, kind: Kind) -> float | None
 
 
 WORD = re.compile(r"[^\W_]{2,}")
-SENTENCE = re.compile(r"[^.!?\n]*(?:[.!?\n]|\Z)")
+SENTENCE = re.compile(r"[^.!?\n]*(?:\n(?=[ \t]*[a-z])[^.!?\n]*)*(?:[.!?\n]|\Z)")
+"""Up to a full stop or a line break, unless a lower-case letter shows that the sentence goes on."""
 
 
 @dataclass(frozen=True, slots=True)
