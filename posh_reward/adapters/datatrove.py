@@ -51,9 +51,10 @@ class ScoreDocuments(PipelineStep):  # type: ignore[misc]
         data = iter(data)
         while documents := list(islice(data, self._batch)):
             with self.track_time("batch"):
-                rows = [{"generation": each.text, **each.metadata} for each in documents]
-                columns = {name: [row.get(name) for row in rows] for name in scorer.columns}
-                scores = scorer.score(columns)
+                rows = [{**each.metadata, "generation": each.text} for each in documents]
+                # A name that no document has is missing, which is an error.
+                names = {name for row in rows for name in row}
+                scores = scorer.score({name: [row.get(name) for row in rows] for name in names})
             for place, document in enumerate(documents):
                 document.metadata |= {name: values[place] for name, values in scores.items()}
                 failed = scores[f"{scorer.metric.name}_failure"][place] is not None

@@ -26,8 +26,8 @@ def application(settings: Mapping[str, Any]) -> serve.Application:
         settings: settings of POSH (``load_metric``), and options of Ray's deployments, such as
             ``num_replicas`` and ``ray_actor_options``.
     """
-    own = ("config", "judge", "parser", "coref", "preset", "witness", "store")
-    options = {name: value for name, value in settings.items() if name not in own}
+    own = ("judge", "parser", "coref", "preset", "witness", "store")
+    options = {k: v for k, v in settings.items() if k not in (*own, "config")}
     options["num_replicas"] = int(options.get("num_replicas", 1))  # a string on a command line
     metric = {name: settings[name] for name in own if name in settings}
 
@@ -37,10 +37,10 @@ def application(settings: Mapping[str, Any]) -> serve.Application:
         from posh_reward.models.server.server_http import read_key
         from posh_reward.reward.posh_reward import PoshReward
         from posh_reward.serve.app import create_app
-        from posh_reward.serve.client import KEY
+        from posh_reward.serve.contract import KEY
         from posh_reward.serve.window import BatchedMetric
 
-        posh: Any = BatchedMetric(load_metric(metric.pop("config", None), **metric))
+        posh: Any = BatchedMetric(load_metric(settings.get("config"), **metric))
         reward = None if posh.wants_images else PoshReward(posh)
         return create_app(posh, reward, key=read_key(KEY))
 

@@ -18,7 +18,7 @@ from typing import Any
 from posh_reward.errors import InputError, JudgeError
 from posh_reward.metrics.load_metric import load_metric
 from posh_reward.metrics.metric import check_sizes
-from posh_reward.serve.client import fields_of
+from posh_reward.serve.contract import fields_of
 from posh_reward.types import Failure
 
 TEXTS = ("_failure", "_signature")
@@ -100,8 +100,11 @@ class ScoreRows:
 
 
 def _values(batch: Mapping[str, Any], column: str) -> list[Any]:
-    """Return a column's values as Python objects."""
+    """Return a column's values as Python objects; engines pass several references as an array."""
     if column not in batch:
         raise InputError(f"rows have no column {column!r}, only {', '.join(batch)}: pass columns=")
-    values = batch[column]
-    return values.tolist() if hasattr(values, "tolist") else list(values)
+    return [_plain(each) for each in _plain(batch[column])]
+
+
+def _plain(values: Any) -> Any:
+    return values.tolist() if getattr(values, "ndim", 0) == 1 else values

@@ -3,8 +3,10 @@
 ::
 
     window       BatchWindow: concurrent calls -> one call; BatchedMetric: a metric with one
+    contract     what server and client agree on: fields of rows, records of scores
     client       RemoteMetric, RemotePosh: a server's metric, used like a local one
     app          create_app: a metric as an ASGI app, with endpoints for trainers
+    bodies       its requests and replies
     gate         middleware in front of it: key, limits, counts
     refusals     replies to requests without a result
     connections  uvicorn with limits on slow clients

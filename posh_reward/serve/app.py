@@ -14,7 +14,7 @@ from base64 import b64decode
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, replace
-from typing import Annotated, Any
+from typing import Any
 
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -22,7 +22,7 @@ from fastapi.responses import RedirectResponse, Response
 from fastapi.security import HTTPBearer
 from fastapi_offline import FastAPIOffline
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, create_model
+from pydantic import create_model
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
@@ -31,9 +31,17 @@ from posh_reward.metrics.metric import package_version
 from posh_reward.metrics.posh.aggregate import Weights
 from posh_reward.reward.texts import completion_of
 from posh_reward.reward.trl import MetricReward, figure_columns
-from posh_reward.serve.client import MetricInfo, fields_of, record_class, records_adapter
+from posh_reward.serve.bodies import OpenRlhfReply, OpenRlhfRequest, ScoreRequest, SlimeRequest
+from posh_reward.serve.contract import MetricInfo, fields_of, record_class, records_adapter
 from posh_reward.serve.gate import Gate
-from posh_reward.serve.refusals import Code, RequestError, refusal, refusal_responses
+from posh_reward.serve.refusals import (
+    HTTP_CODES,
+    RequestError,
+    http_error,
+    invalid_body,
+    refusal,
+    refusal_responses,
+)
 from posh_reward.serve.window import BatchedMetric
 from posh_reward.types import Failure
 
@@ -41,66 +49,8 @@ logger = logging.getLogger(__name__)
 
 LARGEST_BODY, ALL_BODIES = 32_000_000, 256_000_000
 """Most bytes of a request, and of all unanswered ones."""
-MOST_ROWS = 4096
-"""Most rows of a request; as objects, a body of empty rows would take gigabytes."""
 LONGEST_PAUSE = 60
 """Most seconds that a client is asked to wait."""
-
-# Any value passes validation: scoring gives a non-text its own failure.
-Text = Annotated[Any, WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "null"}]})]
-STRINGS = {"type": "array", "items": {"type": "string"}}
-Texts = Annotated[Any, WithJsonSchema({"anyOf": [{"type": "string"}, STRINGS, {"type": "null"}]})]
-
-
-class Body(BaseModel):
-    """A JSON object that allows no other fields."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
-class ScoreRow(Body):
-    """A text and what it is scored against."""
-
-    generation: Text = Field(None, description="The text to score.")
-    reference: Texts = Field(None, description="The reference, or a list of them.")
-    image: Text = Field(None, description="An image file in base64, if the metric looks at it.")
-    question: Text = Field(None, description="The question that the text answers, if used.")
-
-
-class ScoreRequest(Body):
-    """Rows to score."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {"rows": [{"generation": "A red dog.", "reference": "A brown dog sleeps."}]}
-        }
-    )
-    rows: list[ScoreRow] = Field(max_length=MOST_ROWS)
-    elements: bool = Field(False, description="Also return each graded element with its spans.")
-
-
-class OpenRlhfRequest(Body):
-    """OpenRLHF's request: prompts with their completions, prompts alone, references."""
-
-    query: list[Text] = Field(max_length=MOST_ROWS)
-    prompts: list[Text] = Field(max_length=MOST_ROWS)
-    labels: list[Text] = Field(max_length=MOST_ROWS)
-
-
-class OpenRlhfReply(BaseModel):
-    """OpenRLHF's reply."""
-
-    rewards: list[float]
-    scores: list[float]
-    extra_logs: dict[str, list[float]]
-
-
-class SlimeRequest(BaseModel):
-    """A sample from slime."""
-
-    prompt: Any = None
-    response: Text
-    label: Text = None
 
 
 def create_app(
@@ -113,7 +63,7 @@ def create_app(
     """Make an ASGI app that serves a metric and, to trainers, its reward.
 
     Args:
-        metric: one of the metrics in ``client.RECORDS``; concurrent requests share its calls.
+        metric: one of the metrics in ``contract.RECORDS``; concurrent requests share its calls.
         reward: made from this ``metric``; needs only texts and references.
         key: expected in requests; None: no key needed.
         fallback: reward of a completion that could not be judged, since trainers need a number;
@@ -321,40 +271,11 @@ class Service:
         if isinstance(error, InputError):
             return refusal("invalid", why, field="body")
         if isinstance(error, RequestValidationError):
-            first = error.errors()[0]
-            if isinstance(first.get("input"), bytes):  # FastAPI left the body alone
-                why = (
-                    "the body is not read as JSON without the header Content-Type: application/json"
-                )
-                kind = request.headers.get("content-type", "")
-                return refusal("invalid", why, field="Content-Type", value=kind)
-            return _invalid(first)
+            return invalid_body(error.errors()[0], request)
         if isinstance(error, HTTPException) and error.status_code in HTTP_CODES:
-            code, field = HTTP_CODES[error.status_code]
-            value = {"path": request.url.path, "method": request.method}.get(field)
-            return refusal(code, error.detail, field=field, value=value)
+            return http_error(error, request)
         logger.error("a request at %s failed", request.url.path, exc_info=error)
         return refusal("internal", why if isinstance(error, PoshError) else type(error).__name__)
-
-
-HTTP_CODES: dict[int, tuple[Code, str]] = {
-    400: ("invalid", "body"),
-    404: ("not_found", "path"),
-    405: ("method_not_allowed", "method"),
-}
-"""Status of the framework's own errors -> code and field."""
-
-
-def _invalid(error: dict[str, Any]) -> Response:
-    """Make the refusal for pydantic's first error."""
-    place = [str(each) for each in error["loc"] if each != "body"]
-    why, value = error["msg"], error.get("input")
-    if error["type"] == "json_invalid":  # its place is a character offset
-        why = f"{why} at character {' '.join(place)}: {error['ctx']['error']}"
-    if error["type"] in ("json_invalid", "missing"):  # its input is the surrounding object
-        value = None
-    field = ".".join(place) if place and error["type"] != "json_invalid" else "body"
-    return refusal("invalid", f"{field}: {why}", field=field, value=value)
 
 
 def _json(content: object) -> Response:

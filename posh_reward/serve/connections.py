@@ -8,6 +8,7 @@ that send nothing: a thousand of them would lock everyone out.
 from __future__ import annotations
 
 import asyncio
+import socket
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -17,6 +18,8 @@ MOST_CONNECTIONS = 900
 """Open connections, below the 1,024 files that systems commonly allow."""
 PATIENCE = 30
 """Most seconds for a request's head, for reading more of a reply, and between requests."""
+ACCEPTED, QUEUED = 16, 2048
+"""Most connections that are accepted at a time, before those accepted are read; most that wait."""
 
 
 class BoundedConnection(H11Protocol):
@@ -73,6 +76,7 @@ class BoundedConnection(H11Protocol):
         idle.sort(key=lambda each: each.last_byte)
         for each in idle[: MOST_CONNECTIONS // 10]:
             each.transport.abort()  # close() would wait for unread data
+            self.connections.discard(each)  # its end comes after those already accepted
 
     def _look(self, before: tuple[object, int] | None) -> None:
         """Cut a client that stalls without progress since the last look."""
@@ -84,11 +88,25 @@ class BoundedConnection(H11Protocol):
             self._watch = self.loop.call_later(PATIENCE, self._look, now)
 
 
+class PacedServer(uvicorn.Server):
+    """Server that reads its newest connections before it accepts many more.
+
+    Otherwise a flood would fill ``MOST_CONNECTIONS`` several times over between the arrival of an
+    honest client and the first look at its request.
+    """
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen; lengthen the queue again, for which asyncio uses ``ACCEPTED``, too."""
+        await super().startup(sockets)
+        for each in sockets or ():
+            each.listen(QUEUED)
+
+
 def server_of(app: ASGIApp) -> uvicorn.Server:
     """Return a server with bounded connections; ``run`` it with a listening socket."""
     # No access log: a study's paths are its raters' secret links.
     config = uvicorn.Config(
         app, http=BoundedConnection, ws="none", lifespan="off", log_level="warning",
-        access_log=False, server_header=False, timeout_keep_alive=PATIENCE, backlog=2048,
+        access_log=False, server_header=False, timeout_keep_alive=PATIENCE, backlog=ACCEPTED,
     )  # fmt: skip
-    return uvicorn.Server(config)
+    return PacedServer(config)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from reprlib import Repr
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import Response
 
 from posh_reward.errors import PoshError, on_one_line, shortened
@@ -70,6 +73,14 @@ CAUSES: dict[Code, Cause] = {
     "full": Cause(503, "the server's memory is full", "Send it again after Retry-After.", 2),
 }  # fmt: skip
 assert {*CAUSES} == {*get_args(Code)}
+HTTP_CODES: dict[int, tuple[Code, str]] = {
+    400: ("invalid", "body"),
+    404: ("not_found", "path"),
+    405: ("method_not_allowed", "method"),
+}
+"""Status of the framework's own errors -> code and field."""
+UNKNOWN = "unknown_field"
+"""Type of a validation error; its context has the field's place (``at``) in the input."""
 
 
 class RequestError(PoshError):
@@ -87,6 +98,7 @@ def refusal(
     field: str | None = None,
     value: object = None,
     after: int | None = None,
+    headers: Mapping[str, str] | None = None,
 ) -> Response:
     """Make a reply without a result.
 
@@ -96,10 +108,13 @@ def refusal(
         field: place of the faulty value.
         value: the faulty value; shortened, without keys or images.
         after: seconds to wait before the next try, if other than the cause's.
+        headers: further headers, such as ``Allow``.
     """
     cause = CAUSES[code]
     after = cause.after if after is None else after
-    headers = {} if after is None else {"Retry-After": str(after)}
+    headers = dict(headers or {})
+    if after is not None:
+        headers["Retry-After"] = str(after)
     if code == "unauthorized":
         headers["WWW-Authenticate"] = "Bearer"
     if value is not None:  # a bounded repr, since a body can be a list of millions
@@ -114,6 +129,32 @@ def refusal(
     }
     # In ASCII, since UTF-8 cannot encode half a surrogate pair, which texts can contain.
     return Response(json.dumps(body), cause.status, headers, "application/json")
+
+
+def http_error(error: HTTPException, request: Request) -> Response:
+    """Make the refusal for an error of the framework with a status in ``HTTP_CODES``."""
+    code, field = HTTP_CODES[error.status_code]
+    value = {"path": request.url.path, "method": request.method}.get(field)
+    return refusal(code, error.detail, field=field, value=value, headers=error.headers)
+
+
+def invalid_body(error: Mapping[str, Any], request: Request) -> Response:
+    """Make the refusal for pydantic's first error about a body."""
+    place = [str(each) for each in error["loc"] if each != "body"]
+    kind, why, value = error["type"], error["msg"], error.get("input")
+    if isinstance(value, bytes):  # FastAPI left the body alone
+        why = "the body is not read as JSON without the header Content-Type: application/json"
+        value = request.headers.get("content-type", "")
+        return refusal("invalid", why, field="Content-Type", value=value)
+    if kind == UNKNOWN:
+        name, value = list(error["input"].items())[error["ctx"]["at"]]
+        place.append(name)
+    if kind == "json_invalid":  # its place is a character offset
+        why = f"{why} at character {' '.join(place)}: {error['ctx']['error']}"
+    if kind in ("json_invalid", "missing"):  # its input is the surrounding object
+        value = None
+    field = ".".join(place) if place and kind != "json_invalid" else "body"
+    return refusal("invalid", f"{field}: {why}", field=field, value=value)
 
 
 def refusal_responses(key: bool) -> dict[int | str, dict[str, object]]:

@@ -50,6 +50,18 @@ def test_batches_get_columns_with_one_schema() -> None:
     assert set(types.values()) == {"double", "string"}
 
 
+def test_several_references_come_as_arrays() -> None:
+    lists = [["A red dog.", "It sleeps."], ["A man."]]
+    ragged = np.array([np.array(each, dtype=object) for each in lists], dtype=object)
+    stage, texts = ScoreRows(), np.array(["A red dog.", "A man sleeps."], dtype=object)
+    direct = [each.f1 for each in stage.metric.score(list(texts), lists)]
+    assert None not in direct
+    for references in (ragged, lists):
+        assert stage.score({"generation": texts, "reference": references})["posh_f1"] == direct
+    even = np.array([lists[0]] * 2, dtype=object)
+    assert stage.score({"generation": texts, "reference": even})["posh_f1"][0] == direct[0]
+
+
 def test_a_judge_that_is_gone_ends_the_job_with_its_reason() -> None:
     stage = ScoreRows(Broken, COLUMNS, most_failed=5)
     stage.score(batch(["a"] * 4))

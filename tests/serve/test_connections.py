@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import socket
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
@@ -14,6 +17,7 @@ import pytest
 from posh_reward import PoSh
 from posh_reward.serve import connections
 from posh_reward.serve.app import create_app
+from posh_reward.serve.connections import server_of
 from posh_reward.serve.window import BatchedMetric
 from tests.serve.test_app import rows_of, served
 
@@ -59,6 +63,15 @@ def bytes_until_end(client: socket.socket, seconds: float) -> bytes:
     return data
 
 
+def is_open(client: socket.socket) -> bool:
+    """True if the server leaves the connection open for a second."""
+    try:
+        bytes_until_end(client, 1)
+    except TimeoutError:
+        return True
+    return False
+
+
 @pytest.mark.parametrize("data", SENT.values(), ids=SENT)
 def test_those_who_hold_all_connections_keep_nobody_out(
     app: Any, data: bytes, monkeypatch: pytest.MonkeyPatch
@@ -68,6 +81,29 @@ def test_those_who_hold_all_connections_keep_nobody_out(
         for _ in range(5):  # each on a connection of its own
             reply = httpx.post(f"{url}/v1/score", json={"rows": rows_of(["A dog."])}, timeout=20)
             assert reply.status_code == 200
+
+
+def test_a_crowd_that_comes_at_once_is_held_to_the_limit(
+    app: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 100)
+    body = json.dumps({"rows": rows_of(["A dog."])}).encode()
+    request = HEAD + f"Connection: close\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+    with socket.create_server(("127.0.0.1", 0), backlog=1000) as held, ExitStack() as clients:
+        url = f"http://127.0.0.1:{held.getsockname()[1]}"
+        # All are in the queue before the server looks: the honest one, then the crowd.
+        [honest] = clients.enter_context(stalled(url, 1, request))
+        crowd = clients.enter_context(stalled(url, 400, SENT["half a body"]))
+        server = server_of(app)
+        thread = threading.Thread(target=server.run, args=([held],))
+        thread.start()
+        try:
+            assert b" 200 OK" in bytes_until_end(honest, 20)
+            with ThreadPoolExecutor(len(crowd)) as pool:
+                assert sum(pool.map(is_open, crowd)) <= 100
+        finally:
+            server.should_exit = True
+            thread.join()
 
 
 def test_a_client_that_sends_no_request_is_cut_off(

@@ -6,15 +6,17 @@ import json
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from posh_reward import InputError, JudgeError, PoSh, PoshReward
 from posh_reward.serve import app as app_module
 from posh_reward.serve import gate
 from posh_reward.serve.app import create_app
+from posh_reward.serve.bodies import ScoreRequest
 from posh_reward.serve.client import RemotePosh
 from posh_reward.serve.refusals import CAUSES, LONGEST_VALUE, Refusal
 from posh_reward.serve.window import BatchedMetric
-from tests.serve.test_app import REFERENCE, Gone, ask, get, rows_of, served
+from tests.serve.test_app import REFERENCE, Gone, ask, get, post, rows_of, served
 
 KEY = "s3cret-of-mine"
 OPENRLHF = {"query": ["A dog."], "prompts": [], "labels": []}
@@ -75,6 +77,19 @@ def test_a_refusal_names_field_value_and_remedy(
         app, lambda client: client.request(method, path, content=content, headers=headers)
     )
     assert refusal_of(response) == refusal
+
+
+def test_the_method_that_a_path_allows_is_named(app: Any) -> None:
+    assert get(app, "/v1/score").headers["Allow"] == "POST"
+
+
+def test_unknown_fields_are_described_once_however_many(app: Any) -> None:
+    crowd = {f"k{number}": 1 for number in range(1000)}
+    for body, field in ((crowd, "k0"), ({"rows": [crowd]}, "rows.0.k0")):
+        with pytest.raises(ValidationError) as caught:
+            ScoreRequest.model_validate(body)
+        assert caught.value.error_count() == 1  # each costs time and memory
+        assert refusal_of(post(app, "/v1/score", body)) == (422, "invalid", field, "1")
 
 
 def test_a_body_that_does_not_say_that_it_is_json(app: Any) -> None:
