@@ -18,6 +18,7 @@ from posh_reward.lexicon.likeness import conflict, likeness
 from posh_reward.lexicon.meaning import Term
 from posh_reward.metrics.posh.judges.embedded.matching import Matching
 from posh_reward.metrics.posh.judges.embedded.reading import Reading
+from posh_reward.types import PART_OF
 
 ONE_THING = 0.5  # link if both ends correspond to the same thing of the target
 TURNED = 0.7  # link if the target joins the two only in the opposite direction
@@ -34,8 +35,6 @@ OPEN = 0.5  # value of a place if none of the things there is found
 SAME_PLACE = 0.7  # minimum similarity of words for the same place
 AT_PLACE = 0.6  # minimum attachment to a place of a thing that stands there
 HARDLY = 0.27  # value of a place if the target puts its things on the other side
-
-PART_OF = "part of"
 
 Facts = dict[str, float]
 """Names and values of what is known about an element; missing facts are 0."""
