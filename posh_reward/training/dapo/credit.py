@@ -42,7 +42,8 @@ def credits(ids: Sequence[int], scores: Scores, decode: Decode) -> list[float] |
     """
     if scores.failure is not None:
         return None
-    text = unjoined(decode(ids))  # as the reward scores it; offsets stay the same
+    # As the reward scores it, except for labels of prompts: a completion with one has no credit.
+    text = unjoined(decode(ids))
     start = text.rfind(scores.generation)  # the answer comes last, after any reasoning
     if start < 0:
         return None

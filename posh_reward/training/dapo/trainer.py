@@ -6,7 +6,7 @@ Dynamic sampling first generates and judges a larger batch and chooses groups. T
 method on the chosen prompts, replaying their completions and rewards, so that TRL derives
 everything from the chosen groups alone. Span credit replaces the advantages that the method
 returns, shape (B,), by one per token, shape (B, T), which TRL's loss accepts from subclasses ("we
-conditionally unsqueeze", trl 1.16.0, grpo_trainer.py:3062).
+conditionally unsqueeze", trl 1.16.0, grpo_trainer.py:3057).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
     Args:
         dynamic_sampling: how groups are chosen; None to train on all of them.
         span_credit: upper bound on how far a token's advantage differs from its completion's, in
-            units of the advantage (standard deviation 1 within a group); 0 is off.
+            units of the advantage (standard deviation about 1); 0 is off.
         scored_by: the object that passes the scores behind the rewards to its attribute
             ``observer``; by default the reward functions with that attribute, like ``PoshReward``.
         args: as TRL's.
