@@ -89,9 +89,11 @@ def test_a_task_that_was_killed_is_repeated_whole(tmp_path: Path) -> None:
 
     process = os.fork()
     if not process:
+        os.setsid()
         run(tmp_path, metric=Killed)
         os._exit(0)
     assert os.waitpid(process, 0)[1] == signal.SIGKILL
+    os.killpg(process, signal.SIGKILL)  # its helper process would stay
     written = [*(tmp_path / "scores").iterdir()]
     done = {file.name: file.stat().st_mtime_ns for file in written if file.stat().st_size}
     run(tmp_path)
