@@ -102,7 +102,7 @@ def continue_sampling(trainer: Trainer, checkpoint: str) -> None:
     """Let GRPOTrainer or RLOOTrainer draw what it would have drawn next. Call it before training.
 
     transformers skips the batches that the current epoch has used. But TRL's sampler draws each
-    epoch's order from a generator of its own, which begins anew: a run resumed in its second epoch
+    epoch's order from a generator of its own, which starts over: a run resumed in its second epoch
     would repeat the order of the first. And TRL generates at every n-th call from the start of the
     process, so it would be out of step with the batches (1.16, ``RepeatSampler``, ``_step``).
     """
