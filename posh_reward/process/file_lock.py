@@ -1,0 +1,59 @@
+"""Locks that keep two processes from writing one file."""
+
+from __future__ import annotations
+
+import logging
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+from posh_reward.errors import BusyError
+
+logger = logging.getLogger(__name__)
+
+
+def open_alone(path: Path, mode: int = 0o666, flags: int = 0) -> IO[bytes]:
+    """Open a file to read and write, which nobody else can open so until it is closed.
+
+    The kernel releases the lock when the process ends, however it ends. A file system without locks
+    (Lustre mounted without ``flock``) gets a warning instead.
+
+    Args:
+        path: created if missing.
+        mode: permissions of a new file, less the umask.
+        flags: more flags of ``os.open``.
+
+    Raises:
+        BusyError: another process, or this one, has it open.
+        OSError: it cannot be opened for writing.
+    """
+    create = os.O_CREAT | flags
+    while True:
+        file = open(path, "r+b", opener=lambda name, own: os.open(name, own | create, mode))
+        try:
+            _lock(file, path)
+            # Whoever held the lock may have deleted or renamed the file before we got it.
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                    return file
+        except BaseException:
+            file.close()
+            raise
+        file.close()
+
+
+def _lock(file: IO[Any], path: Path) -> None:
+    import fcntl  # Windows has none
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise BusyError(
+            f"another process writes {str(path)!r}: wait until it has ended, or choose another "
+            "output"
+        ) from None
+    except OSError as error:
+        logger.warning(
+            "%r cannot be locked (%s): let no other process write it", str(path), error.strerror
+        )
