@@ -12,6 +12,10 @@ from posh_reward.errors import BusyError
 
 logger = logging.getLogger(__name__)
 
+LOCK = ".lock"
+"""File in a folder that one process at a time may write."""
+_folders: dict[Path, IO[bytes]] = {}  # locked until this process ends
+
 
 def open_alone(path: Path, mode: int = 0o666, flags: int = 0) -> IO[bytes]:
     """Open a file to read and write, which nobody else can open so until it is closed.
@@ -30,7 +34,8 @@ def open_alone(path: Path, mode: int = 0o666, flags: int = 0) -> IO[bytes]:
     """
     create = os.O_CREAT | flags
     while True:
-        file = open(path, "r+b", opener=lambda name, own: os.open(name, own | create, mode))
+        descriptor = os.open(path, os.O_RDWR | create, mode)
+        file = os.fdopen(descriptor, "r+b")
         try:
             _lock(file, path)
             # Whoever held the lock may have deleted or renamed the file before we got it.
@@ -41,6 +46,19 @@ def open_alone(path: Path, mode: int = 0o666, flags: int = 0) -> IO[bytes]:
             file.close()
             raise
         file.close()
+
+
+def keep_folder(folder: Path, name: str = LOCK) -> None:
+    """Keep other processes from writing a folder, made if missing, until this process ends.
+
+    Raises:
+        BusyError: another process writes it.
+        OSError: it cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder.resolve() / name
+    if path not in _folders:
+        _folders[path] = open_alone(path)
 
 
 def _lock(file: IO[Any], path: Path) -> None:

@@ -24,6 +24,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from posh_reward.errors import InputError
+from posh_reward.process.file_lock import LOCK, keep_folder
 from posh_reward.serve.gate import Gate
 from posh_reward.study.packets.rater_answers import sheets
 from posh_reward.study.packets.rater_page import page_to_serve
@@ -58,9 +59,10 @@ def study_app(key: PacketKey, packet: Path, answers: Path, tokens: Mapping[str, 
         tokens: token -> rater.
 
     Raises:
+        BusyError: another process stores this packet's answers there.
         InputError: a page is missing, or an older version made it.
     """
-    answers.mkdir(parents=True, exist_ok=True)
+    keep_folder(answers, f".{key.packet}{LOCK}")
     site = StudySite(key, packet, answers, tokens)
     return Starlette(
         routes=[

@@ -16,6 +16,7 @@ from transformers import ProgressCallback, TrainerState
 
 from posh_reward.errors import ConfigError, JudgeError, PoshError
 from posh_reward.models.vllm.vllm_environment import set_vllm_defaults
+from posh_reward.process.file_lock import keep_folder
 from posh_reward.process.progress import on_terminal, progress_bar
 from posh_reward.reward.objectives import metrics_behind
 from posh_reward.reward.texts import content_text
@@ -188,15 +189,20 @@ def plain_prompt(prompt: Any) -> Any:
     return [message | {"content": content_text(message["content"]) or ""} for message in prompt]
 
 
-def end_if_finished(args: TrainingArguments) -> None:
-    """Exit if the run in ``output_dir`` is finished; call this before loading anything.
+def enter_output(args: TrainingArguments) -> None:
+    """Keep other processes out of ``output_dir``, and exit if its run is finished.
+
+    Call this before loading anything.
 
     ``trainer.save_state`` writes ``trainer_state.json`` there after training, so a killed run has
     none and continues. So does a run whose steps or epochs have been raised since.
 
     Raises:
+        BusyError: another process trains into ``output_dir``.
         SystemExit: the run is finished; status 0, after printing a line.
     """
+    if args.process_index == 0:
+        keep_folder(Path(args.output_dir))
     saved = Path(args.output_dir) / "trainer_state.json"
     if not saved.is_file():
         return
