@@ -111,8 +111,7 @@ def collect(
         seed: of the perturbations.
 
     Raises:
-        BusyError: another process writes the folder.
-        InputError: a split would be empty.
+        BusyError, InputError: another process writes the folder, or a split would be empty.
         JudgeError: the judge cannot work; its answers so far are in the store.
     """
     _check_splits(reference for _, reference in rows)
