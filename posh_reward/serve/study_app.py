@@ -18,6 +18,7 @@ from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -64,15 +65,19 @@ def study_app(key: PacketKey, packet: Path, answers: Path, tokens: Mapping[str, 
     """
     keep_folder(answers, f".{key.packet}{LOCK}")
     site = StudySite(key, packet, answers, tokens)
-    return Starlette(
+    app = Starlette(
         routes=[
             Route("/r/{token}", site.page),
             Route("/r/{token}/answers", site.send, methods=["GET"]),
             Route("/r/{token}/answers", site.store, methods=["PUT"]),
             Route("/health", lambda _: PlainTextResponse("ok")),
         ],
-        middleware=[Middleware(Gate, None, LARGEST, ALL_BODIES, lambda *_: None)],
+        middleware=[
+            Middleware(Gate, site.admit, largest=LARGEST, each=2 * LARGEST, together=ALL_BODIES)
+        ],
     )
+    app.router.redirect_slashes = False  # to whatever host a request names
+    return app
 
 
 class StudySite:
@@ -93,18 +98,20 @@ class StudySite:
                 raise InputError(why) from None
             self._pages[rater] = page_to_serve(page).encode()
 
+    def admit(self, path: str, headers: Headers) -> Response | str | None:
+        """Refuse strangers before they send anything; see ``gate.Admit``."""
+        if not path.startswith("/r/"):
+            return None
+        token = path.split("/")[2]
+        return token if token in self._tokens else STRANGER
+
     async def page(self, request: Request) -> Response:
         """Send a rater's page."""
-        rater = self._rater(request)
-        if rater is None:
-            return STRANGER
-        return Response(self._pages[rater], media_type="text/html", headers=HEADERS)
+        return Response(self._pages[self._rater(request)], media_type="text/html", headers=HEADERS)
 
     async def send(self, request: Request) -> Response:
         """Send the stored answers with their version; status 204 without any."""
         rater = self._rater(request)
-        if rater is None:
-            return STRANGER
         data = await run_in_threadpool(self._stored, rater)
         headers = {**HEADERS, VERSION: _version(data)}
         if data is None:
@@ -118,8 +125,6 @@ class StudySite:
         again.
         """
         rater = self._rater(request)
-        if rater is None:
-            return STRANGER
         data = await request.body()
         try:
             [sheet] = await run_in_threadpool(sheets, data, self._key)
@@ -134,8 +139,8 @@ class StudySite:
             await run_in_threadpool(write_through, self._file(rater), data)
         return Response(status_code=204, headers={VERSION: _version(data)})
 
-    def _rater(self, request: Request) -> str | None:
-        return self._tokens.get(request.path_params["token"])
+    def _rater(self, request: Request) -> str:
+        return self._tokens[request.path_params["token"]]
 
     def _file(self, rater: str) -> Path:
         return self._answers / f"answers-{self._key.packet}-{rater}.json"

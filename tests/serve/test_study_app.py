@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +122,7 @@ def test_what_is_called_sent_survives_a_kill_and_the_rest_follows(
     site.start()
     until(chromium, says(SENT), True)
     assert overalls(site.file()) == [1, -2, None]
-    assert [p.name for p in site.file().parent.iterdir()] == [site.file().name]
+    assert [p.name for p in site.file().parent.glob("[!.]*")] == [site.file().name]
 
 
 def test_nothing_is_called_sent_while_it_is_on_its_way(site: Site, chromium: Browser) -> None:
@@ -203,6 +204,25 @@ def test_only_a_raters_own_whole_answers_are_stored(site: Site) -> None:
     for path in ("x", "../packet.key.json", "%2e%2e/packet.key.json"):
         assert httpx.get(site.links["rater-01"][:-22] + path).status_code == 404
     assert collect([site.file()], PACKET.key).sheets[0].unfinished == ()
+
+
+def test_neither_strangers_nor_one_rater_keep_the_others_from_sending(site: Site) -> None:
+    theirs = site.links["rater-02"].rpartition("/")[2]
+    with ExitStack() as clients:
+        for token in ["nobody"] * 16 + [theirs] * 16:
+            client = clients.enter_context(socket.create_connection(("127.0.0.1", site.port)))
+            head = f"PUT /r/{token}/answers HTTP/1.1\r\nHost: x\r\nContent-Length: 4000000\r\n\r\n"
+            with suppress(OSError):  # refused while it sends
+                client.sendall(head.encode() + b" " * 3_999_999)
+        reply = put(site, saved(PACKET.key, "rater-01"))
+        assert reply.status_code == 204, reply.text
+
+
+def test_no_redirect_leads_to_the_host_that_a_request_names(site: Site) -> None:
+    for path in ("/health/", "/r/x/"):
+        url = f"http://127.0.0.1:{site.port}{path}"
+        reply = httpx.get(url, headers={"Host": "evil.example"}, follow_redirects=False)
+        assert reply.status_code == 404
 
 
 def test_links_stay_and_are_nobodys_else(site: Site) -> None:
