@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 IMAGE_COLUMNS = ("img", "picture", "photo", "image_path", "file_name", "pixel_values")
 """Columns that probably hold the images, under another name than ``image``."""
+JUDGE = 4  # exit status if the judge cannot work, as of ``posh-reward``
 STATUS_FILE = "POSH_STATUS_FILE"  # environment variable: file for a failed recipe's exit status
 HEADLINES = {
     "loss": "loss",
@@ -293,9 +294,9 @@ def show_headlines(trainer: Trainer) -> None:
 def run(main: Callable[[], object]) -> None:
     """Run a recipe's ``main``, and exit with its status.
 
-    The status is 75 (``stopping.TRY_AGAIN``) after a run that saved a checkpoint and stopped early,
-    and 1 after an error that the user can fix, which is printed without a traceback; a launcher
-    then ends the other ranks. Launchers (torchrun, ``accelerate launch``) turn any failure into
+    The status is 75 (``stopping.TRY_AGAIN``) after a run that saved a checkpoint and stopped early, 4
+    if the judge cannot work, and 1 after another error that the user can fix. Errors are printed
+    without a traceback; a launcher then ends the other ranks. Launchers (torchrun, ``accelerate launch``) turn any failure into
     status 1, so the status is also written to the file that ``POSH_STATUS_FILE`` names.
     """
     separate_vllm_caches(os.environ)
@@ -308,6 +309,7 @@ def run(main: Callable[[], object]) -> None:
         rank = f" (rank {os.environ['RANK']})" if os.environ.get("RANK") else ""
         print(f"{Path(sys.argv[0]).name}{rank}: {error}", file=sys.stderr)
         status = TRY_AGAIN if isinstance(error, StoppedEarlyError) else 1
+        status = JUDGE if isinstance(error, JudgeError) else status
         if STATUS_FILE in os.environ:
             Path(os.environ[STATUS_FILE]).write_text(str(status), encoding="utf-8")
         sys.exit(status)
