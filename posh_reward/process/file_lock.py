@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 LOCK = ".lock"
 """File in a folder that one process at a time may write."""
-_folders: dict[Path, IO[bytes]] = {}  # locked until this process ends
+_folders: dict[Path, int] = {}  # lock -> descriptor, open until this process ends
 
 
 def open_alone(path: Path, mode: int = 0o666, flags: int = 0) -> IO[bytes]:
@@ -58,7 +58,8 @@ def keep_folder(folder: Path, name: str = LOCK) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder.resolve() / name
     if path not in _folders:
-        _folders[path] = open_alone(path)
+        with open_alone(path) as file:
+            _folders[path] = os.dup(file.fileno())  # the lock lasts as long as any of the two
 
 
 def _lock(file: IO[Any], path: Path) -> None:

@@ -13,6 +13,7 @@ import os
 import secrets
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -27,9 +28,9 @@ from starlette.routing import Route
 from posh_reward.errors import InputError
 from posh_reward.process.file_lock import LOCK, keep_folder
 from posh_reward.serve.gate import Gate
-from posh_reward.study.packets.rater_answers import sheets
+from posh_reward.study.packets.rater_answers import AnswerSheet, sheets
 from posh_reward.study.packets.rater_page import page_to_serve
-from posh_reward.study.packets.study_records import PacketKey
+from posh_reward.study.packets.study_records import PacketKey, RaterAnswer
 from posh_reward.study.rows.table_writer import whole_file
 
 LARGEST, ALL_BODIES = 4_000_000, 64_000_000
@@ -43,6 +44,8 @@ HEADERS = {
 }
 VERSION = "X-Answers-Version"
 """Header of requests and replies; not an ETag, which proxies change, such as to compress."""
+EARLIER, MOST_KEPT = ".earlier", 200
+"""Folder of replaced answers, next to those that count, and most of them for a rater."""
 NOTHING = "none"
 """Version of missing answers."""
 STRANGER = PlainTextResponse(
@@ -133,9 +136,11 @@ class StudySite:
         if sheet.rater != rater:
             return PlainTextResponse("these are another rater's answers", 422)
         async with self._locks[rater]:
-            before = _version(await run_in_threadpool(self._stored, rater))
-            if request.headers.get(VERSION) != before:
+            before = await run_in_threadpool(self._stored, rater)
+            if request.headers.get(VERSION) != _version(before):
                 return Response(status_code=412)
+            if before is not None and before != data:
+                await run_in_threadpool(self._keep, before, sheet)
             await run_in_threadpool(write_through, self._file(rater), data)
         return Response(status_code=204, headers={VERSION: _version(data)})
 
@@ -145,11 +150,32 @@ class StudySite:
     def _file(self, rater: str) -> Path:
         return self._answers / f"answers-{self._key.packet}-{rater}.json"
 
+    def _keep(self, before: bytes, after: AnswerSheet) -> None:
+        """Keep stored answers that are not among those which replace them.
+
+        Whoever opens a link with old answers in the browser could send them instead of newer ones.
+        """
+        now = _timeless(after)
+        try:
+            [stored] = sheets(before, self._key)
+            is_lost = any(each not in now for each in _timeless(stored))
+        except ValueError:  # damaged, or of an older version
+            is_lost = True
+        folder, name = self._answers / EARLIER, self._file(after.rater).stem
+        count = len(list(folder.glob(f"{name}-*.json")))
+        if is_lost and count < MOST_KEPT:
+            folder.mkdir(exist_ok=True)
+            write_through(folder / f"{name}-{count + 1:03}.json", before)
+
     def _stored(self, rater: str) -> bytes | None:
         try:
             return self._file(rater).read_bytes()
         except FileNotFoundError:
             return None
+
+
+def _timeless(sheet: AnswerSheet) -> list[RaterAnswer]:
+    return [replace(each, seconds=None) for each in sheet.answers]
 
 
 def _version(data: bytes | None) -> str:

@@ -294,10 +294,11 @@ def show_headlines(trainer: Trainer) -> None:
 def run(main: Callable[[], object]) -> None:
     """Run a recipe's ``main``, and exit with its status.
 
-    The status is 75 (``stopping.TRY_AGAIN``) after a run that saved a checkpoint and stopped early, 4
-    if the judge cannot work, and 1 after another error that the user can fix. Errors are printed
-    without a traceback; a launcher then ends the other ranks. Launchers (torchrun, ``accelerate launch``) turn any failure into
-    status 1, so the status is also written to the file that ``POSH_STATUS_FILE`` names.
+    The status is 75 (``stopping.TRY_AGAIN``) after a run that saved a checkpoint and stopped early,
+    4 if the judge cannot work, and 1 after another error that the user can fix. Errors are printed
+    without a traceback; a launcher then ends the other ranks. Launchers (torchrun, ``accelerate
+    launch``) turn any failure into status 1, so the status is also written to the file that
+    ``POSH_STATUS_FILE`` names.
     """
     separate_vllm_caches(os.environ)
     # Users cannot fix deprecations inside TRL and transformers.

@@ -44,8 +44,8 @@ older ones our scripts do."""
 UNJUDGED = Failure(
     "engine",
     "no completion had a reward in the last step, which left the weights as they were. The "
-    "checkpoint is saved: with a judge that works, --resume_from_checkpoint latest ends the run with "
-    "it, and a larger --max_steps or --num_train_epochs trains it further",
+    "checkpoint is saved: with a judge that works, --resume_from_checkpoint latest ends the run "
+    "with it, and a larger --max_steps or --num_train_epochs trains it further",
 )
 ELSEWHERE = Failure("engine", "another rank's judge failed; see its log")
 

@@ -15,12 +15,13 @@ from typing import Any
 
 import pytest
 
+from posh_reward.cli.packet_answers import answer_files
 from posh_reward.errors import InputError
 from posh_reward.study.packets.answer_files import collect
 from posh_reward.study.packets.make import write_packet
 from posh_reward.study.packets.rater_page import page_to_serve
 from tests.chromium import Browser, axe, violations
-from tests.study.packets.studies import content, packet, saved
+from tests.study.packets.studies import coarse, content, packet, saved
 
 httpx = pytest.importorskip("httpx")
 pytest.importorskip("starlette")
@@ -216,6 +217,21 @@ def test_neither_strangers_nor_one_rater_keep_the_others_from_sending(site: Site
                 client.sendall(head.encode() + b" " * 3_999_999)
         reply = put(site, saved(PACKET.key, "rater-01"))
         assert reply.status_code == 204, reply.text
+
+
+def test_answers_that_older_ones_replace_are_kept(site: Site) -> None:
+    tasks = PACKET.key.raters["rater-01"].tasks
+    whole = [coarse(PACKET.key, task) for task in tasks]
+    first, full, old = (saved(PACKET.key, "rater-01", each) for each in (whole[:1], whole, []))
+    version = "none"
+    for data in (first, full, old):  # the last comes from a browser that was away
+        reply = put(site, data, version)
+        assert reply.status_code == 204
+        version = reply.headers["X-Answers-Version"]
+    assert site.file().read_bytes() == old
+    [kept] = (site.folder / "packet.answers" / ".earlier").iterdir()
+    assert kept.read_bytes() == full, "the first are among these"
+    assert answer_files([str(site.file().parent)]) == [site.file()]
 
 
 def test_no_redirect_leads_to_the_host_that_a_request_names(site: Site) -> None:
