@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
+from math import fsum
 from typing import Literal, get_args
 
 Span = tuple[int, int]
@@ -195,7 +196,7 @@ class Verdict:
         """Mean label, counted from 1; None if the judgment failed."""
         if self.probabilities is None:
             return None
-        return sum(p * label for label, p in enumerate(self.probabilities, start=1))
+        return fsum(p * label for label, p in enumerate(self.probabilities, start=1))
 
 
 @dataclass(frozen=True, slots=True)

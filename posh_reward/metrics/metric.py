@@ -50,7 +50,7 @@ class Figures(Protocol[S]):
 def mean(values: Sequence[float | None]) -> float:
     """Mean of the values that are not None; NaN if there are none."""
     numbers = [value for value in values if value is not None]
-    return sum(numbers) / len(numbers) if numbers else math.nan
+    return math.fsum(numbers) / len(numbers) if numbers else math.nan
 
 
 @cache

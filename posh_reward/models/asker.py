@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -21,6 +21,7 @@ READING_VERSION = 2
 """Version of how replies are requested and read, part of store keys and signatures. 2: ``top-20``
 counts every token that contains a digit; added tokens not marked as special stay text."""
 DOUBTFUL = 0.5  # a reply is doubtful if the labels' total probability is below this
+KEEP_SECONDS = 1.0  # between two writes of a call's answers
 ENOUGH = 100  # replies before judging whether a model answers with labels
 BLIND = Failure("prompt", "this model does not take images: choose a vision-language model")
 
@@ -33,11 +34,51 @@ class AnswerKind(Generic[A]):
 
     kind: str  # the store's name for such answers
     space: str  # everything the answers depend on besides the prompt
-    ask: Callable[[Sequence[Prompt]], list[A]]
+    ask: Callable[..., list[A]]  # prompts, and ``note`` for a model that ``notes``
     check: Callable[[object], A]  # turn an unusable answer into a failed one
     failed: Callable[[Failure], A]
     write: Callable[[A], str]
     read: Callable[[str], A]  # undo write; ValueError or TypeError on anything else
+
+
+class Keeper(Generic[A]):
+    """Store the answers of one call while it lasts, so that a kill costs about a second of them.
+
+    A context manager: what is not stored yet is stored at the end, even after an interrupt.
+    """
+
+    def __init__(self, store: Store | None, kind: AnswerKind[A], prompts: Sequence[Prompt]) -> None:
+        self._store, self._kind, self._prompts = store, kind, prompts
+        self._waiting: dict[str, str] = {}
+        self._stored: set[str] = set()
+        self._last = time.monotonic()
+
+    def __enter__(self) -> Keeper[A]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._put()
+
+    def note(self, place: int, answer: object) -> None:
+        """Take the answer to one prompt, as in ``Note``."""
+        self.add({self._prompts[place]: self._kind.check(answer)})
+        if time.monotonic() > self._last + KEEP_SECONDS:
+            self._put()
+
+    def add(self, answers: Mapping[Prompt, A]) -> None:
+        """Take answers; failed ones and those stored before are not stored."""
+        self._waiting |= {
+            prompt.key: self._kind.write(answer)
+            for prompt, answer in answers.items()
+            if answer.failure is None and prompt.key not in self._stored
+        }
+
+    def _put(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        if self._store is not None and waiting:
+            self._store.put(self._kind.kind, self._kind.space, waiting)
+        self._stored.update(waiting)
+        self._last = time.monotonic()
 
 
 class Asker:
@@ -63,7 +104,7 @@ class Asker:
         kind = AnswerKind(
             "verdict",
             f"{self.model.name}|{READING_VERSION}|{'/'.join(labels)}",
-            lambda new: self.model.choose(new, labels),
+            lambda new, **note: self.model.choose(new, labels, **note),
             lambda verdict: sound_verdict(verdict, len(labels)),
             lambda failure: Verdict(None, failure),
             write_verdict,
@@ -79,7 +120,7 @@ class Asker:
         kind = AnswerKind(
             "rewrite",
             f"{self.model.name}|{READING_VERSION}|{max_tokens}",
-            lambda new: self.model.write(new, max_tokens),
+            lambda new, **note: self.model.write(new, max_tokens, **note),
             lambda reply: not_blank(sound_reply(reply)),
             lambda failure: Reply(None, failure),
             lambda reply: json.dumps(reply.text),
@@ -100,17 +141,17 @@ class Asker:
         new = [each for each in distinct if each not in answer_of]
         if new:
             started = time.perf_counter()
-            with at_work():
-                fresh = dict(zip(new, map(kind.check, kind.ask(new)), strict=True))
+            with at_work(), Keeper(self.store, kind, new) as keeper:
+                notes = self.store is not None and getattr(self.model, "notes", False)
+                answers = kind.ask(new, note=keeper.note) if notes else kind.ask(new)
+                fresh = dict(zip(new, map(kind.check, answers), strict=True))
+                keeper.add(fresh)
             self.model.usage.seconds += time.perf_counter() - started
             answer_of.update(fresh)
-            if self.store is not None:
-                sound = {p.key: kind.write(a) for p, a in fresh.items() if a.failure is None}
-                self.store.put(kind.kind, kind.space, sound)
         self.model.usage.cache_hits += len(prompts) - len(new) - len(blind)
-        answers = [answer_of[each] for each in prompts]
-        self.model.usage.count_failures(answers)
-        return answers
+        in_order = [answer_of[each] for each in prompts]
+        self.model.usage.count_failures(in_order)
+        return in_order
 
     def _recall(self, prompts: Sequence[Prompt], kind: AnswerKind[A]) -> dict[Prompt, A]:
         """Stored answers; an unreadable row counts as missing."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -117,6 +117,14 @@ def awake(*sleepers: Sleeper) -> Iterator[None]:
             each.wake()
             stack.callback(each.sleep)
         yield
+
+
+Note = Callable[[int, Any], None]
+"""Called with a prompt's place and its answer as soon as there is one, from any thread."""
+
+
+def ignore(place: int, answer: object) -> None:
+    """A ``Note`` that does nothing."""
 
 
 def sound_verdict(verdict: object, labels: int) -> Verdict:

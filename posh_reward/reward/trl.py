@@ -325,7 +325,7 @@ def metrics(
     failed = sum(score.failure is not None for score in scores)
     of_the_call = (
         share(sum(len(text.split()) for text in strings), len(strings)),
-        share(sum(map(repeated_share, strings)), len(strings)),
+        share(math.fsum(map(repeated_share, strings)), len(strings)),
         share(failed, len(scores)),
         cost.seconds,
         float(cost.requests),

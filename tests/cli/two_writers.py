@@ -67,6 +67,7 @@ def one_pair(folder: Path, whole: dict[str, bytes], rng: random.Random) -> Count
     said = [folder / "first.txt", folder / "second.txt"]
     pids = []
     for each in said:
+        each.touch()
         pids.append(start(flags, each, rng.getrandbits(32)))
         time.sleep(rng.uniform(0, LAG))
     for pid in rng.sample(pids, rng.choice((0, 0, 1, 2))):

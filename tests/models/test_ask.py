@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from posh_reward.errors import JudgeError
+from posh_reward.models import asker
 from posh_reward.models.asker import BLIND, Asker
 from posh_reward.models.fake_model import FakeModel
-from posh_reward.models.model import Prompt, awake
+from posh_reward.models.model import Note, Prompt, awake, ignore
 from posh_reward.store import Store
-from posh_reward.types import LABELS, Failure, PromptImage
+from posh_reward.types import LABELS, Failure, PromptImage, Verdict
 
 BOAT, DOG = PromptImage("b0a7", object()), PromptImage("d06", object())
 
@@ -30,6 +32,32 @@ def test_one_question_about_two_images_is_two_questions(tmp_path: Path) -> None:
         verdicts = Asker(model, Store(tmp_path / "store")).choose(prompts, LABELS)
         assert [verdict.grade for verdict in verdicts] == [5.0, 1.0]
         assert len(model.prompts) == asked
+
+
+class Noting(FakeModel):
+    """Notes each answer, and is interrupted before the last."""
+
+    notes = True
+
+    def choose(
+        self, prompts: Sequence[Prompt], labels: Sequence[str], note: Note = ignore
+    ) -> list[Verdict]:
+        for place, verdict in enumerate(super().choose(prompts, labels)[:-1]):
+            note(place, verdict)
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("seconds", [0.0, 60.0])  # stored one by one; stored at the end
+def test_an_interrupted_call_keeps_what_was_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    monkeypatch.setattr(asker, "KEEP_SECONDS", seconds)
+    prompts = [Prompt("", f"Is there a boat {number}?") for number in range(9)]
+    with pytest.raises(KeyboardInterrupt):
+        Asker(Noting(seen), Store(tmp_path / "store")).choose(prompts, LABELS)
+    model = FakeModel(seen)
+    assert len(Asker(model, Store(tmp_path / "store")).choose(prompts, LABELS)) == 9
+    assert model.prompts == prompts[-1:]
 
 
 def test_equal_images_are_asked_about_once() -> None:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError
 from posh_reward.models.labels import TOP, LabelReading, check_reading
-from posh_reward.models.model import Prompt
+from posh_reward.models.model import Note, Prompt, ignore
 from posh_reward.models.prompt_images import MAX_PIXELS, TOKEN_PIXELS
 from posh_reward.models.server import chat_messages, startup
 from posh_reward.models.server.addresses import check_url
@@ -77,6 +77,7 @@ class ServerModel:
     """
 
     few_calls = True
+    notes = True  # ``choose`` and ``write`` take a ``Note``
 
     def __init__(
         self,
@@ -126,15 +127,17 @@ class ServerModel:
         urls = ", ".join(server.url for server in self._fleet.servers)
         return f"ServerModel({self.name!r} at {urls})"
 
-    def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
+    def choose(
+        self, prompts: Sequence[Prompt], labels: Sequence[str], note: Note = ignore
+    ) -> list[Verdict]:
         """See ``Model.choose``. Raises ``JudgeError`` as ``wake`` does."""
         if not self._labels:
             raise JudgeError(f"{self.name} only writes (`labels: false`): {startup.LABELS_NEEDED}")
         self.wake()
         homes = [self._fleet.home(prompt.images or prompt.prefix) for prompt in prompts]
-        return self._run(lambda client: self._choose(client, prompts, homes, tuple(labels)))
+        return self._run(lambda client: self._choose(client, prompts, homes, tuple(labels), note))
 
-    def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
+    def write(self, prompts: Sequence[Prompt], max_tokens: int, note: Note = ignore) -> list[Reply]:
         """See ``Model.write``. Raises ``JudgeError`` as ``wake`` does."""
         self.wake()
         options = {"max_tokens": max_tokens, "temperature": 0}
@@ -146,7 +149,7 @@ class ServerModel:
         read = chat_messages.read_text
         return self._run(
             lambda client: self._ask_all(
-                client, prompts, homes, options, read, lambda failure: Reply(None, failure)
+                client, prompts, homes, options, read, lambda failure: Reply(None, failure), note
             )
         )
 
@@ -189,6 +192,7 @@ class ServerModel:
         prompts: Sequence[Prompt],
         homes: Sequence[int],
         labels: tuple[str, ...],
+        note: Note,
     ) -> list[Verdict]:
         def fail(failure: Failure) -> Verdict:
             return Verdict(None, failure)
@@ -203,7 +207,7 @@ class ServerModel:
                 error = refusal
                 break
             else:
-                return await self._ask_all(client, prompts, homes, options, read, fail)
+                return await self._ask_all(client, prompts, homes, options, read, fail, note)
         self._log_once(error)
         return [fail(error.failure)] * len(prompts)
 
@@ -234,6 +238,7 @@ class ServerModel:
         options: Mapping[str, Any],
         read: Read[A],
         fail: Callable[[Failure], A],
+        note: Note,
     ) -> list[A]:
         """Ask all prompts; each server's in order, ``concurrency`` of them at once."""
         batch = ServerBatch(
@@ -257,6 +262,7 @@ class ServerModel:
                     reply = await batch.ask(home, self._body(content, options))
                     chat_messages.count_tokens(reply, self.usage)
                     answers[index] = read(reply)
+                    note(index, answers[index])
                 except ExchangeError as error:
                     self._log_once(error)
                     answers[index] = fail(error.failure)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from posh_reward.errors import JudgeError
-from posh_reward.models.model import Prompt
+from posh_reward.models.model import Note, Prompt, ignore
 from posh_reward.models.vllm.engine_process import EngineProcess
 from posh_reward.models.vllm.wire import EngineReply
 from posh_reward.process import ChildFailureError
@@ -56,7 +56,9 @@ class Supervisor:
         self._lost = 0  # batches in a row
         self._deadly: dict[Prompt, Failure] = {}
 
-    def answers(self, prompts: Sequence[Prompt], what: Mapping[str, Any]) -> list[EngineReply]:
+    def answers(
+        self, prompts: Sequence[Prompt], what: Mapping[str, Any], note: Note = ignore
+    ) -> list[EngineReply]:
         """One answer per prompt, in order. ``what`` is the rest of the request.
 
         Raises:
@@ -76,6 +78,7 @@ class Supervisor:
             try:
                 for place, answer in process.ask([prompts[index] for index in indices], what):
                     answers[indices[place]] = answer
+                    note(indices[place], answer)
             except ChildFailureError as failure:
                 self._count(failure, len(answers))
                 # The culprit is among the unanswered, but several were in flight: convict only a

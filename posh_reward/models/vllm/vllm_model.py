@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from posh_reward.errors import InputError
 from posh_reward.models.labels import LabelReading, check_reading, verdict
-from posh_reward.models.model import Prompt
+from posh_reward.models.model import Note, Prompt, ignore
 from posh_reward.models.prompt_images import MAX_PIXELS
 from posh_reward.models.vllm.engine_process import EngineProcess
 from posh_reward.models.vllm.supervisor import Supervisor
 from posh_reward.models.vllm.vllm_environment import VllmProbe, child_environment, probe
 from posh_reward.models.vllm.wire import EngineReply
 from posh_reward.types import Reply, Usage, Verdict
+
+A = TypeVar("A", Verdict, Reply)
 
 
 class VllmModel:
@@ -52,6 +54,7 @@ class VllmModel:
     """
 
     few_calls = True
+    notes = True  # ``choose`` and ``write`` take a ``Note``
 
     def __init__(
         self,
@@ -112,20 +115,26 @@ class VllmModel:
             f"{self._reading}{options}"
         )
 
-    def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
+    def choose(
+        self, prompts: Sequence[Prompt], labels: Sequence[str], note: Note = ignore
+    ) -> list[Verdict]:
         """See ``Model.choose``. Raises ``JudgeError`` as ``wake`` does."""
-        answers = self._answers(prompts, {"do": "choose", "labels": list(labels)})
-        return [
-            Verdict(None, answer.failure)
-            if answer.masses is None
-            else verdict(answer.masses, self._reading)
-            for answer in answers
-        ]
 
-    def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
+        def read(answer: EngineReply) -> Verdict:
+            if answer.masses is None:
+                return Verdict(None, answer.failure)
+            return verdict(answer.masses, self._reading)
+
+        what = {"do": "choose", "labels": list(labels)}
+        return self._answers(prompts, what, read, note)
+
+    def write(self, prompts: Sequence[Prompt], max_tokens: int, note: Note = ignore) -> list[Reply]:
         """See ``Model.write``. Raises ``JudgeError`` as ``wake`` does."""
-        answers = self._answers(prompts, {"do": "write", "max_tokens": max_tokens})
-        return [Reply(answer.text, answer.failure) for answer in answers]
+
+        def read(answer: EngineReply) -> Reply:
+            return Reply(answer.text, answer.failure)
+
+        return self._answers(prompts, {"do": "write", "max_tokens": max_tokens}, read, note)
 
     def sleep(self) -> None:
         """Have the engine, if it runs, free its GPU memory."""
@@ -147,14 +156,23 @@ class VllmModel:
         with self._mine():
             self._supervisor.end()
 
-    def _answers(self, prompts: Sequence[Prompt], what: Mapping[str, Any]) -> list[EngineReply]:
+    def _answers(
+        self,
+        prompts: Sequence[Prompt],
+        what: Mapping[str, Any],
+        read: Callable[[EngineReply], A],
+        note: Note,
+    ) -> list[A]:
+        def note_read(place: int, answer: EngineReply) -> None:
+            note(place, read(answer))
+
         with self._mine():
-            answers = self._supervisor.answers(prompts, what)
+            answers = self._supervisor.answers(prompts, what, note_read)
             for answer in answers:
                 self.usage.prompt_tokens_submitted += answer.submitted
                 self.usage.prompt_tokens_computed += answer.computed
                 self.usage.tokens_decoded += answer.decoded
-            return answers
+            return list(map(read, answers))
 
     def _start(self) -> EngineProcess:
         about = self._about()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from math import nan
+from math import fsum, nan
 from pathlib import Path
 
 import numpy as np
@@ -284,7 +284,7 @@ def auto_scores(arena: Arena, outcome: Floats) -> dict[str, float]:
         model, gain = (second, -won) if first == opponent else (first, won)
         by_opponent = sums.setdefault(model, {})
         by_opponent[opponent] = by_opponent.get(opponent, 0.0) + float(gain) / 2
-    return {model: sum(each.values()) / len(each) for model, each in sums.items()}
+    return {model: fsum(each.values()) / len(each) for model, each in sums.items()}
 
 
 def caparena_report(arena: Arena, settings: AgreementSettings) -> AgreementReport:

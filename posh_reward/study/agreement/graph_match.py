@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
-from math import nan
+from math import fsum, nan
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -158,7 +158,7 @@ def _matches(ours: Sequence[Tokens], gold: Sequence[Tokens]) -> list[tuple[int, 
 
 
 def _share(values: Sequence[bool]) -> float:
-    return sum(values) / len(values) if values else nan
+    return fsum(values) / len(values) if values else nan
 
 
 def graphs_report(

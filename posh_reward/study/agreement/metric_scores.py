@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isinf, isnan
+from math import fsum, isinf, isnan
 from typing import Literal, Protocol
 
 import numpy as np
@@ -146,7 +146,7 @@ def _combine(scores: Sequence[AxisScores], combine: Combine) -> AxisScores:
     failure = next((each for each in scores if each.failure is not None), None)
     if failure is not None:
         return failure
-    reduce = max if combine == "best" else lambda values: sum(values) / len(values)
+    reduce = max if combine == "best" else lambda values: fsum(values) / len(values)
     by_axis = [[getattr(each, axis) for each in scores] for axis in NAMES]
     mistakes, omissions, overall = (None if None in v else reduce(v) for v in by_axis)
     return AxisScores(mistakes, omissions, overall)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from math import isnan, nan
+from math import fsum, isnan, nan
 from pathlib import Path
 from typing import Literal
 
@@ -129,7 +129,7 @@ def mean_or_each(values: list[float], raters: Raters) -> list[float]:
     if raters == "each":
         return values
     ratings = [value for value in values if not isnan(value)]
-    return [sum(ratings) / len(ratings) if ratings else nan]
+    return [fsum(ratings) / len(ratings) if ratings else nan]
 
 
 def rating_figures(ratings: TextRatings) -> list[Figure]:

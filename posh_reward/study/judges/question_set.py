@@ -18,6 +18,7 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from math import fsum
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -255,7 +256,7 @@ def counts(rows: Iterable[QuestionRow]) -> dict[str, dict[str, int]]:
 def present_share(rows: Iterable[QuestionRow]) -> float:
     """Share of graded questions whose expected grade is ``PRESENT`` or more."""
     grades = [
-        sum(p * label for label, p in enumerate(row.probabilities, start=1))
+        fsum(p * label for label, p in enumerate(row.probabilities, start=1))
         for row in rows
         if row.probabilities is not None
     ]

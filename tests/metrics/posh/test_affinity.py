@@ -18,6 +18,7 @@ from posh_reward.metrics.posh.judges.embedded.affinity import Affinity, Phrases,
 from posh_reward.metrics.posh.judges.embedded.matching import Matching
 from posh_reward.metrics.posh.judges.embedded.reading import Reading
 from posh_reward.models.token_encoder import TokenVectors
+from posh_reward.settings_trust import TRUST
 from posh_reward.types import Description, Question
 from tests.metrics.posh.test_embedded import read
 
@@ -98,7 +99,10 @@ def test_the_encoder_and_its_weights_are_in_the_signature_and_the_default_has_no
     assert again.name == judge.name
 
 
-def test_a_settings_file_names_the_encoder(tmp_path: Path) -> None:
+def test_a_trusted_settings_file_names_the_encoder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(TRUST, "1")
     settings = tmp_path / "judge.yaml"
     settings.write_text(f"name: embedded\nencoder: {__name__}:axes\n")
     assert f"{__name__}:axes" in PoSh(judge=str(settings)).signature

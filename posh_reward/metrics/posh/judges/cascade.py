@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from math import fsum
 from typing import Literal
 
 from posh_reward.errors import InputError
@@ -146,7 +147,9 @@ def doubt_of(verdict: Verdict) -> float:
     grade = verdict.grade
     if grade is None or verdict.probabilities is None:
         raise InputError("a failed judgment has no doubt: it has no distribution")
-    spread = sum(p * (label - grade) ** 2 for label, p in enumerate(verdict.probabilities, start=1))
+    spread = fsum(
+        p * (label - grade) ** 2 for label, p in enumerate(verdict.probabilities, start=1)
+    )
     return float(max(spread, 0.0) ** 0.5)
 
 

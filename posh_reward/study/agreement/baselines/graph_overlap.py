@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
+from math import fsum
 from operator import mul
 
 import numpy as np
@@ -73,7 +74,7 @@ def _weighted_means(by_kind: dict[str, Matches]) -> AxisScores:
         return AxisScores.same(0.0)
     by_axis = zip(*(_scores(by_kind[kind]) for kind in weights), strict=True)
     return AxisScores(
-        *(sum(map(mul, weights.values(), s)) / sum(weights.values()) for s in by_axis)
+        *(fsum(map(mul, weights.values(), s)) / fsum(weights.values()) for s in by_axis)
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from math import isfinite
+from math import fsum, isfinite
 from pathlib import Path
 
 import numpy as np
@@ -135,7 +135,7 @@ class Affinity:
         """
         near = self._affinities(matching, question)
         if question.kind != "entity":
-            open_share = max(0.0, 1 - sum(facts.get(name, 0.0) for name in CONTRADICTING))
+            open_share = max(0.0, 1 - fsum(facts.get(name, 0.0) for name in CONTRADICTING))
             return {fact: open_share * value for fact, value in near.items()}
         if "nameless" in facts or "place" in facts:
             return {}

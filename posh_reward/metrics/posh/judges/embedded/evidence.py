@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from functools import cached_property
 from importlib.resources import files
-from math import exp
+from math import exp, fsum
 from typing import NamedTuple
 
 from posh_reward.lexicon.function_words import (
@@ -113,7 +113,7 @@ class PairFacts:
         for sentence in own.sentences:
             support += self._sums[sentence][0] - own.weight * own.support
             weight += self._sums[sentence][1] - own.weight
-        gathered = sum(map(self._gathered, own.sentences)) / len(own.sentences)
+        gathered = fsum(map(self._gathered, own.sentences)) / len(own.sentences)
         coherence = (support / weight + gathered) / 2
         return min(1.0, max(0.0, (COHERENT - coherence) / (COHERENT - INCOHERENT)))
 
@@ -149,7 +149,7 @@ class PairFacts:
         for index, entity in enumerate(graph.entities):
             for attribute in () if entity.flagged else entity.attributes:
                 terms = terms_in(matching, attribute.text)
-                known = sum(map(matching.anywhere, terms)) / max(1, len(terms))
+                known = fsum(map(matching.anywhere, terms)) / max(1, len(terms))
                 said = self._claim_facts((index, attribute.text, None))["said"]
                 weight = matching.best_score(index) * known
                 claims[index, attribute.text, None] = Claim(attribute.sentences, said, weight)
@@ -216,7 +216,7 @@ def best_namesake(
     best, most = None, 0.0
     for thing, name in alike.items():
         support = [matching.support(term, thing) for term in rest]
-        share = sum(support) / len(support) if support else 1.0
+        share = fsum(support) / len(support) if support else 1.0
         # Half of the profile is as good as all of it: no two people describe a thing alike.
         fits = 1 - OF_THING + OF_THING * min(1.0, max(0.0, 2 * agreement[thing]))
         value = name * fits * (1 - QUALIFIED + QUALIFIED * share)
@@ -266,7 +266,7 @@ def namesake_facts(
 ) -> Facts:
     """Facts about a thing's namesake."""
     target = matching.target
-    salience = sum(target.salience[thing] for thing, name in alike.items() if name >= MENTION)
+    salience = fsum(target.salience[thing] for thing, name in alike.items() if name >= MENTION)
     other_number = target.plural[namesake.thing] != matching.source.plural[entity]
     return {
         "name": namesake.name,
@@ -294,7 +294,7 @@ def attribute_facts(matching: Matching, entity: int, text: str) -> Facts:
     """Facts about an attribute: the means over its words."""
     terms = [term for term in terms_in(matching, text) if term[0] not in PICKING]
     by_word = [word_facts(matching, entity, term) for term in terms] or [{"said": WORDLESS}]
-    facts = {name: sum(word[name] for word in by_word) / len(by_word) for name in by_word[0]}
+    facts = {name: fsum(word[name] for word in by_word) / len(by_word) for name in by_word[0]}
     facts["said_of_it"] = facts["said"] * matching.best_score(entity)
     facts["said_in_scene"] = facts["said"] * matching.scene
     facts["unsaid_in_scene"] = (1 - facts["said"]) * matching.scene
@@ -348,5 +348,5 @@ def is_of_another(matching: Matching, term: Term, likeliest: list[int]) -> bool:
 
 def weigh(weights: Mapping[str, float], facts: Facts) -> float:
     """Probability that the target contains the element."""
-    total = weights["bias"] + sum([weights[name] * value for name, value in facts.items()])
+    total = weights["bias"] + fsum([weights[name] * value for name, value in facts.items()])
     return 1 / (1 + exp(-total))

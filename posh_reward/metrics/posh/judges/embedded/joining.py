@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import fsum
 from typing import NamedTuple
 
 from posh_reward.lexicon.function_words import (
@@ -119,7 +120,7 @@ def link_between(matching: Matching, a: int, words: list[str], b: int) -> Joint:
     values = prepositions + [
         verb_value(matching, a, verb, b) * (CONVERSE if reverse else 1.0) for verb in verbs
     ]
-    match = sum(values) / len(values) if values else BARE
+    match = fsum(values) / len(values) if values else BARE
     # Half for being joined at all, half for the words, which count less between unlinked things.
     return Joint(link, 0.5 * link + 0.5 * match * (0.4 + 0.6 * link))
 
@@ -179,7 +180,7 @@ def verb_support(matching: Matching, words: list[str], a: int, b: int) -> float:
     """Mean strength with which a relation's verbs are said of either thing; 0 without a verb."""
     verbs = verbs_in(matching.source, words)
     support = [max(matching.support(verb, a), matching.support(verb, b)) for verb in verbs]
-    return sum(support) / len(support) if support else 0.0
+    return fsum(support) / len(support) if support else 0.0
 
 
 def excludes(matching: Matching, a: int, words: list[str], b: int) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import cache, cached_property
 from itertools import islice
+from math import fsum
 
 from posh_reward.lexicon.function_words import PREPOSITIONS, is_anaphor, is_viewer, stands_in
 from posh_reward.lexicon.likeness import conflict
@@ -142,7 +143,7 @@ class Matching:
         if missing and profile:
             rows = [(weight, self.supports(term)) for term, weight in profile.items()]
             strong = [(term, weight) for term, weight in profile.items() if weight >= STRONG]
-            total = sum(profile.values())
+            total = fsum(profile.values())
             contexts.update(
                 {other: self._agreement(rows, strong, other, total) for other in missing}
             )
@@ -157,7 +158,7 @@ class Matching:
         other: int,
         total: float,
     ) -> float:
-        agreement = sum([weight * row.get(other, 0.0) for weight, row in rows])
+        agreement = fsum([weight * row.get(other, 0.0) for weight, row in rows])
         if not self.target.claims[other]:
             return agreement / total
         # Support is a mean, in which one contradiction among ten words would drown. So each one
@@ -230,9 +231,9 @@ class Matching:
             return False
 
         def fit(other: int) -> float:
-            return sum(w * self.support(t, other) for t, w in rest.items())
+            return fsum(w * self.support(t, other) for t, w in rest.items())
 
-        return max(map(fit, others)) > fit(whom) + CLEARLY * sum(rest.values())
+        return max(map(fit, others)) > fit(whom) + CLEARLY * fsum(rest.values())
 
     def best_score(self, thing: int) -> float:
         """Correspondence of the likeliest thing of the target, 0 to 1."""
