@@ -61,7 +61,7 @@ def one_pair(folder: Path, whole: dict[str, bytes], rng: random.Random) -> Count
     """Run one pair; return what happened, faults under ``fault: ...``."""
     ending = rng.choice(ENDINGS)
     out = folder / f"out.{ending}"
-    flags = ["score", str(folder / "in.jsonl"), "-o", str(out), "--batch", "2", "--judge", "fake",
+    flags = ["score", str(folder / "in.jsonl"), "-o", str(out), "--batch", "1", "--judge", "fake",
              "--id", "id", "-q"]  # fmt: skip
     started = time.monotonic()
     said = [folder / "first.txt", folder / "second.txt"]
@@ -104,7 +104,7 @@ def many_pairs(count: int, seed: int) -> Counter[str]:
     rng = random.Random(seed)
     with TemporaryDirectory() as name:
         folder = Path(name)
-        table = write_rows(folder / "in.jsonl", pairs(36))
+        table = write_rows(folder / "in.jsonl", pairs(16))
         whole = {}
         for ending in ENDINGS:
             path = folder / f"whole.{ending}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import fsum
 
 from posh_reward.models.model import Prompt
 from posh_reward.models.vllm import VllmModel
@@ -24,7 +25,7 @@ def right(suffix: str) -> float:
     """The grade that a sound engine gives."""
     [prompt] = prompts(suffix)
     found = masses(prompt.text, len(LABELS))
-    return sum(rank * mass for rank, mass in enumerate(found, 1)) / sum(found)
+    return fsum(rank * (mass / fsum(found)) for rank, mass in enumerate(found, 1))
 
 
 def tell(model: VllmModel, what: str) -> str:

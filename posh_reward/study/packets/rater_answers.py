@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
 from hashlib import sha256
 from typing import Annotated, Any, Literal
 
@@ -23,7 +22,13 @@ from posh_reward.study.packets.rater_texts import (
     RaterTexts,
     first_problem,
 )
-from posh_reward.study.packets.study_records import PacketKey, RaterAnswer, RaterTask, SpanMarks
+from posh_reward.study.packets.study_records import (
+    PacketKey,
+    RaterAnswer,
+    RaterTask,
+    SpanMarks,
+    check_time,
+)
 from posh_reward.study.rows.tables import Row
 from posh_reward.types import Span
 
@@ -38,21 +43,7 @@ class AnswerSheet:
     saved: str = ""  # time by the rater's clock, in UTC; empty if the tool stores none
 
 
-AHEAD = timedelta(days=2)
-"""How far a rater's clock may be ahead: a file of the year 9999 would supersede all others."""
-TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
-LONGEST = 1e7
-"""Most seconds that an answer can have taken: four months."""
-
-
-def _time(saved: str) -> str:
-    """Check a time in UTC as JavaScript writes it; such texts sort by time."""
-    if not TIME.fullmatch(saved):
-        raise ValueError(f"{saved[:40]!r} is not a time such as 2026-11-22T10:00:00.000Z")
-    time = datetime.strptime(saved, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=timezone.utc)
-    if time > datetime.now(timezone.utc) + AHEAD:
-        raise ValueError(f"it was saved at {saved}: set the rater's clock and save again")
-    return saved
+LONGEST = 1e7  # seconds that an answer can have taken: four months
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +65,7 @@ class PageFile:
     format: Literal["posh-reward answers 1"]
     packet: str
     rater: str
-    saved: Annotated[str, AfterValidator(_time)]  # by the rater's clock
+    saved: Annotated[str, AfterValidator(check_time)]  # by the rater's clock
     answers: tuple[PageAnswer, ...]
     check: str
 

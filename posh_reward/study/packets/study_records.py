@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta, timezone
 from itertools import combinations
 from typing import Literal
 
@@ -20,6 +21,10 @@ from posh_reward.types import Span
 
 ANSWERS_FORMAT = "posh-reward answers 1"
 MANIFEST_FORMAT = "posh-reward packet 1"
+
+
+AHEAD = timedelta(days=2)  # of a rater's clock; the year 9999 would supersede all other files
+TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,3 +191,13 @@ def unmarked_share(text: str, spans: Iterable[Span]) -> float:
     """Share of a text's words that no span touches, 0 to 1; 1 without words."""
     words = word_spans(text)
     return 1 - len(tokens_in(spans, words)) / max(len(words), 1)
+
+
+def check_time(saved: str) -> str:
+    """Check a time in UTC as JavaScript writes it; such texts sort by time."""
+    if not TIME.fullmatch(saved):
+        raise ValueError(f"{saved[:40]!r} is not a time such as 2026-11-22T10:00:00.000Z")
+    time = datetime.strptime(saved, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=timezone.utc)
+    if time > datetime.now(timezone.utc) + AHEAD:
+        raise ValueError(f"it was saved at {saved}: set the rater's clock and save again")
+    return saved
