@@ -19,7 +19,9 @@ from posh_reward.models.vllm.vllm_environment import set_vllm_defaults
 from posh_reward.process.progress import on_terminal, progress_bar
 from posh_reward.reward.objectives import metrics_behind
 from posh_reward.reward.texts import content_text
+from posh_reward.training.canaries import RolloutError
 from posh_reward.training.resume import continue_sampling, last_checkpoint, load_weights
+from posh_reward.training.rotary import ExactRotary
 from posh_reward.training.stopping import TRY_AGAIN, StoppedEarlyError
 
 if TYPE_CHECKING:
@@ -69,6 +71,7 @@ def train(trainer: Trainer) -> None:
 
     Raises:
         JudgeError: the judge kept failing; on all ranks, after saving a checkpoint.
+        RolloutError: vLLM generated something else than was trained on; likewise.
         StoppedEarlyError: a signal or the job's end stopped the run; likewise.
         ConfigError: the checkpoint cannot be resumed from, or the dataset has images that the
             trainer would ignore, or columns that no reward can read.
@@ -77,6 +80,7 @@ def train(trainer: Trainer) -> None:
     _check_columns(trainer)
     show_headlines(trainer)
     make_tables_plain(trainer)
+    trainer.add_callback(ExactRotary(getattr(trainer, "ref_model", None)))
     # The first rank's, on all ranks: nodes may see different files.
     (checkpoint,) = broadcast_object_list([last_checkpoint(trainer.args)])
     if checkpoint is not None:
@@ -87,7 +91,7 @@ def train(trainer: Trainer) -> None:
         continue_sampling(trainer, checkpoint)
     try:
         trainer.train(resume_from_checkpoint=checkpoint)
-    except (JudgeError, StoppedEarlyError):  # on all ranks: they have agreed to stop
+    except (JudgeError, RolloutError, StoppedEarlyError):  # on all ranks: they have agreed to stop
         finish(trainer)
         raise
 
