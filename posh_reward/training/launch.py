@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import sys
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 IMAGE_COLUMNS = ("img", "picture", "photo", "image_path", "file_name", "pixel_values")
 """Columns that probably hold the images, under another name than ``image``."""
+END_WITHIN = 60.0
+"""Seconds until a process that has failed is ended, whatever it waits for."""
 STATUS_FILE = "POSH_STATUS_FILE"  # environment variable: file for a failed recipe's exit status
 HEADLINES = {
     "loss": "loss",
@@ -91,8 +94,10 @@ def train(trainer: Trainer) -> None:
         continue_sampling(trainer, checkpoint)
     try:
         trainer.train(resume_from_checkpoint=checkpoint)
-    except (JudgeError, RolloutError, StoppedEarlyError):  # on all ranks: they have agreed to stop
-        finish(trainer)
+    except (JudgeError, RolloutError, StoppedEarlyError):
+        # On all ranks, if they have agreed to stop; finishing would wait for the others otherwise.
+        if trainer.control.should_training_stop:
+            finish(trainer)
         raise
 
 
@@ -292,9 +297,12 @@ def run(main: Callable[[], object]) -> None:
     """Run a recipe's ``main``, and exit with its status.
 
     The status is 75 (``stopping.TRY_AGAIN``) after a run that saved a checkpoint and stopped early,
-    and 1 after an error that the user can fix, which is printed without a traceback; a launcher
-    then ends the other ranks. Launchers (torchrun, ``accelerate launch``) turn any failure into
-    status 1, so the status is also written to the file that ``POSH_STATUS_FILE`` names.
+    and 1 after an error that the user can fix, which is printed without a traceback. Launchers
+    (torchrun, ``accelerate launch``) turn any failure into status 1, so the status is also written
+    to the file that ``POSH_STATUS_FILE`` names.
+
+    Once a rank has ended, its launcher ends the others, within 30 seconds. So that one that fails
+    does end, whatever other ranks or threads its exit waits for, it is killed after ``END_WITHIN``.
     """
     separate_vllm_caches(os.environ)
     # Users cannot fix deprecations inside TRL and transformers.
@@ -302,7 +310,12 @@ def run(main: Callable[[], object]) -> None:
     set_vllm_defaults(os.environ)
     try:
         main()
-    except PoshError as error:
+    except Exception as error:
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            # A thread outside of Python, which also runs while the interpreter shuts down.
+            faulthandler.dump_traceback_later(END_WITHIN, exit=True)
+        if not isinstance(error, PoshError):
+            raise
         rank = f" (rank {os.environ['RANK']})" if os.environ.get("RANK") else ""
         print(f"{Path(sys.argv[0]).name}{rank}: {error}", file=sys.stderr)
         status = TRY_AGAIN if isinstance(error, StoppedEarlyError) else 1

@@ -23,22 +23,13 @@ from datasets import Image as Images
 from PIL import Image
 
 from tests.models.tiny import save_tiny_qwen3
+from tests.processes import SITECUSTOMIZE
 
 pytestmark = pytest.mark.vllm
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = "tests/recipes/launch_vllm.py"
 SIZES = [(224, 112), (100, 150), (300, 260), (168, 56)]
-SITECUSTOMIZE = """
-import torch
-for name, schema in (("nms", "(Tensor dets, Tensor scores, float t) -> Tensor"),
-                     ("qnms", "(Tensor dets, Tensor scores, float t) -> Tensor")):
-    try:
-        torch.library.define(f"torchvision::{name}", schema)
-    except Exception:
-        pass
-"""
-"""A CUDA build of torchvision, all that there is here, asks for operators that it cannot load."""
 
 
 @pytest.fixture(scope="module")

@@ -91,7 +91,7 @@ def break_second_rank(trainer: Any, fault: str) -> None:
 
     def engine(prompts: Any, images: Any, **rest: Any) -> tuple[Any, ...]:
         """A vLLM that sleeps gets all weights before it generates: a collective."""
-        with deepspeed.zero.GatheredParameters(list(trainer.model.parameters())):
+        with deepspeed.zero.GatheredParameters([trainer.model.lm_head.weight]):
             return ([[*ids, 0] for ids in prompts] if faulty() else prompts,)
 
     checked = CheckedGenerate(engine, frozenset())
@@ -117,12 +117,14 @@ class Comparison(TrainerCallback):
         torch.distributed.barrier()
         inputs = long_prompt(self.base)
         plain = self.plain(weights)
-        model = self.trainer.model
-        model.eval()
+        model, engine = self.trainer.model, self.trainer.model_wrapped
+        engine.eval()
         with torch.no_grad():
-            ours, theirs = (each(**inputs).logits for each in (self.trainer.model_wrapped, plain))
-        model.train()
-        with deepspeed.zero.GatheredParameters(list(model.parameters())):
+            ours, theirs = (each(**inputs).logits for each in (engine, plain))
+        engine.train()
+        # Small parameters are whole, and must stay so.
+        partitioned = [each for each in model.parameters() if is_partitioned(each)]
+        with deepspeed.zero.GatheredParameters(partitioned):
             tensors = [dict(named(each)) for each in (model, plain)]
             other = [
                 name
