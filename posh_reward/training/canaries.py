@@ -198,32 +198,35 @@ def gap_bounds(args: GRPOConfig) -> tuple[float, float]:
 
 
 def comparable(model: torch.nn.Module, engine: torch.nn.Module) -> tuple[str, torch.Tensor | None]:
-    """Return the last trained matrix that vLLM holds too: its name, and vLLM's values.
+    """Return the last trained matrix of a layer that vLLM holds too: its name, and vLLM's values.
 
-    vLLM packs some matrices, such as those of queries, keys and values, above one another. The last
-    one of a layer is among those that training changes and that vLLM does not distribute.
+    None are comparable if vLLM splits matrices over ranks or quantises them.
     """
-    theirs = dict(engine.named_parameters())
-    packed = getattr(engine, "packed_modules_mapping", {})
     adapted = is_peft_model(model)
     for name, value in reversed(list(model.named_parameters())):
-        shape = getattr(value, "ds_shape", value.shape)  # of the whole, under ZeRO-3
         trained = ".base_layer." in name if adapted else value.requires_grad
-        if not trained or ".layers." not in name or len(shape) != 2:
-            continue
-        pushed = name.removeprefix("base_model.model.").replace(".base_layer", "")
-        kept, first = pushed, 0
-        for whole, parts in packed.items():
-            for at, part in enumerate(parts):
-                if f".{part}." in pushed:
-                    kept = pushed.replace(f".{part}.", f".{whole}.")
-                    # Counted from the end: keys and values are of one size, queries may be larger.
-                    first = (at - len(parts)) * shape[0] if at else 0
-        found = namesakes(kept, theirs)
-        rows = found[0][first:][: shape[0]] if len(found) == 1 else None
-        if rows is not None and rows.shape == shape:
-            return pushed, rows
+        shape = getattr(value, "ds_shape", value.shape)  # of the whole, under ZeRO-3
+        if trained and ".layers." in name and len(shape) == 2:
+            pushed = name.removeprefix("base_model.model.").replace(".base_layer", "")
+            theirs = _in_engine(engine, pushed, shape[0])
+            if theirs is not None and theirs.shape == shape:
+                return pushed, theirs
     return "", None
+
+
+def _in_engine(engine: torch.nn.Module, name: str, rows: int) -> torch.Tensor | None:
+    """Return vLLM's values of a matrix of so many rows; None if more than one could be meant."""
+    first = 0
+    # vLLM stacks some, such as queries, keys and values, into one.
+    for whole, parts in getattr(engine, "packed_modules_mapping", {}).items():
+        for at, part in enumerate(parts):
+            if f".{part}." in name:
+                name = name.replace(f".{part}.", f".{whole}.")
+                # From the end: keys and values are of one size, queries may have more rows.
+                first = (at - len(parts)) * rows if at else 0
+                break
+    found = namesakes(name, dict(engine.named_parameters()))
+    return found[0][first:][:rows] if len(found) == 1 else None
 
 
 def _say(text: str) -> None:
