@@ -21,6 +21,7 @@ from posh_reward import PoshReward
 from posh_reward.datasets.load_dataset import load_images, prompt
 from posh_reward.metrics.load_metric import MetricSettings, load_metric, metric_flags
 from posh_reward.reward.objectives import settle_aggregation
+from posh_reward.training.canaries import CHECK_EVERY
 from posh_reward.training.combinations import shaping_of
 from posh_reward.training.dapo.sampling import MIN_SPREAD, DynamicSampling
 from posh_reward.training.dapo.trainer import DapoTrainer
@@ -92,6 +93,9 @@ class DapoScriptArguments(MetricSettings, ScriptArguments):  # type: ignore[misc
     span_credit: float = flag(
         0.0, "How far the grades of details shift their tokens' advantages; 0 is off."
     )
+    check_weights_every: int = flag(
+        CHECK_EVERY, "Steps between comparisons of vLLM's weights with the trainer's; 0 is off."
+    )
     pages_every: int = flag(
         10, "Steps between pages of marked completions (in output_dir/pages); 0 is off."
     )
@@ -150,7 +154,8 @@ def make_trainer(script: DapoScriptArguments, args: GRPOConfig, model: ModelConf
         span_credit=script.span_credit,
         scored_by=reward,
     )
-    check_rollouts(trainer)  # vLLM's prompts must be those that the loss is computed on
+    # vLLM's prompts and weights must be those that the loss is computed on.
+    check_rollouts(trainer, script.check_weights_every)
     if args.use_vllm:
         reseed_sampling(args)  # vLLM has seeded by the rank alone: all seeds would sample alike
     return trainer

@@ -1,10 +1,21 @@
-"""Questions that tests ask about processes."""
+"""Questions that tests ask about processes, and what some need to start."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+SITECUSTOMIZE = """
+import torch
+for name, schema in (("nms", "(Tensor dets, Tensor scores, float t) -> Tensor"),
+                     ("qnms", "(Tensor dets, Tensor scores, float t) -> Tensor")):
+    try:
+        torch.library.define(f"torchvision::{name}", schema)
+    except Exception:
+        pass
+"""
+"""A CUDA build of torchvision on a machine without CUDA asks for operators that it cannot load."""
 
 
 def alive(pid: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import sys
@@ -20,7 +21,9 @@ from posh_reward.process.file_lock import keep_folder
 from posh_reward.process.progress import on_terminal, progress_bar
 from posh_reward.reward.objectives import metrics_behind
 from posh_reward.reward.texts import content_text
+from posh_reward.training.canaries import RolloutError
 from posh_reward.training.resume import continue_sampling, last_checkpoint, load_weights
+from posh_reward.training.rotary import ExactRotary
 from posh_reward.training.stopping import TRY_AGAIN, StoppedEarlyError
 
 if TYPE_CHECKING:
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
 IMAGE_COLUMNS = ("img", "picture", "photo", "image_path", "file_name", "pixel_values")
 """Columns that probably hold the images, under another name than ``image``."""
 JUDGE = 4  # exit status if the judge cannot work, as of ``posh-reward``
+END_WITHIN = 60.0
+"""Seconds until a process that has failed is ended, whatever it waits for."""
 STATUS_FILE = "POSH_STATUS_FILE"  # environment variable: file for a failed recipe's exit status
 HEADLINES = {
     "loss": "loss",
@@ -71,6 +76,7 @@ def train(trainer: Trainer) -> None:
 
     Raises:
         JudgeError: the judge kept failing; on all ranks, after saving a checkpoint.
+        RolloutError: vLLM generated something else than was trained on; likewise.
         StoppedEarlyError: a signal or the job's end stopped the run; likewise.
         ConfigError: the checkpoint cannot be resumed from, or the dataset has images that the
             trainer would ignore, or columns that no reward can read.
@@ -79,6 +85,7 @@ def train(trainer: Trainer) -> None:
     _check_columns(trainer)
     show_headlines(trainer)
     make_tables_plain(trainer)
+    trainer.add_callback(ExactRotary(getattr(trainer, "ref_model", None)))
     # The first rank's, on all ranks: nodes may see different files.
     (checkpoint,) = broadcast_object_list([last_checkpoint(trainer.args)])
     if checkpoint is not None:
@@ -89,8 +96,10 @@ def train(trainer: Trainer) -> None:
         continue_sampling(trainer, checkpoint)
     try:
         trainer.train(resume_from_checkpoint=checkpoint)
-    except (JudgeError, StoppedEarlyError):  # on all ranks: they have agreed to stop
-        finish(trainer)
+    except (JudgeError, RolloutError, StoppedEarlyError):
+        # On all ranks, if they have agreed to stop; finishing would wait for the others otherwise.
+        if trainer.control.should_training_stop:
+            finish(trainer)
         raise
 
 
@@ -296,9 +305,11 @@ def run(main: Callable[[], object]) -> None:
 
     The status is 75 (``stopping.TRY_AGAIN``) after a run that saved a checkpoint and stopped early,
     4 if the judge cannot work, and 1 after another error that the user can fix. Errors are printed
-    without a traceback; a launcher then ends the other ranks. Launchers (torchrun, ``accelerate
-    launch``) turn any failure into status 1, so the status is also written to the file that
-    ``POSH_STATUS_FILE`` names.
+    without a traceback. Launchers (torchrun, ``accelerate launch``) turn any failure into status 1,
+    so the status is also written to the file that ``POSH_STATUS_FILE`` names.
+
+    Once a rank has ended, its launcher ends the others, within 30 seconds. So that one that fails
+    does end, whatever other ranks or threads its exit waits for, it is killed after ``END_WITHIN``.
     """
     separate_vllm_caches(os.environ)
     # Users cannot fix deprecations inside TRL and transformers.
@@ -306,7 +317,12 @@ def run(main: Callable[[], object]) -> None:
     set_vllm_defaults(os.environ)
     try:
         main()
-    except PoshError as error:
+    except Exception as error:
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            # A thread outside of Python, which also runs while the interpreter shuts down.
+            faulthandler.dump_traceback_later(END_WITHIN, exit=True)
+        if not isinstance(error, PoshError):
+            raise
         rank = f" (rank {os.environ['RANK']})" if os.environ.get("RANK") else ""
         print(f"{Path(sys.argv[0]).name}{rank}: {error}", file=sys.stderr)
         status = TRY_AGAIN if isinstance(error, StoppedEarlyError) else 1

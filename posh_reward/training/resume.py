@@ -203,7 +203,7 @@ def lost_weights(model: Any, checkpoint: Path) -> list[str]:
         name
         for name, saved in _some_tensors(checkpoint)
         # One namesake with these values is enough: the question is only if they were loaded at all.
-        if own and not any(_has_values(value, saved) for value in _namesakes(name, own))
+        if own and not any(_has_values(value, saved) for value in namesakes(name, own))
     ]
 
 
@@ -234,7 +234,7 @@ def _has_values(parameter: Any, tensor: torch.Tensor) -> bool:
     return torch.equal(own.cpu().to(torch.float32), tensor.to(torch.float32))
 
 
-def _namesakes(name: str, own: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+def namesakes(name: str, own: dict[str, torch.Tensor]) -> list[torch.Tensor]:
     """Return the model's tensors whose names share the longest ending with ``name``."""
     parts = name.split(".")
     for start in range(len(parts)):

@@ -10,7 +10,7 @@ TRL 1.16 has two silent defects with images, both corrected here:
 
 At every step the prompt ids that vLLM reports are compared with the trainer's, and a run whose
 prompts differ is stopped. A later TRL that collapses the placeholders itself, or that wants them
-expanded, still works.
+expanded, still works. What prompts cannot show, the canaries watch (``canaries.py``).
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import PoshError
+from posh_reward.training.canaries import CHECK_EVERY, Canaries
+from posh_reward.training.stopping import of_all_ranks
 
 if TYPE_CHECKING:
     from trl import GRPOTrainer
@@ -32,11 +34,12 @@ class PromptMismatchError(PoshError, RuntimeError):
     """vLLM's prompts differ from those that the trainer trains on."""
 
 
-def check_rollouts(trainer: GRPOTrainer) -> None:
-    """Correct and check the prompts of a trainer that generates with vLLM, if it does.
+def check_rollouts(trainer: GRPOTrainer, check_weights_every: int = CHECK_EVERY) -> None:
+    """Correct and check the rollouts of a trainer that generates with vLLM, if it does.
 
     Call it once, before ``trainer.train``, and resize the images first (``settle_images``), or the
-    trainer's processor and vLLM's may count different tokens.
+    trainer's processor and vLLM's may count different tokens. The canaries compare weights every
+    ``check_weights_every`` steps; 0 is off.
     """
     generation = getattr(trainer, "vllm_generation", None)
     if generation is None:
@@ -55,6 +58,7 @@ def check_rollouts(trainer: GRPOTrainer) -> None:
             reset()
 
     generation.sync_weights = sync_weights
+    trainer.add_callback(Canaries(trainer, check_weights_every))
 
 
 class CheckedGenerate:
@@ -74,21 +78,25 @@ class CheckedGenerate:
     ) -> tuple[Any, ...]:
         """Return what TRL's ``generate`` returns, after checking the prompts.
 
+        Every rank has to call this: generating again is collective, since a vLLM that sleeps by
+        then gets all weights pushed. So one rank's mismatch makes all of them try the other form.
+
         Raises:
-            PromptMismatchError: vLLM's prompt ids are not the trainer's.
+            PromptMismatchError: vLLM's prompt ids are not the trainer's; on all ranks.
         """
         others = {"images": images, "num_generations": num_generations, "profiler": profiler}
-        if images is None:
-            return self._generate(prompts=prompts, **others)
+        mismatch: str | None = None
         # The form that was right last time, then the other, which another TRL or vLLM may want.
-        result: tuple[Any, ...] = ()
         for collapses in (self._collapses, not self._collapses):
-            ids = [collapse(each, self._pads) for each in prompts] if collapses else prompts
+            collapsed = collapses and images is not None
+            ids = [collapse(each, self._pads) for each in prompts] if collapsed else prompts
             result = self._generate(prompts=ids, **others)
-            if list(map(list, prompts)) == list(map(list, result[0])):
+            mismatches = of_all_ranks(_mismatch(prompts, result[0], self._pads))
+            mismatch = next((each for each in mismatches if each is not None), None)
+            if mismatch is None:
                 self._collapses = collapses
                 return result
-        raise PromptMismatchError(_mismatch(prompts, result[0], self._pads))
+        raise PromptMismatchError(mismatch)
 
 
 def placeholder_ids(processor: Any) -> frozenset[int]:
@@ -102,10 +110,14 @@ def collapse(ids: Sequence[int], pads: frozenset[int]) -> Ids:
     return [each for token, run in groupby(ids) for each in ([token] if token in pads else run)]
 
 
-def _mismatch(ours: Sequence[Ids], theirs: Sequence[Sequence[int]], pads: frozenset[int]) -> str:
-    """Describe the first difference, with the remedy."""
-    pairs = zip(ours, theirs, strict=True)
-    row = next(i for i, (own, other) in enumerate(pairs) if list(own) != list(other))
+def _mismatch(
+    ours: Sequence[Ids], theirs: Sequence[Sequence[int]], pads: frozenset[int]
+) -> str | None:
+    """Describe the first difference, if there is one, with the remedy."""
+    pairs = enumerate(zip(ours, theirs, strict=True))
+    row = next((row for row, (own, other) in pairs if list(own) != list(other)), None)
+    if row is None:
+        return None
     own, other = ours[row], theirs[row]
     trained, generated = (sum(token in pads for token in ids) for ids in (own, other))
     return (

@@ -173,10 +173,7 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
         elif state.global_step < state.max_steps:
             self.stopped = next((why for _, why in reasons if why is not None), None)
         if self._gave_up() or self.stopped is not None:
-            args.save_only_model = False  # resuming needs the optimizer
-            control.should_save = True
-            control.should_evaluate = False
-            control.should_training_stop = True
+            save_and_stop(args, control)
 
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -205,6 +202,14 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
 
     def _gave_up(self) -> Failure | None:
         return next((each.stop_reason for each in self.rewards if each.stop_reason), None)
+
+
+def save_and_stop(args: TrainingArguments, control: TrainerControl) -> None:
+    """Ask the trainer to save a checkpoint after this step and stop; on every rank."""
+    args.save_only_model = False  # resuming needs the optimizer
+    control.should_save = True
+    control.should_evaluate = False
+    control.should_training_stop = True
 
 
 def _do_nothing(*_: object, **__: object) -> None:

@@ -5,8 +5,10 @@
 
 "build" writes a tiny policy of one head, a size that vLLM's CPU kernels know, to ``FOLDER/tiny``.
 It has to be done here: a processor that was saved without torchvision cannot be loaded with it.
-CASE is "well", or "unguarded": what TRL does without us. Writes to ``FOLDER/CASE-rank<R>.json``
-what was logged, and for each prompt its tokens in the trainer and in vLLM.
+CASE is "well", or "unguarded": what TRL does without us, or what vLLM does wrong unless TRL and it
+notice: "prompt", another text; "image", another image; "stale", the weights of the first step. Both
+sides compute in float32. Writes to ``FOLDER/CASE-rank<R>.json`` what was logged, for each prompt
+its tokens in the trainer and in vLLM, and why the run ended.
 """
 
 from __future__ import annotations
@@ -14,11 +16,15 @@ from __future__ import annotations
 import json
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from PIL import Image
+from trl.generation import vllm_generation
 
+from posh_reward.training.canaries import RolloutError
 from recipes import dapo_posh, tiny_qwen
 
 
@@ -29,21 +35,58 @@ def main() -> None:
         tiny_qwen.build(Path(folder, "tiny"), warm_up_steps=0, pretrain_steps=30)
         return
     keep_weights_unpacked()
+    # TRL passes no dtype, and vLLM would take bfloat16 for a float32 model.
+    vllm_generation.LLM = partial(vllm_generation.LLM, dtype="float32")
     counted: list[tuple[int, int]] = []
+    trainers: list[Any] = []
     recipe: Any = dapo_posh
     check = recipe.check_rollouts
 
-    def checked(trainer: Any) -> None:
-        if case == "well":
-            check(trainer)
+    def checked(trainer: Any, *settings: Any) -> None:
+        trainers.append(trainer)
+        break_engine(trainer, case)
+        if case != "unguarded":
+            check(trainer, *settings)
         count_tokens(trainer.vllm_generation, counted)
 
     recipe.check_rollouts = checked
-    trainer = dapo_posh.main(flags)
+    ended = ""
+    try:
+        dapo_posh.main(flags)
+    except RolloutError as error:
+        ended = str(error)
     rank = os.environ.get("RANK", "0")
-    steps = [line for line in trainer.state.log_history if "reward" in line]
-    said = json.dumps({"steps": steps, "tokens": counted})
+    steps = [line for line in trainers[0].state.log_history if "reward" in line]
+    said = json.dumps({"steps": steps, "tokens": counted, "ended": ended})
     Path(folder, f"{case}-rank{rank}.json").write_text(said, encoding="utf-8")
+
+
+def break_engine(trainer: Any, case: str) -> None:
+    generation = trainer.vllm_generation
+    generate, synchronise = generation.generate, generation.sync_weights
+
+    def generate_wrong(prompts: Any, images: Any, **rest: Any) -> Any:
+        if case == "prompt":
+            ids, *results = generate(
+                prompts=[backwards(each) for each in prompts], images=images, **rest
+            )
+            return [backwards(each) for each in ids], *results
+        images = [[Image.effect_noise(each.size, 100).convert("RGB")] for [each] in images]
+        return generate(prompts=prompts, images=images, **rest)
+
+    def backwards(ids: list[int]) -> list[int]:
+        """With the text after the image in the other direction."""
+        after = len(ids) - list(ids)[::-1].index(trainer.processing_class.image_token_id)
+        return [*ids[:after], *ids[: after - 1 : -1]]
+
+    def synchronise_once() -> None:
+        if trainer.state.global_step == 0:
+            synchronise()
+
+    if case in ("prompt", "image"):
+        generation.generate = generate_wrong
+    if case == "stale":
+        generation.sync_weights = synchronise_once
 
 
 def keep_weights_unpacked() -> None:

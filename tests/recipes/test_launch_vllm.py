@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -22,22 +23,13 @@ from datasets import Image as Images
 from PIL import Image
 
 from tests.models.tiny import save_tiny_qwen3
+from tests.processes import SITECUSTOMIZE
 
 pytestmark = pytest.mark.vllm
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = "tests/recipes/launch_vllm.py"
 SIZES = [(224, 112), (100, 150), (300, 260), (168, 56)]
-SITECUSTOMIZE = """
-import torch
-for name, schema in (("nms", "(Tensor dets, Tensor scores, float t) -> Tensor"),
-                     ("qnms", "(Tensor dets, Tensor scores, float t) -> Tensor")):
-    try:
-        torch.library.define(f"torchvision::{name}", schema)
-    except Exception:
-        pass
-"""
-"""A CUDA build of torchvision, all that there is here, asks for operators that it cannot load."""
 
 
 @pytest.fixture(scope="module")
@@ -95,13 +87,13 @@ def run(python: str, folder: Path, *arguments: str) -> None:
 def launch(python: str, folder: Path, case: str, ranks: int, *more: str) -> list[dict[str, Any]]:
     """Two steps of the recipe; what each rank has written."""
     start = ["-m", "torch.distributed.run", "--nproc_per_node", str(ranks)]
-    output = folder / f"{case}-{ranks}{'-capped' if more else ''}"
+    output = tempfile.mkdtemp(dir=folder)
     written = [folder / f"{case}-rank{rank}.json" for rank in range(ranks)]
     for path in written:
         path.unlink(missing_ok=True)
     flags = [
         "--config", "configs/smoke/dapo.yaml", "--model_name_or_path", str(folder / "tiny"),
-        "--dataset_name", str(folder / "pictures"), "--output_dir", str(output),
+        "--dataset_name", str(folder / "pictures"), "--output_dir", output,
         "--judge", str(folder / "judge.yaml"), "--use_vllm", "--vllm_mode", "colocate",
         "--vllm_enable_sleep_mode", "false", "--vllm_max_model_length", "512",
         "--vllm_importance_sampling_correction", "true", "--max_completion_length", "24",
@@ -145,10 +137,52 @@ def test_without_the_guard_the_prompts_differ(python: str, folder: Path) -> None
 
 
 def test_vllm_generates_for_dynamic_sampling_and_span_credit(python: str, folder: Path) -> None:
-    more = ("--oversample", "2", "--span_credit", "0.5", "--output_dir", str(folder / "dynamic"))
+    more = ("--oversample", "2", "--span_credit", "0.5")
     [said] = launch(python, folder, "well", 1, *more)
     assert all(ours == theirs for ours, theirs in said["tokens"])
     assert len(said["tokens"]) == 2 * 2 * 16, "twice as many as are trained on"
     assert max(differences(said)) < 0.05
     assert all(line["dynamic_sampling/groups_dropped"] == 4 for line in said["steps"])
     assert all(line["span_credit/without"] == 0 for line in said["steps"])
+
+
+CANARIES = (
+    "--judge", "embedded", "--max_steps", "5", "--check_weights_every", "1",
+    "--top_p", "0.7", "--vllm_importance_sampling_correction", "false",
+)  # fmt: skip
+"""Settings as in ``configs/dapo``, with a learning rate that no warm-up keeps at 0."""
+LORA = ("--use_peft", "--lora_target_modules", "q_proj", "v_proj")
+
+
+def gaps(said: dict[str, Any]) -> list[float]:
+    return [line["rollouts/logp_gap"] for line in said["steps"]]
+
+
+@pytest.mark.parametrize("more", [(), ("--top_p", "1.0"), LORA], ids=["full", "top_p=1", "lora"])
+def test_a_correct_run_is_in_the_band(python: str, folder: Path, more: tuple[str, ...]) -> None:
+    [said] = launch(python, folder, "well", 1, *CANARIES, *more)
+    print("gap", *more, gaps(said))
+    low, high = (-0.02, 0.02) if "1.0" in more else (0.05, 0.36)
+    assert len(gaps(said)) == 5
+    assert all(low < gap < high for gap in gaps(said))
+    assert said["ended"] == ""
+
+
+@pytest.mark.parametrize("case", ["prompt", "image"])
+def test_another_prompt_or_image_is_seen_in_the_gap(python: str, folder: Path, case: str) -> None:
+    [said] = launch(python, folder, case, 1, *CANARIES)
+    print("gap", case, gaps(said), said["ended"])
+    [gap] = gaps(said)
+    assert f"exceed the trainer's by {gap:.3f} per token" in said["ended"]
+    assert "Stopped after step 1 with a checkpoint in" in said["ended"]
+
+
+@pytest.mark.parametrize("more", [(), LORA], ids=["full", "lora"])
+def test_stale_weights_are_not_seen_in_the_gap_but_in_a_matrix(
+    python: str, folder: Path, more: tuple[str, ...]
+) -> None:
+    [said] = launch(python, folder, "stale", 1, *CANARIES, *more)
+    print("gap", "stale", *more, gaps(said), said["ended"])
+    assert max(gaps(said)) < 0.4
+    assert "vLLM generates with other weights than the trainer's" in said["ended"]
+    assert "Stopped after step 3" in said["ended"], "compared when steps 1 and 2 had been taken"

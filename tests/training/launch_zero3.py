@@ -4,25 +4,41 @@
     launch_zero3.py sft [flags of recipes/sft.py]
     launch_zero3.py dapo [flags of recipes/dapo_posh.py]
     launch_zero3.py dying [flags of recipes/dapo_posh.py]
+    launch_zero3.py rounded [flags of recipes/sft.py]
+    launch_zero3.py FAULT [flags of recipes/dapo_posh.py]
 
-"dying" is "dapo" with a judge that is gone after the second step.
+"dying" is "dapo" with a judge that is gone after the second step, "rounded" is "sft" without
+training/rotary.py. A FAULT is "dapo" with an exception in that part, on the second rank alone, from
+the second step on. Each writes to ``OUTPUT_DIR.plain.json`` how its model differs from
+``from_pretrained`` of the same weights: before the first step and after the last.
 "build" writes a tiny Qwen2.5-VL whose matrices are above DeepSpeed's threshold of 100,000 elements:
 smaller parameters stay whole on each rank.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import accelerate.state
+import deepspeed
+import peft
+import torch
 import transformers.training_args
+from transformers import AutoProcessor, Qwen2_5_VLForConditionalGeneration, TrainerCallback
+from transformers.integrations import deepspeed as settings
 
 from posh_reward import PoSh, PoshReward
+from posh_reward.datasets.load_dataset import PROMPT
+from posh_reward.datasets.scenes import drawing, generate_scenes
+from posh_reward.errors import JudgeError
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
+from posh_reward.training import rotary
 from posh_reward.training.launch import run
-from posh_reward.training.resume import is_partitioned
+from posh_reward.training.resume import ADAPTERS, is_partitioned
+from posh_reward.training.rollouts import CheckedGenerate
 from posh_reward.types import Failure
 from recipes import dapo_posh, sft, tiny_qwen
 
@@ -36,9 +52,121 @@ def main() -> None:
     go_without_cards()
     if command == "dying":
         dapo_posh.make_reward = DyingReward
-    recipe = sft if command == "sft" else dapo_posh
+    if command == "rounded":
+        rotary.restore_rotary = lambda model: None
+    recipe: Any = sft if command in ("sft", "rounded") else dapo_posh
+    make_trainer = recipe.make_trainer
+
+    def make_compared(script: Any, args: Any, model: Any) -> Any:
+        trainer = make_trainer(script, args, model)
+        trainer.add_callback(Comparison(trainer, model.model_name_or_path))
+        if command in FAULTS:
+            break_second_rank(trainer, command)
+        return trainer
+
+    recipe.make_trainer = make_compared
     trainer = recipe.main(flags)
     assert any(map(is_partitioned, trainer.model.parameters())), "nothing is partitioned"
+
+
+FAULTS = {
+    "reward": "_calculate_rewards", "judge": "_calculate_rewards", "data": "data_collator",
+    "generation": "_generate_single_turn", "prompts": "_generate_single_turn",
+}  # fmt: skip
+"""A fault, and the trainer's method in which it happens."""
+
+
+def break_second_rank(trainer: Any, fault: str) -> None:
+    work = getattr(trainer, FAULTS[fault])
+
+    def faulty() -> bool:
+        return trainer.args.process_index == 1 and trainer.state.global_step >= 1
+
+    def failing(*args: Any, **kwargs: Any) -> Any:
+        if fault == "prompts":
+            checked(args[0], args[1], trainer.num_generations)
+        elif faulty():
+            raise (JudgeError if fault == "judge" else RuntimeError)(f"broken {fault}")
+        return work(*args, **kwargs)
+
+    def engine(prompts: Any, images: Any, **rest: Any) -> tuple[Any, ...]:
+        """A vLLM that sleeps gets all weights before it generates: a collective."""
+        with deepspeed.zero.GatheredParameters([trainer.model.lm_head.weight]):
+            return ([[*ids, 0] for ids in prompts] if faulty() else prompts,)
+
+    checked = CheckedGenerate(engine, frozenset())
+    setattr(trainer, FAULTS[fault], failing)
+
+
+class Comparison(TrainerCallback):
+    """Compares the policy, as it trains, with the plain model of the same weights."""
+
+    def __init__(self, trainer: Any, base: str) -> None:
+        self.trainer, self.base = trainer, base
+        self.said: dict[str, Any] = {}
+
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if not self.said:
+            resumed = Path(args.output_dir, f"checkpoint-{state.global_step}")
+            self.note("begin", resumed if resumed.is_dir() else Path(self.base))
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.note("saved", Path(args.output_dir, f"checkpoint-{state.global_step}"))
+
+    def note(self, when: str, weights: Path) -> None:
+        torch.distributed.barrier()
+        inputs = long_prompt(self.base)
+        plain = self.plain(weights)
+        model, engine = self.trainer.model, self.trainer.model_wrapped
+        engine.eval()
+        with torch.no_grad():
+            ours, theirs = (each(**inputs).logits for each in (engine, plain))
+        engine.train()
+        # Small parameters are whole, and must stay so.
+        partitioned = [each for each in model.parameters() if is_partitioned(each)]
+        with deepspeed.zero.GatheredParameters(partitioned):
+            tensors = [dict(named(each)) for each in (model, plain)]
+            other = [
+                name
+                for name, value in tensors[1].items()
+                if (own := tensors[0][name]).dtype != value.dtype or not torch.equal(own, value)
+            ]
+        difference = (ours.float() - theirs.float()).abs()
+        self.said[when] = {
+            "tokens": inputs["input_ids"].shape[1], "tensors": len(tensors[1]), "other": other,
+            "max": difference.max().item(), "mean": difference.mean().item(),
+            "spread": theirs.float().std().item(),
+        }  # fmt: skip
+        if self.trainer.is_world_process_zero():
+            path = Path(f"{self.trainer.args.output_dir}.plain.json")
+            path.write_text(json.dumps(self.said), encoding="utf-8")
+
+    def plain(self, weights: Path) -> Any:
+        """The model without DeepSpeed, whose settings ``from_pretrained`` would find."""
+        kept = settings._hf_deepspeed_config_weak_ref
+        settings.unset_hf_deepspeed_config()
+        base = self.base if (weights / ADAPTERS).is_file() else str(weights)
+        model: Any = Qwen2_5_VLForConditionalGeneration.from_pretrained(base, dtype="bfloat16")
+        if (weights / ADAPTERS).is_file():
+            model = peft.PeftModel.from_pretrained(model, weights, autocast_adapter_dtype=False)
+        settings._hf_deepspeed_config_weak_ref = kept
+        return model.eval()
+
+
+def named(model: Any) -> Any:
+    """Parameters and buffers, by the same names with and without adapters."""
+    for named_tensors in (model.named_parameters(), model.named_buffers()):
+        for name, tensor in named_tensors:
+            yield name.removeprefix("base_model.model.").replace(".base_layer", ""), tensor
+
+
+def long_prompt(model: str) -> Any:
+    """An image and more than 1,000 tokens of text."""
+    image = drawing.draw(next(generate_scenes.generate("train", 1)))
+    text = "<|vision_start|><|image_pad|><|vision_end|>" + " ".join([PROMPT] * 60)
+    inputs = AutoProcessor.from_pretrained(model)(images=[image], text=[text], return_tensors="pt")
+    inputs["pixel_values"] = inputs["pixel_values"].to(torch.bfloat16)
+    return inputs
 
 
 class DyingReward(PoshReward):
