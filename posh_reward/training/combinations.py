@@ -7,6 +7,7 @@ from copy import copy
 from dataclasses import fields
 from typing import Any
 
+from posh_reward.datasets.load_dataset import PROMPT
 from posh_reward.errors import PoshError
 from posh_reward.models.prompt_images import TOKEN_PIXELS
 from posh_reward.reward.objectives import settle_aggregation
@@ -19,6 +20,11 @@ from posh_reward.training.processes import Processes
 PROMPT_TOKENS = 64  # upper bound for the paper's prompt in Qwen's chat format, without the image
 
 
+def prompt_tokens(text: str) -> int:
+    """Return an upper bound for a prompt's tokens: one per two characters beyond the paper's."""
+    return PROMPT_TOKENS + max(0, len(text) - len(PROMPT)) // 2
+
+
 def refusals(script: Any, args: Any, layout: Processes) -> list[str]:
     """List the reasons why a run would stop after loading its weights."""
     return [
@@ -26,6 +32,7 @@ def refusals(script: Any, args: Any, layout: Processes) -> list[str]:
         *_best(script, args),
         *_lengths(script, args),
         *_reward(script, args),
+        *_prompt(script),
     ]
 
 
@@ -74,13 +81,19 @@ def _lengths(script: Any, args: Any) -> Iterator[str]:
     if not getattr(args, "use_vllm", False) or limit is None or script.max_pixels is None:
         return
     image = script.max_pixels // TOKEN_PIXELS
-    needed = image + PROMPT_TOKENS + args.max_completion_length
+    text = prompt_tokens(script.prompt_text)
+    needed = image + text + args.max_completion_length
     if needed > limit:
         yield (
             f"vllm_max_model_length is {limit}, but a prompt has up to {image} tokens of an image "
-            f"(max_pixels) and {PROMPT_TOKENS} of text, and a reply {args.max_completion_length} "
+            f"(max_pixels) and {text} of text, and a reply {args.max_completion_length} "
             f"(max_completion_length): set it to {needed} or more"
         )
+
+
+def _prompt(script: Any) -> Iterator[str]:
+    if not getattr(script, "prompt_text", PROMPT).strip():
+        yield "prompt_text is empty: write an instruction, or leave it out for the paper's"
 
 
 def _reward(script: Any, args: Any) -> Iterator[str]:

@@ -59,12 +59,7 @@ def assets_of(config: str) -> list[Asset]:
         ConfigError: it cannot be read, or names a path that does not exist.
         InputError: the metric or judge that it names is unknown.
     """
-    path = Path(config)
-    settings = read_settings(path) if path.suffix else read_metric(config)
-    if "like" in settings:
-        from posh_reward.training.run_settings import read_config  # imports TRL
-
-        settings = read_config(path)
+    settings = _settings(config)
     assets: list[Asset] = []
     if "name" in settings:
         assets += _judge_assets(settings, "judge")
@@ -85,6 +80,43 @@ def assets_of(config: str) -> list[Asset]:
             assets += _judge_assets(metric.get("witness"), "witness")
             assets += graph_assets(metric)
     return list(dict.fromkeys(assets))
+
+
+def _settings(config: str) -> dict[str, Any]:
+    path = Path(config)
+    settings = read_settings(path) if path.suffix else read_metric(config)
+    if "like" not in settings:
+        return settings
+    from posh_reward.training.run_settings import read_config  # imports TRL
+
+    return read_config(path)
+
+
+def prepare_data(config: str) -> Iterator[str]:
+    """Check the splits and columns of a run's dataset, and resize its images for its model.
+
+    All ranks of the run then read the resized images. Yields a line for each split.
+
+    Raises:
+        ConfigError: the dataset cannot be loaded, or lacks a split or a column.
+        InputError: an image is missing or broken.
+    """
+    settings = _settings(config)
+    name = settings.get("dataset_name")
+    if name is None or is_drawn(name) or "max_prompt_tokens" in settings:
+        return
+    from posh_reward.training.processors import load_processor, sizes_of, training_images
+
+    model, cap = settings.get("model_name_or_path"), settings.get("max_pixels")
+    processor = load_processor(model, settings.get("model_revision") or "main", cap)
+    resized = processor if sizes_of(processor) else None
+    splits = [settings.get("dataset_train_split", "train")]
+    if settings.get("eval_strategy", "no") not in ("no", False):
+        splits.append(settings.get("dataset_test_split", "validation"))
+    for split in splits:
+        column = settings.get("reference_column", "reference")
+        images = training_images(name, split, column, resized)
+        yield f"{name}, {split}: {len(images)} images, as {model} takes them"
 
 
 def is_here(asset: Asset) -> bool:
