@@ -1,4 +1,4 @@
-"""A folder laid out as ``amitha/docent`` on the hub: its card, and Parquet files under ``data/``."""
+"""A folder in the layout of ``amitha/docent`` on the hub: card, and Parquet files in ``data``."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def test_a_check_looks_at_splits_and_columns(
     assert f"prompt: {PROMPT}" in capsys.readouterr().out
     with pytest.raises(ConfigError, match="no split 'dev': use one of train, val, test"):
         recipe.main([*given, "--dataset_train_split", "dev"])
-    with pytest.raises(ConfigError, match="'captions' .it has 'uuid', .*--reference_c"):
+    with pytest.raises(ConfigError, match=r"'captions' .it has 'uuid', .*--reference_c"):
         recipe.main([*given, "--reference_column", "captions"])
 
 
@@ -141,7 +141,7 @@ def test_a_copy_is_what_a_run_reads_without_resizing(
     assert {image.size for image in copy["train"]["image"]} == {(224, 168)}
     assert load_images(str(tmp_path / "copy"), "val")["uuid"][0] == "val-uuid-0"
     for flags in (["--splits", "dev"], ["--reference_column", "captions"]):
-        with pytest.raises(ConfigError, match="use one of train, val, test|it has 'uuid'"):
+        with pytest.raises(ConfigError, match=r"use one of train, val, test|it has 'uuid'"):
             command(["copy", str(docent), "--output", str(tmp_path / "other"), *flags])
 
 
