@@ -368,7 +368,8 @@ def _read_file(path: Path, split: str) -> Dataset:
 
     kind = FILES.get(path.suffix.lower(), "parquet")
     rows = load_dataset(kind, data_files={split: str(path)}, split=split)
-    if kind == "parquet" or getattr(rows.features.get("image"), "dtype", "") != "string":
+    dtype = getattr(rows.features.get("image"), "dtype", None)
+    if kind == "parquet" or dtype not in ("string", "large_string"):
         return rows
     paths = [image and str(path.parent / image) for image in rows["image"]]
     return rows.remove_columns("image").add_column("image", paths)
