@@ -169,7 +169,10 @@ def check_dataset(name: str, splits: Iterable[str], reference_column: str = "ref
         ConfigError: the dataset cannot be loaded, or lacks a split or a column.
     """
     for split in splits:
-        open_images(name, split, reference_column)
+        if is_drawn(name):
+            _drawn_split(split)
+        else:
+            open_images(name, split, reference_column)
 
 
 def _require_datasets() -> None:
@@ -288,12 +291,18 @@ def scene_options(name: str) -> SceneOptions:
     return SceneOptions(**options)
 
 
+def _drawn_split(split: str) -> str:
+    from posh_reward.datasets.scenes.generate_scenes import SPLITS
+
+    return existing_split(split, SPLITS, "scenes")
+
+
 def _draw(options: SceneOptions, split: str) -> Dataset:
     from datasets import Dataset, Features, Image, Value
 
     from posh_reward.datasets.scenes import generate_scenes as scenes
 
-    split = existing_split(split, scenes.SPLITS, "scenes")
+    split = _drawn_split(split)
     count = options.train if split == "train" else options.heldout
     plain, uneven = bool(options.plain), bool(options.uneven)
     rows = list(

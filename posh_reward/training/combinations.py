@@ -32,7 +32,6 @@ def refusals(script: Any, args: Any, layout: Processes) -> list[str]:
         *_best(script, args),
         *_lengths(script, args),
         *_reward(script, args),
-        *_prompt(script),
     ]
 
 
@@ -89,11 +88,6 @@ def _lengths(script: Any, args: Any) -> Iterator[str]:
             f"(max_pixels) and {text} of text, and a reply {args.max_completion_length} "
             f"(max_completion_length): set it to {needed} or more"
         )
-
-
-def _prompt(script: Any) -> Iterator[str]:
-    if not getattr(script, "prompt_text", PROMPT).strip():
-        yield "prompt_text is empty: write an instruction, or leave it out for the paper's"
 
 
 def _reward(script: Any, args: Any) -> Iterator[str]:

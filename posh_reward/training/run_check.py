@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from posh_reward.datasets.load_dataset import check_dataset, is_drawn, scene_options
+from posh_reward.datasets.load_dataset import check_dataset, is_drawn, prompt, scene_options
 from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError
 from posh_reward.metrics.load_metric import load_metric, metric_flags, read_metric
 from posh_reward.metrics.posh.judges.load_judge import WITNESSES
@@ -100,8 +100,10 @@ def check_run(
     get_quantization_config(model)
     metric = metric_of(script)
     _check_oracle(metric.get("witness"), script.dataset_name)
-    if hasattr(script, "reference_column") and data_is_here(script.dataset_name):
-        check_dataset(script.dataset_name, used_splits(script, args), script.reference_column)
+    if hasattr(script, "prompt_text"):
+        prompt(script.prompt_text)
+        if data_is_here(script.dataset_name):
+            check_dataset(script.dataset_name, used_splits(script, args), script.reference_column)
     missing = [*missing_packages(args, model, metric, layout), *_witness_problem(script, metric)]
     if hasattr(script, "max_prompt_tokens"):  # a student learns from a question set
         try:
@@ -116,7 +118,7 @@ def check_run(
 
 
 def data_is_here(name: str) -> bool:
-    """Return True if a dataset's splits and columns can be checked without a download."""
+    """Return True if ``check_dataset`` would download nothing."""
     return is_drawn(name) or Path(name).exists() or is_here(Asset("dataset", "dataset", name))
 
 
@@ -182,17 +184,13 @@ def check_lines(result: RunCheck) -> Iterator[str]:
     if result.launcher is not None:
         yield f"  from {result.launcher}"
     yield f"model: {result.model.model_name_or_path}, {_parameters(result)}"
-    script = result.script
-    if hasattr(script, "prompt_text"):
-        unchecked = (
-            ""
-            if data_is_here(script.dataset_name)
-            else (" (not here, so its splits and columns are unchecked: posh-reward fetch)")
-        )
-        yield f"data: {script.dataset_name}{unchecked}"
-        yield f"prompt: {script.prompt_text}"
-    else:
-        yield f"data: {script.dataset_name}"
+    name = result.script.dataset_name
+    unchecked = (
+        "" if data_is_here(name) else " (not here, so its splits and columns are not checked)"
+    )
+    yield f"data: {name}{unchecked}"
+    if hasattr(result.script, "prompt_text"):
+        yield f"prompt: {result.script.prompt_text}"
     if hasattr(args, "num_generations"):
         yield f"reward: {_reward(result.script)}"
         yield f"metric: {', '.join(f'{k} {v}' for k, v in _metric(result.script).items())}"
