@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import runpy
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from posh_reward.cli import main
 from posh_reward.datasets.load_dataset import PROMPT, load_images, load_rows
 from posh_reward.errors import ConfigError, InputError
 from posh_reward.shipped import shipped
+from posh_reward.training.generation import GenerationSettings
 from posh_reward.training.processors import load_processor, training_images
 from recipes import dapo_posh, generate, sft, tiny_qwen
 from tests.datasets.hub_layout import FEATURES, write_docent
@@ -109,6 +111,23 @@ def test_a_check_looks_at_splits_and_columns(
         recipe.main([*given, "--dataset_train_split", "dev"])
     with pytest.raises(ConfigError, match=r"'captions' .it has 'uuid', .*--reference_c"):
         recipe.main([*given, "--reference_column", "captions"])
+
+
+def test_a_description_that_ends_is_not_cut(
+    tiny: Path, docent: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    ending = tmp_path / "ending"
+    shutil.copytree(tiny, ending)
+    file = ending / "generation_config.json"
+    vocabulary = json.loads((ending / "config.json").read_text())["text_config"]["vocab_size"]
+    every = {"eos_token_id": list(range(vocabulary))}
+    file.write_text(json.dumps(json.loads(file.read_text()) | every))
+    output = tmp_path / "said.jsonl"
+    generate.main(["--models", str(ending), "--dataset_name", str(docent), "--output", str(output),
+                   "--max_new_tokens", "1"])  # fmt: skip
+    assert not any("truncated" in json.loads(line) for line in output.read_text().splitlines())
+    assert "were cut" not in caplog.text
+    assert GenerationSettings({"a": "a"}, output).max_new_tokens == 768
 
 
 def test_fetch_resizes_once_for_all_ranks(
