@@ -1,4 +1,4 @@
-"""Local copies of datasets for ``load_images``, with checked images of bounded size."""
+"""Local copies of datasets, and caches of resized images, for ``load_images`` and the recipes."""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
-from posh_reward.datasets.load_dataset import PROMPT, check_name_of_hub
+from posh_reward.datasets.load_dataset import PROMPT
+from posh_reward.datasets.sources import check_name_of_hub
 from posh_reward.errors import ConfigError, MissingDependencyError
 from posh_reward.models.prompt_images import resize_for_model
 from posh_reward.models.vllm.vllm_environment import set_vllm_defaults
@@ -47,7 +48,7 @@ class Greedy:
     """1 is off. Overrides the model's generation_config.json (Qwen2.5-VL: 1.05)."""
 
 
-class Description(NamedTuple):
+class DescribedImage(NamedTuple):
     """A model's text, and whether it was cut at ``max_new_tokens``."""
 
     text: str
@@ -57,7 +58,7 @@ class Description(NamedTuple):
 class Describer(Protocol):
     """A loaded model."""
 
-    def describe(self, images: Sequence[Image]) -> list[Description]:
+    def describe(self, images: Sequence[Image]) -> list[DescribedImage]:
         """Describe each image."""
         ...
 
@@ -100,7 +101,7 @@ class TransformersDescriber:
         loaded = AutoModelForImageTextToText.from_pretrained(model, dtype=dtype)
         self._model: PreTrainedModel | None = loaded.to(device).eval()
 
-    def describe(self, images: Sequence[Image]) -> list[Description]:
+    def describe(self, images: Sequence[Image]) -> list[DescribedImage]:
         """Describe the images in one padded batch."""
         import torch
 
@@ -172,7 +173,7 @@ class VllmDescriber:
             limit_mm_per_prompt={"image": 1, "video": 0},
         )
 
-    def describe(self, images: Sequence[Image]) -> list[Description]:
+    def describe(self, images: Sequence[Image]) -> list[DescribedImage]:
         """Describe each image, checking the tokens of vLLM's prompt."""
         sized = self._prompt.settle(images)
         prompts = [
@@ -215,10 +216,10 @@ class ImagePrompt:
             return [image.convert("RGB") for image in images]
         return [resize_for_model(image, *self._sizes) for image in images]
 
-    def read(self, ids: Sequence[Sequence[int]], cut: Sequence[bool]) -> list[Description]:
+    def read(self, ids: Sequence[Sequence[int]], cut: Sequence[bool]) -> list[DescribedImage]:
         """Decode the token ids of completions, with those marked that were cut."""
         texts: list[str] = self.processor.batch_decode(ids, skip_special_tokens=True)
-        return [Description(text.strip(), each) for text, each in zip(texts, cut, strict=True)]
+        return [DescribedImage(text.strip(), each) for text, each in zip(texts, cut, strict=True)]
 
     def check(self, image: Image, prompt: Sequence[int], ids: Sequence[int]) -> None:
         """Raise PromptMismatchError if an engine's ``ids`` are not those of transformers."""

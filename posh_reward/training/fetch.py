@@ -14,7 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
-from posh_reward.datasets.load_dataset import check_name_of_hub, is_drawn
+from posh_reward.datasets.load_dataset import is_drawn
+from posh_reward.datasets.sources import check_name_of_hub
 from posh_reward.errors import ConfigError, MissingDependencyError, PoshError
 from posh_reward.graph.coref.maverick import PAPER_WEIGHTS
 from posh_reward.graph.coref.maverick_setup import default_env, make_env, python_of

@@ -15,7 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.datasets.load_dataset import PROMPT, check_name_of_hub, load_images, prompt
+from posh_reward.datasets.load_dataset import PROMPT, load_images, prompt
+from posh_reward.datasets.sources import check_name_of_hub
 from posh_reward.errors import ConfigError, InputError, on_one_line, safe
 from posh_reward.process.progress import progress_bar
 from posh_reward.study.rows.dataset_images import OTHER_IMAGES
