@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from io import BytesIO
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.datasets.downloads import fetch_images
-from posh_reward.datasets.image_files import fit_size, open_image
+from posh_reward.datasets.image_files import NewSize, as_jpeg, fit_size, open_image
 from posh_reward.datasets.load_dataset import (
     first_few,
     open_images,
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
 MAX_PIXELS = 1280 * 28 * 28  # 1,280 tokens of Qwen2.5-VL, one per 28 x 28 pixels
 THREADS = min(32, os.cpu_count() or 1)  # each holds a decoded image: 36 MB for 12 megapixels
 ORIENTATION = 0x0112  # EXIF; 1 is upright
-NewSize = Callable[[int, int], tuple[int, int]]
-"""An image's new width and height by its old ones."""
 
 
 def copy_dataset(
@@ -118,17 +115,10 @@ def _resize_batch(batch: Mapping[str, Any], new_size: NewSize) -> dict[str, Any]
 
 
 def _resize(stored: Mapping[str, Any] | None, new_size: NewSize) -> Mapping[str, Any] | None:
-    from PIL import ImageOps
-    from PIL.Image import Resampling
-
     if _fits(stored, new_size):
         return stored
-    with open_image(source_of(stored)) as opened:
-        image = ImageOps.exif_transpose(opened).convert("RGB")
-    content = BytesIO()
-    resized = image.resize(new_size(*image.size), Resampling.BICUBIC)
-    resized.save(content, "JPEG", quality=95, subsampling=0)
-    return {"bytes": content.getvalue(), "path": None}
+    with open_image(source_of(stored)) as image:
+        return {"bytes": as_jpeg(image, new_size), "path": None}
 
 
 def build_dataset(

@@ -125,15 +125,10 @@ def settle_images(dataset: Dataset, processor: ProcessorMixin) -> Dataset:
 def training_images(
     name: str, split: str, reference_column: str, processor: ProcessorMixin | None
 ) -> Dataset:
-    """Load a split as ``load_images`` does, with the images that the processor would make.
+    """Load a split as ``load_images`` does, with the images that Qwen's processor would make.
 
-    A node's first rank prepares the data, unless ``posh-reward fetch`` has; all ranks read them.
-
-    Args:
-        name: as for ``load_images``.
-        split: its name.
-        reference_column: the column of references.
-        processor: Qwen's; None leaves images as they are.
+    A node's first rank prepares them, unless ``posh-reward fetch`` has. Without a processor they
+    are as they were.
     """
     from accelerate import PartialState
 
