@@ -256,8 +256,8 @@ def _warn_of_truncated(journal: Journal, label: str) -> None:
     cut = sum(row.get("truncated", False) for row in rows)
     if cut:
         logger.warning(
-            "%d of %d descriptions by %s were cut at max_new_tokens, and lose what they omit: "
-            "raise it", cut, len(rows), safe(label),
+            "%d of %d descriptions by %s were cut at max_new_tokens, so their omissions are "
+            "overstated: raise it", cut, len(rows), safe(label),
         )  # fmt: skip
 
 
