@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from posh_reward.datasets.image_files import decoding_error, open_image
 from posh_reward.datasets.sources import existing_split, open_split
@@ -20,6 +20,8 @@ from posh_reward.settings import brief, brief_list
 
 if TYPE_CHECKING:
     from datasets import Dataset
+
+    from posh_reward.datasets.scenes.generate_scenes import Split
 
 PROMPT = (
     "Generate a detailed description of this painting, avoiding interpretation and focusing on "
@@ -288,10 +290,10 @@ def scene_options(name: str) -> SceneOptions:
     return SceneOptions(**options)
 
 
-def _drawn_split(split: str) -> str:
+def _drawn_split(split: str) -> Split:
     from posh_reward.datasets.scenes.generate_scenes import SPLITS
 
-    return existing_split(split, SPLITS, "scenes")
+    return cast("Split", existing_split(split, SPLITS, "scenes"))
 
 
 def _draw(options: SceneOptions, split: str) -> Dataset:
@@ -299,13 +301,11 @@ def _draw(options: SceneOptions, split: str) -> Dataset:
 
     from posh_reward.datasets.scenes import generate_scenes as scenes
 
-    split = _drawn_split(split)
-    count = options.train if split == "train" else options.heldout
+    part = _drawn_split(split)
+    count = options.train if part == "train" else options.heldout
     plain, uneven = bool(options.plain), bool(options.uneven)
     rows = list(
-        scenes.rows(
-            split, count, seed=options.seed, plain=plain, uneven=uneven, scale=options.scale
-        )
+        scenes.rows(part, count, seed=options.seed, plain=plain, uneven=uneven, scale=options.scale)
     )
     features = Features({"uuid": Value("string"), "image": Image(), "reference": Value("string")})
     columns = {name: [row[name] for row in rows] for name in features}

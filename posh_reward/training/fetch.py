@@ -109,15 +109,17 @@ def prepare_data(config: str) -> Iterator[str]:
     from posh_reward.training.processors import load_processor, sizes_of, training_images
 
     model, cap = settings.get("model_name_or_path"), settings.get("max_pixels")
-    processor = load_processor(model, settings.get("model_revision") or "main", cap)
-    resized = processor if sizes_of(processor) else None
+    revision = settings.get("model_revision") or "main"
+    processor = load_processor(model, revision, cap) if model else None
+    resized = processor if processor and sizes_of(processor) else None
     splits = [settings.get("dataset_train_split", "train")]
     if settings.get("eval_strategy", "no") not in ("no", False):
         splits.append(settings.get("dataset_test_split", "validation"))
     for split in splits:
         column = settings.get("reference_column", "reference")
         images = training_images(name, split, column, resized)
-        yield f"{name}, {split}: {len(images)} images, as {model} takes them"
+        sizes = f", as {model} takes them" if resized else ""
+        yield f"{name}, {split}: {len(images)} images{sizes}"
 
 
 def is_here(asset: Asset) -> bool:
