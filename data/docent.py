@@ -3,7 +3,7 @@
     python data/docent.py copy amitha/docent --output data/docent
     python data/docent.py build published_images.csv --objects objects.csv --output data/gallery
 
-``copy`` takes the hub's dataset, or a local copy of it: it checks columns and images, and shrinks
+``copy`` takes the hub's dataset, or a local copy of it: it checks columns and images, and resizes
 images once, so that no run decodes twelve megapixels again.
 
 ``build`` is for those who cannot use the hub's copy: the same museum publishes descriptions and
@@ -15,11 +15,16 @@ same works nor the same splits, so figures on it are not comparable with the pap
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 
 from posh_reward.datasets.copies import MAX_PIXELS, build_dataset, copy_dataset, save, summary
 from posh_reward.datasets.national_gallery import SPLITS, select
+from posh_reward.models.prompt_images import SizeLimits, size_for_model
 from posh_reward.training.launch import run
+from posh_reward.training.processors import MIN_PIXELS
+
+PATCH = 28  # pixels of each side of an image token
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -31,11 +36,13 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def _copy(flags: argparse.Namespace) -> object:
+    # The sizes of Qwen2.5-VL under the recipes' max_pixels, so that a run need not resize again.
+    sizes = SizeLimits(PATCH, MIN_PIXELS, flags.max_pixels)
     return copy_dataset(
         flags.name,
         splits=flags.splits,
         reference_column=flags.reference_column,
-        max_pixels=flags.max_pixels,
+        new_size=partial(size_for_model, **sizes._asdict()),
         skip_broken=flags.skip_broken,
     )
 
@@ -63,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     copy = commands.add_parser("copy", help="DOCENT from the hub, or from a local copy")
     copy.set_defaults(make=_copy)
     copy.add_argument("name", help="amitha/docent, or a path")
-    copy.add_argument("--splits", nargs="+", default=list(SPLITS), choices=list(SPLITS))
+    copy.add_argument("--splits", nargs="+", default=list(SPLITS))
     copy.add_argument("--reference_column", default="reference", help="of the dataset")
     build = commands.add_parser("build", help="from the National Gallery of Art's open data")
     build.set_defaults(make=_build)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from trl import GRPOConfig, ModelConfig, ScriptArguments
 
 from posh_reward import PoshReward
-from posh_reward.datasets.load_dataset import load_images, prompt
+from posh_reward.datasets.load_dataset import PROMPT, prompt
 from posh_reward.metrics.load_metric import MetricSettings, load_metric, metric_flags
 from posh_reward.reward.objectives import settle_aggregation
 from posh_reward.training.canaries import CHECK_EVERY
@@ -29,11 +29,12 @@ from posh_reward.training.launch import (
     enter_output,
     finish,
     model_init_kwargs,
+    record_prompt,
     reseed_sampling,
     run,
     train,
 )
-from posh_reward.training.processors import load_processor, settle_images
+from posh_reward.training.processors import load_processor, training_images
 from posh_reward.training.resume import RefuseLostWeights
 from posh_reward.training.rollouts import check_rollouts
 from posh_reward.training.run_check import parse_settings
@@ -43,6 +44,7 @@ from posh_reward.training.stopping import STOP_BEFORE, StopWithCheckpoint
 
 if TYPE_CHECKING:
     from datasets import Dataset
+    from transformers import ProcessorMixin
 
 
 @dataclass
@@ -52,6 +54,7 @@ class DapoScriptArguments(MetricSettings, ScriptArguments):  # type: ignore[misc
     dataset_name: str = flag("scenes", "See data/README.md: scenes, amitha/docent, a path.")
     dataset_test_split: str = flag("validation", "Split to evaluate on, if eval_strategy is set.")
     reference_column: str = flag("reference", "The dataset's column of references.")
+    prompt_text: str = flag(PROMPT, "Instruction to the model; by default the paper's.")
     max_pixels: int | None = flag(None, "Shrink larger images; 784 pixels are one token.")
     metric: str | None = flag(None, "Settings file, or published; the flags below override it.")
     objective: str = flag(
@@ -105,11 +108,17 @@ SETTINGS = (DapoScriptArguments, GRPOConfig, ModelConfig)
 """Dataclasses of the flags and the configuration."""
 
 
-def prepare(name: str, split: str, reference_column: str = "reference") -> Dataset:
+def prepare(
+    name: str,
+    split: str,
+    reference_column: str = "reference",
+    text: str = PROMPT,
+    processor: ProcessorMixin | None = None,
+) -> Dataset:
     """Load the columns image, prompt (a conversation) and reference, which the reward reads."""
-    return load_images(name, split, reference_column).map(
-        lambda text: {"prompt": prompt()}, input_columns=["reference"], remove_columns=["uuid"]
-    )
+    dataset = training_images(name, split, reference_column, processor)
+    # Not `map`, which would write every image again, on every rank.
+    return dataset.remove_columns("uuid").add_column("prompt", [prompt(text)] * len(dataset))
 
 
 def make_reward(script: DapoScriptArguments) -> PoshReward:
@@ -136,7 +145,8 @@ def make_trainer(script: DapoScriptArguments, args: GRPOConfig, model: ModelConf
         dynamic_sampling = DynamicSampling(script.oversample, script.min_spread, script.refill)
 
     def split(name: str) -> Dataset:
-        return settle_images(prepare(script.dataset_name, name, script.reference_column), processor)
+        column, text = script.reference_column, script.prompt_text
+        return prepare(script.dataset_name, name, column, text, processor)
 
     trainer = DapoTrainer(
         model=model.model_name_or_path,
@@ -174,6 +184,7 @@ def main(argv: list[str] | None = None) -> DapoTrainer:
     script, args, model = parse_settings(SETTINGS, argv)
     enter_output(args)
     trainer = make_trainer(script, args, model)
+    record_prompt(args, model.model_name_or_path, script.prompt_text)
     pages = show_completions(trainer, script.pages_every)
     train(trainer)  # from the checkpoint that resume_from_checkpoint names, if any
     trainer.save_model(args.output_dir)

@@ -6,8 +6,9 @@
 
 Models are loaded one after the other; ``NAME=MODEL`` sets a model's name in the rows. ``--engine
 vllm`` is faster on a card. Rows have id, model, image (the row whose image was shown), generation
-and reference. With ``--shuffle_images`` the image is the next row's, so that a model is scored on
-an image that it has not seen. After Ctrl-C or a kill, the same command continues after the last
+and reference, and, where they apply, max_pixels, prompt (if not the paper's) and truncated. With
+``--shuffle_images`` the image is the next row's, so that a model is scored on an image that it has
+not seen. After Ctrl-C or a kill, the same command continues after the last
 complete row. Only one process at a time may write to a file: with ``--shard`` and ``--shards`` each
 writes its own, to be concatenated (slurm/generate_score.sh).
 """
@@ -18,7 +19,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from posh_reward.training.describers import BATCH
+from posh_reward.datasets.load_dataset import PROMPT
+from posh_reward.training.describers import BATCH, NEW_TOKENS
 from posh_reward.training.generation import (
     GenerationSettings,
     check_generation,
@@ -49,7 +51,9 @@ def main(argv: list[str] | None = None) -> None:
     add("--shards", type=int, default=1, help="... of this many parts of the rows")
     add("--batch_size", type=int, help="images per call; default: "
         + ", ".join(f"{size} with {engine}" for engine, size in BATCH.items()))  # fmt: skip
-    add("--max_new_tokens", type=int, default=512)
+    add("--prompt_text", default=PROMPT, help="instruction to the models; default: the paper's")
+    add("--max_new_tokens", type=int, default=NEW_TOKENS,
+        help="rows whose description is cut there have truncated: true")  # fmt: skip
     add("--max_pixels", type=int, help="shrink larger images; default: the smallest cap among the "
         "models, so that all see the same")  # fmt: skip
     add("--check", action="store_true", help="only print what would be described, by which models")

@@ -18,9 +18,16 @@ from typing import TYPE_CHECKING, Any
 from transformers import TrainerCallback
 from trl import ModelConfig, ScriptArguments, SFTConfig
 
-from posh_reward.datasets.load_dataset import answer, load_images, prompt, with_other_images
-from posh_reward.training.launch import enter_output, finish, model_init_kwargs, run, train
-from posh_reward.training.processors import load_processor
+from posh_reward.datasets.load_dataset import PROMPT, answer, prompt, with_other_images
+from posh_reward.training.launch import (
+    enter_output,
+    finish,
+    model_init_kwargs,
+    record_prompt,
+    run,
+    train,
+)
+from posh_reward.training.processors import load_processor, sizes_of, training_images
 from posh_reward.training.resume import RefuseLostWeights
 from posh_reward.training.run_check import parse_settings
 from posh_reward.training.run_settings import flag
@@ -28,7 +35,7 @@ from posh_reward.training.stopping import STOP_BEFORE, StopWithCheckpoint
 
 if TYPE_CHECKING:
     from datasets import Dataset
-    from transformers import TrainerControl, TrainerState, TrainingArguments
+    from transformers import ProcessorMixin, TrainerControl, TrainerState, TrainingArguments
     from trl import SFTTrainer
 
 RIGHT, SHUFFLED = "eval_right_loss", "eval_shuffled_loss"
@@ -41,6 +48,7 @@ class SFTScriptArguments(ScriptArguments):  # type: ignore[misc]
     dataset_name: str = flag("scenes", "See data/README.md: scenes, amitha/docent, a path.")
     dataset_test_split: str = flag("validation", "Split whose loss selects the checkpoint.")
     reference_column: str = flag("reference", "The dataset's column of references.")
+    prompt_text: str = flag(PROMPT, "Instruction to the model; by default the paper's.")
     max_pixels: int | None = flag(None, "Shrink larger images; 784 pixels are one token.")
     watch_grounding: bool = flag(
         False, f"Also evaluate with wrong images: {RIGHT}, {SHUFFLED} and the gap."
@@ -86,14 +94,18 @@ class GroundingGap(TrainerCallback):  # type: ignore[misc]
             control.should_training_stop = True
 
 
-def prepare(name: str, split: str, reference_column: str = "reference") -> Dataset:
+def prepare(
+    name: str,
+    split: str,
+    reference_column: str = "reference",
+    text: str = PROMPT,
+    processor: ProcessorMixin | None = None,
+) -> Dataset:
     """Load the columns image, prompt and completion, the latter two as conversations."""
-    dataset = load_images(name, split, reference_column)
-    return dataset.map(
-        lambda text: {"prompt": prompt(), "completion": answer(text)},
-        input_columns=["reference"],
-        remove_columns=["uuid", "reference"],
-    )
+    dataset = training_images(name, split, reference_column, processor)
+    # Not `map`, which would write every image again, on every rank.
+    images = dataset.select_columns(["image"]).add_column("prompt", [prompt(text)] * len(dataset))
+    return images.add_column("completion", [answer(each) for each in dataset["reference"]])
 
 
 def make_trainer(script: SFTScriptArguments, args: SFTConfig, model: ModelConfig) -> SFTTrainer:
@@ -101,10 +113,16 @@ def make_trainer(script: SFTScriptArguments, args: SFTConfig, model: ModelConfig
     from trl import SFTTrainer, get_peft_config, get_quantization_config
 
     args.model_init_kwargs = model_init_kwargs(args.model_init_kwargs, model)
-    name, column = script.dataset_name, script.reference_column
+    processor = load_processor(model.model_name_or_path, model.model_revision, script.max_pixels)
+    resized = processor if sizes_of(processor) else None  # of other models the size is unknown
+
+    def split(name: str) -> Dataset:
+        column, text = script.reference_column, script.prompt_text
+        return prepare(script.dataset_name, name, column, text, resized)
+
     held_out: Any = None
     if args.eval_strategy != "no":
-        held_out = prepare(name, script.dataset_test_split, column)
+        held_out = split(script.dataset_test_split)
         if script.watch_grounding:
             # Logged by TRL as eval_right_loss and eval_shuffled_loss.
             held_out = {"right": held_out, "shuffled": with_other_images(held_out)}
@@ -114,11 +132,9 @@ def make_trainer(script: SFTScriptArguments, args: SFTConfig, model: ModelConfig
     return SFTTrainer(
         model=model.model_name_or_path,
         args=args,
-        train_dataset=prepare(name, script.dataset_train_split, column),
+        train_dataset=split(script.dataset_train_split),
         eval_dataset=held_out,
-        processing_class=load_processor(
-            model.model_name_or_path, model.model_revision, script.max_pixels
-        ),
+        processing_class=processor,
         callbacks=callbacks,
         quantization_config=get_quantization_config(model),
         peft_config=get_peft_config(model),
@@ -137,6 +153,7 @@ def main(argv: list[str] | None = None) -> SFTTrainer:
     script, args, model = parse_settings(SETTINGS, argv)
     enter_output(args)
     trainer = make_trainer(script, args, model)
+    record_prompt(args, model.model_name_or_path, script.prompt_text)
     train(trainer)
     trainer.save_model(args.output_dir)
     trainer.save_state()

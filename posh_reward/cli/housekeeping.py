@@ -120,7 +120,7 @@ def add_fetch(command: argparse.ArgumentParser) -> None:
 
 def fetch(flags: argparse.Namespace) -> int:
     """Download what a run needs; print a line for each download."""
-    from posh_reward.training.fetch import STATES, assets_of, fetch_all
+    from posh_reward.training.fetch import STATES, assets_of, fetch_all, prepare_data
 
     assets = assets_of(flags.config)
     complete = True
@@ -128,6 +128,9 @@ def fetch(flags: argparse.Namespace) -> int:
         complete &= state in ("here", "fetched")
         words = state if state in STATES else f"failed: {state}"
         print(safe(f"{asset}: {words}"), file=sys.stderr, flush=True)
+    if complete and not flags.dry_run:
+        for line in prepare_data(flags.config):
+            print(safe(line), file=sys.stderr, flush=True)
     if not assets:
         print("nothing to fetch: everything is local or ships with the package", file=sys.stderr)
     elif complete:

@@ -1,4 +1,5 @@
 """Images with references: datasets by name (``load_dataset``), drawn scenes (``scenes``).
 
-``image_files`` opens untrusted images; ``copies`` makes local copies of datasets.
+``sources`` opens a path or a dataset on the hub, ``image_files`` untrusted images; ``copies``
+resizes images once, and makes local copies.
 """

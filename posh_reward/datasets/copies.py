@@ -1,23 +1,34 @@
-"""Local copies of datasets for ``load_images``, with checked images of bounded size."""
+"""Local copies of datasets, and caches of resized images, for ``load_images`` and the recipes."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from posh_reward.datasets.downloads import cap_pixels, fetch_images
-from posh_reward.datasets.image_files import fit_size
-from posh_reward.datasets.load_dataset import first_few, load_images, without_broken
+from posh_reward.datasets.downloads import fetch_images
+from posh_reward.datasets.image_files import NewSize, as_jpeg, fit_size, open_image
+from posh_reward.datasets.load_dataset import (
+    first_few,
+    open_images,
+    source_of,
+    why_broken,
+    without_broken,
+)
 from posh_reward.datasets.national_gallery import SPLITS, Artwork
-from posh_reward.errors import InputError
+from posh_reward.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
 
 MAX_PIXELS = 1280 * 28 * 28  # 1,280 tokens of Qwen2.5-VL, one per 28 x 28 pixels
+THREADS = min(32, os.cpu_count() or 1)  # each holds a decoded image: 36 MB for 12 megapixels
+ORIENTATION = 0x0112  # EXIF; 1 is upright
 
 
 def copy_dataset(
@@ -25,27 +36,89 @@ def copy_dataset(
     *,
     splits: Sequence[str] = tuple(SPLITS),
     reference_column: str = "reference",
-    max_pixels: int = MAX_PIXELS,
+    new_size: NewSize,
     skip_broken: bool = False,
 ) -> DatasetDict:
-    """Load a dataset's splits, check every image, and shrink the larger ones.
+    """Load a dataset's splits, check every image, and resize those that have another size.
 
     Raises:
-        ConfigError: the dataset cannot be loaded, or lacks a column.
-        InputError: a split is unknown, or an image is missing or broken.
+        ConfigError: the dataset cannot be loaded, or lacks a split or a column.
+        InputError: an image is missing or broken.
     """
     from datasets import DatasetDict
 
     copies = {}
     for split in splits:
-        loaded = load_images(name, split, reference_column, skip_broken=skip_broken)
-        sound = without_broken(loaded, f"{name!r}, split {split!r}", skip_broken=skip_broken)
-        copies[split] = sound.map(
-            lambda image: {"image": cap_pixels(image, max_pixels)},
-            input_columns=["image"],
-            desc=f"shrinking images of {split}",
-        )
+        loaded = open_images(name, split, reference_column)
+        if skip_broken:
+            loaded = without_broken(loaded, name, skip_broken=True)
+        copies[split] = resize_images(loaded, new_size)
     return DatasetDict(copies)
+
+
+def resize_images(dataset: Dataset, new_size: NewSize) -> Dataset:
+    """Resize a dataset's images, in parallel, and cache the result next to the dataset's files.
+
+    Args:
+        dataset: with a column ``image``.
+        new_size: an image's size; it is pickled to find the cache again.
+
+    Returns:
+        The dataset itself if every image has its size and is in RGB. Otherwise the images that
+        are not are in JPEG.
+
+    Raises:
+        ConfigError: the cache cannot be written.
+        InputError: an image is missing, broken, or too long and thin.
+    """
+    from datasets import Image
+
+    stored = dataset.cast_column("image", Image(decode=False))
+    if all(_fits(item["image"], new_size) for item in stored.select_columns(["image"])):
+        return dataset
+    try:
+        resized = stored.map(
+            _resize_batch,
+            batched=True,
+            batch_size=4 * THREADS,
+            fn_kwargs={"new_size": new_size},
+            desc="resizing images, once (posh-reward fetch does it ahead of a run)",
+        )
+    except Exception as error:  # decoders raise many types of error
+        without_broken(dataset, "the dataset", skip_broken=False)  # names all broken images
+        if isinstance(error, OSError):
+            raise ConfigError(
+                f"resized images cannot be cached: {error}; make room, set HF_DATASETS_CACHE to a "
+                "folder that you can write, or use a copy (python data/docent.py copy)"
+            ) from error
+        raise
+    return resized.cast_column("image", Image())
+
+
+def _fits(stored: Mapping[str, Any] | None, new_size: NewSize) -> bool:
+    """Return True if an image is sound, upright, in RGB and of its new size."""
+    try:
+        with open_image(source_of(stored)) as image:
+            as_it_is = image.mode == "RGB" and image.getexif().get(ORIENTATION, 1) == 1
+            if not as_it_is or new_size(*image.size) != image.size:
+                return False
+    except Exception:  # decoders raise many types of error
+        return False
+    return why_broken(stored) is None
+
+
+def _resize_batch(batch: Mapping[str, Any], new_size: NewSize) -> dict[str, Any]:
+    # Threads, since Pillow releases the interpreter's lock, and a fork would copy locks that the
+    # judge's threads hold.
+    with ThreadPoolExecutor(THREADS) as pool:
+        return {"image": list(pool.map(partial(_resize, new_size=new_size), batch["image"]))}
+
+
+def _resize(stored: Mapping[str, Any] | None, new_size: NewSize) -> Mapping[str, Any] | None:
+    if _fits(stored, new_size):
+        return stored
+    with open_image(source_of(stored)) as image:
+        return {"bytes": as_jpeg(image, new_size), "path": None}
 
 
 def build_dataset(

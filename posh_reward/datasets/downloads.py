@@ -10,16 +10,16 @@ import os
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from posh_reward.datasets.image_files import decoding_error, fit_size, open_image
+from posh_reward.datasets.image_files import as_jpeg, decoding_error, fit_size, open_image
 from posh_reward.errors import InputError, MissingDependencyError
 from posh_reward.process.progress import progress_bar
 
 if TYPE_CHECKING:
     import httpx
-    from PIL.Image import Image
 
 MOST_BYTES = 64 * 2**20
 MOST_SECONDS = 120.0  # for one image
@@ -148,21 +148,10 @@ def _save(content: bytes, file: Path, max_pixels: int) -> str | None:
     """Write an image to its file, completely or not at all; the reason if it is no image."""
     try:
         with open_image(content) as image:
-            pixels = cap_pixels(image, max_pixels)
+            jpeg = as_jpeg(image, partial(fit_size, max_pixels=max_pixels))
     except Exception as error:  # decoders raise many kinds of errors
         return f"not an image that can be read ({decoding_error(error)[:200]})"
     part = file.with_name(f"{file.name}.{os.getpid()}.part")
-    pixels.save(part, "JPEG", quality=95)
+    part.write_bytes(jpeg)
     part.replace(file)
     return None
-
-
-def cap_pixels(image: Image, max_pixels: int) -> Image:
-    """Return the image in RGB, shrunk to at most ``max_pixels`` pixels in the same shape."""
-    from PIL.Image import Resampling
-
-    image = image.convert("RGB")
-    width, height = fit_size(image.width, image.height, max_pixels)
-    if (width, height) == image.size:
-        return image
-    return image.resize((width, height), Resampling.LANCZOS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -20,6 +20,8 @@ LARGEST = 100_000_000  # bytes of a file
 MOST_SCANS = 64
 """Maximum scans of a progressive JPEG. Ten are usual; a million empty ones would take hours."""
 SCAN = b"\xff\xda"
+NewSize = Callable[[int, int], tuple[int, int]]
+"""An image's new width and height by its old ones."""
 ADDRESS = re.compile(r"<[^<>]* at 0x[0-9a-f]+>", re.IGNORECASE)
 
 
@@ -73,6 +75,17 @@ def fit_size(width: int, height: int, max_pixels: int) -> tuple[int, int]:
     """Return the size, shrunk to at most ``max_pixels`` pixels in the same shape."""
     shrunk = max(1.0, math.sqrt(width * height / max_pixels))
     return max(1, int(width / shrunk)), max(1, int(height / shrunk))
+
+
+def as_jpeg(image: Image.Image, new_size: NewSize) -> bytes:
+    """Return an image as a JPEG: resized, upright, in RGB, and without metadata."""
+    from PIL import Image, ImageOps
+
+    image = ImageOps.exif_transpose(image).convert("RGB")
+    content = BytesIO()
+    resized = image.resize(new_size(*image.size), Image.Resampling.BICUBIC)
+    resized.save(content, "JPEG", quality=95, subsampling=0)
+    return content.getvalue()
 
 
 def on_white(image: Image.Image) -> Image.Image:

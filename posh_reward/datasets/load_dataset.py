@@ -6,20 +6,22 @@ as ``amitha/docent``.
 
 from __future__ import annotations
 
-import errno
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from posh_reward.datasets.image_files import decoding_error, open_image
-from posh_reward.errors import ConfigError, InputError, MissingDependencyError, on_one_line
-from posh_reward.settings import brief, brief_list, guess
+from posh_reward.datasets.sources import existing_split, open_split
+from posh_reward.errors import ConfigError, InputError, MissingDependencyError
+from posh_reward.settings import brief, brief_list
 
 if TYPE_CHECKING:
     from datasets import Dataset
+
+    from posh_reward.datasets.scenes.generate_scenes import Split
 
 PROMPT = (
     "Generate a detailed description of this painting, avoiding interpretation and focusing on "
@@ -30,6 +32,10 @@ PROMPT = (
 logger = logging.getLogger(__name__)
 
 COLUMNS = ("uuid", "image", "reference")
+REFERENCE_COLUMN = (
+    "name its column of references: load_images(..., reference_column=...), or for a recipe "
+    "--reference_column"
+)
 EXAMPLES = 5  # broken images named in an error
 
 Messages = list[dict[str, str]]
@@ -57,9 +63,17 @@ def is_drawn(name: object) -> bool:
     return isinstance(name, str) and name.partition(":")[0] == "scenes"
 
 
-def prompt() -> Messages:
-    """Return the paper's prompt as a conversation; trainers put the image before the text."""
-    return [{"role": "user", "content": PROMPT}]
+def prompt(text: str = PROMPT) -> Messages:
+    """Return an instruction, by default the paper's, as a conversation.
+
+    Trainers put the image before the text.
+
+    Raises:
+        InputError: the text is empty.
+    """
+    if not text.strip():
+        raise InputError("the prompt is empty: write an instruction, such as 'Describe the image.'")
+    return [{"role": "user", "content": text}]
 
 
 def answer(reference: str) -> Messages:
@@ -74,12 +88,17 @@ def answer(reference: str) -> Messages:
 
 
 def with_other_images(dataset: Dataset) -> Dataset:
-    """Give each row the next row's image: a control that a blind model can match."""
-    from datasets import concatenate_datasets
+    """Give each image the previous row's texts: a control that a blind model can match.
 
+    The texts move because moving the images would write them again.
+    """
+    others = dataset.select_columns([name for name in dataset.column_names if name != "image"])
     rows = len(dataset)
-    others = dataset.select([(row + 1) % rows for row in range(rows)]).select_columns(["image"])
-    return concatenate_datasets([dataset.remove_columns(["image"]), others], axis=1)
+    moved = others.select([(row - 1) % rows for row in range(rows)])[:]
+    result = dataset.select_columns(["image"])
+    for name, values in moved.items():
+        result = result.add_column(name, values)
+    return result
 
 
 def load_images(
@@ -93,9 +112,9 @@ def load_images(
 
     Args:
         name: ``scenes`` with options (``SceneOptions``), a local directory (from
-            ``save_to_disk``, of parquet files, or an imagefolder with metadata), a parquet file,
-            or a dataset on the hub.
-        split: train, validation or test.
+            ``save_to_disk``, of parquet files, or an imagefolder with metadata), a file (Parquet;
+            CSV or JSON lines with paths of images), or a dataset on the hub.
+        split: its name; ``val`` and ``validation`` are the same split.
         reference_column: the column of references, renamed to ``reference``.
         skip_broken: leave out rows of a local dataset whose image is missing or broken.
 
@@ -103,20 +122,56 @@ def load_images(
         Columns uuid (text; by default split and row), image (PIL) and reference (text).
 
     Raises:
-        ConfigError: the dataset cannot be loaded, or lacks a column.
-        InputError: the split or an option of ``scenes`` is unknown, or an image of a local dataset
-            is missing or broken.
+        ConfigError: the dataset cannot be loaded, or lacks the split or a column.
+        InputError: an option of ``scenes`` is unknown, an image is missing, or an image of a local
+            dataset is broken.
         MissingDependencyError: Hugging Face datasets is not installed.
     """
+    dataset = open_images(name, split, reference_column)
+    where = f"{name!r}, split {split!r}"
+    if not is_drawn(name) and Path(name).exists():
+        return without_broken(dataset, where, skip_broken=skip_broken)
+    missing = _rows_without_image(dataset)
+    if missing:
+        raise InputError(
+            f"{where} has {missing} of {len(dataset)} rows without an image: name another dataset, "
+            "or a copy of this one from `python data/docent.py copy ... --skip_broken`"
+        )
+    return dataset
+
+
+def _rows_without_image(dataset: Dataset) -> int:
+    import pyarrow.compute as pc
+
+    stored = dataset.data.column("image")
+    content, path = (pc.is_null(pc.struct_field(stored, name)) for name in ("bytes", "path"))
+    return int(pc.sum(pc.and_(content, path)).as_py() or 0)
+
+
+def open_images(name: str, split: str, reference_column: str = "reference") -> Dataset:
+    """Load one split as ``load_images`` does, without looking at its images."""
     _require_datasets()
     if is_drawn(name):
         return _draw(scene_options(name), split)
-    local = Path(name).exists()
-    where = f"{name!r}, split {split!r}"
-    loaded = _local(Path(name), split) if local else _hub(name, split)
-    dataset = _with_columns(_rename_reference(loaded, reference_column, name), name, split)
-    _warn_of_empty_references(dataset, where)
-    return without_broken(dataset, where, skip_broken=skip_broken) if local else dataset
+    loaded = _rename_reference(open_split(name, split), reference_column, name)
+    dataset = _with_columns(loaded, name, split)
+    _warn_of_empty_references(dataset, f"{name!r}, split {split!r}")
+    return dataset
+
+
+def check_dataset(name: str, splits: Iterable[str], reference_column: str = "reference") -> None:
+    """Check that a dataset has these splits, with the columns of ``load_images``.
+
+    Decodes no images. A dataset on the hub is downloaded first, if it is not here.
+
+    Raises:
+        ConfigError: the dataset cannot be loaded, or lacks a split or a column.
+    """
+    for split in splits:
+        if is_drawn(name):
+            _drawn_split(split)
+        else:
+            open_images(name, split, reference_column)
 
 
 def _require_datasets() -> None:
@@ -148,8 +203,8 @@ def without_broken(dataset: Dataset, where: str, *, skip_broken: bool) -> Datase
     if not broken:
         return dataset
     if not skip_broken:
-        uuids = dataset["uuid"]
-        reasons = [(uuids[row], why) for row, why in broken.items()]
+        uuids = dataset["uuid"] if "uuid" in dataset.column_names else range(len(dataset))
+        reasons = [(f"{uuids[row]}", why) for row, why in broken.items()]
         raise InputError(
             f"{where} has {len(broken)} of {len(dataset)} images that cannot be read: "
             f"{first_few(reasons)}; repair or remove these rows, or skip them with "
@@ -174,7 +229,7 @@ def load_rows(name: str, split: str = "test", *, images: bool = False) -> list[d
     _require_datasets()
     from datasets import Image
 
-    dataset = _local(Path(name), split) if Path(name).exists() else _hub(name, split)
+    dataset = open_split(name, split)
     columns = [key for key, feature in dataset.features.items() if isinstance(feature, Image)]
     if not images:
         return list(dataset.remove_columns(columns))
@@ -188,16 +243,21 @@ def broken_images(dataset: Dataset) -> dict[int, str]:
     from datasets import Image
 
     stored = dataset.select_columns(["image"]).cast_column("image", Image(decode=False))
-    reasons = {row: _why_broken(item["image"]) for row, item in enumerate(stored)}
+    reasons = {row: why_broken(item["image"]) for row, item in enumerate(stored)}
     return {row: why for row, why in reasons.items() if why is not None}
 
 
-def _why_broken(stored: Mapping[str, Any] | None) -> str | None:
-    source = stored and (stored["bytes"] or stored["path"])
-    if not source:
+def source_of(stored: Mapping[str, Any] | None) -> Any:
+    """Return the content or path of a stored image, or nothing."""
+    return stored and (stored["bytes"] or stored["path"])
+
+
+def why_broken(stored: Mapping[str, Any] | None) -> str | None:
+    """Return the reason why a stored image cannot be decoded, if it cannot."""
+    if not source_of(stored):
         return "there is none"
     try:
-        with open_image(source) as image:
+        with open_image(source_of(stored)) as image:
             image.draft("RGB", (64, 64))  # reads a JPEG to its end, but decodes it small: fast
             image.load()
     except Exception as error:  # decoders raise many types of error
@@ -230,103 +290,26 @@ def scene_options(name: str) -> SceneOptions:
     return SceneOptions(**options)
 
 
+def _drawn_split(split: str) -> Split:
+    from posh_reward.datasets.scenes.generate_scenes import SPLITS
+
+    return cast("Split", existing_split(split, SPLITS, "scenes"))
+
+
 def _draw(options: SceneOptions, split: str) -> Dataset:
     from datasets import Dataset, Features, Image, Value
 
     from posh_reward.datasets.scenes import generate_scenes as scenes
 
-    if split not in scenes.SPLITS:
-        raise InputError(f"no split {split!r}: use one of {', '.join(scenes.SPLITS)}")
-    count = options.train if split == "train" else options.heldout
+    part = _drawn_split(split)
+    count = options.train if part == "train" else options.heldout
     plain, uneven = bool(options.plain), bool(options.uneven)
     rows = list(
-        scenes.rows(
-            split, count, seed=options.seed, plain=plain, uneven=uneven, scale=options.scale
-        )
+        scenes.rows(part, count, seed=options.seed, plain=plain, uneven=uneven, scale=options.scale)
     )
     features = Features({"uuid": Value("string"), "image": Image(), "reference": Value("string")})
     columns = {name: [row[name] for row in rows] for name in features}
     return Dataset.from_dict(columns, features=features)
-
-
-def _local(path: Path, split: str) -> Dataset:
-    from datasets import Dataset, DatasetDict, load_dataset, load_from_disk
-    from datasets.exceptions import DatasetsError
-
-    try:
-        if (path / "dataset_dict.json").exists() or (path / "state.json").exists():
-            saved = load_from_disk(str(path))
-            if not isinstance(saved, DatasetDict):
-                return saved
-            if split not in saved:
-                raise ConfigError(f"{path} has no split {split!r}; it has {', '.join(saved)}")
-            return saved[split]
-        if path.is_file():
-            return load_dataset("parquet", data_files={split: str(path)}, split=split)
-        loaded = load_dataset(str(path), split=split)
-    except (OSError, ValueError, DatasetsError) as error:
-        reason = on_one_line(str(error.__cause__ or error))
-        remedy = (
-            "use a directory from save_to_disk, parquet files, or an imagefolder whose "
-            "metadata.jsonl has 'reference'"
-        )
-        if _is_about_cache(error.__cause__ or error):
-            remedy = "set HF_DATASETS_CACHE to a folder with room that you can write"
-        raise ConfigError(f"cannot read {path}, split {split!r}: {reason}; {remedy}") from error
-    assert isinstance(loaded, Dataset)
-    return loaded
-
-
-def _is_about_cache(error: BaseException) -> bool:
-    from datasets import config
-
-    if not isinstance(error, OSError):
-        return False
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    return full or Path(error.filename or "").is_relative_to(config.HF_DATASETS_CACHE)
-
-
-def check_name_of_hub(name: str) -> None:
-    """Refuse names of missing local folders, instead of asking the hub for a minute.
-
-    Raises:
-        ConfigError: the name looks like a path, or begins with an existing folder.
-    """
-    first, slash, _ = name.partition("/")
-    folder_exists = bool(slash) and Path(first).is_dir()
-    if folder_exists or name.count("/") > 1 or name.startswith((".", "/", "~", "\\")):
-        why = f", though there is a folder {first!r}" if folder_exists and first != "." else ""
-        raise ConfigError(
-            f"there is no file or folder {name!r}{why}: check the path, or first run what writes it"
-        )
-
-
-def _hub(name: str, split: str) -> Dataset:
-    from datasets import load_dataset
-    from datasets.exceptions import DatasetsError
-
-    check_name_of_hub(name)
-    if "/" not in name and (near := guess(name.partition(":")[0], ["scenes"])):
-        raise ConfigError(f"there is no dataset {name!r}{near}")
-    try:
-        return load_dataset(name, split=split)
-    except (OSError, ValueError, RuntimeError, DatasetsError) as error:
-        reason = on_one_line(f"{type(error).__name__}: {error.__cause__ or error}")
-        raise ConfigError(
-            f"cannot load {name!r}, split {split!r}: {reason}; check the "
-            "name, the network and `hf auth login`, or use the path of a local copy "
-            "(save_to_disk), or 'scenes'"
-        ) from error
-
-
-def check_local_columns(path: Path, split: str, reference_column: str = "reference") -> None:
-    """Check the columns of a local dataset without decoding images.
-
-    Raises:
-        ConfigError: the dataset cannot be loaded, or lacks a column of ``load_images``.
-    """
-    name = str(path)
-    _with_columns(_rename_reference(_local(path, split), reference_column, name), name, split)
 
 
 def _rename_reference(dataset: Dataset, column: str, name: str) -> Dataset:
@@ -334,8 +317,8 @@ def _rename_reference(dataset: Dataset, column: str, name: str) -> Dataset:
         return dataset
     if column not in dataset.column_names:
         raise ConfigError(
-            f"{name!r} has no column {column!r} (it has {brief_list(dataset.column_names)}): set "
-            "reference_column to its column of references"
+            f"{name!r} has no column {column!r} (it has {brief_list(dataset.column_names)}): "
+            f"{REFERENCE_COLUMN}"
         )
     others = [other for other in dataset.column_names if other != "reference"]
     return dataset.select_columns(others).rename_column(column, "reference")
@@ -349,11 +332,11 @@ def _with_columns(dataset: Dataset, name: str, split: str) -> Dataset:
         if column not in dataset.column_names:
             raise ConfigError(
                 f"{name!r} has no column {column!r} (it has {brief_list(dataset.column_names)}): "
-                f"rename one, e.g. dataset.rename_column(..., {column!r}), or for references "
-                "set a recipe's reference_column"
+                + (REFERENCE_COLUMN if column == "reference" else "rename its column of images")
             )
     check_columns(dataset, name)
     if "uuid" not in dataset.column_names:
+        split = "validation" if split == "val" else split
         uuids = [f"{split}-{row:05d}" for row in range(len(dataset))]
         dataset = dataset.add_column("uuid", uuids)
     dataset = dataset.select_columns(list(COLUMNS))

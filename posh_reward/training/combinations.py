@@ -7,6 +7,7 @@ from copy import copy
 from dataclasses import fields
 from typing import Any
 
+from posh_reward.datasets.load_dataset import PROMPT
 from posh_reward.errors import PoshError
 from posh_reward.models.prompt_images import TOKEN_PIXELS
 from posh_reward.reward.objectives import settle_aggregation
@@ -17,6 +18,11 @@ from posh_reward.training.dapo.sampling import DynamicSampling, check_groups
 from posh_reward.training.processes import Processes
 
 PROMPT_TOKENS = 64  # upper bound for the paper's prompt in Qwen's chat format, without the image
+
+
+def prompt_tokens(text: str) -> int:
+    """Return an upper bound for a prompt's tokens: one per two characters beyond the paper's."""
+    return PROMPT_TOKENS + max(0, len(text) - len(PROMPT)) // 2
 
 
 def refusals(script: Any, args: Any, layout: Processes) -> list[str]:
@@ -74,11 +80,12 @@ def _lengths(script: Any, args: Any) -> Iterator[str]:
     if not getattr(args, "use_vllm", False) or limit is None or script.max_pixels is None:
         return
     image = script.max_pixels // TOKEN_PIXELS
-    needed = image + PROMPT_TOKENS + args.max_completion_length
+    text = prompt_tokens(script.prompt_text)
+    needed = image + text + args.max_completion_length
     if needed > limit:
         yield (
             f"vllm_max_model_length is {limit}, but a prompt has up to {image} tokens of an image "
-            f"(max_pixels) and {PROMPT_TOKENS} of text, and a reply {args.max_completion_length} "
+            f"(max_pixels) and {text} of text, and a reply {args.max_completion_length} "
             f"(max_completion_length): set it to {needed} or more"
         )
 

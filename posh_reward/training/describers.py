@@ -1,6 +1,6 @@
 """Models that describe images: transformers in this process, or vLLM in a separate one.
 
-Both get one image, sized as in training, with the paper's prompt, and decode greedily.
+Both get one image, sized as in training, with one prompt, and decode greedily.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
-from posh_reward.datasets.load_dataset import PROMPT, check_name_of_hub
+from posh_reward.datasets.load_dataset import PROMPT
+from posh_reward.datasets.sources import check_name_of_hub
 from posh_reward.errors import ConfigError, MissingDependencyError
 from posh_reward.models.prompt_images import resize_for_model
 from posh_reward.models.vllm.vllm_environment import set_vllm_defaults
@@ -33,19 +34,31 @@ NO_VLLM = (
 )
 
 
+NEW_TOKENS = 768
+"""Default limit of a description's length: ``max_completion_length`` of the paper's DAPO."""
+
+
 @dataclass(frozen=True)
 class Greedy:
-    """Settings of greedy decoding."""
+    """The prompt, and settings of greedy decoding."""
 
-    max_new_tokens: int = 512
+    prompt_text: str = PROMPT
+    max_new_tokens: int = NEW_TOKENS
     repetition_penalty: float = 1.0
     """1 is off. Overrides the model's generation_config.json (Qwen2.5-VL: 1.05)."""
+
+
+class DescribedImage(NamedTuple):
+    """A model's text, and whether it was cut at ``max_new_tokens``."""
+
+    text: str
+    truncated: bool
 
 
 class Describer(Protocol):
     """A loaded model."""
 
-    def describe(self, images: Sequence[Image]) -> list[str]:
+    def describe(self, images: Sequence[Image]) -> list[DescribedImage]:
         """Describe each image."""
         ...
 
@@ -81,13 +94,14 @@ class TransformersDescriber:
         import torch
         from transformers import AutoModelForImageTextToText
 
-        self._prompt = ImagePrompt(load_processor(model, max_pixels=max_pixels))
+        processor = load_processor(model, max_pixels=max_pixels)
+        self._prompt = ImagePrompt(processor, greedy.prompt_text)
         self._greedy = greedy
         device, dtype = ("cuda", torch.bfloat16) if has_card() else ("cpu", torch.float32)
         loaded = AutoModelForImageTextToText.from_pretrained(model, dtype=dtype)
         self._model: PreTrainedModel | None = loaded.to(device).eval()
 
-    def describe(self, images: Sequence[Image]) -> list[str]:
+    def describe(self, images: Sequence[Image]) -> list[DescribedImage]:
         """Describe the images in one padded batch."""
         import torch
 
@@ -107,7 +121,15 @@ class TransformersDescriber:
                 max_new_tokens=self._greedy.max_new_tokens,
                 repetition_penalty=self._greedy.repetition_penalty,
             )
-        return self._prompt.read(ids[:, inputs["input_ids"].shape[1] :].tolist())
+        replies = ids[:, inputs["input_ids"].shape[1] :].tolist()
+        ends = model.generation_config.eos_token_id
+        ended = {ends} if isinstance(ends, int) else set(ends or ())
+        # The batch's longest reply sets its length: shorter ones have an end token, then padding.
+        cut = [
+            len(reply) == self._greedy.max_new_tokens and not ended & set(reply)
+            for reply in replies
+        ]
+        return self._prompt.read(replies, cut)
 
     def close(self) -> None:
         """Free the model's memory."""
@@ -134,7 +156,8 @@ class VllmDescriber:
                 f"{model!r} is a LoRA adapter, which vLLM cannot load alone: merge it into its "
                 "model (peft's merge_and_unload), or leave out --engine"
             )
-        self._prompt = ImagePrompt(load_processor(model, max_pixels=max_pixels))
+        processor = load_processor(model, max_pixels=max_pixels)
+        self._prompt = ImagePrompt(processor, greedy.prompt_text)
         # One placeholder per image: vLLM expands it itself, and would expand expanded ones again.
         self._ids: list[int] = self._prompt.processor.tokenizer(self._prompt.text)["input_ids"]
         self._params: Any = vllm.SamplingParams(
@@ -150,7 +173,7 @@ class VllmDescriber:
             limit_mm_per_prompt={"image": 1, "video": 0},
         )
 
-    def describe(self, images: Sequence[Image]) -> list[str]:
+    def describe(self, images: Sequence[Image]) -> list[DescribedImage]:
         """Describe each image, checking the tokens of vLLM's prompt."""
         sized = self._prompt.settle(images)
         prompts = [
@@ -159,7 +182,9 @@ class VllmDescriber:
         replies = self._llm.generate(prompts, self._params, use_tqdm=False)
         for image, reply in zip(sized, replies, strict=True):
             self._prompt.check(image, self._ids, reply.prompt_token_ids)
-        return self._prompt.read([list(reply.outputs[0].token_ids) for reply in replies])
+        outputs = [reply.outputs[0] for reply in replies]
+        cut = [output.finish_reason == "length" for output in outputs]
+        return self._prompt.read([list(output.token_ids) for output in outputs], cut)
 
     def close(self) -> None:
         """End vLLM's process, which frees its memory on the card."""
@@ -176,9 +201,9 @@ def has_card() -> bool:
 class ImagePrompt:
     """Prompt with one image, and decoding of replies; the same for every engine."""
 
-    def __init__(self, processor: ProcessorMixin) -> None:
+    def __init__(self, processor: ProcessorMixin, prompt_text: str = PROMPT) -> None:
         self.processor: Any = processor
-        turn = [{"type": "image"}, {"type": "text", "text": PROMPT}]
+        turn = [{"type": "image"}, {"type": "text", "text": prompt_text}]
         self.text: str = self.processor.apply_chat_template(
             [{"role": "user", "content": turn}], tokenize=False, add_generation_prompt=True
         )
@@ -191,10 +216,10 @@ class ImagePrompt:
             return [image.convert("RGB") for image in images]
         return [resize_for_model(image, *self._sizes) for image in images]
 
-    def read(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        """Decode the token ids of completions."""
+    def read(self, ids: Sequence[Sequence[int]], cut: Sequence[bool]) -> list[DescribedImage]:
+        """Decode the token ids of completions, with those marked that were cut."""
         texts: list[str] = self.processor.batch_decode(ids, skip_special_tokens=True)
-        return [text.strip() for text in texts]
+        return [DescribedImage(text.strip(), each) for text, each in zip(texts, cut, strict=True)]
 
     def check(self, image: Image, prompt: Sequence[int], ids: Sequence[int]) -> None:
         """Raise PromptMismatchError if an engine's ``ids`` are not those of transformers."""

@@ -14,7 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
-from posh_reward.datasets.load_dataset import check_name_of_hub, is_drawn
+from posh_reward.datasets.load_dataset import is_drawn
+from posh_reward.datasets.sources import check_name_of_hub
 from posh_reward.errors import ConfigError, MissingDependencyError, PoshError
 from posh_reward.graph.coref.maverick import PAPER_WEIGHTS
 from posh_reward.graph.coref.maverick_setup import default_env, make_env, python_of
@@ -59,12 +60,7 @@ def assets_of(config: str) -> list[Asset]:
         ConfigError: it cannot be read, or names a path that does not exist.
         InputError: the metric or judge that it names is unknown.
     """
-    path = Path(config)
-    settings = read_settings(path) if path.suffix else read_metric(config)
-    if "like" in settings:
-        from posh_reward.training.run_settings import read_config  # imports TRL
-
-        settings = read_config(path)
+    settings = _settings(config)
     assets: list[Asset] = []
     if "name" in settings:
         assets += _judge_assets(settings, "judge")
@@ -85,6 +81,45 @@ def assets_of(config: str) -> list[Asset]:
             assets += _judge_assets(metric.get("witness"), "witness")
             assets += graph_assets(metric)
     return list(dict.fromkeys(assets))
+
+
+def _settings(config: str) -> dict[str, Any]:
+    path = Path(config)
+    settings = read_settings(path) if path.suffix else read_metric(config)
+    if "like" not in settings:
+        return settings
+    from posh_reward.training.run_settings import read_config  # imports TRL
+
+    return read_config(path)
+
+
+def prepare_data(config: str) -> Iterator[str]:
+    """Check the splits and columns of a run's dataset, and resize its images for its model.
+
+    All ranks of the run then read the resized images. Yields a line for each split.
+
+    Raises:
+        ConfigError: the dataset cannot be loaded, or lacks a split or a column.
+        InputError: an image is missing or broken.
+    """
+    settings = _settings(config)
+    name = settings.get("dataset_name")
+    if name is None or is_drawn(name) or "max_prompt_tokens" in settings:
+        return
+    from posh_reward.training.processors import load_processor, sizes_of, training_images
+
+    model, cap = settings.get("model_name_or_path"), settings.get("max_pixels")
+    revision = settings.get("model_revision") or "main"
+    processor = load_processor(model, revision, cap) if model else None
+    resized = processor if processor and sizes_of(processor) else None
+    splits = [settings.get("dataset_train_split", "train")]
+    if settings.get("eval_strategy", "no") not in ("no", False):
+        splits.append(settings.get("dataset_test_split", "validation"))
+    for split in splits:
+        column = settings.get("reference_column", "reference")
+        images = training_images(name, split, column, resized)
+        sizes = f", as {model} takes them" if resized else ""
+        yield f"{name}, {split}: {len(images)} images{sizes}"
 
 
 def is_here(asset: Asset) -> bool:

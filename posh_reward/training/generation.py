@@ -15,13 +15,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.datasets.load_dataset import check_name_of_hub, load_images
+from posh_reward.datasets.load_dataset import PROMPT, load_images, prompt
+from posh_reward.datasets.sources import check_name_of_hub
 from posh_reward.errors import ConfigError, InputError, on_one_line, safe
 from posh_reward.process.progress import progress_bar
 from posh_reward.study.rows.dataset_images import OTHER_IMAGES
 from posh_reward.study.rows.journal import Journal
 from posh_reward.training.describers import (
     BATCH,
+    NEW_TOKENS,
     NO_VLLM,
     Describer,
     Engine,
@@ -29,6 +31,7 @@ from posh_reward.training.describers import (
     load_describer,
 )
 from posh_reward.training.fetch import Asset, local_folder
+from posh_reward.training.launch import warn_of_other_prompt
 from posh_reward.training.processors import load_processor, sizes_of
 
 if TYPE_CHECKING:
@@ -59,13 +62,16 @@ class GenerationSettings:
     """... of this many parts of neighbouring rows, of equal size but for one row."""
     batch_size: int | None = None
     """Images per call of the engine; None: the engine's default."""
-    max_new_tokens: int = 512
+    max_new_tokens: int = NEW_TOKENS
+    prompt_text: str = PROMPT
+    """The instruction to every model."""
     max_pixels: int | None = None
     """Larger images are shrunk; None: to the smallest cap among the models."""
     repetition_penalty: float = 1.0
 
     def __post_init__(self) -> None:
-        """Raise InputError for a number out of range."""
+        """Raise InputError for a number out of range, or an empty prompt."""
+        prompt(self.prompt_text)
         for name in ("shards", "batch_size", "limit", "max_new_tokens"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -140,6 +146,7 @@ def generate(settings: GenerationSettings) -> dict[str, int]:
     with closing(Journal(settings.output)) as journal:
         earlier = list(journal.rows())
         _warn_of_other_caps(earlier, settings.max_pixels)
+        _warn_of_other_prompts(earlier, settings)
         done = {(row["model"], row["id"]) for row in earlier}
         for name, model in settings.models.items():
             label = settings.label(name)
@@ -151,6 +158,7 @@ def generate(settings: GenerationSettings) -> dict[str, int]:
                 failed.append(name)
             else:
                 counts[label] = len(todo)
+                _warn_of_truncated(journal, label)
     if failed:
         raise ConfigError(
             f"{len(failed)} of {len(settings.models)} models could not be loaded (see above): "
@@ -177,6 +185,7 @@ def check_generation(settings: GenerationSettings) -> tuple[list[str], int]:
             missing.append(str(error))
     # Only of local models: another one's processor would have to be downloaded.
     cap = settings.max_pixels or _common_cap(folders)
+    lines.append(f"prompt: {settings.prompt_text}")
     lines.append(f"images of at most {cap:,} pixels" if cap else "images as the models take them")
     if not settings.max_pixels and len(folders) < len(settings.models):
         lines[-1] += ", going by the models that are here"
@@ -231,6 +240,27 @@ def _warn_of_other_caps(rows: Sequence[Mapping[str, Any]], max_pixels: int | Non
         )  # fmt: skip
 
 
+def _warn_of_other_prompts(rows: Sequence[Mapping[str, Any]], settings: GenerationSettings) -> None:
+    for model in settings.models.values():
+        warn_of_other_prompt(model, settings.prompt_text)
+    others = {row.get("prompt", PROMPT) for row in rows} - {settings.prompt_text}
+    if others:
+        logger.warning(
+            "earlier rows answer another prompt, %r, than new ones: compare models on one "
+            "--prompt_text", on_one_line(min(others)),
+        )  # fmt: skip
+
+
+def _warn_of_truncated(journal: Journal, label: str) -> None:
+    rows = [row for row in journal.rows() if row["model"] == label]
+    cut = sum(row.get("truncated", False) for row in rows)
+    if cut:
+        logger.warning(
+            "%d of %d descriptions by %s were cut at max_new_tokens, so their omissions are "
+            "overstated: raise it", cut, len(rows), safe(label),
+        )  # fmt: skip
+
+
 def _describe_all(
     settings: GenerationSettings,
     dataset: Dataset,
@@ -241,7 +271,7 @@ def _describe_all(
 ) -> None:
     if not todo:
         return
-    greedy = Greedy(settings.max_new_tokens, settings.repetition_penalty)
+    greedy = Greedy(settings.prompt_text, settings.max_new_tokens, settings.repetition_penalty)
     size = settings.batch_size or BATCH[settings.engine]
     with (
         closing(load_describer(settings.engine, model, greedy, settings.max_pixels)) as describer,
@@ -261,10 +291,10 @@ def _description_rows(
     describer: Describer,
 ) -> Iterator[dict[str, Any]]:
     images = [(row + settings.shuffle_images) % len(dataset) for row in rows]
-    texts = describer.describe(dataset[images]["image"])
+    described = describer.describe(dataset[images]["image"])
     items = dataset.select_columns(["uuid", "reference"])[rows]
-    for image, uuid, reference, text in zip(
-        images, items["uuid"], items["reference"], texts, strict=True
+    for image, uuid, reference, (text, truncated) in zip(
+        images, items["uuid"], items["reference"], described, strict=True
     ):
         yield {
             "id": uuid,
@@ -273,4 +303,6 @@ def _description_rows(
             "generation": text,
             "reference": reference,
             **({} if settings.max_pixels is None else {"max_pixels": settings.max_pixels}),
+            **({} if settings.prompt_text == PROMPT else {"prompt": settings.prompt_text}),
+            **({"truncated": True} if truncated else {}),
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import json
+import logging
 import os
 import sys
 import time
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from accelerate.utils import broadcast_object_list, set_seed
 from transformers import ProgressCallback, TrainerState
 
-from posh_reward.errors import ConfigError, JudgeError, PoshError
+from posh_reward.errors import ConfigError, JudgeError, PoshError, on_one_line, safe
 from posh_reward.models.vllm.vllm_environment import set_vllm_defaults
 from posh_reward.process.file_lock import keep_folder
 from posh_reward.process.progress import on_terminal, progress_bar
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from transformers import Trainer, TrainerControl, TrainingArguments
     from trl import ModelConfig
 
+logger = logging.getLogger(__name__)
+
+PROMPT_FILE = "prompt.txt"  # in a run's output folder
 IMAGE_COLUMNS = ("img", "picture", "photo", "image_path", "file_name", "pixel_values")
 """Columns that probably hold the images, under another name than ``image``."""
 JUDGE = 4  # exit status if the judge cannot work, as of ``posh-reward``
@@ -125,17 +129,20 @@ def _is_complete(trainer: Trainer, checkpoint: str) -> bool:
 
 
 def _check_images(trainer: Trainer) -> None:
-    """Raise ConfigError if a vision-language model's images are in a column TRL does not read."""
-    columns = getattr(trainer.train_dataset, "features", None) or {}
+    """Raise ConfigError if a vision-language model gets no images from a column TRL reads."""
+    columns = getattr(trainer.train_dataset, "features", None)
     sees = hasattr(getattr(trainer, "processing_class", None), "image_processor")
-    if not sees or {"image", "images"} & set(columns):
+    if not sees or columns is None or {"image", "images"} & set(columns):
         return
-    for name, feature in columns.items():
-        if type(feature).__name__ == "Image" or name in IMAGE_COLUMNS:
-            raise ConfigError(
-                f"the dataset has no column 'image', so the model would describe images that it "
-                f"does not see: dataset.rename_column({name!r}, 'image')"
-            )
+    likely = [
+        name
+        for name, feature in columns.items()
+        if type(feature).__name__ == "Image" or name in IMAGE_COLUMNS
+    ]
+    raise ConfigError(
+        "the dataset has no column 'image', so the model would describe images that it does not "
+        f"see: dataset.rename_column({(likely or ['...'])[0]!r}, 'image')"
+    )
 
 
 def _check_columns(trainer: Trainer) -> None:
@@ -232,6 +239,38 @@ def enter_output(args: TrainingArguments) -> None:
             "--resume_from_checkpoint latest",
         )
         raise SystemExit(0)
+
+
+def record_prompt(args: TrainingArguments, model: str, text: str) -> None:
+    """Write a run's prompt to its output folder, and warn if the model learned another.
+
+    Args:
+        args: of the run; its output folder may be that of a run to be resumed.
+        model: the model at the start.
+        text: the prompt.
+    """
+    if args.process_index == 0:
+        for folder in dict.fromkeys((model, args.output_dir)):
+            warn_of_other_prompt(folder, text)
+        path = Path(args.output_dir, PROMPT_FILE)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        print(f"prompt: {on_one_line(text)}", flush=True)
+
+
+def warn_of_other_prompt(model: str, text: str) -> None:
+    """Warn if a model's folder, or that of its run, records another prompt."""
+    path = Path(model)
+    for folder in (path, path.parent) if path.name.startswith("checkpoint-") else (path,):
+        file = folder / PROMPT_FILE
+        if not file.is_file():
+            continue
+        if (learned := file.read_text("utf-8", errors="replace")) != text:
+            logger.warning(
+                "%s was trained with another prompt, %r, and is given %r now: set prompt_text",
+                safe(model), on_one_line(learned), on_one_line(text),
+            )  # fmt: skip
+        return
 
 
 def reseed_sampling(args: TrainingArguments) -> None:

@@ -11,10 +11,13 @@ once, before training, to a size that both leave unchanged.
 from __future__ import annotations
 
 import importlib.util
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from posh_reward.datasets.copies import resize_images
+from posh_reward.datasets.load_dataset import open_images
 from posh_reward.errors import ConfigError
-from posh_reward.models.prompt_images import SizeLimits, check_max_pixels, resize_for_model
+from posh_reward.models.prompt_images import SizeLimits, check_max_pixels, size_for_model
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -101,10 +104,11 @@ def sizes_of(processor: ProcessorMixin) -> SizeLimits | None:
 
 
 def settle_images(dataset: Dataset, processor: ProcessorMixin) -> Dataset:
-    """Resize the images of a dataset's column ``image`` as the processor would.
+    """Resize the images of a dataset's column ``image`` as the processor would, once per node.
 
     Raises:
         ConfigError: the processor is not Qwen2-VL's, Qwen2.5-VL's or Qwen3-VL's.
+        InputError: an image is missing, broken, or too long and thin.
     """
     from accelerate import PartialState
 
@@ -115,8 +119,19 @@ def settle_images(dataset: Dataset, processor: ProcessorMixin) -> Dataset:
             "whose image sizes alone are known: use one of these, or leave out settle_images"
         )
     with PartialState().local_main_process_first():  # the node's other ranks read its cache
-        return dataset.map(
-            lambda image: {"image": resize_for_model(image, *sizes)},
-            input_columns=["image"],
-            desc="resizing images",
-        )
+        return resize_images(dataset, partial(size_for_model, **sizes._asdict()))
+
+
+def training_images(
+    name: str, split: str, reference_column: str, processor: ProcessorMixin | None
+) -> Dataset:
+    """Load a split as ``load_images`` does, with the images that Qwen's processor would make.
+
+    A node's first rank prepares them, unless ``posh-reward fetch`` has. Without a processor they
+    are as they were.
+    """
+    from accelerate import PartialState
+
+    with PartialState().local_main_process_first():
+        dataset = open_images(name, split, reference_column)
+    return dataset if processor is None else settle_images(dataset, processor)

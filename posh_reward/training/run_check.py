@@ -10,13 +10,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from posh_reward.datasets.load_dataset import check_local_columns, is_drawn, scene_options
+from posh_reward.datasets.load_dataset import check_dataset, is_drawn, prompt, scene_options
 from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError
 from posh_reward.metrics.load_metric import load_metric, metric_flags, read_metric
 from posh_reward.metrics.posh.judges.load_judge import WITNESSES
 from posh_reward.models.model import MODELS, model_settings
 from posh_reward.study.judges.question_set import read_question_set
 from posh_reward.training.combinations import remarks, shaping_of
+from posh_reward.training.fetch import Asset, is_here
 from posh_reward.training.fit.fit_report import assumptions, fits, report
 from posh_reward.training.fit.model_shapes import PUBLISHED
 from posh_reward.training.fit.training_run import TrainingRun, run_of
@@ -99,9 +100,10 @@ def check_run(
     get_quantization_config(model)
     metric = metric_of(script)
     _check_oracle(metric.get("witness"), script.dataset_name)
-    if Path(script.dataset_name).exists() and hasattr(script, "reference_column"):
-        split = script.dataset_train_split
-        check_local_columns(Path(script.dataset_name), split, script.reference_column)
+    if hasattr(script, "prompt_text"):
+        prompt(script.prompt_text)
+        if data_is_here(script.dataset_name):
+            check_dataset(script.dataset_name, used_splits(script, args), script.reference_column)
     missing = [*missing_packages(args, model, metric, layout), *_witness_problem(script, metric)]
     if hasattr(script, "max_prompt_tokens"):  # a student learns from a question set
         try:
@@ -113,6 +115,17 @@ def check_run(
     run = run_of(script, args, model, layout) if is_known else None
     on_cpu = _on_cpu(flags, config)
     return RunCheck(launcher, layout, script, args, model, run, tuple(missing), on_cpu)
+
+
+def data_is_here(name: str) -> bool:
+    """Return True if ``check_dataset`` would download nothing."""
+    return is_drawn(name) or Path(name).exists() or is_here(Asset("dataset", "dataset", name))
+
+
+def used_splits(script: Any, args: Any) -> list[str]:
+    """Return the splits that a run loads."""
+    evaluated = str(getattr(args.eval_strategy, "value", args.eval_strategy)) != "no"
+    return [script.dataset_train_split, *([script.dataset_test_split] * evaluated)]
 
 
 def _on_cpu(flags: Sequence[str], config: str | None) -> bool:
@@ -171,7 +184,13 @@ def check_lines(result: RunCheck) -> Iterator[str]:
     if result.launcher is not None:
         yield f"  from {result.launcher}"
     yield f"model: {result.model.model_name_or_path}, {_parameters(result)}"
-    yield f"data: {result.script.dataset_name}"
+    name = result.script.dataset_name
+    unchecked = (
+        "" if data_is_here(name) else " (not here, so its splits and columns are not checked)"
+    )
+    yield f"data: {name}{unchecked}"
+    if hasattr(result.script, "prompt_text"):
+        yield f"prompt: {result.script.prompt_text}"
     if hasattr(args, "num_generations"):
         yield f"reward: {_reward(result.script)}"
         yield f"metric: {', '.join(f'{k} {v}' for k, v in _metric(result.script).items())}"

@@ -7,21 +7,31 @@ import runpy
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from datasets import DatasetDict, load_from_disk
+from datasets import Dataset, DatasetDict, load_from_disk
 from PIL import Image
 
 from posh_reward.datasets import downloads
-from posh_reward.datasets.copies import build_dataset, copy_dataset, save, summary
+from posh_reward.datasets.copies import (
+    ORIENTATION,
+    build_dataset,
+    copy_dataset,
+    resize_images,
+    save,
+    summary,
+)
+from posh_reward.datasets.image_files import fit_size
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.datasets.national_gallery import Artwork, plain, select
 from posh_reward.errors import ConfigError, InputError
 from posh_reward.shipped import shipped
+from tests.datasets.hub_layout import FEATURES, jpeg
 
 HEADER = (
     "uuid,iiifurl,iiifthumburl,viewtype,sequence,width,height,maxpixels,openaccess,created,"
@@ -284,10 +294,27 @@ def test_names_from_a_table_stay_in_the_folder(
 def test_a_copy_has_smaller_images(tmp_path: Path) -> None:
     original = DatasetDict({"test": load_images("scenes:heldout=3:scale=4", "test")})
     original.save_to_disk(tmp_path / "original")
-    copy = copy_dataset(str(tmp_path / "original"), splits=["test"], max_pixels=20_000)
+    new_size = partial(fit_size, max_pixels=20_000)
+    copy = copy_dataset(str(tmp_path / "original"), splits=["test"], new_size=new_size)
     assert copy["test"]["reference"][:] == original["test"]["reference"][:]
-    assert all(image.width * image.height <= 20_000 for image in copy["test"]["image"])
-    assert copy["test"][0]["image"].size == (244, 81)
+    assert {image.size for image in copy["test"]["image"]} == {(244, 81)}
+
+
+def test_images_are_resized_upright_in_rgb_and_only_if_need_be(tmp_path: Path) -> None:
+    turned, grey, small = BytesIO(), BytesIO(), jpeg(0, (56, 28))
+    exif = Image.Exif()
+    exif[ORIENTATION] = 6  # to be turned by a quarter
+    Image.new("RGB", (400, 200), "red").save(turned, "JPEG", exif=exif)
+    Image.new("L", (56, 28), 77).save(grey, "JPEG", quality=95)
+    images = [{"bytes": each, "path": None} for each in (turned.getvalue(), grey.getvalue(), small)]
+    rows = {"uuid": ["a", "b", "c"], "image": images, "reference": ["A red house."] * 3}
+    Dataset.from_dict(rows, features=FEATURES).to_parquet(tmp_path / "own.parquet")
+    new_size = partial(fit_size, max_pixels=20_000)
+    resized = resize_images(load_images(str(tmp_path / "own.parquet")), new_size)
+    assert [image.size for image in resized["image"]] == [(100, 200), (56, 28), (56, 28)]
+    assert resized[1]["image"].getpixel((5, 5)) == (77, 77, 77)
+    assert resized.data.column("image")[2].as_py()["bytes"] == small
+    assert resize_images(resized, new_size) is resized
 
 
 def test_the_command_copies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -13,11 +14,15 @@ from datasets import Dataset, DatasetDict, Image
 from posh_reward.datasets.load_dataset import (
     SceneOptions,
     answer,
+    check_dataset,
     load_images,
+    load_rows,
+    prompt,
     scene_options,
     with_other_images,
 )
 from posh_reward.errors import ConfigError, InputError
+from tests.datasets.hub_layout import jpeg, write_docent
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = "scenes:train=4:heldout=3"
@@ -46,7 +51,7 @@ def test_saved_to_disk_and_read_again(tmp_path: Path) -> None:
     test = load_images(SMALL, "test")
     DatasetDict({"test": test}).save_to_disk(tmp_path / "both")
     assert load_images(str(tmp_path / "both"), "test")["reference"][:] == test["reference"][:]
-    with pytest.raises(ConfigError, match="it has test"):
+    with pytest.raises(ConfigError, match="no split 'train': use one of test"):
         load_images(str(tmp_path / "both"), "train")
 
 
@@ -85,6 +90,97 @@ def test_an_imagefolder(tmp_path: Path) -> None:
     line = '{"file_name": "one.png", "reference": "A red house."}\n'
     (folder / "metadata.jsonl").write_text(line)
     assert load_images(str(tmp_path), "train")[0]["reference"] == "A red house."
+
+
+# The CSV reader of datasets leaves its file open.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("name", ["captions.csv", "captions.jsonl", "train/metadata.csv"])
+def test_ones_own_table_of_paths_and_texts(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "own" / name
+    file.parent.mkdir(parents=True)
+    Path(file.parent, "one.jpg").write_bytes(jpeg(1))
+    column = "file_name" if file.stem == "metadata" else "image"
+    file.write_text(
+        f'{{"{column}": "one.jpg", "reference": "A red house."}}\n'
+        if file.suffix == ".jsonl"
+        else f"{column},reference\none.jpg,A red house.\n"
+    )
+    monkeypatch.chdir(tmp_path)  # paths are relative to the table, not to this folder
+    given = file if column == "image" else file.parent.parent
+    [row] = load_images(str(given))
+    assert (row["image"].size, row["reference"]) == ((400, 300), "A red house.")
+    gc.collect()  # the reader's file, while its warning is ignored
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_what_is_wrong_with_ones_own_table_is_named(tmp_path: Path) -> None:
+    table = tmp_path / "captions.csv"
+    table.write_text("image,caption\nhttp://127.0.0.1:9/one.jpg,A red house.\n")
+    with pytest.raises(
+        ConfigError, match=r"load_images\(\.\.\., reference_column=.*--reference_col"
+    ):
+        load_images(str(table))
+    with pytest.raises(InputError, match=r"1 of 1 images .*FileNotFoundError.*one\.jpg"):
+        load_images(str(table), reference_column="caption")  # no address is asked
+    table.write_text("file,reference\none.jpg,A red house.\n")
+    with pytest.raises(ConfigError, match=r"no column 'image'.*rename its column of images"):
+        load_images(str(table))
+    gc.collect()
+
+
+@pytest.mark.parametrize(
+    ("asked", "rows"), [("val", 4), ("validation", 4), ("validation[:3]", 3), ("train+val", 12)]
+)
+def test_val_and_validation_are_one_split(docent: Path, asked: str, rows: int) -> None:
+    assert len(load_images(str(docent), asked)) == rows
+    assert (
+        load_images("scenes:heldout=2", "val")["uuid"][:]
+        == (load_images("scenes:heldout=2", "validation")["uuid"][:])
+    )
+
+
+@pytest.fixture
+def docent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
+    return write_docent(tmp_path / "docent")
+
+
+def test_another_split_is_refused_with_those_that_exist(docent: Path) -> None:
+    for split in ("dev", "train+dev", "Test"):
+        with pytest.raises(
+            ConfigError, match=r"docent' has no split .*: use one of train, val, test"
+        ):
+            load_images(str(docent), split)
+    with pytest.raises(
+        ConfigError, match="scenes has no split 'dev': use one of train, validation"
+    ):
+        load_images(SMALL, "dev")
+    check_dataset(str(docent), ["train", "validation"])
+    with pytest.raises(ConfigError, match="no split 'dev'"):
+        check_dataset(str(docent), ["train", "dev"])
+
+
+def test_the_sets_of_judgments_load_without_images(tmp_path: Path) -> None:
+    judged = {
+        "uuid": ["a"], "reference": ["A dog."], "mistakes": ["2_much_better"],
+        "model1": ["llava"], "model1_generation": ["A cat."],
+        "model2": ["gpt"], "model2_generation": ["A dog."],
+    }  # fmt: skip
+    (tmp_path / "data").mkdir()
+    Dataset.from_dict(judged).to_parquet(tmp_path / "data" / "test-00000-of-00001.parquet")
+    [row] = load_rows(str(tmp_path), "test")
+    assert row["model1_generation"] == "A cat."
+    with pytest.raises(ConfigError, match="no column 'image'"):
+        load_images(str(tmp_path), "test")
+
+
+def test_a_prompt_of_ones_own_is_not_empty() -> None:
+    assert prompt("Describe.") == [{"role": "user", "content": "Describe."}]
+    assert prompt()[0]["content"].startswith("Generate a detailed description of this painting")
+    with pytest.raises(InputError, match="the prompt is empty"):
+        prompt(" ")
 
 
 def test_a_missing_column_is_named(tmp_path: Path) -> None:
@@ -160,12 +256,14 @@ def test_a_missing_folder_is_named_without_asking_the_hub(
         load_images(name)
 
 
-def test_other_images_keep_the_texts() -> None:
+def test_other_images_keep_the_texts_and_write_no_image_again() -> None:
     right = load_images(SMALL, "train")
     other = with_other_images(right)
-    assert other["reference"][:] == right["reference"][:]
-    assert other[0]["image"].tobytes() == right[1]["image"].tobytes()
-    assert other[3]["image"].tobytes() == right[0]["image"].tobytes()
+    texts = right["reference"][:]
+    assert other["reference"][:] == [texts[3], *texts[:3]]
+    assert [i.tobytes() for i in other["image"]] == [i.tobytes() for i in right["image"]]
+    ours, theirs = (each.data.column("image").chunk(0).field("bytes") for each in (right, other))
+    assert ours.buffers()[-1].address == theirs.buffers()[-1].address
 
 
 def test_empty_references_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,4 +1,4 @@
-"""A hub on this machine: repositories are folders, and every request is counted."""
+"""A hub on this machine: folders as its models and datasets, and every request counted."""
 
 from __future__ import annotations
 
@@ -19,9 +19,12 @@ class FakeHub(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, models: Mapping[str, Path]) -> None:
+    def __init__(
+        self, models: Mapping[str, Path], datasets: Mapping[str, Path] | None = None
+    ) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
-        self.models = dict(models)
+        self.folders = {("models", name): folder for name, folder in models.items()}
+        self.folders |= {("datasets", name): folder for name, folder in (datasets or {}).items()}
         self.requests: list[str] = []
         self.endpoint = f"http://127.0.0.1:{self.server_address[1]}"
 
@@ -43,20 +46,28 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path = unquote(urlsplit(self.path).path)
         self.server.requests.append(f"{self.command} {path}")
-        for name, folder in self.server.models.items():
-            if path.startswith(f"/{name}/resolve/"):
-                return self.file(folder / path.split("/", 5)[5])
-            if path.startswith(f"/api/models/{name}/tree/"):
-                return self.json([self.entry(each) for each in sorted(folder.iterdir())])
-            if path == f"/api/models/{name}" or path.startswith(f"/api/models/{name}/revision/"):
+        for (kind, name), folder in self.server.folders.items():
+            root = f"/{name}" if kind == "models" else f"/{kind}/{name}"
+            if path.startswith(f"{root}/resolve/"):
+                return self.file(folder / path.removeprefix(f"{root}/resolve/").split("/", 1)[1])
+            root = f"/api/{kind}/{name}"
+            if path.startswith(f"{root}/tree/"):
+                below = path.removeprefix(f"{root}/tree/").split("/", 1)[1:]
+                return self.json(
+                    [self.entry(each, folder) for each in sorted(folder.joinpath(*below).iterdir())]
+                )
+            if path == root or path.startswith(f"{root}/revision/"):
                 files = [{"rfilename": each.name} for each in sorted(folder.iterdir())]
                 return self.json({"id": name, "sha": COMMIT, "siblings": files, "private": False})
         return self.answer(404, b"{}", {"X-Error-Code": "RepoNotFound"})
 
     do_HEAD = do_GET  # noqa: N815
 
-    def entry(self, file: Path) -> dict[str, Any]:
-        return {"type": "file", "path": file.name, "size": file.stat().st_size, "oid": etag(file)}
+    def entry(self, file: Path, root: Path) -> dict[str, Any]:
+        path = file.relative_to(root).as_posix()
+        if file.is_dir():
+            return {"type": "directory", "path": path, "oid": COMMIT}
+        return {"type": "file", "path": path, "size": file.stat().st_size, "oid": etag(file)}
 
     def file(self, file: Path) -> None:
         if not file.is_file():

@@ -11,11 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from datasets import Dataset
 
 from posh_reward.errors import ConfigError
 from posh_reward.shipped import shipped
 from posh_reward.training.fetch import Asset, assets_of, is_here
 from recipes import tiny_qwen
+from tests.datasets.hub_layout import FEATURES, write_docent
 from tests.models.tiny import byte_tokenizer, tiny_model
 from tests.training.fake_hub import COMMIT, FakeHub
 
@@ -161,6 +163,56 @@ def test_what_is_fetched_is_all_that_a_run_without_network_needs(
     row = json.loads((tmp_path / "scores.jsonl").read_text())
     assert row["overall"] is not None
     assert f"someone/judge@{COMMIT}" in row["signature"]
+
+
+READ = """
+import sys
+from recipes import sft
+from posh_reward.datasets.load_dataset import load_images
+from posh_reward.errors import InputError
+from posh_reward.training.processors import load_processor
+processor = load_processor(sys.argv[1], max_pixels=37632)
+images = sft.prepare("amitha/docent", "validation", processor=processor)
+print(len(images), images[0]["image"].size)
+try:
+    sft.prepare("amitha/docent", "test", processor=processor)
+except InputError as error:
+    print(error)
+try:
+    load_images("amitha/docent", "test")
+except InputError as error:
+    print(error)
+"""
+
+
+def test_the_hubs_dataset_is_resized_by_fetch_and_then_only_read(tmp_path: Path) -> None:
+    tiny_qwen.build(tmp_path / "tiny", warm_up_steps=0, pretrain_steps=0)
+    config = tmp_path / "sft.yaml"
+    config.write_text(
+        f"model_name_or_path: {tmp_path / 'tiny'}\ndataset_name: amitha/docent\n"
+        "max_pixels: 37632\neval_strategy: epoch\n"
+    )
+    home = {"HF_HOME": str(tmp_path / "hub"), "HF_HUB_DISABLE_XET": "1"}
+    docent = write_docent(tmp_path / "docent")
+    test = docent / "data" / "test-00000-of-00001.parquet"
+    rows = Dataset.from_parquet(str(test)).to_list()
+    Dataset.from_list([*rows[:3], rows[3] | {"image": None}], features=FEATURES).to_parquet(test)
+    with FakeHub({}, {"amitha/docent": docent}) as hub:
+        done = posh_reward("fetch", "--config", str(config), HF_ENDPOINT=hub.endpoint,
+                           HF_HUB_OFFLINE="0", **home)  # fmt: skip
+    assert "amitha/docent: fetched" in done.stderr, done.stderr
+    assert "amitha/docent, validation: 4 images" in done.stderr
+    prepared = sorted((tmp_path / "hub" / "datasets").rglob("*.arrow"))
+    read = subprocess.run(
+        [sys.executable, "-c", READ, str(tmp_path / "tiny")], check=False, text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", **home},
+        capture_output=True,
+    )  # fmt: skip
+    resized, *refused = read.stdout.splitlines()
+    assert resized == "4 (224, 168)", read.stderr
+    assert "1 of 4 images that cannot be read: test-uuid-3 (there is none)" in refused[0]
+    assert "'amitha/docent', split 'test' has 1 of 4 rows without an image" in refused[1]
+    assert sorted((tmp_path / "hub" / "datasets").rglob("*.arrow")) == prepared
 
 
 def test_a_prepared_dataset_is_found_whatever_its_case(

@@ -81,6 +81,14 @@ def test_images_in_another_column_are_noticed(tiny: Path) -> None:
         train(trainer)
 
 
+def test_a_dataset_without_images_is_refused_before_the_first_step() -> None:
+    rows = Dataset.from_dict({"prompt": ["Describe."], "reference": ["A hat."]})
+    seeing = SimpleNamespace(image_processor=None)
+    trainer: Any = SimpleNamespace(train_dataset=rows, processing_class=seeing)
+    with pytest.raises(ConfigError, match=r"no column 'image', .*rename_column\('\.\.\.', 'image'"):
+        train(trainer)
+
+
 def brevity(completions: list[Any], **_: Any) -> list[float]:
     return [-float(len(each)) for each in completions]
 

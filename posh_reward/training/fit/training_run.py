@@ -10,7 +10,7 @@ from typing import Any
 from posh_reward.metrics.load_metric import metric_flags, read_metric
 from posh_reward.metrics.posh.judges.load_judge import engine_settings
 from posh_reward.models.prompt_images import TOKEN_PIXELS
-from posh_reward.training.combinations import PROMPT_TOKENS
+from posh_reward.training.combinations import prompt_tokens
 from posh_reward.training.fit.model_shapes import BYTES, ModelShape, Parameters, shape_of
 from posh_reward.training.processes import Processes
 
@@ -96,7 +96,7 @@ def _text_tokens(script: Any, args: Any) -> int:
     if hasattr(script, "max_prompt_tokens"):
         return int(script.max_prompt_tokens) + (TOGETHER - 1) * QUESTION_TOKENS
     completion = getattr(args, "max_completion_length", REFERENCE_TOKENS)
-    return PROMPT_TOKENS + int(completion)
+    return prompt_tokens(script.prompt_text) + int(completion)
 
 
 def parameters_of(shape: ModelShape, size: int, layout: Processes) -> Parameters:
