@@ -12,4 +12,4 @@ exec posh-reward doctor --config "$1" \
   --machines "$SLURM_STEP_NUM_NODES" --machine-rank "$SLURM_NODEID" \
   --processes "$(ranks_here)" \
   --address "$(first_node)" \
-  --port "$(meeting_port)" -- "${@:2}"
+  --port "$(meeting_port)" --seconds "${DOCTOR_SECONDS:-900}" -- "${@:2}"

@@ -31,8 +31,8 @@ HF_HUB_OFFLINE=1 for it."""
 DOCTOR = """\
 Check, without training, that this node can run a recipe: packages and downloads, driver, cards,
 memory, disk, ports, communication between ranks, a step of ZeRO-3 that is saved and resumed, and a
-judge that scores a pair. Prints one line per check, with its remedy, in two minutes at most. Exit
-status 0 unless a line says FAILED."""
+judge that scores a pair, sleeps, wakes and scores it alike. Prints one line per check, with its
+remedy. Exit status 0 unless a line says FAILED."""
 INIT = f"""\
 Copy {", ".join(FOLDERS)} into a folder, to change them and run them from there. Each
 recipe is one file and one run; each configuration opens with its launch line. Nothing is
@@ -114,14 +114,21 @@ def add_fetch(command: argparse.ArgumentParser) -> None:
                          "of a judge, or of a metric (also by name: published)")  # fmt: skip
     command.add_argument("--dry-run", action="store_true", help="only list what is here and what "
                          "is missing; uses no network")  # fmt: skip
+    add_recipe_flags(command)
     command.set_defaults(command=fetch)
+
+
+def add_recipe_flags(command: argparse.ArgumentParser) -> None:
+    """Accept a recipe's flags, after ``--``: they may name another model than the configuration."""
+    command.add_argument("recipe_flags", nargs=argparse.REMAINDER, metavar="-- FLAGS",
+                         help="flags of the recipe")  # fmt: skip
 
 
 def fetch(flags: argparse.Namespace) -> int:
     """Download what a run needs; print a line for each download."""
     from posh_reward.training.fetch import STATES, assets_of, fetch_all
 
-    assets = assets_of(flags.config)
+    assets = assets_of(flags.config, flags.recipe_flags)
     complete = True
     for asset, state in fetch_all(assets, dry_run=flags.dry_run):
         complete &= state in ("here", "fetched")
@@ -138,13 +145,14 @@ def add_doctor(command: argparse.ArgumentParser) -> None:
     """Add the flags of ``doctor``."""
     add = describe(command, DOCTOR, "doctor --config configs/dapo/qwen2_5_vl_7b.yaml").add_argument
     add("--config", metavar="FILE", type=Path, required=True, help="configuration of a recipe")
-    add("--seconds", type=float, default=120.0, help="time limit for all checks")
+    add("--seconds", type=float, default=900.0, help="time limit of each trial (default: "
+        "%(default)g; on a cold node the judge compiles its kernels for minutes)")  # fmt: skip
     add("--processes", type=int, help="processes on this node (default: by the launch line)")
     add("--machines", type=int, default=1, help="nodes of the job; run this on each of them")
     add("--machine-rank", type=int, default=0, help="number of this node, from 0")
     add("--address", default="127.0.0.1", help="address of the first node")
     add("--port", type=int, default=29500, help="port at which the ranks meet")
-    add("recipe_flags", nargs=argparse.REMAINDER, metavar="-- FLAGS", help="flags of the recipe")
+    add_recipe_flags(command)
     command.set_defaults(command=doctor)
 
 

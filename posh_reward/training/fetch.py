@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -48,10 +49,11 @@ class Asset:
         return f"{self.role:<12} {self.name}{f' at {self.revision}' if self.revision else ''}"
 
 
-def assets_of(config: str) -> list[Asset]:
+def assets_of(config: str, flags: Sequence[str] = ()) -> list[Asset]:
     """List what a run downloads: everything that is neither a local path nor drawn.
 
     Args:
+        flags: of the recipe, which override the configuration's settings.
         config: a recipe's configuration, a metric's settings (or their shipped name), or a judge's
             settings.
 
@@ -65,6 +67,11 @@ def assets_of(config: str) -> list[Asset]:
         from posh_reward.training.run_settings import read_config  # imports TRL
 
         settings = read_config(path)
+    settings |= {
+        name.removeprefix("--"): value
+        for name, value in pairwise(flags)
+        if name.startswith("--") and not value.startswith("--")
+    }
     assets: list[Asset] = []
     if "name" in settings:
         assets += _judge_assets(settings, "judge")
