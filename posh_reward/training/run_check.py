@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -116,6 +117,8 @@ def check_run(
 
 
 def _on_cpu(flags: Sequence[str], config: str | None) -> bool:
+    if os.environ.get("ACCELERATE_TORCH_DEVICE") == "cpu":  # accelerate's own, before use_cpu
+        return True
     if "--use_cpu" in flags:
         return (_value_of(flags, "--use_cpu") or "").lower() != "false"
     return bool(config and read_config(Path(config)).get("use_cpu"))

@@ -323,10 +323,18 @@ class Trial:
 def trial(
     arguments: Sequence[str],
     variables: Mapping[str, str],
-    module: Sequence[str] = ("posh_reward.training.doctor.trial",),
+    start: Sequence[str] = ("-m", "posh_reward.training.doctor.trial"),
+    patience: float = 5.0,
 ) -> Iterator[Trial]:
-    """Start a trial in its own session; end it, with all its children, on leaving the context."""
-    command = [sys.executable, "-m", *module, *arguments]
+    """Start a trial in its own session; end it, with all its children, on leaving the context.
+
+    Args:
+        arguments: of the trial.
+        variables: of its environment, besides this process's.
+        start: arguments of Python before them.
+        patience: seconds that it has to end in; torchrun ends its ranks within 30.
+    """
+    command = [sys.executable, *start, *arguments]
     environment = {**os.environ, "PYTHONWARNINGS": "ignore", **variables}
     with (
         tempfile.TemporaryFile("w+", errors="replace") as output,
@@ -345,7 +353,7 @@ def trial(
                     with suppress(ProcessLookupError):
                         os.killpg(child.pid, number)
                     with suppress(subprocess.TimeoutExpired):
-                        child.wait(timeout=5)
+                        child.wait(timeout=patience)
 
 
 def answer_of(child: Trial, seconds: float) -> Answer:
@@ -361,10 +369,10 @@ def answer_of(child: Trial, seconds: float) -> Answer:
     output, errors = texts
     answers = list(_answers(output))
     failures = [str(answer["failure"]) for answer in answers if "failure" in answer]
-    if failures or status or not answers:
+    if failures or status:
         ended = f"ended with status {status}: {errors.strip()[-TAIL:]}"
         return (failures[0] if failures else ended), {}
-    return None, answers[-1]
+    return None, answers[-1] if answers else {}
 
 
 def _answers(output: str) -> Iterator[dict[str, Any]]:

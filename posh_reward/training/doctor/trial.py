@@ -30,8 +30,14 @@ REFERENCE = "A tall man in a red coat holds an umbrella, and a woman in a hat sl
 SAME = 0.05
 """Largest difference of a grade after a waking: bfloat16 alone moved grades by up to 0.038."""
 GIB = 2**30
-LOGGED = ("loss", "reward", "grad_norm", "posh/failed_share")
-GAP = "sampling/sampling_logp_difference/mean"  # only logged with vLLM's importance correction
+LOGGED = {
+    "at": "step",
+    "loss": "loss",
+    "reward": "reward",
+    "failed": "posh/failed_share",
+    "gap": "sampling/sampling_logp_difference/mean",  # only with vLLM's importance correction
+}
+"""What a step reports -> its name in the trainer's log."""
 
 
 def judge(device: str, wakings: str, settings: str) -> dict[str, Any]:
@@ -176,7 +182,7 @@ def train(device: str, config: str, *flags: str) -> dict[str, Any]:
     }
     result = {
         "step": trainer.state.global_step,
-        "steps": [{name: line.get(name) for name in (*LOGGED, GAP)} for line in steps],
+        "steps": [{name: line.get(key) for name, key in LOGGED.items()} for line in steps],
         "rope": sorted(rope),
         "seconds": dict(meter.seconds),
         "peak": dict(meter.peak),
