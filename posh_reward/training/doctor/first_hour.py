@@ -15,7 +15,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from importlib import metadata
@@ -44,6 +44,7 @@ from posh_reward.training.run_check import RunCheck, check_run, metric_of
 
 FORMAT = 1  # version of the file
 SECONDS = 3600.0  # of each trial
+STEPS = ("node", "ranks", "judge", "policy", "run")  # methods of ``Ladder``
 WAKINGS, IMAGES = 3, 16
 GAP = 0.1
 """Largest mean difference of a token's log-probability, vLLM against the trainer, at top_p 1. Right
@@ -123,11 +124,11 @@ def climb(
     found = _header(config, result, own)
     passed = _passed(file, found)
     rungs = list(passed.values())
-    for name, step in ladder.steps.items():
+    for name in STEPS:
         if name in passed:
             yield passed[name]
             continue
-        rung = ladder.try_step(name, step)
+        rung = ladder.try_step(name)
         rungs.append(rung)
         # Never lost: a rung takes minutes.
         document = {**found, "rungs": [asdict(each) for each in rungs]}
@@ -151,14 +152,6 @@ class Ladder:
     seconds: float
 
     @property
-    def steps(self) -> Mapping[str, Callable[[Rung], None]]:
-        """The rungs, in order."""
-        return {
-            "node": self.node, "ranks": self.ranks, "judge": self.judge, "policy": self.policy,
-            "run": self.run,
-        }  # fmt: skip
-
-    @property
     def on_cpu(self) -> bool:
         """True if the run is meant for the CPU."""
         return self.result.on_cpu
@@ -168,13 +161,13 @@ class Ladder:
         """True if the run is meant for GPUs, and there are none."""
         return not self.on_cpu and not read_cards()
 
-    def try_step(self, name: str, step: Callable[[Rung], None]) -> Rung:
+    def try_step(self, name: str) -> Rung:
         """Try one rung."""
         rung, began = Rung(name), time.perf_counter()
         if name != "node" and self.lacks_gpus:
             return replace(rung, status=NEEDS_GPU)
         try:
-            step(rung)
+            getattr(self, name)(rung)
         except PoshError as error:
             rung.status, rung.reason = "failed", str(error)
         rung.seconds = round(time.perf_counter() - began, 1)
