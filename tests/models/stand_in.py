@@ -79,7 +79,7 @@ class StandIn:
         self.asleep = True
 
     def wake(self) -> None:
-        self.forgotten += self.settings["model"] == "forgets" and self.asleep
+        self.forgotten += self.settings["model"].endswith("forgets") and self.asleep
         self.asleep = False
 
     def _told(self, suffix: str) -> str:
