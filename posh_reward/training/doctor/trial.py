@@ -37,7 +37,7 @@ LOGGED = {
     "failed": "posh/failed_share",
     "gap": "sampling/sampling_logp_difference/mean",  # only with vLLM's importance correction
 }
-"""What a step reports -> its name in the trainer's log."""
+"""Names of a step's figures -> those in the trainer's log."""
 
 
 def judge(device: str, wakings: str, settings: str) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def judge(device: str, wakings: str, settings: str) -> dict[str, Any]:
         result["scoring"].append(time.perf_counter() - began)
         if score.failure is not None:
             raise PoshError(str(score.failure))
-        found.append([element.grade for element in score.elements])
+        found.append([element.grade or 0.0 for element in score.elements])
     pairs = [pair for grades in found for pair in zip(found[0], grades, strict=False)]
     result["moved"] = max((abs(first - later) for first, later in pairs), default=0.0)
     if result["moved"] > SAME or len({len(grades) for grades in found}) > 1:
@@ -84,7 +84,7 @@ def judge(device: str, wakings: str, settings: str) -> dict[str, Any]:
 def _readers(metric: Any) -> dict[str, str]:
     """Return the devices of the parser and of Maverick, if the metric has them."""
     found = {}
-    models = [getattr(pipe, "model", None) for _, pipe in metric.reader.nlp.pipeline]
+    models: list[Any] = [getattr(pipe, "model", None) for _, pipe in metric.reader.nlp.pipeline]
     if names := {model.ops.name for model in models if hasattr(model, "ops")}:
         found["parser"] = "GPU" if "cupy" in names else "CPU"
     if hasattr(metric.reader.coref, "on_gpu"):
@@ -151,11 +151,11 @@ def zero3(device: str, seconds: str, folder: str) -> dict[str, Any]:
 
 def train(device: str, config: str, *flags: str) -> dict[str, Any]:
     """Train as the recipe does; return what each step logged, and time and memory by phase."""
+    from posh_reward.models.vllm.vllm_environment import set_vllm_defaults
     from posh_reward.training.doctor.diagnosis import load_recipe
     from posh_reward.training.launch import (
         finish,
         separate_vllm_caches,
-        set_vllm_defaults,
         show_headlines,
     )
     from posh_reward.training.launch import train as train_recipe

@@ -24,7 +24,7 @@ LIVE, BUCKET, SUBGROUP = 1e9, 5e8, 1e9
 """Parameters, by DeepSpeed's defaults for ZeRO-3: gathered at a time (stage3_max_live_parameters),
 in one reduction (reduce_bucket_size), in one part of the optimizer's step (sub_group_size)."""
 UNSURE = 0.3
-"""How far an assumed part may be off, as a share of it. Nothing was measured on a GPU yet."""
+"""Share by which an assumed part may be off. Nothing was measured on a GPU yet."""
 PATCHES = 4  # of the vision tower, per image token
 TRAINER, SLEEPER, READER = 12.0, 4.0, 3.0
 """GiB of the host's memory: a trainer with two workers that decode images; an engine's process,

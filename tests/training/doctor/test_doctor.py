@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace as Some
+from typing import Any
 
 import pytest
 import torch
@@ -279,7 +280,7 @@ def test_one_broken_rank_of_two_does_not_hold_the_doctor_up(tmp_path: Path) -> N
 def judged(python: str, model: str, seconds: float = 120) -> list[NodeCheck]:
     """What the doctor says of a judge in a child process with a small engine in it."""
     judge = {"name": "vllm", "model": model, "python": python}
-    result = Some(script=Some(metric=None, judge=judge), on_cpu=True)
+    result: Any = Some(script=Some(metric=None, judge=judge), on_cpu=True)
     return list(_try_judge(result, seconds))
 
 
