@@ -3,10 +3,21 @@
 
 readonly TRY_AGAIN=75 # a recipe's exit status after it stopped early with a checkpoint
 
+# ---- Edit for your site (docs/slurm.md), or set these variables before sbatch. Account and partition
+# are sbatch's own: SBATCH_ACCOUNT, SBATCH_PARTITION.
+site() {
+  # module load cuda/13.0 gcc                    # what `posh-reward doctor` finds missing
+  # export HF_HOME=/scratch/$USER/huggingface    # downloads, on a file system that all nodes see
+  export VENV=${VENV:-.venv}                     # the environment with posh-reward[gpu]
+  export SRUN_FLAGS=${SRUN_FLAGS:-}              # such as "--container-image=posh.sqsh --mpi=none"
+}
+# ---- End of what a site edits.
+
 # Activates the environment VENV, and sets variables that Slurm does not.
 prepare() {
+  site
   # shellcheck disable=SC1091 # created by the user
-  source "${VENV:-.venv}/bin/activate"
+  source "$VENV/bin/activate"
   # srun does not inherit --cpus-per-task.
   export SRUN_CPUS_PER_TASK=${SLURM_CPUS_PER_TASK:-1}
   # Set by Slurm from 23.02 on; the recipes stop before it (--stop_before).
@@ -19,23 +30,38 @@ prepare() {
   rm -f "$POSH_STATUS_FILE"
 }
 
+# srun with the site's flags.
+srun_here() {
+  local flags
+  read -ra flags <<<"$SRUN_FLAGS"
+  srun "${flags[@]}" "$@"
+}
+
 # srun_doctor CONFIG [flags]: checks on all nodes that training can run there; with DOCTOR=0 only the
 # cards' compute mode. A separate step without --kill-on-bad-exit, which would drop the last output
 # of a failing node.
 srun_doctor() {
-  srun ${HET_GROUP:+--het-group="$HET_GROUP"} --ntasks-per-node=1 bash slurm/doctor.sh "$@"
+  srun_here ${HET_GROUP:+--het-group="$HET_GROUP"} --ntasks-per-node=1 bash slurm/doctor.sh "$@"
 }
 
 # srun_training RECIPE [flags]: trains on all nodes of the job, or of its part HET_GROUP. If one node
 # fails the others are ended too; otherwise they would wait for it forever.
 srun_training() {
-  srun ${HET_GROUP:+--het-group="$HET_GROUP"} --ntasks-per-node=1 --kill-on-bad-exit=1 \
+  srun_here ${HET_GROUP:+--het-group="$HET_GROUP"} --ntasks-per-node=1 --kill-on-bad-exit=1 \
     bash slurm/node.sh "$@"
 }
 
 # Number of ranks on this node: one per card, or PROCESSES_PER_NODE without cards.
 ranks_here() {
   echo "${SLURM_GPUS_ON_NODE:-${PROCESSES_PER_NODE:-1}}"
+}
+
+# offline_if_fetched CONFIG [flags]: keeps the ranks from asking the hub for what is here; eight of
+# them retry for minutes if it does not answer.
+offline_if_fetched() {
+  if [[ -z ${HF_HUB_OFFLINE:-} ]] && posh-reward fetch --dry-run --config "$1" -- "${@:2}" &>/dev/null; then
+    export HF_HUB_OFFLINE=1
+  fi
 }
 
 # The node where the ranks of a step meet.

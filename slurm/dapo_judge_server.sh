@@ -26,7 +26,7 @@ prepare
 port=$((10000 + SLURM_JOB_ID % 10000)) # below 32768, where Linux's ephemeral ports begin
 read -ra hosts < <(scontrol show hostnames "$SLURM_JOB_NODELIST_HET_GROUP_1" | xargs)
 
-srun --het-group=1 --ntasks-per-node=1 --kill-on-bad-exit=1 \
+srun_here --het-group=1 --ntasks-per-node=1 --kill-on-bad-exit=1 \
   bash "${JUDGE_SERVER:-slurm/judge_server.sh}" "$port" &
 judge=$!
 

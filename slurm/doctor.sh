@@ -8,8 +8,11 @@ if [[ -n ${JUDGE_NEXT_TO_TRAINER:-} ]]; then
   require_shared_cards
 fi
 [[ ${DOCTOR:-1} != 0 ]] || exit 0
+offline_if_fetched "$@"
 exec posh-reward doctor --config "$1" \
   --machines "$SLURM_STEP_NUM_NODES" --machine-rank "$SLURM_NODEID" \
   --processes "$(ranks_here)" \
   --address "$(first_node)" \
-  --port "$(meeting_port)" -- "${@:2}"
+  --port "$(meeting_port)" \
+  ${DOCTOR_SECONDS:+--seconds "$DOCTOR_SECONDS"} ${FIRST_HOUR:+--first-hour "$FIRST_HOUR"} \
+  -- "${@:2}"

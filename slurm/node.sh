@@ -11,6 +11,10 @@ export OMP_NUM_THREADS=$((threads > 0 ? threads : 1))
 # USR1 asks the ranks to stop. It would kill the launcher and judges in separate processes, so all
 # processes ignore it by default; the ranks install a handler.
 trap '' USR1
+# The flags without "RECIPE ... --config": the configuration comes first.
+for ((place = 1; place < $#; place++)); do
+  if [[ ${!place} == --config ]]; then offline_if_fetched "${@:place+1}" "${@:2:place-2}"; fi
+done
 # DeepSpeed's own multi-node launchers use ssh, but srun has already started this on each node.
 exec accelerate launch \
   --config_file "${ACCELERATE_CONFIG:-configs/accelerate/zero3_8gpu.yaml}" \

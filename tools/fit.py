@@ -15,12 +15,12 @@ from pathlib import Path
 
 from posh_reward.errors import ConfigError, PoshError
 from posh_reward.training.doctor.diagnosis import recipe_settings
-from posh_reward.training.fit.memory import disk_size, machine_memory, phases
+from posh_reward.training.fit.memory import disk_size, machine_bounds, phases
 from posh_reward.training.run_check import RunCheck, check, check_run
 
 ROOT = Path(__file__).resolve().parents[1]
 HEADER = """\
-| configuration | cards | generate | judge | train | a machine's memory | disk |
+| configuration | GPUs | generate | judge | train | a machine's memory | disk |
 |---|---|---|---|---|---|---|"""
 
 
@@ -52,13 +52,13 @@ def table() -> Iterator[str]:
 def row(config: Path, check: RunCheck) -> str:
     """Format a row of the table."""
     assert check.run is not None
-    by_name = {phase.name: f"{phase.gib:.0f}" for phase in phases(check.run)}
+    by_name = {phase.name: "{:.0f} to {:.0f}".format(*phase.bounds) for phase in phases(check.run)}
     machines, processes = check.layout.machines, check.layout.processes
     cells = [
         f"`{config.relative_to(ROOT).as_posix()}`",
         f"{machines} x {processes // machines}" if machines > 1 else str(processes),
         *(by_name.get(name, "-") for name in ("generate", "judge", "train")),
-        f"{machine_memory(check.run):.0f} GiB",
+        "{:.0f} to {:.0f} GiB".format(*machine_bounds(check.run)),
         f"{disk_size(check.run):.0f} GB",
     ]
     return f"| {' | '.join(cells)} |"

@@ -31,8 +31,13 @@ HF_HUB_OFFLINE=1 for it."""
 DOCTOR = """\
 Check, without training, that this node can run a recipe: packages and downloads, driver, cards,
 memory, disk, ports, communication between ranks, a step of ZeRO-3 that is saved and resumed, and a
-judge that scores a pair. Prints one line per check, with its remedy, in two minutes at most. Exit
-status 0 unless a line says FAILED."""
+judge that scores a pair, sleeps, wakes and scores it alike. Prints one line per check, with its
+remedy. Exit status 0 unless a line says FAILED.
+
+With --first-hour FILE it climbs a ladder instead, in up to an hour: node, ranks, judge (three
+wakings), policy (its vLLM against the trainer, on one GPU), and a run of two steps that is saved,
+resumed, described and scored. FILE gets what each measured, with no path, host name or key, and a
+later call with it goes on where the last one failed."""
 INIT = f"""\
 Copy {", ".join(FOLDERS)} into a folder, to change them and run them from there. Each
 recipe is one file and one run; each configuration opens with its launch line. Nothing is
@@ -115,21 +120,28 @@ def add_fetch(command: argparse.ArgumentParser) -> None:
     command.add_argument("--dry-run", action="store_true", help="only list what is here and what "
                          "is missing; uses no network")  # fmt: skip
     add_trust(command)
+    add_recipe_flags(command)
     command.set_defaults(command=fetch)
+
+
+def add_recipe_flags(command: argparse.ArgumentParser) -> None:
+    """Accept a recipe's flags, after ``--``: they may name another model than the configuration."""
+    command.add_argument("recipe_flags", nargs=argparse.REMAINDER, metavar="-- FLAGS",
+                         help="flags of the recipe")  # fmt: skip
 
 
 def fetch(flags: argparse.Namespace) -> int:
     """Download what a run needs; print a line for each download."""
     from posh_reward.training.fetch import STATES, assets_of, fetch_all, prepare_data
 
-    assets = assets_of(flags.config)
+    assets = assets_of(flags.config, flags.recipe_flags)
     complete = True
     for asset, state in fetch_all(assets, dry_run=flags.dry_run):
         complete &= state in ("here", "fetched")
         words = state if state in STATES else f"failed: {state}"
         print(safe(f"{asset}: {words}"), file=sys.stderr, flush=True)
     if complete and not flags.dry_run:
-        for line in prepare_data(flags.config):
+        for line in prepare_data(flags.config, flags.recipe_flags):
             print(safe(line), file=sys.stderr, flush=True)
     if not assets:
         print("nothing to fetch: everything is local or ships with the package", file=sys.stderr)
@@ -142,20 +154,23 @@ def add_doctor(command: argparse.ArgumentParser) -> None:
     """Add the flags of ``doctor``."""
     add = describe(command, DOCTOR, "doctor --config configs/dapo/qwen2_5_vl_7b.yaml").add_argument
     add("--config", metavar="FILE", type=Path, required=True, help="configuration of a recipe")
-    add("--seconds", type=float, default=120.0, help="time limit for all checks")
+    add("--first-hour", metavar="FILE", type=Path, help="climb the ladder, into this JSON file")
+    add("--seconds", type=float, help="time limit of each trial (default: 900, for a cold node's "
+        "kernels; of a rung's 3600)")  # fmt: skip
     add("--processes", type=int, help="processes on this node (default: by the launch line)")
     add("--machines", type=int, default=1, help="nodes of the job; run this on each of them")
     add("--machine-rank", type=int, default=0, help="number of this node, from 0")
     add("--address", default="127.0.0.1", help="address of the first node")
     add("--port", type=int, default=29500, help="port at which the ranks meet")
-    add("recipe_flags", nargs=argparse.REMAINDER, metavar="-- FLAGS", help="flags of the recipe")
     add_trust(command)
+    add_recipe_flags(command)
     command.set_defaults(command=doctor)
 
 
 def doctor(flags: argparse.Namespace) -> int:
     """Print the checks; return the exit status."""
-    from posh_reward.training.doctor.diagnosis import NodePlace, diagnose
+    from posh_reward.training.doctor.diagnosis import SECONDS, NodePlace, diagnose
+    from posh_reward.training.doctor.first_hour import climb
 
     # Users cannot fix deprecations of names that several versions of transformers support.
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"(trl|transformers)\b")
@@ -164,7 +179,13 @@ def doctor(flags: argparse.Namespace) -> int:
     )
     more = [flag for flag in flags.recipe_flags if flag != "--"]
     failed = 0
-    for check in diagnose(flags.config, more, place, flags.seconds):
+    if flags.first_hour is not None:
+        climbed = climb(flags.config, more, flags.first_hour, flags.processes, flags.seconds)
+        for rung in climbed:
+            failed += rung.status != "ran"
+            print(safe(str(rung)), flush=True)
+        return UNUSABLE if failed else OK
+    for check in diagnose(flags.config, more, place, flags.seconds or SECONDS):
         failed += check.state == "FAILED"
         print(safe(str(check)), flush=True)
     if failed:

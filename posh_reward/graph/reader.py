@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import PoshError
 from posh_reward.graph.coref import Coreferencer, load_coref
-from posh_reward.graph.parser.parse import load_parser, parse, parser_version
+from posh_reward.graph.parser.parse import check_device, load_parser, parse, parser_version
 from posh_reward.graph.rules.components import read_syntax
 from posh_reward.graph.rules.entities import attributes, entity, qualities, read_components
 from posh_reward.graph.rules.mended import mended as mended_parse
@@ -54,6 +54,7 @@ class Reader:
     Args:
         parser: "embedded", or the name of an installed spaCy pipeline with ClearNLP labels.
         coref: a name ("rules", "none") or a ``Coreferencer``.
+        parser_device: see ``load_parser``.
         mended: correct the release's clear mistakes in scene graphs (preset "mended").
         max_characters: longer texts are failures.
         capacity: maximum number of cached descriptions, 40 KB each; the least recently used goes
@@ -66,6 +67,7 @@ class Reader:
         parser: str = "embedded",
         coref: str | Coreferencer = "rules",
         *,
+        parser_device: str = "auto",
         mended: bool = False,
         max_characters: int = MAX_CHARACTERS,
         capacity: int = 256,
@@ -73,6 +75,7 @@ class Reader:
     ) -> None:
         self.coref = load_coref(coref) if isinstance(coref, str) else coref
         self._parser = parser
+        self._device = check_device(parser_device)
         self._mended = mended
         self._max_characters = max_characters
         self._capacity = capacity
@@ -84,7 +87,7 @@ class Reader:
     def nlp(self) -> Language:
         """The spaCy pipeline, loaded on first use."""
         if self._nlp is None:
-            self._nlp = load_parser(self._parser)
+            self._nlp = load_parser(self._parser, self._device)
         return self._nlp
 
     @property

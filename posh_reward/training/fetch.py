@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -49,10 +50,11 @@ class Asset:
         return f"{self.role:<12} {self.name}{f' at {self.revision}' if self.revision else ''}"
 
 
-def assets_of(config: str) -> list[Asset]:
+def assets_of(config: str, flags: Sequence[str] = ()) -> list[Asset]:
     """List what a run downloads: everything that is neither a local path nor drawn.
 
     Args:
+        flags: of the recipe, which override the configuration's settings.
         config: a recipe's configuration, a metric's settings (or their shipped name), or a judge's
             settings.
 
@@ -60,15 +62,15 @@ def assets_of(config: str) -> list[Asset]:
         ConfigError: it cannot be read, or names a path that does not exist.
         InputError: the metric or judge that it names is unknown.
     """
-    settings = _settings(config)
+    settings = _settings(config, flags)
     assets: list[Asset] = []
     if "name" in settings:
         assets += _judge_assets(settings, "judge")
     else:
         recipe = "model_name_or_path" in settings or "dataset_name" in settings
         names = ("judge", "parser", "coref", "witness")
-        flags = {name: settings.get(name) for name in names}
-        metric = read_metric(settings.get("metric"), **flags) if recipe else settings
+        chosen = {name: settings.get(name) for name in names}
+        metric = read_metric(settings.get("metric"), **chosen) if recipe else settings
         if recipe:
             assets += _hub_assets("policy", "model", settings.get("model_name_or_path"),
                                   settings.get("model_revision"))  # fmt: skip
@@ -83,17 +85,21 @@ def assets_of(config: str) -> list[Asset]:
     return list(dict.fromkeys(assets))
 
 
-def _settings(config: str) -> dict[str, Any]:
+def _settings(config: str, flags: Sequence[str] = ()) -> dict[str, Any]:
     path = Path(config)
     settings = read_settings(path) if path.suffix else read_metric(config)
-    if "like" not in settings:
-        return settings
-    from posh_reward.training.run_settings import read_config  # imports TRL
+    if "like" in settings:
+        from posh_reward.training.run_settings import read_config  # imports TRL
 
-    return read_config(path)
+        settings = read_config(path)
+    return settings | {
+        name.removeprefix("--"): value
+        for name, value in pairwise(flags)
+        if name.startswith("--") and not value.startswith("--")
+    }
 
 
-def prepare_data(config: str) -> Iterator[str]:
+def prepare_data(config: str, flags: Sequence[str] = ()) -> Iterator[str]:
     """Check the splits and columns of a run's dataset, and resize its images for its model.
 
     All ranks of the run then read the resized images. Yields a line for each split.
@@ -102,13 +108,14 @@ def prepare_data(config: str) -> Iterator[str]:
         ConfigError: the dataset cannot be loaded, or lacks a split or a column.
         InputError: an image is missing or broken.
     """
-    settings = _settings(config)
+    settings = _settings(config, flags)
     name = settings.get("dataset_name")
     if name is None or is_drawn(name) or "max_prompt_tokens" in settings:
         return
     from posh_reward.training.processors import load_processor, sizes_of, training_images
 
     model, cap = settings.get("model_name_or_path"), settings.get("max_pixels")
+    cap = None if cap is None else int(cap)  # a flag's is a text
     revision = settings.get("model_revision") or "main"
     processor = load_processor(model, revision, cap) if model else None
     resized = processor if processor and sizes_of(processor) else None

@@ -43,6 +43,7 @@ class StandIn:
         self.settings = settings
         self.sizes = SizeLimits(*SIZES) if settings["model"].startswith("sees") else None
         self.asleep = False
+        self.forgotten = 0
         self.asked: list[str] = []
 
     def choose(
@@ -56,7 +57,7 @@ class StandIn:
             self._obey(words)
             if "half" in words:
                 continue
-            seen = sum(sum(each.image.tobytes()) for each in prompt.images)
+            seen = sum(sum(each.image.tobytes()) for each in prompt.images) + self.forgotten
             found = masses(prompt.text, len(labels) - ("outside" in words), seen)
             if "nan" in words:
                 found = (float("nan"),) * len(labels)
@@ -78,6 +79,7 @@ class StandIn:
         self.asleep = True
 
     def wake(self) -> None:
+        self.forgotten += self.settings["model"].endswith("forgets") and self.asleep
         self.asleep = False
 
     def _told(self, suffix: str) -> str:
@@ -129,6 +131,8 @@ def start(model: str) -> None:
     what, _, path = model.partition(":")
     if what == "slow":
         time.sleep(0.7)
+    elif what == "tells":
+        Path(path).write_text(os.environ["VLLM_CACHE_ROOT"])
     elif what == "mute":
         time.sleep(3600)
     elif what == "refuses":

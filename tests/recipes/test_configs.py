@@ -169,3 +169,25 @@ def test_a_configuration_cannot_be_like_itself(tmp_path: Path) -> None:
     (tmp_path / "b.yaml").write_text("like: a.yaml\n")
     with pytest.raises(ConfigError, match="inherits from itself"):
         read_config(tmp_path / "a.yaml")
+
+
+def test_the_served_judge_reads_as_the_published_metric() -> None:
+    """The engine's name differs in the signature; what is asked and how it is read does not."""
+    published = read_metric("published")
+    served = load_judge(str(CONFIGS / "judge" / "node.yaml"), published["preset"])
+    ours = load_judge(published["judge"], published["preset"])
+    assert isinstance(served, PromptJudge)
+    assert isinstance(ours, PromptJudge)
+    assert served.model.name.endswith(":top-20")
+    assert published["judge"]["reading"] == "top-20"
+    assert (published["judge"]["model"], ours.preset) == ("Qwen/Qwen3-14B", served.preset)
+
+
+def test_flash_attention_is_offered_with_its_estimate() -> None:
+    config = CONFIGS / "dapo" / "qwen2_5_vl_7b.yaml"
+    flags = ["--config", str(config)]
+    lines = [*check_lines(check_run(dapo_posh.SETTINGS, flags))]
+    assert any("an estimated 4 to 6 s a step, not measured" in line for line in lines)
+    flags += ["--attn_implementation", "flash_attention_2"]
+    lines = [*check_lines(check_run(dapo_posh.SETTINGS, flags))]
+    assert not any("estimated 4 to 6 s" in line for line in lines)

@@ -95,3 +95,39 @@ def test_the_judges_server_compiles_no_sampler_and_outlives_usr1(tmp_path: Path,
         env={**os.environ, "PATH": path}, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert done.stdout == "0 1\n"
+
+
+FLAGS = "recipes/x.py --resume_from_checkpoint latest --config a.yaml --model_name_or_path b"
+
+
+@pytest.mark.parametrize("fetched", [True, False])
+def test_the_ranks_are_offline_once_all_is_fetched(
+    tmp_path: Path, path: str, fetched: bool
+) -> None:
+    """``posh-reward fetch`` gets the recipe's flags, which may name another model."""
+    code = f'echo "$@" >>{tmp_path / "asked"}; exit {0 if fetched else 2}'
+    command(tmp_path / "bin", "posh-reward", code)
+    command(tmp_path / "bin", "accelerate", f"env >{tmp_path / 'environment'}")
+    command(tmp_path / "bin", "scontrol", "echo here")
+    slurm = {
+        "SLURM_CPUS_PER_TASK": "1", "SLURM_STEP_NUM_NODES": "1", "SLURM_NODEID": "0",
+        "SLURM_JOB_ID": "7", "SLURM_STEP_NODELIST": "here",
+    }  # fmt: skip
+    environment = {k: v for k, v in os.environ.items() if k != "HF_HUB_OFFLINE"}
+    subprocess.run(
+        ["bash", str(ROOT / "slurm/node.sh"), *FLAGS.split()],
+        cwd=ROOT, env=environment | slurm | {"PATH": path}, check=True,
+    )  # fmt: skip
+    assert (tmp_path / "asked").read_text().split() == (
+        "fetch --dry-run --config a.yaml -- --model_name_or_path b --resume_from_checkpoint latest"
+    ).split()
+    assert ("HF_HUB_OFFLINE=1\n" in (tmp_path / "environment").read_text()) == fetched
+
+
+def test_a_sites_flags_reach_every_srun(tmp_path: Path, path: str) -> None:
+    command(tmp_path / "bin", "srun", 'echo "$@"')
+    code = "site; srun_doctor a.yaml; HET_GROUP=1 srun_training recipes/x.py"
+    done = bash(code, tmp_path, PATH=path, SRUN_FLAGS="--container-image=a.sqsh --mpi=none")
+    for line in done.stdout.splitlines():
+        assert line.startswith("--container-image=a.sqsh --mpi=none --"), done.stdout
+    assert len(done.stdout.splitlines()) == 2, done.stderr

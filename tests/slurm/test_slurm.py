@@ -56,6 +56,17 @@ def test_a_run_finishes(cluster: Cluster) -> None:
     assert "ok       judge          scored a pair" in cluster.logs()
 
 
+def test_a_ladder_is_climbed(cluster: Cluster) -> None:
+    job = cluster.submit(
+        *NODE, "--time=30", "slurm/first_hour.sh", *dapo("ladder", 2), PROCESSES_PER_NODE="2"
+    )
+    assert cluster.end(job, 1200) == "COMPLETED", cluster.logs()
+    document = json.loads((cluster.work / "first_hour.json").read_text())
+    found = {rung["name"]: rung["status"] for rung in document["rungs"]}
+    assert found == dict.fromkeys(("node", "ranks", "judge", "policy", "run"), "ran")
+    assert document["run"]["processes"] == 2
+
+
 def test_a_card_on_any_node_that_admits_one_process_ends_the_job(cluster: Cluster) -> None:
     """Only the second node has such cards; refused with ``DOCTOR=0``, too."""
     command(

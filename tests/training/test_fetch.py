@@ -264,3 +264,11 @@ def test_a_recipe_trains_without_network_on_a_policy_that_was_fetched(
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     assert (tmp_path / "run" / "model.safetensors").is_file()
+
+
+def test_the_recipes_flags_name_other_downloads() -> None:
+    config = "configs/dapo/qwen2_5_vl_7b.yaml"
+    flags = ["--model_name_or_path", "someone/else", "--use_peft", "--judge", "embedded"]
+    named = {asset.role: asset.name for asset in assets_of(str(ROOT / config), flags)}
+    assert (named["policy"], named["dataset"]) == ("someone/else", "amitha/docent")
+    assert "judge" not in named

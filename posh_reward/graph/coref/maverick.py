@@ -135,7 +135,7 @@ class MaverickCoref:
         reply = worker.ask(request, self._timeout)
         if "error" in reply:
             self._failures = 0
-            if self._on_card:
+            if self.on_gpu:
                 self._stop()  # an error on a GPU may have broken its whole context
             raise UnresolvedTextError(f"Maverick failed on a text: {reply['error']}")
         try:
@@ -169,7 +169,7 @@ class MaverickCoref:
             worker.stop()
             raise self._no_start(str(reply.get("fatal", reply)))
         self._revision = str(reply["ready"]["revision"])
-        self._on_card = reply["ready"].get("device", self._device) not in ("cpu", "auto")
+        self.on_gpu = reply["ready"].get("device", self._device) not in ("cpu", "auto")
         return worker
 
     def _pin(self) -> str:
@@ -199,7 +199,7 @@ class MaverickCoref:
         self._lock = threading.Lock()
         self._worker = None
         self._revision = None
-        self._on_card = False
+        self.on_gpu = False
         self._requests = 0
         self._failures = 0  # in a row
         self._last_words = ""

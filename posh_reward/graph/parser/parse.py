@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.resources import as_file, files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 from posh_reward.errors import InputError, MissingDependencyError
 from posh_reward.process.child_environment import place_of_card
@@ -17,26 +18,41 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 
+logger = logging.getLogger(__name__)
+
+ParserDevice = Literal["auto", "cpu"]
 EMBEDDED = "embedded"
 NEEDED_LABELS = frozenset(("nsubj", "dobj", "pobj", "prep", "amod", "compound", "poss"))
 """Labels that identify ClearNLP; Universal Dependencies, for example, lack ``pobj``."""
 NEEDED_PIPES = ("parser", "tagger", "lemmatizer")
 
 
-def load_parser(name: str = EMBEDDED) -> Language:
+def load_parser(name: str = EMBEDDED, device: ParserDevice = "auto") -> Language:
     """Load ``"embedded"``, or an installed pipeline such as ``"en_core_web_trf"`` (the paper's).
 
-    The same name gives the same object.
+    The same arguments give the same object.
+
+    Args:
+        name: of the pipeline.
+        device: of a transformer pipeline: "auto" for this rank's GPU, or the CPU if the pipeline
+            fails there, with a warning; or "cpu".
 
     Raises:
         MissingDependencyError: the package is not installed; the message has the command.
         InputError: the package lacks a parser, a tagger, a lemmatizer or ClearNLP labels.
     """
-    return _load_embedded() if name == EMBEDDED else _load_installed(name)
+    return _load_embedded() if name == EMBEDDED else _load_installed(name, device)
+
+
+def check_device(device: str) -> ParserDevice:
+    """Return a ``ParserDevice``; raise ``InputError`` for another text."""
+    if device not in get_args(ParserDevice):
+        raise InputError(f"parser_device is {device!r}: use {' or '.join(get_args(ParserDevice))}")
+    return device  # type: ignore[return-value]
 
 
 @lru_cache(maxsize=4)
-def _load_installed(name: str) -> Language:
+def _load_installed(name: str, device: ParserDevice) -> Language:
     import spacy
 
     if not spacy.util.is_package(name):
@@ -44,11 +60,22 @@ def _load_installed(name: str) -> Language:
             f"the spaCy pipeline {name!r} is not installed: run `python -m spacy download {name}`"
             f", or use parser {EMBEDDED!r}, which needs no download"
         )
-    if name.endswith("_trf"):
-        # Needs CuPy (posh-reward[gpu]); without it the pipeline runs on the CPU.
-        spacy.prefer_gpu(place_of_card(os.environ))
+    # Needs CuPy (posh-reward[gpu]); without it the pipeline runs on the CPU.
+    wanted = name.endswith("_trf") and device == "auto"
+    on_gpu = wanted and spacy.prefer_gpu(place_of_card(os.environ))
     nlp = spacy.load(name, exclude=["ner"])
     check(nlp, name)
+    if on_gpu:
+        try:
+            nlp("A dog sleeps.")
+        except Exception as error:  # CuPy compiles its kernels on first use, and raises anything
+            logger.warning(
+                "%s fails on the GPU and runs on the CPU, which takes seconds per batch (%s: %s). "
+                "parser_device: cpu says that this is meant",
+                name, type(error).__name__, error,
+            )  # fmt: skip
+            spacy.require_cpu()
+            nlp = spacy.load(name, exclude=["ner"])
     return nlp
 
 

@@ -123,6 +123,7 @@ class PoSh:
         coref: a name ("rules", "none") or a ``Coreferencer``.
         preset: wording of the questions to LLM judges, and whether the release's mistakes in
             scene graphs are corrected; see ``presets.PRESET``.
+        parser_device: "auto", the GPU for a transformer pipeline if it works there; or "cpu".
         weights: weights of entities, attributes and relations in the means; a mapping such
             as ``{"relation": 0.5}`` leaves the others at 1.
         witness: looks at the image where the reference does not support an element
@@ -148,6 +149,7 @@ class PoSh:
         coref: str | Coreferencer = "rules",
         preset: str = "released",
         *,
+        parser_device: str = "auto",
         weights: Weights | Mapping[str, float] = EQUAL,
         witness: str | Mapping[str, Any] | Witness | None = None,
         supported: float = SUPPORTED,
@@ -162,8 +164,9 @@ class PoSh:
         mended = PRESET[preset].mended
         self.store = store_of(store)
         self.reader = Reader(
-            parser, coref, mended=mended, max_characters=max_characters, store=self.store
-        )
+            parser, coref, parser_device=parser_device, mended=mended,
+            max_characters=max_characters, store=self.store,
+        )  # fmt: skip
         self.judge: Judge = (
             load_judge(judge, preset, self.store) if isinstance(judge, str | Mapping) else judge
         )

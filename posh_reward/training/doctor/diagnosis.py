@@ -15,13 +15,15 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import IO, Any
 
 from posh_reward.errors import ConfigError, PoshError
 from posh_reward.process.child_environment import redact, secrets_of
 from posh_reward.training.doctor.node_checks import (
     NodeCheck,
     check_cards,
+    check_driver,
     check_files,
     check_locks,
     check_memory,
@@ -43,7 +45,7 @@ from posh_reward.training.run_check import (
 )
 from posh_reward.training.stopping import STOP_BEFORE
 
-SECONDS = 120.0  # of a whole dry run
+SECONDS = 900.0  # of each trial: a cold node compiles the judge's kernels for minutes
 PORT = 29500  # the launcher's default
 ON_CPU = 2.0  # GiB of a rank with a small model on the CPU
 TAIL = 300  # characters of a child's last output that a line repeats
@@ -68,29 +70,48 @@ def diagnose(
 ) -> Iterator[NodeCheck]:
     """Try everything that a run of a configuration needs on this node, in the order of a run.
 
-    ``config``, or one that it inherits from, has the launch line; ``seconds`` is a total.
+    ``config``, or one that it inherits from, has the launch line; ``seconds`` limits each trial.
     """
-    place, deadline = place or NodePlace(), time.monotonic() + seconds
+    place = place or NodePlace()
     try:
-        launcher = accelerate_config(config)
-        layout = read_processes(launcher) if launcher else Processes()
-        own = place.processes or max(layout.processes // max(layout.machines, place.machines), 1)
-        machines = max(layout.machines, place.machines)
-        layout = replace(layout, processes=own * machines, machines=machines)
-        result = check_run(recipe_settings(config), ["--config", str(config), *flags], layout)
+        result, own = settle(config, flags, place)
     except PoshError as error:
         yield NodeCheck("settings", "FAILED", str(error))
         return
+    layout = result.layout
     yield NodeCheck("settings", "ok", f"{layout.processes} processes, ZeRO-{layout.zero_stage}")
-    yield from _check_packages(result, config)
-    yield from _check_machine(result, place, own)
-    yield from try_ranks(result, place, own, deadline)
+    yield from check_node(result, config, flags, place, own)
+    yield from try_ranks(result, place, own, seconds)
     if not place.rank:  # one judge is enough, and its weights are read once
-        yield from _try_judge(result, deadline)
+        yield from _try_judge(result, seconds)
+
+
+def settle(config: Path, flags: Sequence[str], place: NodePlace) -> tuple[RunCheck, int]:
+    """Check a run's settings; also return the number of its processes on this node.
+
+    Raises:
+        PoshError: the run would not start.
+    """
+    launcher = accelerate_config(config)
+    layout = read_processes(launcher) if launcher else Processes()
+    own = place.processes or max(layout.processes // max(layout.machines, place.machines), 1)
+    machines = max(layout.machines, place.machines)
+    layout = replace(layout, processes=own * machines, machines=machines)
+    return check_run(recipe_settings(config), ["--config", str(config), *flags], layout), own
 
 
 def recipe_settings(config: Path) -> tuple[type, ...]:
     """Load the dataclasses (``SETTINGS``) of the recipe in a configuration's launch line."""
+    settings: tuple[type, ...] = load_recipe(config).SETTINGS
+    return settings
+
+
+def load_recipe(config: Path) -> ModuleType:
+    """Load the recipe in a configuration's launch line.
+
+    Raises:
+        ConfigError: there is no such file, or its launch line names no recipe.
+    """
     if not config.is_file():
         raise ConfigError(f"no file {str(config)!r}: name a recipe's configuration")
     file, words = launch_line(config)
@@ -104,29 +125,35 @@ def recipe_settings(config: Path) -> tuple[type, ...]:
         sys.modules[path.stem] = module  # where dataclasses resolve their annotations
         spec.loader.exec_module(module)
         if hasattr(module, "SETTINGS"):
-            settings: tuple[type, ...] = module.SETTINGS
-            return settings
+            return module
     raise ConfigError(f"the launch line of {config} names no recipe, such as recipes/dapo_posh.py")
 
 
-def _check_packages(result: RunCheck, config: Path) -> Iterator[NodeCheck]:
+def check_node(
+    result: RunCheck, config: Path, flags: Sequence[str], place: NodePlace, own: int
+) -> Iterator[NodeCheck]:
+    """Check packages, downloads and the machine; start nothing."""
+    yield from _check_packages(result, config, flags)
+    yield from _check_machine(result, place, own)
+
+
+def device_of(result: RunCheck) -> str:
+    """Return the device that a run is meant for: a trial never falls back to the CPU."""
+    return "cpu" if result.on_cpu else "cuda"
+
+
+def _check_packages(result: RunCheck, config: Path, flags: Sequence[str]) -> Iterator[NodeCheck]:
     wrong = list(wrong_versions())
     yield from (NodeCheck("package", "FAILED", f"not here: {line}") for line in result.missing)
     yield from (NodeCheck("version", "FAILED", line) for line in wrong)
     if not wrong and not result.missing:
         yield NodeCheck("packages", "ok", "all that this run needs, in tested versions")
-    names = {"policy": result.model.model_name_or_path, "dataset": result.script.dataset_name}
     try:
-        downloads = assets_of(str(config))
+        assets = assets_of(str(config), flags)
     except ConfigError as error:  # such as a policy that an earlier recipe has yet to write
         yield NodeCheck("downloads", "FAILED", str(error))
         return
-    # Flags may name another policy or dataset than the configuration; packages are checked above.
-    assets = [
-        asset
-        for asset in downloads
-        if asset.kind in ("model", "dataset") and names.get(asset.role, asset.name) == asset.name
-    ]
+    assets = [asset for asset in assets if asset.kind in ("model", "dataset")]  # see packages above
     policy = Path(result.model.model_name_or_path)
     if policy.is_dir() and (name := lacking_file(policy)):
         detail, remedy = f"{policy} has no complete {name}", "copy it again, or save it again"
@@ -143,9 +170,10 @@ def _check_machine(result: RunCheck, place: NodePlace, own: int) -> Iterator[Nod
     run, args = result.run, result.args
     gib = max((phase.gib for phase in phases(run)), default=0.0) if run else 0.0
     shared = bool(run and (run.graders or run.coref == "maverick"))
-    yield from check_cards(
-        None if result.on_cpu else read_cards(), 0 if result.on_cpu else own, gib, shared=shared
-    )
+    cards = None if result.on_cpu else read_cards()
+    yield from check_cards(cards, 0 if result.on_cpu else own, gib, shared=shared)
+    if cards:
+        yield check_driver(cards)
     yield from check_locks()
     yield from check_toolkit(0 if result.on_cpu else own, result.layout.offloads_optimizer)
     host = machine_memory(run) if run else 0.0
@@ -159,8 +187,9 @@ def _check_machine(result: RunCheck, place: NodePlace, own: int) -> Iterator[Nod
     yield from check_ports(place.port, place.machines)
 
 
-def try_ranks(result: RunCheck, place: NodePlace, own: int, deadline: float) -> Iterator[NodeCheck]:
+def try_ranks(result: RunCheck, place: NodePlace, own: int, seconds: float) -> Iterator[NodeCheck]:
     """Let ranks communicate, and train, save and resume a step under ZeRO-3."""
+    device, patience = device_of(result), str(seconds)
     if place.machines == 1:
         own = max(own, 2) if result.layout.processes > 1 else own
         place = replace(place, port=free_port())  # the run's own port has been checked already
@@ -168,14 +197,14 @@ def try_ranks(result: RunCheck, place: NodePlace, own: int, deadline: float) -> 
     if world == 1:
         yield NodeCheck("ranks", "skipped", "the run has one process")
         return
-    failure, answer = run_ranks(["ranks"], place, own, min(45.0, deadline - time.monotonic()))
+    failure, answer = run_ranks(["ranks", device, patience], place, own, seconds)
     if failure is not None:
         remedy = "set NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME; NCCL_DEBUG=INFO shows more"
         detail = f"{world} ranks do not reach each other: {failure}"
         yield NodeCheck("ranks", "FAILED", detail, remedy)
         return
     rate = 64 / max(answer["seconds"], 1e-9)
-    detail = f"{world} communicate, 64 MiB summed at {rate:,.0f} MiB/s"
+    detail = f"{world} communicate over {answer['backend']}, 64 MiB summed at {rate:,.0f} MiB/s"
     yield NodeCheck("ranks", "ok", detail)
     if result.layout.zero_stage != 3 or find_spec("deepspeed") is None:
         yield NodeCheck("ZeRO-3 step", "skipped", "not in this run, or DeepSpeed is not here")
@@ -186,8 +215,7 @@ def try_ranks(result: RunCheck, place: NodePlace, own: int, deadline: float) -> 
         with tempfile.TemporaryDirectory(prefix=".posh-doctor-", dir=parent) as scratch:
             # All nodes save to one folder, as in a run: its name has to be the same on each.
             folder = scratch if place.machines == 1 else str(parent / f".posh-doctor-{place.port}")
-            limit = min(75.0, deadline - time.monotonic())
-            failure, _ = run_ranks(["zero3", folder], place, own, limit)
+            failure, _ = run_ranks(["zero3", device, patience, folder], place, own, seconds)
             # The trial ends in a collective after loading, so no node reads the folder any more.
             if not place.rank and folder != scratch:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -200,27 +228,55 @@ def try_ranks(result: RunCheck, place: NodePlace, own: int, deadline: float) -> 
         yield NodeCheck("ZeRO-3 step", "FAILED", failure, remedy)
 
 
-def _try_judge(result: RunCheck, deadline: float) -> Iterator[NodeCheck]:
-    """Score two pairs in a separate process, which frees all memory when it ends."""
+def _try_judge(result: RunCheck, seconds: float) -> Iterator[NodeCheck]:
     if not hasattr(result.script, "metric"):
         return
-    settings = {k: v for k, v in metric_of(result.script).items() if k != "witness"}
-    with trial(["judge", json.dumps(settings)], {}) as child:
-        failure, answer = answer_of(child, max(deadline - time.monotonic(), 20.0))
-    if failure is None:
-        detail = (
-            f"scored a pair ({answer['first']:.1f} s with loading), slept, and scored another "
-            f"({answer['second']:.1f} s)"
-        )
-        yield NodeCheck("judge", "ok", detail)
-    else:
+    failure, answer = try_judge(result, 2, seconds)
+    if failure is not None:
         remedy = "correct it (docs/judges.md): without a judge the run has no rewards"
         yield NodeCheck("judge", "FAILED", failure, remedy)
+        return
+    first, second = answer["waking"]
+    detail = (
+        f"scored a pair ({first:.1f} s to load), slept, woke ({second:.1f} s), and scored it "
+        f"alike ({answer['scoring'][1]:.1f} s)"
+    )
+    yield NodeCheck("judge", "ok", detail)
+    slow = [
+        f"{name} runs on the CPU, an estimated 15 s a step: check its CuPy or torch ({remedy})"
+        for part, name, remedy in (
+            ("parser", "the parser", "pip install cupy-cuda13x, or parser_device: cpu if meant"),
+            ("coref", "Maverick", "docs/coref.md"),
+        )
+        if not result.on_cpu and answer.get(part) == "CPU" and _is_slow(result, part)
+    ]
+    yield from (NodeCheck("reading", "warning", line) for line in slow)
+    if not slow:
+        reading = f"parsed a reference in {answer['reading']:.2f} s"
+        yield NodeCheck("reading", "ok", f"{reading} on the {answer.get('parser', 'CPU')}")
 
 
-def run_ranks(
-    arguments: Sequence[str], place: NodePlace, own: int, seconds: float
-) -> tuple[str | None, Mapping[str, float]]:
+def _is_slow(result: RunCheck, part: str) -> bool:
+    """Return True for a transformer pipeline and for Maverick."""
+    name = str(metric_of(result.script).get(part, ""))
+    return name.endswith("_trf") if part == "parser" else name == "maverick"
+
+
+def try_judge(result: RunCheck, wakings: int, seconds: float) -> Answer:
+    """Score a pair after each waking in a separate process, which frees all memory at its end."""
+    settings = {k: v for k, v in metric_of(result.script).items() if k != "witness"}
+    arguments = ["judge", device_of(result), str(wakings), json.dumps(settings)]
+    # As the first rank of a run: on its GPU, with its compile cache.
+    with trial(arguments, {"LOCAL_RANK": "0"}) as child:
+        return answer_of(child, seconds)
+
+
+Answer = tuple[str | None, Mapping[str, Any]]
+"""The reason of a trial's failure, if any, and what it reported."""
+GRACE = 20.0  # seconds for the other ranks to end after one has failed
+
+
+def run_ranks(arguments: Sequence[str], place: NodePlace, own: int, seconds: float) -> Answer:
     """Run a trial in this node's ranks; return the first failure, and the first rank's answer."""
     variables = {
         "MASTER_ADDR": place.address,
@@ -234,46 +290,95 @@ def run_ranks(
             own_variables = {"RANK": str(place.rank * own + rank), "LOCAL_RANK": str(rank)}
             children.append(stack.enter_context(trial(arguments, variables | own_variables)))
         deadline = time.monotonic() + seconds
+        first: Trial | None = None  # whose failure made the others fail, or wait
+        while time.monotonic() < deadline and any(child.runs for child in children):
+            if first is None and (first := next(filter(Trial.failed, children), None)):
+                deadline = min(deadline, time.monotonic() + GRACE)
+            time.sleep(0.1)
         answers = [answer_of(child, max(deadline - time.monotonic(), 1.0)) for child in children]
-    failures = [failure for failure, _ in answers if failure is not None]
-    return (failures[0] if failures else None), answers[0][1]
+    order = sorted(range(own), key=lambda rank: children[rank] is not first)
+    reasons = [reason for rank in order if (reason := answers[rank][0]) is not None]
+    return (reasons[0] if reasons else None), answers[0][1]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A child process, and what it prints: into files, since a full pipe would stop it."""
+
+    process: subprocess.Popen[str]
+    output: IO[str]
+    errors: IO[str]
+
+    @property
+    def runs(self) -> bool:
+        """True until it has ended."""
+        return self.process.poll() is None
+
+    def failed(self) -> bool:
+        """Return True if it has ended with another status than 0."""
+        return bool(self.process.poll())
 
 
 @contextmanager
 def trial(
-    arguments: Sequence[str], variables: Mapping[str, str]
-) -> Iterator[subprocess.Popen[str]]:
-    """Start a trial in its own session; end it, with all its children, on leaving the context."""
-    command = [sys.executable, "-m", "posh_reward.training.doctor.trial", *arguments]
+    arguments: Sequence[str],
+    variables: Mapping[str, str],
+    start: Sequence[str] = ("-m", "posh_reward.training.doctor.trial"),
+    patience: float = 5.0,
+) -> Iterator[Trial]:
+    """Start a trial in its own session; end it, with all its children, on leaving the context.
+
+    Args:
+        arguments: of the trial.
+        variables: of its environment, besides this process's.
+        start: arguments of Python before them.
+        patience: seconds that it has to end in; torchrun ends its ranks within 30.
+    """
+    command = [sys.executable, *start, *arguments]
     environment = {**os.environ, "PYTHONWARNINGS": "ignore", **variables}
-    child = subprocess.Popen(  # noqa: S603
-        command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
-    try:
-        yield child
-    finally:
-        # SIGINT first: torch's compiler then removes its lock.
-        for number in (signal.SIGINT, signal.SIGKILL):
-            if child.poll() is None:
-                with suppress(ProcessLookupError):
-                    os.killpg(child.pid, number)
-                with suppress(subprocess.TimeoutExpired):
-                    child.communicate(timeout=5)
+    with (
+        tempfile.TemporaryFile("w+", errors="replace") as output,
+        tempfile.TemporaryFile("w+", errors="replace") as errors,
+    ):
+        child = subprocess.Popen(  # noqa: S603
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=errors,
+            text=True, start_new_session=True,
+        )  # fmt: skip
+        try:
+            yield Trial(child, output, errors)
+        finally:
+            # SIGINT first: torch's compiler then removes its lock.
+            for number in (signal.SIGINT, signal.SIGKILL):
+                if child.poll() is None:
+                    with suppress(ProcessLookupError):
+                        os.killpg(child.pid, number)
+                    with suppress(subprocess.TimeoutExpired):
+                        child.wait(timeout=patience)
 
 
-def answer_of(
-    child: subprocess.Popen[str], seconds: float
-) -> tuple[str | None, Mapping[str, float]]:
-    """Wait for a trial; return the reason of its failure, if any, and its answer."""
+def answer_of(child: Trial, seconds: float) -> Answer:
+    """Wait for a trial, or for a launcher of several; return the first failure, or an answer."""
     try:
-        texts = child.communicate(timeout=seconds)
+        status = child.process.wait(timeout=seconds)
     except subprocess.TimeoutExpired:
         return f"no answer in {seconds:.0f} s (--seconds allows more)", {}
-    output, errors = (redact(secrets_of(os.environ), text) for text in texts)
-    try:
-        answer: dict[str, Any] = json.loads(output.splitlines()[-1])
-    except (IndexError, ValueError):
-        return f"ended with status {child.returncode}: {errors.strip()[-TAIL:]}", {}
-    failure = answer.get("failure")
-    return (None if failure is None else str(failure)), answer
+    texts = []
+    for file in (child.output, child.errors):
+        file.seek(0)
+        texts.append(redact(secrets_of(os.environ), file.read()))
+    output, errors = texts
+    answers = list(_answers(output))
+    failures = [str(answer["failure"]) for answer in answers if "failure" in answer]
+    if failures or status:
+        ended = f"ended with status {status}: {errors.strip()[-TAIL:]}"
+        return (failures[0] if failures else ended), {}
+    return None, answers[-1] if answers else {}
+
+
+def _answers(output: str) -> Iterator[dict[str, Any]]:
+    """Yield the lines that are JSON objects."""
+    for line in output.splitlines():
+        with suppress(ValueError):
+            answer = json.loads(line)
+            if isinstance(answer, dict):
+                yield answer

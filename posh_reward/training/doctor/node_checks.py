@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
 import shutil
 import socket
 import subprocess
+import sysconfig
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -22,6 +25,8 @@ GIB, GB = 2**30, 1e9
 SHARED = 1.0  # GiB of shared memory: NCCL's buffers, and images from the workers that decode them
 STALE = 10.0  # minutes after which a lock of torch's compiler counts as abandoned
 PROBE = 64 * 2**20  # bytes written to the run's disk
+DRIVERS = {12: 525, 13: 580}  # CUDA's major version -> the oldest driver that it runs with
+VLLM_CUDA = 13  # major version that the wheels of vLLM 0.31 are built for
 QUERY = "name,driver_version,memory.total,memory.used,compute_mode"
 
 
@@ -112,8 +117,55 @@ def check_cards(
     yield _result("card memory", free >= gib, detail, remedy)
 
 
+def check_driver(cards: Sequence[Card], cuda: str | None = None) -> NodeCheck:
+    """Check the driver against torch's CUDA; a newer CUDA may come with a compatibility package.
+
+    ``torch.cuda.device_count`` asks NVML, so it counts the GPUs of a driver that is too old, too.
+    """
+    import torch
+
+    cuda = cuda or torch.version.cuda
+    if cuda is None:
+        return NodeCheck("CUDA", "skipped", "torch has none")
+    needed = DRIVERS.get(int(cuda.partition(".")[0]), max(DRIVERS.values()))
+    found = cards[0].driver
+    detail = f"driver {found}, and CUDA {cuda} of torch needs {needed} or newer"
+    if not found.partition(".")[0].isdecimal() or int(found.partition(".")[0]) >= needed:
+        return NodeCheck("CUDA", "ok", detail)
+    if torch.cuda.is_available():  # asks CUDA itself
+        return NodeCheck("CUDA", "warning", f"{detail}; it works, by a compatibility package")
+    remedy = f"ask for driver {needed}, or install NVIDIA's cuda-compat package"
+    return NodeCheck("CUDA", "FAILED", detail, remedy)
+
+
+def check_compiler() -> NodeCheck:
+    """Compile a file that includes Python.h, as Triton does on first use, inside vLLM."""
+    # triton/runtime/build.py: $CC, else gcc, else clang
+    compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        remedy = "apt-get install gcc, load a module that has it, or set CC"
+        return NodeCheck("compiler", "FAILED", "neither CC, gcc nor clang, one of which Triton "
+                         "needs", remedy)  # fmt: skip
+    include = sysconfig.get_paths()["include"]
+    command = [*compiler.split(), "-fsyntax-only", f"-I{include}", "-x", "c", "-"]
+    try:
+        done = subprocess.run(  # noqa: S603
+            command, input="#include <Python.h>\n", capture_output=True, text=True, timeout=60,
+            check=False,
+        )  # fmt: skip
+        errors = done.stderr.strip().splitlines() if done.returncode else []
+    except (OSError, subprocess.SubprocessError) as error:
+        errors = [str(error)]
+    if not errors:
+        return NodeCheck("compiler", "ok", f"{compiler}, with Python.h")
+    remedy = "apt-get install python3-dev (of this Python's version), or use uv's or conda's Python"
+    return NodeCheck("compiler", "FAILED", f"{compiler} with Python.h: {errors[0]}", remedy)
+
+
 def check_toolkit(cards: int, compiles: bool) -> Iterator[NodeCheck]:
-    """Check torch's CUDA, and the C++ compiler and nvcc for DeepSpeed's offloaded optimizer.
+    """Check torch's and vLLM's CUDA, and what has to be compiled on the node.
+
+    ``compiles``: DeepSpeed's offloaded optimizer, which needs a C++ compiler and nvcc.
 
     The run needs ``cards`` cards, 0 on the CPU.
     """
@@ -128,21 +180,29 @@ def check_toolkit(cards: int, compiles: bool) -> Iterator[NodeCheck]:
         yield NodeCheck("torch", "FAILED", detail, remedy)
     else:
         yield NodeCheck("torch", "ok", f"{torch.__version__}, CUDA {torch.version.cuda or 'none'}")
-    compiler = shutil.which(os.environ.get("CXX", "c++"))
-    if compiler is None:
-        state: State = "FAILED" if cards else "warning"
-        remedy = "apt-get install g++, or load a module that has it"
-        detail = "no C++ compiler, which Triton and DeepSpeed use"
-        yield NodeCheck("compiler", state, detail, remedy)
+    if not cards:
+        yield NodeCheck("compiler", "skipped", "not needed on the CPU")
+        return
+    if find_spec("vllm") is not None:
+        yield check_library(f"libcudart.so.{VLLM_CUDA}")
+    yield check_compiler()
+    missing = [name for name in (os.environ.get("CXX", "c++"), "nvcc") if not shutil.which(name)]
+    if missing and compiles:
+        remedy = "load CUDA's toolkit and a C++ compiler, or set offload_optimizer_device: none"
+        detail = f"no {' and no '.join(missing)}, for the offloaded optimizer"
+        yield NodeCheck("toolkit", "FAILED", detail, remedy)
     else:
-        yield NodeCheck("compiler", "ok", compiler)
-    nvcc = shutil.which("nvcc")
-    if nvcc is None and cards and compiles:
-        remedy = "load CUDA's toolkit, or set offload_optimizer_device: none"
-        yield NodeCheck("toolkit", "FAILED", "no nvcc, which offloading needs", remedy)
-    else:
-        absent = "no nvcc; this run needs none" if cards else "not needed on the CPU"
-        yield NodeCheck("toolkit", "ok", nvcc or absent)
+        yield NodeCheck("toolkit", "ok", shutil.which("nvcc") or "no nvcc; this run needs none")
+
+
+def check_library(name: str) -> NodeCheck:
+    """Load a library that vLLM's own is linked to; torch's wheel brings and loads it."""
+    try:
+        ctypes.CDLL(name)
+    except OSError as error:
+        remedy = "pip install -c constraints-gpu.txt 'posh-reward[gpu]', whose torch brings it"
+        return NodeCheck("vLLM's CUDA", "FAILED", f"vLLM needs {name}: {error}", remedy)
+    return NodeCheck("vLLM's CUDA", "ok", name)
 
 
 def check_locks() -> Iterator[NodeCheck]:

@@ -1,10 +1,12 @@
 """Child processes of the doctor: each runs one trial and prints a line of JSON.
 
-    python -m posh_reward.training.doctor.trial judge SETTINGS
-    python -m posh_reward.training.doctor.trial ranks
-    python -m posh_reward.training.doctor.trial zero3 FOLDER
+    python -m posh_reward.training.doctor.trial judge DEVICE WAKINGS SETTINGS
+    python -m posh_reward.training.doctor.trial ranks DEVICE SECONDS
+    python -m posh_reward.training.doctor.trial zero3 DEVICE SECONDS FOLDER
+    python -m posh_reward.training.doctor.trial train DEVICE CONFIG [flags of the recipe]
 
-``ranks`` and ``zero3`` run once per rank, with torch's variables (RANK, WORLD_SIZE, ...).
+DEVICE is "cuda" or "cpu": a trial for GPUs fails without them. All but ``judge`` run once per rank,
+with torch's variables (RANK, WORLD_SIZE, ...).
 """
 
 from __future__ import annotations
@@ -12,64 +14,115 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
+from collections import defaultdict
+from collections.abc import Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
-from posh_reward.errors import PoshError
+from posh_reward.errors import JudgeError, PoshError
 
 WIDTH = 512  # of a layer: more parameters than DeepSpeed keeps whole on each rank (100,000)
-PAIRS = (
-    ("A man in a red coat with a dog.", "A tall man in a red coat."),
-    ("A woman holds a green umbrella.", "A woman in a hat holds an umbrella."),
-)
-"""Generations and references. The second is scored after the engine has slept."""
-SECONDS = 30  # timeout of a collective
+GENERATION = "A man in a red coat with a dog holds a green umbrella."
+REFERENCE = "A tall man in a red coat holds an umbrella, and a woman in a hat sleeps."
+SAME = 0.05
+"""Largest difference of a grade after a waking: bfloat16 alone moved grades by up to 0.038."""
+GIB = 2**30
+LOGGED = {
+    "at": "step",
+    "loss": "loss",
+    "reward": "reward",
+    "failed": "posh/failed_share",
+    "gap": "sampling/sampling_logp_difference/mean",  # only with vLLM's importance correction
+}
+"""Names of a step's figures -> those in the trainer's log."""
 
 
-def judge(settings: str) -> dict[str, float]:
-    """Score two pairs in two calls, so that the judge's engine wakes, sleeps and wakes again."""
+def judge(device: str, wakings: str, settings: str) -> dict[str, Any]:
+    """Score a pair after each waking of the judge's engine, which must not change its grades."""
     from posh_reward.metrics.load_metric import load_metric
+    from posh_reward.training.launch import separate_vllm_caches
 
+    separate_vllm_caches(os.environ)  # compiles where the first rank of a run will look
+    _gpu(device)
     metric = load_metric(json.loads(settings))
-    result: dict[str, float] = {}
-    for name, (generation, reference) in zip(("first", "second"), PAIRS, strict=True):
+    metric.reader.read([GENERATION])  # loads the parser, and compiles its kernels
+    began = time.perf_counter()
+    metric.reader.read([REFERENCE])
+    result: dict[str, Any] = {"reading": time.perf_counter() - began, **_readers(metric)}
+    before = _used(device)
+    found: list[list[float]] = []
+    for name in ("waking", "sleeping", "scoring", "awake", "asleep"):
+        result[name] = []
+    for _ in range(int(wakings)):
         began = time.perf_counter()
-        [score] = metric.score([generation], [reference])
+        metric.judge.wake()
+        result["waking"].append(time.perf_counter() - began)
+        result["awake"].append(_used(device) - before)
+        began = time.perf_counter()
+        metric.judge.sleep()
+        result["sleeping"].append(time.perf_counter() - began)
+        result["asleep"].append(_used(device) - before)
+        began = time.perf_counter()
+        [score] = metric.score([GENERATION], [REFERENCE])
+        result["scoring"].append(time.perf_counter() - began)
         if score.failure is not None:
             raise PoshError(str(score.failure))
-        result[name] = time.perf_counter() - began
-        result["f1"] = float(score.f1 or 0.0)
+        found.append([element.grade or 0.0 for element in score.elements])
+    pairs = [pair for grades in found for pair in zip(found[0], grades, strict=False)]
+    result["moved"] = max((abs(first - later) for first, later in pairs), default=0.0)
+    if result["moved"] > SAME or len({len(grades) for grades in found}) > 1:
+        raise JudgeError(
+            f"grades move by {result['moved']:.2f} after the judge has slept and woken: vLLM has "
+            "lost its weights; set sleep: false, or use another version of vLLM"
+        )
     return result
 
 
-def ranks() -> dict[str, float]:
-    """Sum a tensor over all ranks, by NCCL on cards and gloo without."""
+def _readers(metric: Any) -> dict[str, str]:
+    """Return the devices of the parser and of Maverick, if the metric has them."""
+    found = {}
+    models: list[Any] = [getattr(pipe, "model", None) for _, pipe in metric.reader.nlp.pipeline]
+    if names := {model.ops.name for model in models if hasattr(model, "ops")}:
+        found["parser"] = "GPU" if "cupy" in names else "CPU"
+    if hasattr(metric.reader.coref, "on_gpu"):
+        found["coref"] = "GPU" if metric.reader.coref.on_gpu else "CPU"
+    return found
+
+
+def ranks(device: str, seconds: str) -> dict[str, Any]:
+    """Sum a tensor over all ranks, by NCCL on GPUs and gloo on the CPU."""
     import torch
     import torch.distributed as dist
 
-    device = _device()
-    backend = "nccl" if device.type == "cuda" else "gloo"
-    dist.init_process_group(backend, timeout=timedelta(seconds=SECONDS))
+    place = _gpu(device)
+    backend = "nccl" if device == "cuda" else "gloo"
+    dist.init_process_group(backend, timeout=timedelta(seconds=float(seconds)))
     world = dist.get_world_size()
-    numbers = torch.full((1 << 20,), float(dist.get_rank()), device=device)
+    numbers = torch.full((1 << 20,), float(dist.get_rank()), device=place)
     dist.all_reduce(numbers)
     began = time.perf_counter()
-    dist.all_reduce(torch.ones(1 << 24, device=device))  # 64 MiB
-    seconds = time.perf_counter() - began
+    total = torch.ones(1 << 24, device=place)  # 64 MiB
+    dist.all_reduce(total)
+    total[0].item()  # waits for the GPU
+    took = time.perf_counter() - began
     dist.destroy_process_group()
     if numbers[0].item() != world * (world - 1) / 2:
         raise PoshError(f"the sum of {world} ranks is {numbers[0].item():g}")
-    return {"seconds": seconds}
+    return {"seconds": took, "backend": backend}
 
 
-def zero3(folder: str) -> dict[str, float]:
+def zero3(device: str, seconds: str, folder: str) -> dict[str, Any]:
     """Train a tiny model one step under ZeRO-3, save it, load it into another, and compare."""
     import deepspeed
     import torch
 
-    device = _device()
-    deepspeed.init_distributed("nccl" if device.type == "cuda" else "gloo")
+    place = _gpu(device)
+    deepspeed.init_distributed(
+        "nccl" if device == "cuda" else "gloo", timeout=timedelta(seconds=float(seconds))
+    )
     config = {
         "train_micro_batch_size_per_gpu": 1, "bf16": {"enabled": True},
         "zero_optimization": {"stage": 3},
@@ -82,7 +135,7 @@ def zero3(folder: str) -> dict[str, float]:
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
         return deepspeed.initialize(model=model, optimizer=optimizer, config=config)[0]
 
-    batch = torch.ones(1, WIDTH, dtype=torch.bfloat16, device=device)
+    batch = torch.ones(1, WIDTH, dtype=torch.bfloat16, device=place)
     ours, other = engine(0), engine(1)
     ours.backward(ours(batch).float().pow(2).mean())
     ours.step()
@@ -96,25 +149,124 @@ def zero3(folder: str) -> dict[str, float]:
     return {"ranks": float(os.environ["WORLD_SIZE"])}
 
 
-def _device() -> Any:
+def train(device: str, config: str, *flags: str) -> dict[str, Any]:
+    """Train as the recipe does; return what each step logged, and time and memory by phase."""
+    from posh_reward.models.vllm.vllm_environment import set_vllm_defaults
+    from posh_reward.training.doctor.diagnosis import load_recipe
+    from posh_reward.training.launch import (
+        finish,
+        separate_vllm_caches,
+        show_headlines,
+    )
+    from posh_reward.training.launch import train as train_recipe
+    from posh_reward.training.run_check import parse_settings
+
+    separate_vllm_caches(os.environ)
+    set_vllm_defaults(os.environ)
+    _gpu(device)
+    recipe = load_recipe(Path(config))
+    with PhaseMeter(device) as meter:
+        script, args, model = parse_settings(recipe.SETTINGS, ["--config", config, *flags])
+        trainer = recipe.make_trainer(script, args, model)
+        show_headlines(trainer)  # else ``train_recipe`` would, and replace the meter
+        trainer.on_phase = meter.enter
+        train_recipe(trainer)
+        meter.enter("saving")
+        trainer.save_model(args.output_dir)
+        trainer.save_state()
+    steps = [line for line in trainer.state.log_history if "reward" in line]
+    rope = {
+        str(buffer.dtype).rpartition(".")[2]
+        for name, buffer in trainer.model.named_buffers()
+        if name.endswith("inv_freq")
+    }
+    result = {
+        "step": trainer.state.global_step,
+        "steps": [{name: line.get(key) for name, key in LOGGED.items()} for line in steps],
+        "rope": sorted(rope),
+        "seconds": dict(meter.seconds),
+        "peak": dict(meter.peak),
+    }
+    finish(trainer)
+    return result
+
+
+class PhaseMeter:
+    """Seconds of each phase, and the most GiB in use on this rank's GPU, vLLM's included."""
+
+    def __init__(self, device: str) -> None:
+        self.seconds: dict[str, float] = defaultdict(float)
+        self.peak: dict[str, float] = defaultdict(float)
+        self._device, self._phase, self._began = device, "starting", time.perf_counter()
+        self._done = threading.Event()
+        self._sampler = threading.Thread(target=self._sample, daemon=True)
+
+    def enter(self, phase: str) -> None:
+        """Begin a phase."""
+        now = time.perf_counter()
+        self.seconds[self._phase] += now - self._began
+        self._phase, self._began = phase, now
+
+    def __enter__(self) -> PhaseMeter:
+        """Begin to sample."""
+        if self._device == "cuda":
+            self._sampler.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the last phase."""
+        self.enter("done")
+        self._done.set()
+
+    def _sample(self) -> None:
+        while not self._done.wait(0.1):
+            self.peak[self._phase] = max(self.peak[self._phase], _used(self._device))
+
+
+def _used(device: str) -> float:
+    """Return the GiB in use on this rank's GPU, by all processes; 0 on the CPU."""
+    if device == "cpu":
+        return 0.0
     import torch
 
-    if not torch.cuda.is_available():
+    free, total = torch.cuda.mem_get_info()
+    return (total - free) / GIB
+
+
+def _gpu(device: str) -> Any:
+    """Return this rank's device; raise PoshError if it is to be a GPU and torch has none."""
+    import torch
+
+    if device == "cpu":
         return torch.device("cpu")
-    torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    if not torch.cuda.is_available():
+        raise PoshError(
+            f"torch {torch.__version__} finds no GPU that it can use: check the driver's version, "
+            "CUDA_VISIBLE_DEVICES, and that torch is a build with CUDA"
+        )
+    from posh_reward.process.child_environment import place_of_card
+
+    torch.cuda.set_device(place_of_card(os.environ))
     return torch.device("cuda", torch.cuda.current_device())
 
 
-def main(what: str, *arguments: str) -> int:
-    """Run one trial, and print its result or failure as the last line of standard output."""
+TRIALS = {"judge": judge, "ranks": ranks, "zero3": zero3, "train": train}
+
+
+def main(what: str, arguments: Sequence[str]) -> int:
+    """Run one trial, and print its result or failure as a line of standard output.
+
+    Of the ranks of a training only the first prints its result.
+    """
     try:
-        result: dict[str, Any] = {"judge": judge, "ranks": ranks, "zero3": zero3}[what](*arguments)  # type: ignore[operator]
+        result: dict[str, Any] = TRIALS[what](*arguments)  # type: ignore[operator]
     except Exception as error:  # libraries raise anything, and all of it is a result
         lines = (str(error).strip() or type(error).__name__).splitlines()
         result = {"failure": f"{type(error).__name__}: {lines[0]}"}
-    print(json.dumps(result), flush=True)
+    if "failure" in result or what != "train" or os.environ.get("RANK", "0") == "0":
+        print(f"\n{json.dumps(result)}", flush=True)
     return int("failure" in result)
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

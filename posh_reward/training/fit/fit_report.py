@@ -14,9 +14,12 @@ def report(run: TrainingRun) -> list[str]:
     lines = [f"memory of each card, in GiB of {CARD:g}:"]
     for phase in phases(run):
         parts = ", ".join(f"{part.name} {part.gib:.1f}" for part in phase.parts)
-        verdict = "fits" if phase.gib <= CARD else "DOES NOT FIT"
-        lines.append(f"  {phase.name:<9}{phase.gib:5.1f}  {verdict}  ({parts})")
-    lines.append(f"memory of each machine: {memory.machine_memory(run):.0f} GiB")
+        low, high = phase.bounds
+        verdict = "fits" if high <= CARD else "fits if the estimate is right"
+        verdict = verdict if phase.gib <= CARD else "DOES NOT FIT"
+        lines.append(f"  {phase.name:<9}{low:.0f} to {high:.0f}  {verdict}  ({parts})")
+    low, high = memory.machine_bounds(run)
+    lines.append(f"memory of each machine: {low:.0f} to {high:.0f} GiB")
     lines.append(
         f"disk: {memory.disk_size(run):.0f} GB ({run.saves} checkpoints of "
         f"{memory.checkpoint_size(run):.1f} GB and the model)"
@@ -105,7 +108,8 @@ def _spread(run: TrainingRun) -> Iterator[str]:
 def assumptions() -> list[str]:
     """Return the constants behind the estimate."""
     return [
-        "assumed, not measured on a card:",
+        "assumed, not measured on a GPU:",
+        f"  the ranges hold if everything below is at most {memory.UNSURE:.0%} smaller or larger",
         f"  a card of 80 GB has {CARD:g} GiB; the trainer's context and NCCL take {memory.CONTEXT}",
         f"  vLLM needs {ENGINE:g} GiB beyond weights and cache, and {memory.ASLEEP:g} while asleep",
         f"  on the card the parser takes {memory.PARSER} GiB and Maverick {memory.COREF}",

@@ -23,6 +23,8 @@ SPARE = 1.1  # factor on activations for memory fragmentation
 LIVE, BUCKET, SUBGROUP = 1e9, 5e8, 1e9
 """Parameters, by DeepSpeed's defaults for ZeRO-3: gathered at a time (stage3_max_live_parameters),
 in one reduction (reduce_bucket_size), in one part of the optimizer's step (sub_group_size)."""
+UNSURE = 0.3
+"""Share by which an assumed part may be off. Nothing was measured on a GPU yet."""
 PATCHES = 4  # of the vision tower, per image token
 TRAINER, SLEEPER, READER = 12.0, 4.0, 3.0
 """GiB of the host's memory: a trainer with two workers that decode images; an engine's process,
@@ -35,6 +37,7 @@ class MemoryPart:
 
     name: str
     gib: float
+    exact: bool = False  # by arithmetic or by a setting, not assumed
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +52,17 @@ class Phase:
         """Sum of all parts."""
         return sum(part.gib for part in self.parts)
 
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The sum if all assumed parts are ``UNSURE`` smaller, or larger."""
+        margin = UNSURE * sum(part.gib for part in self.parts if not part.exact)
+        return self.gib - margin, self.gib + margin
+
 
 def phases(run: TrainingRun) -> list[Phase]:
     """Return the phases of a step on a card of ``CARD`` GiB; for SFT only training."""
-    always = [MemoryPart("model state", model_state(run.parameters, run.layout).on_card / GIB)]
+    state = model_state(run.parameters, run.layout).on_card / GIB
+    always = [MemoryPart("model state", state, exact=True)]
     always.append(MemoryPart("CUDA and NCCL", CONTEXT))
     if not run.generated:
         return [Phase("train", [*always, *_training(run)])]
@@ -67,9 +77,9 @@ def phases(run: TrainingRun) -> list[Phase]:
     if run.share is None:  # the trainer's own model generates, with a cache in its own type
         policy: list[MemoryPart] = []
         cache = run.generated * run.length * run.shape.cached * _number_size(run)
-        generating = [MemoryPart("cache of keys and values", cache / GIB)]
+        generating = [MemoryPart("cache of keys and values", cache / GIB, exact=True)]
     else:
-        policy = generating = [MemoryPart("policy's vLLM", run.share * CARD)]
+        policy = generating = [MemoryPart("policy's vLLM", run.share * CARD, exact=True)]
     if run.policy_sleeps:
         policy = [MemoryPart("policy's vLLM asleep", ASLEEP)]
     return [
@@ -81,8 +91,8 @@ def phases(run: TrainingRun) -> list[Phase]:
 
 def _awake(name: str, grader: JudgeOnCard) -> list[MemoryPart]:
     return [
-        MemoryPart(f"{name}'s weights", grader.weights / GIB),
-        MemoryPart(f"{name}'s cache (memory_gb)", grader.cache / GIB),
+        MemoryPart(f"{name}'s weights", grader.weights / GIB, exact=True),
+        MemoryPart(f"{name}'s cache (memory_gb)", grader.cache / GIB, exact=True),
         MemoryPart(f"{name}'s vLLM", ENGINE),
     ]
 
@@ -137,12 +147,22 @@ def _number_size(run: TrainingRun) -> int:
 
 def machine_memory(run: TrainingRun) -> float:
     """Return a machine's peak GiB: sleeping judges, offloaded states, a model being saved."""
-    each = TRAINER + model_state(run.parameters, run.layout).on_host / GIB
-    for _, grader in run.graders:
-        each += SLEEPER + (grader.asleep / GIB if grader.sleeps else 0.0)
-    if run.coref == "maverick":
-        each += READER
-    return each * run.layout.on_one_machine + run.shape.parameters * 2 / GIB
+    each = model_state(run.parameters, run.layout).on_host / GIB
+    each += sum(grader.asleep / GIB for _, grader in run.graders if grader.sleeps)
+    exact = each * run.layout.on_one_machine + run.shape.parameters * 2 / GIB
+    return exact + _processes(run)
+
+
+def machine_bounds(run: TrainingRun) -> tuple[float, float]:
+    """Return ``machine_memory`` if its processes take ``UNSURE`` less, or more."""
+    peak, margin = machine_memory(run), UNSURE * _processes(run)
+    return peak - margin, peak + margin
+
+
+def _processes(run: TrainingRun) -> float:
+    """Return the assumed GiB of a machine's processes, without sleeping weights."""
+    each = TRAINER + SLEEPER * len(run.graders) + (READER if run.coref == "maverick" else 0.0)
+    return each * run.layout.on_one_machine
 
 
 def checkpoint_size(run: TrainingRun) -> float:

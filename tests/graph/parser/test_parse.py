@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import random
 import string
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
 import spacy
 from spacy.tokens import Doc
 
+from posh_reward import PoSh
 from posh_reward.errors import InputError, MissingDependencyError
 from posh_reward.graph.parser.biaffine import is_tree, shape, tree
 from posh_reward.graph.parser.lemmas import lemma
@@ -231,3 +235,59 @@ def test_the_pipeline_reads_long_runs() -> None:
     (doc,) = parse(load_parser(), ["A dog sleeps. " + "*" * 500])
     assert doc[1].dep_ == "nsubj"
     assert len(doc) == 504
+
+
+FAULTY_TRF = """
+import os
+from importlib.resources import as_file, files
+import spacy
+from spacy.language import Language
+
+@Language.component("kernels")
+def kernels(doc):
+    if os.environ.get("ON_GPU"):
+        raise ValueError("Unable to avoid copy while creating an array as requested.")
+    return doc
+
+def load(**options):
+    from posh_reward.graph.parser import biaffine, lemmas
+    with as_file(files("posh_reward.graph.parser") / "embedded" / "pipeline") as path:
+        nlp = spacy.load(path)
+    nlp.add_pipe("kernels", name="tagger", first=True)
+    return nlp
+"""
+"""A pipeline that fails on a GPU as CuPy 14 does with ``copy=False``."""
+
+
+@pytest.fixture
+def faulty_trf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The name of that pipeline, on a machine whose GPU spaCy accepts."""
+    (tmp_path / "en_core_faulty_trf.py").write_text(FAULTY_TRF)
+    about = tmp_path / "en_core_faulty_trf-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: en_core_faulty_trf\nVersion: 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delenv("ON_GPU", raising=False)
+    monkeypatch.setattr(spacy, "prefer_gpu", lambda _: bool(os.environ.setdefault("ON_GPU", "1")))
+    monkeypatch.setattr(spacy, "require_cpu", lambda: os.environ.pop("ON_GPU"))
+    yield "en_core_faulty_trf"
+    os.environ.pop("ON_GPU", None)
+
+
+def test_a_pipeline_that_fails_on_the_gpu_runs_on_the_cpu_and_says_so(
+    faulty_trf: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    (doc,) = parse(load_parser(faulty_trf), ["A dog sleeps."])
+    assert [token.dep_ for token in doc] == ["det", "nsubj", "ROOT", "punct"]
+    assert "en_core_faulty_trf fails on the GPU and runs on the CPU" in caplog.text
+    assert "Unable to avoid copy" in caplog.text
+
+
+def test_a_pipeline_that_is_meant_for_the_cpu_says_nothing(
+    faulty_trf: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    metric = PoSh(parser=faulty_trf, parser_device="cpu")
+    assert metric.score(["A dog sleeps."], ["A dog sleeps."])[0].failure is None
+    assert not caplog.records
+    with pytest.raises(InputError, match="parser_device is 'gpu': use auto or cpu"):
+        PoSh(parser_device="gpu")

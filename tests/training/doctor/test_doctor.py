@@ -7,17 +7,32 @@ import shutil
 import socket
 import subprocess
 import sys
+import sysconfig
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace as Some
+from typing import Any
 
 import pytest
+import torch
 
 from posh_reward.cli import main
-from posh_reward.training.doctor.diagnosis import NodePlace, answer_of, diagnose, run_ranks, trial
+from posh_reward.training.doctor.diagnosis import (
+    NodePlace,
+    _try_judge,
+    answer_of,
+    diagnose,
+    run_ranks,
+    trial,
+)
 from posh_reward.training.doctor.node_checks import (
     NodeCheck,
     check_cards,
+    check_compiler,
+    check_driver,
     check_files,
+    check_library,
     check_locks,
     check_memory,
     check_ports,
@@ -27,7 +42,10 @@ from posh_reward.training.doctor.node_checks import (
 )
 from posh_reward.training.requirements import wrong_versions
 from recipes import tiny_qwen
+from tests.models.conftest import python
 from tests.slurm.test_scripts import command
+
+__all__ = ["python"]
 
 ROOT = Path(__file__).resolve().parents[3]
 SMOKE = ROOT / "configs" / "smoke" / "dapo.yaml"
@@ -51,15 +69,16 @@ def test_a_line_has_a_state_a_name_and_a_remedy() -> None:
     )
 
 
-CARDS = """printf 'H100, 570.1, 81920, {used}, {mode}\\n%.0s' 1 2"""
+CARDS = """printf 'H100, {driver}, 81920, {used}, {mode}\\n%.0s' 1 2"""
 
 
 @pytest.fixture
 def nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
     """Puts a program of that name on the path, which says what a card would."""
 
-    def make(used: object = 0, mode: str = "Default") -> None:
-        command(tmp_path / "bin", "nvidia-smi", CARDS.format(used=used, mode=mode))
+    def make(used: object = 0, mode: str = "Default", driver: str = "570.1") -> None:
+        code = CARDS.format(used=used, mode=mode, driver=driver)
+        command(tmp_path / "bin", "nvidia-smi", code)
         monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
 
     return make
@@ -99,8 +118,45 @@ def test_no_driver_no_compiler_and_a_torch_without_cuda(monkeypatch: pytest.Monk
     monkeypatch.setenv("PATH", "/nowhere")
     assert read_cards() is None
     assert failed(check_cards(None, 8, 63.0, shared=True)).name == "driver"
+    monkeypatch.delenv("CC", raising=False)
     found = states(check_toolkit(cards=1, compiles=True))
-    assert (found["compiler"], found["toolkit"]) == ("FAILED", "FAILED")
+    assert (found["torch"], found["compiler"], found["toolkit"]) == ("FAILED",) * 3
+
+
+@pytest.mark.parametrize(
+    ("driver", "cuda", "state"),
+    [
+        ("570.148.08", "13.0", "FAILED"),
+        ("580.65.06", "13.0", "ok"),
+        ("570.148.08", "12.8", "ok"),
+        ("515.1", "12.8", "FAILED"),
+    ],
+)
+def test_a_driver_is_new_enough_for_torchs_cuda(
+    nvidia_smi: object, driver: str, cuda: str, state: str
+) -> None:
+    nvidia_smi(driver=driver)  # type: ignore[operator]
+    check = check_driver(read_cards() or [], cuda)
+    assert (check.state, f"driver {driver}" in check.detail) == (state, True)
+    assert bool(check.remedy) == (state == "FAILED")
+
+
+def test_triton_needs_a_c_compiler_and_pythons_header(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CC", raising=False)
+    assert check_compiler().state == "ok"
+    monkeypatch.setattr(sysconfig, "get_paths", lambda: {"include": str(tmp_path)})
+    assert "Python.h" in check_compiler().detail
+    assert "python3-dev" in check_compiler().remedy
+    monkeypatch.setenv("CC", "/nowhere/cc")
+    assert "/nowhere/cc" in check_compiler().detail
+
+
+def test_a_library_that_vllm_is_linked_to() -> None:
+    assert check_library("libc.so.6").state == "ok"
+    check = check_library("libcudart.so.99")
+    assert (check.state, "libcudart.so.99" in check.detail) == ("FAILED", True)
 
 
 def test_memory_that_is_short(tmp_path: Path) -> None:
@@ -191,19 +247,73 @@ def test_a_package_of_a_wrong_version(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_ranks_that_talk_and_ranks_that_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
     place = NodePlace(port=free_port())
-    failure, answer = run_ranks(["ranks"], place, 2, 60)
+    failure, answer = run_ranks(["ranks", "cpu", "60"], place, 2, 60)
     assert failure is None
     assert answer["seconds"] > 0
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "nowhere0")
-    failure, _ = run_ranks(["ranks"], NodePlace(port=free_port()), 1, 60)
+    failure, _ = run_ranks(["ranks", "cpu", "60"], NodePlace(port=free_port()), 1, 60)
     assert failure is not None
     assert "nowhere0" in failure
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="here is a GPU")
+def test_ranks_that_are_meant_for_gpus_do_not_fall_back_to_the_cpu() -> None:
+    failure, _ = run_ranks(["ranks", "cuda", "60"], NodePlace(port=free_port()), 2, 60)
+    assert failure is not None
+    assert "finds no GPU that it can use" in failure
+
+
+def test_one_broken_rank_of_two_does_not_hold_the_doctor_up(tmp_path: Path) -> None:
+    """The second of two ranks cannot start; the first would wait for it for ten minutes."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os\nif os.environ.get('RANK') == '1': os._exit(9)\n"
+    )
+    began = time.monotonic()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
+        failure, _ = run_ranks(["ranks", "cpu", "600"], NodePlace(port=free_port()), 2, 600)
+    assert failure is not None
+    assert "ended with status 9" in failure
+    assert time.monotonic() - began < 60
+
+
+def judged(python: str, model: str, seconds: float = 120) -> list[NodeCheck]:
+    """What the doctor says of a judge in a child process with a small engine in it."""
+    judge = {"name": "vllm", "model": model, "python": python}
+    result: Any = Some(script=Some(metric=None, judge=judge), on_cpu=True)
+    return list(_try_judge(result, seconds))
+
+
+def test_a_judge_that_sleeps_wakes_and_grades_alike(python: str) -> None:
+    judge, reading = judged(python, "someone/tiny")
+    assert (judge.state, reading.state) == ("ok", "ok")
+    assert "slept, woke" in judge.detail
+
+
+def test_a_judge_whose_grades_change_when_it_wakes(python: str) -> None:
+    [check] = judged(python, "forgets")
+    assert check.state == "FAILED"
+    assert "after the judge has slept and woken" in check.detail
+
+
+def test_the_judge_compiles_where_the_first_rank_will_look(
+    python: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VLLM_CACHE_ROOT", str(tmp_path / "cache"))
+    assert judged(python, f"tells:{tmp_path / 'told'}")[0].state == "ok"
+    assert (tmp_path / "told").read_text() == str(tmp_path / "cache" / "card-0")
+
+
+def test_the_judge_gets_all_of_the_seconds(python: str) -> None:
+    """It took what ranks and ZeRO-3 had left of two minutes, and at least 20 s."""
+    [check] = judged(python, "someone/tiny", 0.5)
+    assert "no answer in 0 s (--seconds allows more)" in check.detail
+
+
 def test_a_trial_ends_with_the_doctor() -> None:
-    with pytest.raises(KeyboardInterrupt), trial(["judge", "{}"], {}) as child:
+    with pytest.raises(KeyboardInterrupt), trial(["judge", "cpu", "2", "{}"], {}) as child:
         raise KeyboardInterrupt
-    assert child.poll() is not None
+    assert not child.runs
 
 
 def test_no_key_is_in_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,7 +365,8 @@ def test_a_good_node_and_a_dead_judge(tmp_path: Path, capfd: pytest.CaptureFixtu
 def test_a_step_of_zero3_is_saved_and_resumed(deepspeed_python: str, tmp_path: Path) -> None:
     code = (
         "import sys; from posh_reward.training.doctor.diagnosis import NodePlace, run_ranks;"
-        "failure, _ = run_ranks(['zero3', sys.argv[1]], NodePlace(port=int(sys.argv[2])), 2, 120);"
+        "place = NodePlace(port=int(sys.argv[2]));"
+        "failure, _ = run_ranks(['zero3', 'cpu', '120', sys.argv[1]], place, 2, 120);"
         "print(failure)"
     )
     environment = {**os.environ, "DS_ACCELERATOR": "cpu", "PYTHONPATH": str(ROOT)}
@@ -271,12 +382,13 @@ def test_a_step_of_zero3_is_saved_and_resumed(deepspeed_python: str, tmp_path: P
 @pytest.mark.deepspeed
 def test_two_nodes_leave_no_checkpoint_behind(deepspeed_python: str, tmp_path: Path) -> None:
     code = (
-        "import sys, time; from types import SimpleNamespace as Some;"
+        "import sys; from types import SimpleNamespace as Some;"
         "from posh_reward.training.doctor.diagnosis import NodePlace, try_ranks;"
         "from posh_reward.training.processes import Processes;"
-        "run = Some(layout=Processes(2, 2, zero_stage=3), args=Some(output_dir=sys.argv[1]));"
+        "run = Some(layout=Processes(2, 2, zero_stage=3), args=Some(output_dir=sys.argv[1]),"
+        " on_cpu=True);"
         "place = NodePlace(2, int(sys.argv[3]), port=int(sys.argv[2]));"
-        "print(*try_ranks(run, place, 1, time.monotonic() + 120), sep='\\n')"
+        "print(*try_ranks(run, place, 1, 120), sep='\\n')"
     )
     environment = {**os.environ, "DS_ACCELERATOR": "cpu", "PYTHONPATH": str(ROOT)}
     port = str(free_port())

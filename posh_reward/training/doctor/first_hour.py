@@ -1,0 +1,322 @@
+"""A ladder for the first hour on a node: five rungs, from the driver to a run that is scored.
+
+Each rung is a short functional run with a gate. What it measured is recorded next to what ``fit``
+estimates. With the same file a later call goes on at the first rung that has not passed.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from posh_reward.datasets.load_dataset import load_images
+from posh_reward.errors import ConfigError, PoshError
+from posh_reward.training.doctor.diagnosis import (
+    NodePlace,
+    answer_of,
+    check_node,
+    device_of,
+    load_recipe,
+    run_ranks,
+    settle,
+    trial,
+    try_judge,
+    try_ranks,
+)
+from posh_reward.training.doctor.ladder_record import (
+    NEEDS_GPU,
+    Rung,
+    header_of,
+    passed_before,
+    write_record,
+)
+from posh_reward.training.doctor.node_checks import free_port, read_cards
+from posh_reward.training.fit.memory import ASLEEP, ENGINE, GIB, checkpoint_size, phases
+from posh_reward.training.processes import Processes
+from posh_reward.training.run_check import RunCheck, check_run, metric_of
+
+SECONDS = 3600.0  # of each trial
+STEPS = ("node", "ranks", "judge", "policy", "run")  # methods of ``Ladder``
+WAKINGS, IMAGES = 3, 16
+GAP = 0.1
+"""Largest mean difference of a token's log-probability, vLLM against the trainer, at top_p 1. Right
+prompts had 0.007 to 0.03 on a CPU, another prompt or image 0.9 or more."""
+ALONE = ("--judge", "embedded", "--parser", "embedded", "--coref", "rules", "--report_to", "none")
+"""Flags of a rung that tries the policy and its trainer alone."""
+PHASES = {"generating": "generate", "judging": "judge", "updating": "train"}
+
+
+class RungError(PoshError):
+    """A gate that is closed."""
+
+
+def climb(
+    config: Path,
+    flags: Sequence[str],
+    file: Path,
+    processes: int | None = None,
+    seconds: float | None = None,
+) -> Iterator[Rung]:
+    """Yield each rung once it is tried, after writing it to ``file``; stop at one that fails.
+
+    Args:
+        config: of ``recipes/dapo_posh.py``.
+        flags: of that recipe.
+        file: JSON; rungs that have passed there are not tried again.
+        processes: on this node; None: by the launch line.
+        seconds: time limit of each trial.
+
+    Raises:
+        ConfigError: the run would not start, or ``file`` is another machine's or run's.
+    """
+    result, own = settle(config, flags, NodePlace(processes=processes))
+    if not hasattr(result.script, "metric"):
+        raise ConfigError("the ladder needs a configuration of recipes/dapo_posh.py")
+    ladder = Ladder(config, tuple(flags), result, own, seconds or SECONDS)
+    header = header_of(config, result, own)
+    passed = passed_before(file, header)
+    rungs = list(passed.values())
+    for name in STEPS:
+        if name in passed:
+            yield passed[name]
+            continue
+        rung = ladder.try_step(name)
+        rungs.append(rung)
+        write_record(file, header, rungs)  # each time: a rung takes minutes
+        yield rung
+        if rung.status == "failed" and not ladder.lacks_gpus:
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """A run's configuration, and the rungs that try it."""
+
+    config: Path
+    flags: tuple[str, ...]
+    result: RunCheck
+    own: int  # processes on this node
+    seconds: float
+
+    @property
+    def on_cpu(self) -> bool:
+        """True if the run is meant for the CPU."""
+        return self.result.on_cpu
+
+    @property
+    def lacks_gpus(self) -> bool:
+        """True if the run is meant for GPUs, and there are none."""
+        return not self.on_cpu and not read_cards()
+
+    def try_step(self, name: str) -> Rung:
+        """Try one rung."""
+        rung, began = Rung(name), time.perf_counter()
+        if name != "node" and self.lacks_gpus:
+            return replace(rung, status=NEEDS_GPU)
+        try:
+            getattr(self, name)(rung)
+        except PoshError as error:
+            rung.status, rung.reason = "failed", str(error)
+        rung.seconds = round(time.perf_counter() - began, 1)
+        return rung
+
+    def node(self, rung: Rung) -> None:
+        """Driver, headers, packages, downloads, memory, disk; the data set's splits."""
+        checks = list(check_node(self.result, self.config, self.flags, NodePlace(), self.own))
+        failed = [f"{check.name}: {check.detail}" for check in checks if check.state == "FAILED"]
+        rung.note("checks passed", sum(c.state == "ok" for c in checks))
+        if failed:
+            raise RungError("; ".join(failed))
+        script = self.result.script
+        for split in (script.dataset_train_split, "test"):
+            rows = len(load_images(script.dataset_name, split, script.reference_column))
+            rung.note(f"rows of {split}", rows)
+            if not rows:
+                raise RungError(f"split {split!r} of {script.dataset_name} is empty")
+        if self.on_cpu:
+            rung.left_out.append("driver, GPUs, compiler, headers: the run is on the CPU")
+
+    def ranks(self, rung: Rung) -> None:
+        """All ranks sum a tensor, and train, save and resume a step of ZeRO-3."""
+        for check in try_ranks(self.result, NodePlace(), self.own, self.seconds):
+            if check.state == "FAILED":
+                raise RungError(f"{check.name}: {check.detail}")
+            if check.state == "ok":
+                rung.note(check.name, check.detail)
+            else:
+                rung.left_out.append(f"{check.name}: {check.detail}")
+        if self.on_cpu:
+            rung.left_out.append("NCCL: needs a GPU; the ranks met over gloo")
+
+    def judge(self, rung: Rung) -> None:
+        """The judge on one GPU grades alike after each of three wakings."""
+        answer = _answer(*try_judge(self.result, WAKINGS, self.seconds))
+        for name in ("waking", "sleeping", "scoring"):
+            shown = ", ".join(f"{each:.2f}" for each in answer[name])
+            rung.note(f"{name} {WAKINGS} times", shown, "s")
+        rung.note("largest change of a grade", answer["moved"])
+        rung.note("parsing a reference", answer["reading"], "s")
+        for part in ("parser", "coref"):
+            if part in answer:
+                rung.note(f"device of {part}", answer[part])
+        if self.on_cpu:
+            rung.left_out.append("memory of a judge awake and asleep; parser, Maverick on it: "
+                                 "needs a GPU")  # fmt: skip
+            return
+        graders = dict(self.result.run.graders) if self.result.run else {}
+        grader = graders.get("judge")
+        awake = (grader.weights + grader.cache) / GIB + ENGINE if grader else None
+        rung.note("judge awake", max(answer["awake"]), "GiB", awake)
+        rung.note("judge asleep", max(answer["asleep"]), "GiB", ASLEEP if grader else None)
+
+    def policy(self, rung: Rung) -> None:
+        """One GPU: adapters on the policy, its vLLM, and the trainer; rotary buffers in float32."""
+        args = self.result.args
+        rows = args.per_device_train_batch_size
+        flags = [
+            *self.flags, *ALONE, "--use_peft", "true", "--lora_target_modules", "all-linear",
+            "--gradient_accumulation_steps", str(max(args.num_generations // rows, 1)),
+            "--top_p", "1.0", "--save_strategy", "no", "--eval_strategy", "no", "--logging_steps",
+            "1",
+        ]  # fmt: skip
+        if args.use_vllm:
+            flags += ["--vllm_importance_sampling_correction", "true"]
+        else:
+            rung.left_out.append("gap of log-probabilities: the run generates without vLLM")
+        sleeps = args.use_vllm and args.vllm_enable_sleep_mode
+        if args.use_vllm and not sleeps:
+            rung.left_out.append("a level-2 sleep of the policy's vLLM: needs a GPU, or sleep mode")
+        gaps: dict[str, float | None] = {}
+        with self._scratch() as scratch:
+            trials = {"awake throughout": ["--vllm_enable_sleep_mode", "false"], "": []}
+            for name, more in list(trials.items()) if sleeps else [("", [])]:
+                output = ["--output_dir", f"{scratch}/{len(gaps)}", "--max_steps", "2"]
+                arguments = [*flags, *more, *output]
+                place = NodePlace(port=free_port())
+                train = ["train", device_of(self.result), str(self.config), *arguments]
+                answer = _answer(*run_ranks(train, place, 1, self.seconds))
+                self._note_steps(rung, answer, name)
+                gaps |= {f"{name} step {line['at']}": line["gap"] for line in answer["steps"]}
+        fit = self._fit(flags, Processes())
+        self._note_phases(rung, answer, fit)
+        wide = {name: gap for name, gap in gaps.items() if gap is not None and gap > GAP}
+        if wide:
+            raise RungError(
+                f"vLLM's log-probabilities are {max(wide.values()):.2f} from the trainer's on "
+                f"average, of {GAP} at most ({', '.join(wide)}): it sees another prompt, or has "
+                "other weights"
+            )
+
+    def run(self, rung: Rung) -> None:
+        """All GPUs: a step, a checkpoint, a second step resumed from it, descriptions, scores."""
+        fit = self.result.run
+        with self._scratch() as scratch:
+            output = Path(scratch, "run")
+            common = [
+                *self.flags, "--output_dir", str(output), "--report_to", "none", "--eval_strategy",
+                "no", "--save_only_model", "false", "--save_steps", "1", "--logging_steps", "1",
+            ]  # fmt: skip
+            first = self._train([*common, "--max_steps", "1", "--save_strategy", "steps"])
+            saved = sum(path.stat().st_size for path in output.glob("checkpoint-1/**/*"))
+            resumed = ["--max_steps", "2", "--save_strategy", "no"]
+            second = self._train([*common, *resumed, "--resume_from_checkpoint", "latest"])
+            self._note_steps(rung, first, "first")
+            self._note_steps(rung, {**second, "steps": second["steps"][1:]}, "resumed")
+            self._note_phases(rung, second, fit)
+            size = checkpoint_size(fit) if fit else None
+            rung.note("checkpoint", saved / 1e9, "GB", size)
+            if (first["step"], second["step"]) != (1, 2) or len(second["steps"]) != 2:
+                raise RungError(f"step {second['step']}, of 2, after resuming from step 1")
+            self._describe(rung, output, Path(scratch))
+
+    def _describe(self, rung: Rung, model: Path, scratch: Path) -> None:
+        """Generate and score descriptions of some images, with the run's own commands."""
+        said, scores = scratch / "said.jsonl", scratch / "scores.jsonl"
+        recipe = Path(str(load_recipe(self.config).__file__)).with_name("generate.py")
+        settings = scratch / "metric.json"
+        chosen = {k: v for k, v in metric_of(self.result.script).items() if k != "witness"}
+        settings.write_text(json.dumps(chosen), encoding="utf-8")
+        script, args = self.result.script, self.result.args
+        describe = [
+            str(recipe), "--models", str(model), "--output", str(said), "--limit", str(IMAGES),
+            "--dataset_name", script.dataset_name, "--reference_column", script.reference_column,
+            "--engine", "vllm" if args.use_vllm else "transformers",
+            "--max_new_tokens", str(args.max_completion_length),
+        ]  # fmt: skip
+        score = ["-m", "posh_reward.cli", "score", str(said), "-o", str(scores), "--id", "id",
+                 "--config", str(settings), "--quiet"]  # fmt: skip
+        for name, command in (("generating", describe), ("scoring", score)):
+            began = time.perf_counter()
+            with trial(command, {}, ()) as child:
+                failure, _ = answer_of(child, self.seconds)
+            if failure is not None:
+                raise RungError(f"{name}: {failure}")
+            took = time.perf_counter() - began
+            rung.note(f"{name} {IMAGES} descriptions", took, "s")
+        rows = [json.loads(line) for line in scores.read_text(encoding="utf-8").splitlines()]
+        failures = [row["failure"] for row in rows if row["failure"]]
+        rung.note("descriptions with a score", len(rows) - len(failures))
+        if failures or not rows:
+            reason = f": {failures[0]}" if failures else ""
+            raise RungError(f"{len(failures)} of {len(rows)} descriptions have no score{reason}")
+
+    def _train(self, flags: Sequence[str]) -> Mapping[str, Any]:
+        """Train in all ranks, started by accelerate as in a run."""
+        launch = ["accelerate.commands.launch", "--main_process_port", str(free_port())]
+        if self.result.launcher is not None:
+            launch += ["--config_file", str(self.result.launcher)]
+        launch += ["--num_processes", str(self.own), "--num_machines", "1", "--module"]
+        launch += ["posh_reward.training.doctor.trial", "train", device_of(self.result)]
+        with trial([str(self.config), *flags], {}, ("-m", *launch), patience=40.0) as child:
+            return _answer(*answer_of(child, self.seconds))
+
+    def _note_steps(self, rung: Rung, answer: Mapping[str, Any], name: str) -> None:
+        prefix = name and f"{name}, "
+        for line in answer["steps"]:
+            at = line["at"]
+            shown = {key: value for key, value in line.items() if key != "at" and value is not None}
+            text = ", ".join(f"{key} {value:.4g}" for key, value in shown.items())
+            rung.note(f"{prefix}step {at}", text)
+            if line["loss"] is None or line["loss"] != line["loss"]:
+                raise RungError(f"{prefix}step {at} has the loss {line['loss']}")
+            if line["failed"] not in (None, 0.0):
+                raise RungError(f"{line['failed']:.0%} of the completions could not be judged")
+        rung.note(f"{prefix}rotary buffers", ", ".join(answer["rope"]) or "none")
+        if set(answer["rope"]) - {"float32"}:
+            raise RungError(f"rotary frequencies are rounded to {', '.join(answer['rope'])}")
+
+    def _note_phases(self, rung: Rung, answer: Mapping[str, Any], fit: Any) -> None:
+        estimates = {phase.name: phase.gib for phase in phases(fit)} if fit else {}
+        for phase, name in PHASES.items():
+            if phase in answer["seconds"]:
+                rung.note(f"{name}, both steps", answer["seconds"][phase], "s")
+            if phase in answer["peak"]:
+                peak, estimate = answer["peak"][phase], estimates.get(name)
+                rung.note(f"{name}, most memory of a GPU", peak, "GiB", estimate)
+        if self.on_cpu:
+            rung.left_out.append("memory of each phase: needs a GPU")
+
+    def _fit(self, flags: Sequence[str], layout: Processes) -> Any:
+        kinds = load_recipe(self.config).SETTINGS
+        with suppress(PoshError):  # no reason to fail: it only stands next to what was measured
+            return check_run(kinds, ["--config", str(self.config), *flags], layout).run
+        return None
+
+    def _scratch(self) -> tempfile.TemporaryDirectory[str]:
+        """A folder on the run's disk, which has room for its checkpoints."""
+        output = Path(self.result.args.output_dir).absolute()
+        parent = next(each for each in (output, *output.parents) if each.exists())
+        return tempfile.TemporaryDirectory(prefix=".posh-first-hour-", dir=parent)
+
+
+def _answer(failure: str | None, answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a trial's answer, or raise its failure."""
+    if failure is not None:
+        raise RungError(failure)
+    return answer

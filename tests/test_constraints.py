@@ -1,0 +1,57 @@
+"""The pins for a node with GPUs are what a resolver finds; nothing but metadata is downloaded."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PINS = ROOT / "constraints-gpu.txt"
+UNREACHABLE = ("Could not connect", "error sending request", "dns error", "Failed to fetch")
+
+pytestmark = pytest.mark.slow
+
+
+def resolve(constraints: Path, python: str) -> subprocess.CompletedProcess[str]:
+    uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or shutil.which("uv")
+    if uv is None:
+        pytest.skip("uv is not here: pip install uv")
+    done = subprocess.run(
+        [
+            uv, "pip", "compile", "pyproject.toml", "--extra", "gpu", "--python-version", python,
+            "--python-platform", "x86_64-manylinux_2_28", "--no-annotate", "--no-header",
+            "--constraint", str(constraints),
+        ],
+        cwd=ROOT, capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    undecided = done.returncode and "No solution found" not in done.stderr
+    if undecided and any(words in done.stderr for words in UNREACHABLE):
+        pytest.skip("no package index can be reached")
+    return done
+
+
+def pins(text: str) -> set[str]:
+    return {line for line in text.splitlines() if re.match(r"[\w.-]+==", line)}
+
+
+@pytest.mark.parametrize("python", ["3.12", "3.13"])
+def test_the_pins_are_all_that_the_extra_needs(python: str) -> None:
+    done = resolve(PINS, python)
+    assert done.returncode == 0, done.stderr
+    assert pins(done.stdout) == pins(PINS.read_text(encoding="utf-8"))
+
+
+def test_pins_that_do_not_go_together_are_noticed(tmp_path: Path) -> None:
+    """vLLM 0.31 holds transformers below 5.18."""
+    wrong = tmp_path / "constraints.txt"
+    text = PINS.read_text(encoding="utf-8")
+    wrong.write_text(re.sub(r"(?m)^transformers==.*$", "transformers==5.20.0", text))
+    assert wrong.read_text() != text
+    done = resolve(wrong, "3.12")
+    assert done.returncode != 0
+    assert "transformers" in done.stderr
