@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from posh_reward.errors import InputError
 from posh_reward.metrics.harmonic.criteria import ANSWERS, IMAGE_CRITERIA, check_task
 from posh_reward.models.asker import DOUBTFUL
-from posh_reward.study.rows.engine import RowScorer, TableSettings, batches, go_through
+from posh_reward.study.rows.engine import RowScorer, TableSettings, go_through
 from posh_reward.study.rows.posh_rows import elements_in, failure_columns, scored_row, scores_of
 from posh_reward.study.rows.standings import POSH, Board, Tally
 from posh_reward.study.rows.table_items import TableItem
@@ -77,13 +77,6 @@ def score_table(
 ) -> Tally:
     """Score every pair of a table into a file, as ``go_through``; return totals over its rows."""
     return score_work(PoshRows(metric, elements=elements), source, output, how)
-
-
-def score_pairs(
-    metric: Metric, items: Iterator[TableItem], *, batch: int, elements: bool
-) -> Iterator[list[Row]]:
-    """Scored rows, a batch at a time; ``JudgeError`` if the judge cannot work."""
-    return batches(PoshRows(metric, elements=elements), items, batch)
 
 
 FAILURE = ("failure_kind", "failure")

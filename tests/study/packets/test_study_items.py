@@ -15,8 +15,9 @@ from posh_reward.study.packets.study_records import (
     word_spans,
 )
 from posh_reward.study.rows.posh_rows import scored_row
-from posh_reward.study.rows.table_items import Columns, pair_item
+from posh_reward.study.rows.table_items import Columns
 from posh_reward.types import Element, Scores
+from tests.study.pairs import pair_item
 
 COLUMNS = Columns(id="id")
 

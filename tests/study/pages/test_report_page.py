@@ -12,11 +12,11 @@ from posh_reward.errors import InputError
 from posh_reward.study.pages.report_page import contents_of, counts, report_page
 from posh_reward.study.pages.thumbnails import Thumbnails
 from posh_reward.study.rows.posh_rows import scored_row
-from posh_reward.study.rows.table_items import pair_item
 from posh_reward.study.rows.tables import Row
 from posh_reward.types import Element, Failure, ImageGrade, Scores
 from tests.chromium import Browser
 from tests.pages import unfilled
+from tests.study.pairs import pair_item
 
 EVIL = "</script><script>document.title = 'owned'</script><img src=//x onerror=alert(1)>"
 RED = Element("precision", "attribute", "red", 1.2, ((2, 5),), "dog")

@@ -25,13 +25,14 @@ from posh_reward.study.rows.standings import (
     standings,
     verdict,
 )
-from posh_reward.study.rows.table_items import TableItem, pair_item, with_images
+from posh_reward.study.rows.table_items import TableItem, with_images
 from posh_reward.study.statistics import (
     bootstrap,
     bootstrap_mean,
     paired_difference,
 )
 from posh_reward.types import Element, Failure, ImageGrade, Scores
+from tests.study.pairs import pair_item
 
 LOST = Failure("engine", "timed out")
 ELEMENTS = (
