@@ -3,9 +3,9 @@
     posh-reward score rated.csv -o scored.jsonl --elements
     python -m research.fit_weights scored.jsonl rated.csv --rating overall
 
-Rows of both files pair by their ``id`` (or their place). Prints the weights that rank the texts most
-like people (Spearman's rho) and the gain over equal weights on images that were not fitted to: take
-the weights only if that gain is above 0. On Flickr8k-Expert it was +.012, on THumB +.006, on
+Rows of both files pair by their ``id`` (or their place). Prints the weights that rank the texts
+most like people (Spearman's rho) and the gain over equal weights on images that were not fitted to:
+take the weights only if that gain is above 0. On Flickr8k-Expert it was +.012, on THumB +.006, on
 DiscourseFOIL -.003, so equal weights stay the default.
 """
 
@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
+import numpy.typing as npt
 from scipy.stats import spearmanr
 
 from posh_reward.metrics.posh.aggregate import Weights, mean_score
@@ -25,6 +26,7 @@ from posh_reward.types import Scores
 
 FACTORS = (0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 4.0)
 EQUAL = (1.0, 1.0, 1.0)  # attributes and relations (an entity is 1), precision (recall is 1)
+Bools = npt.NDArray[np.bool_]
 Point = tuple[float, float, float]
 
 
@@ -51,21 +53,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rating", default="overall", help="column of the ratings")
     options = parser.parse_args(arguments)
     with open_table(options.rated, format_of(options.rated)) as rows:
-        ratings = {
-            str(row.get("id", n)): float(row[options.rating]) for n, row in enumerate(rows, 1)
-        }
+        rated = {str(row.get("id", n)): float(row[options.rating]) for n, row in enumerate(rows, 1)}
     with open_table(options.scored, format_of(options.scored)) as rows:
-        scored = [parse_cells(row) for row in rows if str(row["id"]) in ratings]
-    people = np.array([ratings[str(row["id"])] for row in scored])
+        scored = [parse_cells(row) for row in rows if str(row["id"]) in rated]
+    people = np.array([rated[str(row["id"])] for row in scored])
     images = [row.get("image") or row["reference"] for row in scored]
     fold = np.unique(images, return_inverse=True)[1] % 5
     scores = [scores_of(row) for row in scored]
-    columns = {p: np.array([f1(each, p) for each in scores]) for p in product(FACTORS, repeat=3)}
+    grid = product(FACTORS, FACTORS, FACTORS)
+    columns = {point: np.array([f1(each, point) for each in scores]) for point in grid}
 
-    def rho(point: Point, rows: np.ndarray) -> float:
+    def rho(point: Point, rows: Bools) -> float:
         return float(spearmanr(columns[point][rows], people[rows], nan_policy="omit").statistic)
 
-    def best(rows: np.ndarray) -> Point:  # of equally good ones that nearest to equal weights
+    def best(rows: Bools) -> Point:  # of equally good ones that nearest to equal weights
         return max(columns, key=lambda p: (round(rho(p, rows), 6), -np.square(np.log(p)).sum()))
 
     gains = [rho(best(fold != k), fold == k) - rho(EQUAL, fold == k) for k in range(5)]
