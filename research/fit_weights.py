@@ -20,7 +20,7 @@ import numpy.typing as npt
 from scipy.stats import spearmanr
 
 from posh_reward.metrics.posh.aggregate import Weights, mean_score
-from posh_reward.study.rows.posh_rows import parse_cells, scores_of
+from posh_reward.study.rows.scored_rows import scores_of
 from posh_reward.study.rows.tables import format_of, open_table
 from posh_reward.types import Scores
 
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with open_table(options.rated, format_of(options.rated)) as rows:
         rated = {str(row.get("id", n)): float(row[options.rating]) for n, row in enumerate(rows, 1)}
     with open_table(options.scored, format_of(options.scored)) as rows:
-        scored = [parse_cells(row) for row in rows if str(row["id"]) in rated]
+        scored = [row for row in rows if str(row["id"]) in rated]
     people = np.array([rated[str(row["id"])] for row in scored])
     images = [row.get("image") or row["reference"] for row in scored]
     fold = np.unique(images, return_inverse=True)[1] % 5

@@ -40,7 +40,7 @@ NUMBERS = ("int", "float", "count", "positive")
 """Names of the types of flags that take a number."""
 COMMANDS = {
     "score": ("score_command:add_score", "score the pairs of a table"),
-    "explain": ("score_command:add_explain", "show the mistakes and omissions of one pair"),
+    "explain": ("score_command:add_explain", "show one pair, with what was not found marked"),
     "report": ("report_command:add_report", "write a page about scores"),
     "agreement": ("agreement_flags:add_agreement", "measure how well metrics agree with people"),
     "judges": ("judge_commands:add_judges", "compare judges, or collect a judge's answers"),

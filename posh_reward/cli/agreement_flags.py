@@ -280,7 +280,7 @@ def _metrics(command: argparse.ArgumentParser) -> None:
         "own columns: NAME, or NAME_mistakes, NAME_omissions, NAME_overall; for pairs, 1 and 2 "
         "follow each name; repeatable")  # fmt: skip
     add("--scores", metavar="NAME=FILE", action="append", default=[], help="table of scores with "
-        "generation, reference and either mistakes, omissions, overall (as `posh-reward score` "
+        "generation, reference and either precision, recall, f1 (as `posh-reward score` "
         "writes) or score; repeatable")  # fmt: skip
     add("--baseline", metavar="NAME", action="append", default=[], help="length, words, bleu, "
         "rouge, meteor, cider, spice, capture, random or all; separated by commas or repeated; "

@@ -75,4 +75,4 @@ class RubricReward(MetricReward[RubricScores]):
     def _rewards(self, score: RubricScores) -> tuple[float | None, ...]:
         if score.share is None:
             return (None,)
-        return (0.0 if is_blank(score.text) else score.share,)
+        return (0.0 if is_blank(score.generation) else score.share,)

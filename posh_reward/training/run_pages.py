@@ -51,7 +51,7 @@ class CompletionPages:
         steps = max((int(row["step"]) for row in history if "step" in row), default=step + 1)
         title = f"The run of {steps} steps; completions of the last batch, after {step} steps"
         figure = _plot(history)
-        caption = "Reward, mistakes and omissions over the steps, and figures to watch"
+        caption = "Reward, precision and recall over the steps, and figures to watch"
         text = page(items(rows, scores), title, in_pairs=True, figure=figure, figure_text=caption)
         self._write("run.html", text)
 

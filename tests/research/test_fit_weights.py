@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from posh_reward.study.rows.posh_rows import scored_row
 from posh_reward.types import KINDS, Element, Scores
 from research import fit_weights
-from tests.study.pairs import pair_item
+from tests.study.pairs import pair_item, scored_row
 
 
 def test_people_who_count_relations_four_times(
@@ -28,7 +27,7 @@ def test_people_who_count_relations_four_times(
         )
         scores = Scores(0.5, 0.5, 0.5, "posh", elements=elements)
         item = pair_item(number, "a", f"reference {number}")
-        scored.append(json.dumps(scored_row(item, scores, elements=True)))
+        scored.append(json.dumps(scored_row(item, scores)))
         rated.append([str(number), str(fit_weights.f1(scores, (1.0, 4.0, 1.0)))])
     (tmp_path / "scored.jsonl").write_text("\n".join(scored) + "\n")
     with (tmp_path / "rated.csv").open("w", newline="") as file:

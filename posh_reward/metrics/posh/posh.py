@@ -352,12 +352,12 @@ class PoSh:
     def _scores(
         self, pair: DescriptionPair, precision: Examination, recall: Examination, signature: str
     ) -> Scores:
-        mistakes = mean_score(precision.elements, self.weights)
-        omissions = mean_score(recall.elements, self.weights)
+        supported = mean_score(precision.elements, self.weights)
+        covered = mean_score(recall.elements, self.weights)
         return Scores(
-            precision=mistakes,
-            recall=omissions,
-            f1=harmonic_mean(mistakes, omissions),
+            precision=supported,
+            recall=covered,
+            f1=harmonic_mean(supported, covered),
             signature=signature,
             elements=precision.elements + recall.elements,
             failure=precision.failure or recall.failure,

@@ -33,7 +33,7 @@ class ResponseClaim:
     tuple: Tuple
     score: float | None
     """The larger of ``caption`` and ``image``; None if judging the image failed."""
-    witness: Literal["caption", "picture"] | None
+    witness: Literal["caption", "image"] | None
     """The one that supports it better."""
     closest: Tuple | None
     """The most similar tuple of the caption."""
@@ -169,7 +169,7 @@ def with_image(claim: ResponseClaim, probability: float | Failure) -> ResponseCl
         return replace(claim, score=None, witness=None, failure=probability)
     if claim.caption is not None and claim.caption >= probability:
         return replace(claim, image=probability)
-    return replace(claim, score=probability, witness="picture", image=probability)
+    return replace(claim, score=probability, witness="image", image=probability)
 
 
 def scores_of(

@@ -18,8 +18,11 @@ class MetricPoints:
     """Points on one metric."""
 
     metric: str
+    title: str
     points: int
     """Higher is better."""
+    lowest: int
+    highest: int
     feedback: str
     """The judge's reason. Written by a model: escape it in web pages."""
 
@@ -40,7 +43,7 @@ class RubricScores:
     """Reason for missing points; None if there are points."""
     repaired: bool = False
     """True if the points come from a second reply, because the first was unusable."""
-    text: str = ""
+    generation: str = ""
     """The stripped text."""
 
     @property
@@ -113,4 +116,7 @@ def _metric_points(metric: RubricMetric, content: object) -> MetricPoints:
         raise ReplyError(f"the score of {metric.name} is {brief(score)}, not one of {allowed}")
     if not isinstance(feedback, str):
         raise ReplyError(f"the feedback on {metric.name} is not a text")
-    return MetricPoints(metric.name, int(score), savable(feedback.strip()[:LONGEST_FEEDBACK]))
+    reason = savable(feedback.strip()[:LONGEST_FEEDBACK])
+    return MetricPoints(
+        metric.name, metric.title, int(score), metric.lowest, metric.highest, reason
+    )

@@ -158,7 +158,7 @@ class RubricJudge:
     def _scores(self, text: object, points: Points | Failure, repaired: bool) -> RubricScores:
         stripped = str(text).strip()
         if isinstance(points, Failure):
-            return RubricScores(None, None, self.signature, failure=points, text=stripped)
+            return RubricScores(None, None, self.signature, failure=points, generation=stripped)
         total = sum(each.points for each in points)
         share = (total - self.rubric.lowest) / (self.rubric.highest - self.rubric.lowest)
         return RubricScores(total, share, self.signature, points, None, repaired, stripped)

@@ -23,14 +23,14 @@ from posh_reward.study.agreement.agreement_report import (
 from posh_reward.study.agreement.compare import Cell, Figure, MetricLine
 from posh_reward.study.agreement.judgment_files import check_columns, image_in
 from posh_reward.study.agreement.metric_scores import number_in
-from posh_reward.study.rows.score_axes import NAMES
+from posh_reward.study.rows.score_axes import JUDGED
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Floats, Ints, bootstrap
 
 DIRECTIONS = {"precision": "mistakes", "recall": "omissions"}
 """Direction in scored rows -> the paper's axis; both names are accepted."""
 CLASSES = ("f1", "f1 absent", "f1 macro")  # present elements, absent ones, mean of both
-KEYS = tuple(f"{axis} {name}" for axis in NAMES for name in CLASSES)
+KEYS = tuple(f"{axis} {name}" for axis in JUDGED for name in CLASSES)
 TRUE, FALSE = ("true", "yes", "1", "1.0", "present"), ("false", "no", "0", "0.0", "absent")
 
 
@@ -106,7 +106,7 @@ def answer_figures(answers: HumanAnswers, rows: Ints) -> list[float]:
     rows = rows[~np.isnan(answers.grades[rows])]
     axes = np.array(answers.axis)[rows]
     figures: list[float] = []
-    for axis in NAMES:
+    for axis in JUDGED:
         own = rows if axis == "overall" else rows[axes == axis]
         figures += best_f1s(answers.grades[own], answers.present[own])
     return figures
@@ -121,7 +121,7 @@ def answers_report(
         seed=settings.seed,
     )  # fmt: skip
     usable = np.array(answers.axis)[~np.isnan(answers.grades)]
-    rows = {axis: int((usable == axis).sum()) for axis in NAMES} | {"overall": len(usable)}
+    rows = {axis: int((usable == axis).sum()) for axis in JUDGED} | {"overall": len(usable)}
     cells = {
         key: Cell(each, rows[key.split()[0]]) for key, each in zip(KEYS, estimates, strict=True)
     }
@@ -131,7 +131,7 @@ def answers_report(
         "their mean. The paper does not say which it reports; its figures are listed under f1.",
         *few_groups_note(answers.groups, "pairs of texts"),
     ]
-    figures = [Figure(axis, kind) for axis in NAMES for kind in CLASSES]
+    figures = [Figure(axis, kind) for axis in JUDGED for kind in CLASSES]
     title = f"{name}: {len(answers.axis):,} questions that people answered"
     line = MetricLine("judge", cells, {}, {"the judge gave no grade": failures} if failures else {})
     return AgreementReport(title, figures, [line], notes, paper_table(9), 9)

@@ -38,7 +38,7 @@ from posh_reward.study.agreement.judgment_files import (
     texts_in,
 )
 from posh_reward.study.agreement.metric_scores import COMBINE, CandidateText, ScoreColumn, number_in
-from posh_reward.study.rows.score_axes import NAMES
+from posh_reward.study.rows.score_axes import JUDGED
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Floats, Ints, rows_by_group
 
@@ -55,7 +55,7 @@ class RatingColumns:
     references: str = "references"  # a text, or a list of texts
     image: str = "image"  # groups texts for resampling and pairs; without it each is a group
     # Axis -> column of ratings to compare with: a number, or a list of them.
-    ratings: Mapping[str, str] = field(default_factory=lambda: dict.fromkeys(NAMES, "rating"))
+    ratings: Mapping[str, str] = field(default_factory=lambda: dict.fromkeys(JUDGED, "rating"))
     raters: Raters = "each"
 
 

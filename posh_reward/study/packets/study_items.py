@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from posh_reward.errors import InputError
 from posh_reward.graph.reader import is_missing
 from posh_reward.study.packets.study_records import SpanMarks, StudyItem, whole_words, word_spans
-from posh_reward.study.rows.posh_rows import parse_cells, scores_of
+from posh_reward.study.rows.scored_rows import scores_of
 from posh_reward.study.rows.table_items import Columns, read_items
 from posh_reward.study.rows.tables import Row
 from posh_reward.types import Direction, Scores, Span
@@ -79,7 +79,7 @@ def _item(row: Row, columns: Columns, suggest: bool) -> tuple[StudyItem, str]:
     reference = _text(item.texts["reference"], column) if column else ""
     marks = {}
     if suggest:
-        scores = scores_of(parse_cells(row))
+        scores = scores_of(row)
         marks[model] = SpanMarks(
             _absent(scores, "precision", scores.generation),
             _absent(scores, "recall", scores.reference),

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posh_reward.errors import MissingDependencyError, on_one_line
-from posh_reward.study.pages.run_plot import INK, MISTAKES, OMISSIONS, plain
+from posh_reward.study.pages.run_plot import INK, PRECISION, RECALL, plain
 from posh_reward.study.rows.score_axes import AXES, SCALE
 from posh_reward.study.rows.standings import Standing, Tally, Totals, best_first
 from posh_reward.study.rows.table_writer import whole_file
@@ -34,11 +34,11 @@ COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#00
 SHAPES = ("o", "s", "^", "D", "v", "p")
 """One fewer than colours, so that 42 models differ in colour or shape."""
 PLOT_AXES = (
-    ("mistakes", "mistakes (precision)", MISTAKES, "o", 0.22),
-    ("overall", "overall (f1)", INK, "D", 0.0),
-    ("omissions", "omissions (recall)", OMISSIONS, "s", -0.22),
+    ("precision", PRECISION, "o", 0.22),
+    ("f1", INK, "D", 0.0),
+    ("recall", RECALL, "s", -0.22),
 )
-"""Axis, legend entry, colour, shape, and vertical offset from its model's line."""
+"""Axis, colour, shape, and vertical offset from its model's line."""
 LONGEST = {"leaderboard": 44, "legend": 30}
 """Characters of a model's name; longer names are cut in the middle."""
 FAR = 0.99
@@ -76,10 +76,10 @@ def model_plots(tally: Tally) -> list[Plot]:
     with plot_style():
         return [
             Plot("leaderboard", f"Mean scores, best model first: {names}", _leaderboard(table)),
-            Plot("length", "Overall score against words", _length(table, tally.models)),
+            Plot("length", "f1 against words", _length(table, tally.models)),
             Plot(
                 "precision_recall",
-                "Mistakes (precision) against omissions (recall)",
+                "Precision against recall",
                 _precision_recall(table, tally.models),
             ),
         ]
@@ -120,21 +120,21 @@ def plot_style() -> Iterator[None]:
 def _leaderboard(table: Sequence[Standing]) -> Figure:
     figure, axes = _canvas(9, 1.1 + 0.42 * len(table))
     places = range(len(table))[::-1]
-    for axis, label, color, shape, off in PLOT_AXES:
+    for axis, color, shape, off in PLOT_AXES:
         intervals = [each.axes[axis] for each in table]
         axes.errorbar(
             [it.mean for it in intervals], [place + off for place in places],
             xerr=_reach(intervals), fmt=shape, color=color, markersize=5, linewidth=1.3,
-            label=label,
+            label=axis,
         )  # fmt: skip
     for place, each in zip(places, table, strict=True):
-        text = f"{each.axes['overall'].mean:.3f}"
+        text = f"{each.axes['f1'].mean:.3f}"
         axes.annotate(text, (1.01, place), xycoords=("axes fraction", "data"), va="center")
     names = [short_name(each.model, LONGEST["leaderboard"]) for each in table]
     axes.set_yticks(places, names)
     axes.set_ylim(-0.6, len(table) - 0.4)
-    axes.set_xlabel(f"{SCALE}: fewer mistakes, fewer omissions; means with 95 % intervals")
-    axes.annotate("overall", (1.01, 1), xycoords="axes fraction", va="bottom", fontsize=8)
+    axes.set_xlabel(f"{SCALE}; means with 95 % intervals")
+    axes.annotate("f1", (1.01, 1), xycoords="axes fraction", va="bottom", fontsize=8)
     figure.legend(loc="outside upper left", ncols=3, frameon=False)
     return figure
 
@@ -142,22 +142,21 @@ def _leaderboard(table: Sequence[Standing]) -> Figure:
 def _length(table: Sequence[Standing], totals: Mapping[str, Totals]) -> Figure:
     clouds = []
     for each in table:
-        lengths, scores = totals[each.model].lengths, totals[each.model].scores["overall"]
+        lengths, scores = totals[each.model].lengths, totals[each.model].scores["f1"]
         mean = bootstrap_mean(lengths)
-        clouds.append(Cloud(each.model, lengths, scores, mean, each.axes["overall"]))
+        clouds.append(Cloud(each.model, lengths, scores, mean, each.axes["f1"]))
     longest = max(float(np.quantile(cloud.x, FAR)) for cloud in clouds)
     reach = max(longest, *(cloud.mean_x.high for cloud in clouds))
-    return _scatter(clouds, "words of a text", f"overall ({SCALE})", x_limits=(0, 1.05 * reach))
+    return _scatter(clouds, "words of a text", f"f1 ({SCALE})", x_limits=(0, 1.05 * reach))
 
 
 def _precision_recall(table: Sequence[Standing], totals: Mapping[str, Totals]) -> Figure:
-    names = ("omissions", "mistakes")  # on the x axis, on the y axis
+    names = ("recall", "precision")  # on the x axis, on the y axis
     clouds = []
     for each in table:
         x, y = (totals[each.model].scores[name] for name in names)
         clouds.append(Cloud(each.model, x, y, *(each.axes[name] for name in names)))
-    field_of = {axis.name: axis.field for axis in AXES}
-    x_label, y_label = (f"{n} ({field_of[n]}): higher is better, fewer {n}" for n in names)
+    x_label, y_label = (f"{name}: {AXES[name]}" for name in names)
     return _scatter(clouds, x_label, y_label)
 
 

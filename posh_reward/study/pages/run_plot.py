@@ -24,7 +24,7 @@ SIGNS = {
 }
 """Logged figures that rise (coverage: falls) when a policy games the reward or a judge fails."""
 INK, GRID = "#1f2328", "#eaeef2"
-MISTAKES, OMISSIONS = "#0969da", "#bc4c00"
+PRECISION, RECALL = "#0969da", "#bc4c00"
 
 
 def training_plot(
@@ -97,9 +97,9 @@ def _reward(axes: Axes, history: Sequence[Mapping[str, Any]]) -> None:
     # With objective separate, TRL logs the sum of two rewards, which is on another scale.
     two = any("rewards/posh_recall_reward/mean" in line for line in history)
     for key, name, color, width in (
-        ("posh/precision", "mistakes (precision)", MISTAKES, 1.2),
-        ("posh/recall", "omissions (recall)", OMISSIONS, 1.2),
-        ("posh/f1", "overall (f1)", INK, 2.4) if two else ("reward", "reward", INK, 2.4),
+        ("posh/precision", "precision", PRECISION, 1.2),
+        ("posh/recall", "recall", RECALL, 1.2),
+        ("posh/f1", "f1", INK, 2.4) if two else ("reward", "reward", INK, 2.4),
     ):
         _line(axes, history, key, color=color, linewidth=width, label=name)
     axes.set_xlabel("step")
@@ -111,17 +111,17 @@ def _reward(axes: Axes, history: Sequence[Mapping[str, Any]]) -> None:
 def _standings(axes: Axes, standings: Sequence[Standing]) -> None:
     standings = [each for each in standings if each.axes]
     for place, each in enumerate(standings):
-        overall = each.axes["overall"]
-        spread = [[overall.mean - overall.low], [overall.high - overall.mean]]
-        labels = ("overall, 95 %", "mistakes", "omissions") if place == 0 else (None,) * 3
+        f1 = each.axes["f1"]
+        spread = [[f1.mean - f1.low], [f1.high - f1.mean]]
+        labels = ("f1, 95 %", "precision", "recall") if place == 0 else (None,) * 3
         axes.bar(
-            place, overall.mean, width=0.6, color="#d1d9e0", yerr=spread, ecolor=INK, capsize=4,
+            place, f1.mean, width=0.6, color="#d1d9e0", yerr=spread, ecolor=INK, capsize=4,
             label=labels[0],
         )  # fmt: skip
-        mistakes, omissions = (each.axes[name].mean for name in ("mistakes", "omissions"))
-        axes.scatter(place - 0.12, mistakes, color=MISTAKES, zorder=3, s=22, label=labels[1])
-        axes.scatter(place + 0.12, omissions, color=OMISSIONS, zorder=3, s=22, label=labels[2])
-        axes.annotate(f"{overall.mean:.3f}", (place, 0.03), ha="center", fontsize=9, color=INK)
+        precision, recall = (each.axes[name].mean for name in ("precision", "recall"))
+        axes.scatter(place - 0.12, precision, color=PRECISION, zorder=3, s=22, label=labels[1])
+        axes.scatter(place + 0.12, recall, color=RECALL, zorder=3, s=22, label=labels[2])
+        axes.annotate(f"{f1.mean:.3f}", (place, 0.03), ha="center", fontsize=9, color=INK)
     many = len(standings) > 5
     names = [fill(each.model, 9 if many else 11) for each in standings]
     axes.set_xticks(range(len(standings)), names, fontsize=7 if many else 8)

@@ -11,6 +11,7 @@ from statistics import fmean
 import numpy as np
 
 from posh_reward.errors import on_one_line
+from posh_reward.metrics.records import reason_of
 from posh_reward.study.rows.standings import ReasonCount, reason_lines
 from posh_reward.study.rows.tables import Row
 
@@ -116,5 +117,5 @@ class Means:
 
 def note_failure(failures: dict[str, ReasonCount], row: Row) -> None:
     """Count a row that failed under its reason."""
-    if row["failure"] is not None:
-        failures.setdefault(on_one_line(row["failure"]), ReasonCount()).add(row["id"])
+    if reason := reason_of(row):
+        failures.setdefault(on_one_line(reason), ReasonCount()).add(row["id"])

@@ -20,9 +20,8 @@ from posh_reward.study.rows.engine import (
     open_items,
 )
 from posh_reward.study.rows.journal import check_apart, sink
-from posh_reward.study.rows.posh_rows import failure_columns
 from posh_reward.study.rows.prove_means import Means, note_failure
-from posh_reward.study.rows.scorers import FAILURE, column
+from posh_reward.study.rows.scorers import column
 from posh_reward.study.rows.standings import ReasonCount, reason_lines
 from posh_reward.study.rows.table_items import TableItem
 from posh_reward.study.rows.table_writer import write_table
@@ -30,7 +29,6 @@ from posh_reward.study.rows.tables import STANDARD, Row, format_of
 from posh_reward.types import Failure
 
 if TYPE_CHECKING:
-    from posh_reward.metrics.prove.equations import ProveScores
     from posh_reward.metrics.prove.pair_maker import PairMaker, PairVerifier
     from posh_reward.metrics.prove.prove import Prove
     from posh_reward.metrics.prove.sifting import QuestionPair
@@ -39,17 +37,25 @@ RESPONSE_TEXTS = ("response", "answer", "question", "caption")  # columns of a t
 PAIR_TEXTS = ("question", "answer", "program", "caption")  # columns of pairs to verify
 GRAPH = "_graph"
 """Suffix of columns whose graphs replace a text's own, such as the authors' graphs."""
-NAMES = ("helpfulness", "truthfulness", "average")
 
 
-class CandidateRows(RowScorer):
+class GraphRows(RowScorer):
+    """Rows of a table that may have graphs, which its rows repeat only where they are texts."""
+
+    def head(self, item: TableItem) -> Row:
+        """The item's columns, without other graphs."""
+        head = item.head.items()
+        return {name: value for name, value in head if value or not name.endswith(GRAPH)}
+
+
+class CandidateRows(GraphRows):
     """Write candidate questions for captions; each row has all of its candidates."""
 
     unit = "caption"
 
     def __init__(self, maker: PairMaker) -> None:
         looks = maker.entailment is not None
-        super().__init__(lambda: maker.signature, looks, *FAILURE, "pairs")
+        super().__init__(lambda: maker.signature, looks, "pairs")
         self.maker = maker
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
@@ -59,8 +65,8 @@ class CandidateRows(RowScorer):
         candidates = self.maker.make(column(items, "caption"), images, graphs)
         return [
             {
-                **head(item),
-                **failure_columns(each.failure),
+                **self.head(item),
+                "failure": each.failure and asdict(each.failure),
                 "pairs": [asdict(pair) for pair in each.pairs],
                 "signature": self.signature,
             }
@@ -68,13 +74,13 @@ class CandidateRows(RowScorer):
         ]
 
 
-class ProgramRows(RowScorer):
+class ProgramRows(GraphRows):
     """Run the programs of pairs: their values, and the reason to drop a pair if there is one."""
 
     unit = "pair"
 
     def __init__(self, verifier: PairVerifier) -> None:
-        super().__init__(lambda: verifier.signature, False, *FAILURE, "dropped")
+        super().__init__(lambda: verifier.signature, False, "dropped")
         self.verifier = verifier
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
@@ -86,11 +92,11 @@ class ProgramRows(RowScorer):
 
     def _row(self, item: TableItem, pair: QuestionPair | Failure) -> Row:
         if isinstance(pair, Failure):
-            result: Row = {**failure_columns(pair), "value": None, "dropped": None, "why": None}
+            result: Row = {"failure": asdict(pair), "value": None, "dropped": None, "why": None}
         else:
             value = {"value": as_text(pair.value), "dropped": pair.dropped, "why": pair.why}
-            result = {**failure_columns(None), **value}
-        return {**head(item), **result, "signature": self.signature}
+            result = {"failure": None, **value}
+        return {**self.head(item), **result, "signature": self.signature}
 
 
 def graphs_in(items: Sequence[TableItem]) -> dict[str, list[object]]:
@@ -99,23 +105,15 @@ def graphs_in(items: Sequence[TableItem]) -> dict[str, list[object]]:
     return {name.removesuffix(GRAPH): column(items, name) for name in names}
 
 
-def head(item: TableItem) -> Row:
-    """Columns a row repeats from its item; graphs only where they are texts."""
-    return {
-        name: value
-        for name, value in item.head.items()
-        if value is not None or not name.endswith(GRAPH)
-    }
-
-
-class ResponseRows(RowScorer):
+class ResponseRows(GraphRows):
     """Score responses with PROVE; ``graphs`` are the text columns that the table has graphs of."""
 
+    record = "prove"
     unit = "response"
 
     def __init__(self, prove: Prove, graphs: Sequence[str] = ()) -> None:
         signature = partial(prove.signature_for, graphs)
-        super().__init__(signature, prove.entailment is not None, *NAMES, *FAILURE, "claims")
+        super().__init__(signature, prove.entailment is not None, "average")
         self.prove = prove
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
@@ -124,25 +122,10 @@ class ResponseRows(RowScorer):
         response, answer, question, caption = (column(items, name) for name in RESPONSE_TEXTS)
         graphs = graphs_in(items)
         scores = self.prove.score(response, answer, question, caption, images, graphs=graphs)
-        return [self._row(item, each) for item, each in zip(items, scores, strict=True)]
-
-    def _row(self, item: TableItem, scores: ProveScores) -> Row:
-        claims = [_without_failure(asdict(each)) for each in scores.claims]
-        for claim in claims:  # ``image`` is a column already
-            claim["picture"] = claim.pop("image")
-        return {
-            **head(item),
-            **{name: getattr(scores, name) for name in NAMES},
-            **failure_columns(scores.failure),
-            "wanted": [_without_failure(asdict(each)) for each in scores.answer_tuples],
-            "claims": claims,
-            "signature": scores.signature,
-        }
-
-
-def _without_failure(element: Row) -> Row:
-    failure = element.pop("failure", None)
-    return element if failure is None else {**element, "failure": failure["detail"]}
+        return [
+            self.row(item, each, average=each.average)
+            for item, each in zip(items, scores, strict=True)
+        ]
 
 
 def make_pairs(maker: PairMaker, source: str, output: str, settings: TableSettings) -> list[Row]:

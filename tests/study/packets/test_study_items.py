@@ -14,10 +14,9 @@ from posh_reward.study.packets.study_records import (
     whole_words,
     word_spans,
 )
-from posh_reward.study.rows.posh_rows import scored_row
 from posh_reward.study.rows.table_items import Columns
 from posh_reward.types import Element, Scores
-from tests.study.pairs import pair_item
+from tests.study.pairs import pair_item, scored_row
 
 COLUMNS = Columns(id="id")
 
@@ -72,7 +71,7 @@ def test_absent_elements_are_suggested_as_whole_words() -> None:
         Element("recall", "entity", "cow", None, ((2, 5),), "cow"),
     )
     scores = Scores(0.5, 0.5, 0.5, "s", elements)
-    scored = scored_row(pair_item("1", "A red dog on a mat.", "A cat."), scores, elements=True)
+    scored = scored_row(pair_item("1", "A red dog on a mat.", "A cat."), scores)
     rows = [{**scored, "model": "a"}, {**scored, "model": "b"}]
     marks = SpanMarks(((2, 9),), ((2, 5),))
     assert items_of(rows, COLUMNS, suggest=True).items[0].suggested == {"a": marks, "b": marks}

@@ -85,17 +85,18 @@ THREE = ("a", "b", "c")
 PAGES: dict[str, Callable[[Path], str]] = {
     "harmonic": of_sibling("harmonic", overall=3.2, criteria=[
         {"criterion": "correctness", "mean": 2.5, "sigma": 0.3, "weight": 0.6, "mass": 0.2},
-        {"criterion": "clarity", "mean": 4, "sigma": 0, "weight": 0.4, "reason": "It is clear."},
+        {"criterion": "clarity", "mean": 4, "sigma": 0.0, "weight": 0.4, "reason": "It is clear."},
     ]),
-    "rubric": of_sibling("rubric", total=3, given=[
+    "rubric": of_sibling("rubric", total=3, share=0.6, metric_points=[
         {"metric": "M1", "title": "Class", "points": 1, "lowest": 0, "highest": 2,
          "feedback": "It is a bird."},
-        {"metric": "M2", "title": "Family", "points": 2, "lowest": 0, "highest": 3},
+        {"metric": "M2", "title": "Family", "points": 2, "lowest": 0, "highest": 3,
+         "feedback": ""},
     ]),
     "prove": of_sibling("prove", average=0.7, helpfulness=0.8, truthfulness=0.6, response="Red.",
-        wanted=[{"tuple": ["dress", "red"], "score": 0.9, "closest": ["dress"]}],
-        claims=[{"tuple": ["dog"], "score": 0.3, "witness": "caption", "caption": 0.3,
-                 "picture": 0.2}]),
+        answer_tuples=[{"tuple": ["dress", "red"], "score": 0.9, "closest": ["dress"]}],
+        claims=[{"tuple": ["dog"], "score": 0.3, "witness": "caption", "closest": None,
+                 "caption": 0.3, "image": 0.2}]),
     "report": of_command("report"),
     "pair": lambda _: pair_page([PairCard("A pair", SCORES)]),
     "agreement": of_command("agreement", "pairs", "--no-posh", "--baseline", "words,cider",
