@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from posh_reward.study.packets.study_records import PacketKey
 
 READ = """\
-Read raters' files (saved by the page, exported as JSON by Label Studio, or Potato's
-user_state.json at any depth of a folder) and report which model people prefer. Preferences run from
+Read raters' files (saved by the page, or exported as JSON by Label Studio) and report which model
+people prefer. Preferences run from
 -2 to 2; above 0 the later model of the input is better. A damaged, changed, foreign, unfinished or
 duplicate file is refused with the reason, and the exit status is 3; the others count. Of several
 files of one rater the newest counts. Packets made with `make --after` are read together with
@@ -29,9 +29,7 @@ Show each rater a page behind a private link, and store each answer on disk befo
 sent. `posh-reward packets read` can read the folder of answers at any time. Anyone with a link can
 answer; the links' tokens are in KEY.links.csv. On the public internet, put a TLS proxy in front and
 pass its address as --url."""
-ANSWERS = (".json", ".txt")
-"""Endings of files that are read in a folder of answers; .txt: pasted from an e-mail."""
-POTATO = "user_state.json"  # Potato's name for a rater's answers
+ANSWERS = ".json"  # ending of files that are read in a folder of answers
 
 
 def add_answers(command: argparse.ArgumentParser) -> None:
@@ -129,16 +127,11 @@ def answer_files(names: list[str]) -> list[Path]:
     """List the files named and those in folders named; print which cannot hold answers."""
     paths: list[Path] = []
     for path in map(Path, names):
-        if path.is_dir():  # Potato saves deeper: annotation_output/NAME
-            paths += (each for each in sorted(path.rglob(POTATO)) if each.parent != path)
         for file in sorted(path.iterdir()) if path.is_dir() else [path]:
-            if file.is_dir() and any(file.rglob(POTATO)):
-                continue
-            if file == path or file.suffix.lower() in ANSWERS:
+            if file == path or file.suffix.lower() == ANSWERS:
                 paths.append(file)
             elif not file.name.startswith("."):
-                print(f"not read: {str(file)!r}: it does not end in {' or '.join(ANSWERS)}",
-                      file=sys.stderr)  # fmt: skip
+                print(f"not read: {str(file)!r}: it is no {ANSWERS}", file=sys.stderr)
     return paths
 
 

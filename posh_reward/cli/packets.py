@@ -105,8 +105,6 @@ def _add_make(command: argparse.ArgumentParser) -> None:
         "instructions, heading and contact")  # fmt: skip
     add("--suggest", action="store_true", help="with --granular: show what POSH marks (needs rows "
         "of `score --elements`); biases raters, so never use it to study POSH itself")  # fmt: skip
-    add("--potato", action="store_true", help="also write a project per rater for Potato "
-        "(potato-annotation 2.12.1)")  # fmt: skip
     command.set_defaults(command=make)
 
 
@@ -148,7 +146,6 @@ def make(flags: argparse.Namespace) -> int:
     inputs = {file.name: digest(file.read_bytes()) for file in files}
     packet = make_packet(
         items, design, album, inputs, texts=_texts(flags), earlier=earlier,
-        with_potato=flags.potato,
     )  # fmt: skip
     write_packet(packet, folder, key)
     left = len(whole.incomplete)

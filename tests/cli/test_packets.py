@@ -206,20 +206,6 @@ def test_a_spreadsheets_csv_is_read(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert packets("make", *flags, "--format", "csv", "--delimiter", ";") == 0
 
 
-@pytest.mark.slow
-def test_answers_pasted_into_a_text_file_are_read_and_others_named(
-    generations: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    make(generations, tmp_path / "out")
-    folder = answered(tmp_path)
-    (folder / "rater-01.json").rename(folder / "rater-01.TXT")
-    (folder / "rater-02.json").rename(folder / "rater-02.docx")
-    assert packets("read", tmp_path / "out.key.json", folder) == 0
-    said = capsys.readouterr()
-    assert "1 rater of 2 answered" in said.out
-    assert "rater-02.docx': it does not end in .json or .txt" in said.err
-
-
 def test_a_plan_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert packets("plan", "--alpha", 0.3, "--raters", 1, "--difference", 0.6) == 0
     assert "given       0.300" in capsys.readouterr().out

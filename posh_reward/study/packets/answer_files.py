@@ -13,8 +13,7 @@ from textwrap import shorten
 from pydantic import BaseModel, Field, ValidationError
 
 from posh_reward.errors import InputError
-from posh_reward.study.packets.rater_answers import AnswerSheet
-from posh_reward.study.packets.rater_answers import sheets as sheets_in
+from posh_reward.study.packets.rater_answers import AnswerSheet, sheets_in
 from posh_reward.study.packets.rater_texts import first_problem
 from posh_reward.study.packets.study_records import PacketKey, RaterAnswer
 
@@ -53,7 +52,7 @@ def collect(files: Iterable[Path], *keys: PacketKey, partial: bool = False) -> A
     """Read files of answers; one that cannot be used does not affect the others.
 
     Args:
-        files: from our page, or exports of Label Studio or Potato, in any order.
+        files: from our page, or exports of Label Studio, in any order.
         keys: of the packet, and of others of the same study.
         partial: accept the finished tasks of unfinished files.
     """

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.metric import package_version
-from posh_reward.study.packets import label_studio, potato
+from posh_reward.study.packets import label_studio
 from posh_reward.study.packets.draw import Design, draw, identical_pairs
 from posh_reward.study.packets.later_packets import check_raters
 from posh_reward.study.packets.rater_page import rater_page
@@ -39,7 +39,7 @@ For whoever hands out the tasks. Each rater gets one file and nothing else.
 A page (.html) opens by double click in any browser, without a network. The rater answers, saves a
 file (answers-....json) and sends it back. Or import a rater's tasks into a Label Studio project of
 their own: labelling setup from the .xml, then the .json; export as JSON.
-{potato}
+
 What raters read:
 
 {steps}
@@ -47,10 +47,6 @@ The key, which says who wrote which description, is not in this folder. Do not g
 {note}"""
 TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)  # errors of renaming onto what exists
 LABEL_STUDIO = " or label-studio/{name}.json with label-studio/{form}.xml"
-POTATO = """\
-Or start a rater's project in Potato: potato start potato/rater-01/config.yaml -p 8000; the answers
-are in potato/rater-01/annotation_output/NAME/user_state.json.
-"""
 NOTE = {
     True: "Raters see marks suggested by a program, which biases their answers towards its own: do "
     "not\nuse these answers to evaluate that program.\n",
@@ -79,7 +75,6 @@ def make_packet(
     *,
     texts: RaterTexts | None = None,
     earlier: PacketKey | None = None,
-    with_potato: bool = False,
 ) -> Packet:
     """Draw the tasks and write every form. Equal arguments make equal bytes.
 
@@ -90,7 +85,6 @@ def make_packet(
         inputs: SHA-256 of the input files, for the key.
         texts: for raters to read; the English ones by default.
         earlier: key of the study so far, to which this packet is added.
-        with_potato: add a project for Potato for each rater.
 
     Raises:
         InputError: too few raters, an image is missing, or the study has no such form.
@@ -102,10 +96,6 @@ def make_packet(
         raise InputError("raters need an image or a correct description to judge by")
     if design.ranking and len(items.models) != RANKED:
         raise InputError(f"a ranking takes {RANKED} models, not {len(items.models)}: compare pairs")
-    if with_potato and suggested:
-        raise InputError(
-            "Potato projects cannot show suggested marks: leave out --potato or --suggest"
-        )
     raters = draw(items.items, design)
     if earlier is not None:
         check_raters(raters, earlier.raters)
@@ -125,17 +115,15 @@ def make_packet(
         reference=reference,
         texts=texts,
     )
-    files = _forms(key, by_id, album, with_potato)
-    files["READ-ME-FIRST.txt"] = _guide(key, with_potato).encode("utf-8")
+    files = _forms(key, by_id, album)
+    files["READ-ME-FIRST.txt"] = _guide(key).encode("utf-8")
     packet = Packet(key, files)
     files["manifest.json"] = as_json(_manifest(packet), indent=1)
     return packet
 
 
-def _forms(
-    key: PacketKey, by_id: Mapping[str, StudyItem], album: Album | None, with_potato: bool
-) -> dict[str, bytes]:
-    """Each rater's page, and the same tasks for Label Studio and Potato, by path."""
+def _forms(key: PacketKey, by_id: Mapping[str, StudyItem], album: Album | None) -> dict[str, bytes]:
+    """Each rater's page, and the same tasks for Label Studio, by path."""
     in_tasks = dict.fromkeys(task.item for rater in key.raters.values() for task in rater.tasks)
     images = {item: album.uri(by_id[item]) for item in in_tasks} if album else {}
     files: dict[str, bytes] = {}
@@ -145,9 +133,6 @@ def _forms(
         files[f"label-studio/{name}.json"] = as_json(tasks)
         config = label_studio.config(rater.form, key)
         files[f"label-studio/{rater.form}.xml"] = config.encode("utf-8")
-        if with_potato:
-            for path, data in potato.project(name, key, by_id, images).items():
-                files[f"potato/{name}/{path}"] = data
     return files
 
 
@@ -156,7 +141,7 @@ def as_json(content: object, indent: int | None = None) -> bytes:
     return json.dumps(content, ensure_ascii=False, indent=indent).encode("utf-8", "replace") + b"\n"
 
 
-def _guide(key: PacketKey, with_potato: bool) -> str:
+def _guide(key: PacketKey) -> str:
     title = "A comparison of image descriptions by people"
     files, steps = "", ""
     for form in FORMS:
@@ -175,9 +160,8 @@ def _guide(key: PacketKey, with_potato: bool) -> str:
         )
         lines = (f"  {number}. {step}\n" for number, step in enumerate(instructions, 1))
         steps += f"{heading}\n{''.join(lines)}\n"
-    potato = POTATO if with_potato else ""
     return GUIDE.format(title=title, rule="=" * len(title), files=files, steps=steps,
-                        note=NOTE[key.suggested], potato=potato)  # fmt: skip
+                        note=NOTE[key.suggested])  # fmt: skip
 
 
 def _manifest(packet: Packet) -> dict[str, object]:

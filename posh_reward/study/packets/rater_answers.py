@@ -1,9 +1,8 @@
-"""A rater's file from our page, Label Studio or Potato -> answers, or why it has none."""
+"""A rater's file from our page or Label Studio -> answers, or why it has none."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -12,7 +11,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 
 from posh_reward.errors import InputError
-from posh_reward.study.packets import label_studio, potato
+from posh_reward.study.packets import label_studio
 from posh_reward.study.packets.rater_texts import (
     AXES,
     FIELDS,
@@ -71,61 +70,22 @@ class DraftAnswer:
     comment: str = ""
 
 
-def sheets(data: bytes, key: PacketKey) -> list[AnswerSheet]:
-    """The answers in a file: from our page (several, if mails), Potato, or a Label Studio export.
+def sheets_in(data: bytes, key: PacketKey) -> list[AnswerSheet]:
+    """The answers in a file: of one rater from our page, or of several in Label Studio's export.
 
     Raises:
         InputError: the file is of another packet, was changed, or has answers that no rater could
             have given; the message has the reason.
     """
     try:
-        text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
-        contents = _json(text, key)
+        content = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise InputError(f"not a file of answers: not JSON ({error})") from None
-    content = contents[0]
     if isinstance(content, list):
         return _exported_sheets(content, key)
     if isinstance(content, dict) and "packet" in content:
-        return [_page_sheet(each, key) for each in contents]
-    if isinstance(content, dict) and potato.is_state(content):
-        return [_potato_sheet(content, key)]
-    raise InputError("not a file of answers from our page, Label Studio or Potato")
-
-
-MAILED = re.compile(r'\{"format":"posh-reward answers')
-"""Begin of our page's JSON in a mail."""
-
-
-def _json(text: str, key: PacketKey) -> list[Any]:
-    """The JSON of a file; or of our page, once or more, from text files of mails."""
-    try:
-        return [json.loads(text)]
-    except ValueError:
-        starts = [match.start() for match in MAILED.finditer(text)]
-        if not starts:
-            raise
-    ends = [*starts[1:], len(text)]
-    return [_mailed(text[start:end], key) for start, end in zip(starts, ends, strict=True)]
-
-
-def _mailed(text: str, key: PacketKey) -> Any:
-    """Our page's JSON at the begin of a text, with its lines joined again."""
-    # Mail programs quote lines and break them, keeping or dropping the blank. The page's JSON has
-    # no line break, so one way of joining has the right checksum; if none has, the last result is
-    # reported as changed.
-    content: Any = None
-    for pattern, glue in ((r"\r?\n", ""), (r"\r?\n(?:> ?)*", ""), (r" ?\r?\n(?:> ?)*", " ")):
-        try:
-            content, _ = json.JSONDecoder().raw_decode(re.sub(pattern, glue, text))
-        except ValueError:
-            continue
-        rater = key.raters.get(str(content.get("rater")))
-        if rater and _is_unchanged(content, rater.token):
-            break
-    if content is None:
-        raise ValueError("a mail with damaged answers")
-    return content
+        return [_page_sheet(content, key)]
+    raise InputError("not a file of answers from our page or Label Studio")
 
 
 # ---- our page
@@ -252,39 +212,6 @@ def _annotation(content: Mapping[str, Any]) -> Mapping[str, Any] | None:
     if len(annotations) > 1:
         raise InputError(f"it has {len(annotations)} annotations: delete those that do not count")
     return annotations[0] if annotations else None
-
-
-# ---- Potato
-
-
-def _potato_sheet(content: Mapping[str, Any], key: PacketKey) -> AnswerSheet:
-    owners = key.by_task()
-    drafts: dict[str, DraftAnswer] = {}
-    try:
-        tasks = potato.task_ids(content)
-        foreign = [task for task in tasks if task not in owners]
-        if foreign:
-            raise InputError(f"foreign: this packet has no task {foreign[0]!r}")
-        names = sorted({owners[task][0] for task in tasks})
-        if not names:
-            raise InputError("it has no answers")
-        if len(names) > 1:
-            raise InputError(
-                f"one person answered tasks of {' and of '.join(names)}, seeing generations twice"
-            )
-        form = key.raters[names[0]].form
-        for id in tasks:
-            task = owners[id][2]
-            drafts[id] = DraftAnswer(
-                _choices(potato.choices(content, id), task, form, key.texts),
-                potato.marks(content, id, _markable(task, key)),
-                potato.seconds(content, id),
-            )
-    except InputError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"not saved by one of our Potato projects: {error!r}") from None
-    return _sheet(drafts, names[0], key)
 
 
 # ---- all

@@ -1,4 +1,4 @@
-"""Every word that raters read: on the page, in Label Studio, in Potato and in the guide."""
+"""Every word that raters read: on the page, in Label Studio and in the guide."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from posh_reward.errors import InputError
 Form = Literal["coarse", "ranking", "granular"]
 FORMS: tuple[Form, ...] = ("coarse", "ranking", "granular")
 RANKED = 3  # models in a ranking
-FIELDS: dict[Form, tuple[str, ...]] = {  # generations of a task in Label Studio and Potato
+FIELDS: dict[Form, tuple[str, ...]] = {  # generations of a task in Label Studio
     "coarse": ("first", "second"),
     "ranking": ("first", "second", "third"),
     "granular": ("generation",),

@@ -20,7 +20,7 @@ import pytest
 
 from posh_reward.errors import InputError
 from posh_reward.study.packets.make import Packet
-from posh_reward.study.packets.rater_answers import sheets
+from posh_reward.study.packets.rater_answers import sheets_in
 from posh_reward.training.doctor.node_checks import free_port
 from tests.study.packets.studies import EVIL, items, packet
 
@@ -100,7 +100,7 @@ def test_preferences_come_back(studio: Studio) -> None:
     controls = studio.call(f"/api/projects/{number}")["parsed_label_config"]
     assert set(controls) == {"mistakes", "omissions", "overall"}
     with pytest.raises(InputError, match="it has no answers"):  # an empty list
-        sheets(export(studio, number), made.key)
+        sheets_in(export(studio, number), made.key)
     wanted = {"mistakes": 2, "omissions": 0, "overall": -1}
     result = [
         {"from_name": axis, "to_name": "first", "type": "choices",
@@ -109,9 +109,9 @@ def test_preferences_come_back(studio: Studio) -> None:
     ]  # fmt: skip
     for task, unfinished in zip(ids, (1, 0), strict=True):
         studio.call(f"/api/tasks/{task}/annotations/", {"result": result, "lead_time": 42.5})
-        [sheet] = sheets(export(studio, number), made.key)
+        [sheet] = sheets_in(export(studio, number), made.key)
         assert len(sheet.unfinished) == unfinished
-    [sheet] = sheets(export(studio, number), made.key)
+    [sheet] = sheets_in(export(studio, number), made.key)
     assert (sheet.rater, sheet.unfinished) == ("rater-01", ())
     assert [answer.preferences for answer in sheet.answers] == [wanted, wanted]
     assert sheet.answers[0].seconds == 42.5
@@ -135,7 +135,7 @@ def test_rankings_come_back(studio: Studio) -> None:
     }
     for task in ids:
         studio.call(f"/api/tasks/{task}/annotations/", {"result": result})
-    [sheet] = sheets(export(studio, number), made.key)
+    [sheet] = sheets_in(export(studio, number), made.key)
     assert sheet.unfinished == ()
     assert [answer.places for answer in sheet.answers] == [wanted, wanted]
 
@@ -155,7 +155,7 @@ def test_marks_come_back_from_texts_of_any_kind(studio: Studio) -> None:
              "value": {"choices": ["nothing"]}},
         ]  # fmt: skip
         studio.call(f"/api/tasks/{task}/annotations/", {"result": result})
-    [sheet] = sheets(export(studio, number), made.key)
+    [sheet] = sheets_in(export(studio, number), made.key)
     assert sheet.unfinished == ()
     for answer in sheet.answers:
         text = texts[answer.task.models[0]]
@@ -172,4 +172,4 @@ def test_what_the_server_lets_pass_is_refused(studio: Studio) -> None:
                "value": {"choices": ["99"]}}]  # fmt: skip
     studio.call(f"/api/tasks/{ids[0]}/annotations/", {"result": result})
     with pytest.raises(ValueError, match="the choice"):
-        sheets(export(studio, number), made.key)
+        sheets_in(export(studio, number), made.key)

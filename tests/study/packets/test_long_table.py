@@ -7,7 +7,7 @@ import io
 import pytest
 
 from posh_reward.study.packets.long_table import CODEBOOK, codebook_csv, long_csv, long_rows
-from posh_reward.study.packets.rater_answers import sheets
+from posh_reward.study.packets.rater_answers import sheets_in
 from tests.study.packets.studies import coarse, packet, saved
 
 
@@ -20,7 +20,7 @@ def test_one_row_for_each_answer_and_question() -> None:
         for task in made.key.raters["rater-02"].tasks
     ]
     files = (saved(made.key, "rater-01", answers), saved(made.key, "rater-02", marks))
-    all_answers = [answer for file in files for answer in sheets(file, made.key)[0].answers]
+    all_answers = [answer for file in files for answer in sheets_in(file, made.key)[0].answers]
     rows = list(long_rows(all_answers, made.key))
     assert len(rows) == 2 * 3 + 4 * 2
     assert [row["order"] for row in rows[:6]] == [1, 1, 1, 2, 2, 2]

@@ -13,7 +13,7 @@ import pytest
 from posh_reward.study.packets.answer_files import collect
 from posh_reward.study.packets.draw import Design
 from posh_reward.study.packets.make import Packet, make_packet
-from posh_reward.study.packets.rater_answers import AnswerSheet, checksum, sheets
+from posh_reward.study.packets.rater_answers import AnswerSheet, checksum, sheets_in
 from posh_reward.study.packets.results import StudyResults, results
 from posh_reward.study.packets.results_page import results_page
 from posh_reward.study.packets.study_records import SpanMarks
@@ -50,7 +50,7 @@ def downloaded(made: Packet, folder: Path, name: str = "rater-01") -> AnswerShee
         if path.exists() and path.stat().st_size:
             break
         time.sleep(0.05)
-    [sheet] = sheets(path.read_bytes(), made.key)
+    [sheet] = sheets_in(path.read_bytes(), made.key)
     return sheet
 
 
@@ -222,7 +222,7 @@ def test_a_saved_file_is_loaded_on_another_computer(browser: Browser, tmp_path: 
     assert "2 of 2 tasks done" in browser.run("document.querySelector('header').innerText")
     browser.point("#begin", click=True)
     browser.point("#save", click=True)
-    [before] = sheets(good.read_bytes(), COARSE.key)
+    [before] = sheets_in(good.read_bytes(), COARSE.key)
     after = downloaded(COARSE, tmp_path)
     assert [a.preferences for a in after.answers] == [a.preferences for a in before.answers]
 

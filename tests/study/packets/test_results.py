@@ -11,7 +11,7 @@ import pytest
 from posh_reward.study.agreement.rater_agreement import count_ratings
 from posh_reward.study.packets.answer_files import AnswerCollection, collect
 from posh_reward.study.packets.make import Packet
-from posh_reward.study.packets.rater_answers import sheets
+from posh_reward.study.packets.rater_answers import sheets_in
 from posh_reward.study.packets.results import (
     StudyResults,
     alpha_both_orders,
@@ -297,7 +297,7 @@ def test_names_can_neither_steer_the_terminal_nor_forge_its_lines() -> None:
     forged = "\x1b[31mb\nposh-reward: all is well"
     made = packet(found=items(6, ("a", forged)))
     answers = [
-        sheet for name in made.key.raters for sheet in sheets(saved(made.key, name), made.key)
+        sheet for name in made.key.raters for sheet in sheets_in(saved(made.key, name), made.key)
     ]
     shown = summary(results(AnswerCollection(tuple(answers), (), ()), made.key))
     shown += files_that_do_not_count([f"{forged}.json: torn"], ())

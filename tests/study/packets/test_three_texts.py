@@ -18,7 +18,7 @@ from posh_reward.study.packets.answer_files import collect
 from posh_reward.study.packets.draw import Design, draw
 from posh_reward.study.packets.long_table import long_csv, long_rows
 from posh_reward.study.packets.make import Packet, as_json, make_packet
-from posh_reward.study.packets.rater_answers import sheets
+from posh_reward.study.packets.rater_answers import sheets_in
 from posh_reward.study.packets.rater_texts import AXES
 from posh_reward.study.packets.results import judgments, results
 from posh_reward.study.packets.results_page import results_page
@@ -54,7 +54,7 @@ def test_equal_texts_are_shown_once_and_share_their_place() -> None:
     made = packet(found=StudyItems(MODELS, (SAME,), ()), coarse=0, ranking=1)
     [task] = made.key.raters["rater-01"].tasks
     assert sorted(task.models) == ["a", "b"]
-    [sheet] = sheets(saved(made.key, "rater-01", [places(task, ("b", "a"))]), made.key)
+    [sheet] = sheets_in(saved(made.key, "rater-01", [places(task, ("b", "a"))]), made.key)
     rows = judgments(sheet.answers, made.key)
     assert {(row["earlier"], row["later"]): row["overall"] for row in rows} == {
         ("a", "b"): 1, ("b", "c"): -1,
@@ -62,40 +62,35 @@ def test_equal_texts_are_shown_once_and_share_their_place() -> None:
     assert [task.models for task in made.key.identical] == [("a", "c")]
 
 
-def chosen_places(made: Packet, said: dict[str, list[int]], tool: str) -> bytes:
-    """The first rater's file of Label Studio or Potato, with every task ranked alike."""
-    labels, tasks = made.key.texts.places, made.key.raters["rater-01"].tasks
+def chosen_places(made: Packet, said: dict[str, list[int]]) -> bytes:
+    """The first rater's file of Label Studio, with every task ranked alike."""
+    labels = made.key.texts.places
     picks = [
         (f"{axis}_{seat}", labels[place - 1])
         for axis, each in said.items()
         for seat, place in enumerate(each, start=1)
     ]
-    if tool == "potato":
-        chosen = [[{"schema": name, "name": label}, label] for name, label in picks]
-        return as_json({"instance_id_to_label_to_value": {task.id: chosen for task in tasks},
-                        "instance_id_to_span_to_value": {}})  # fmt: skip
     result = [{"from_name": name, "type": "choices", "value": {"choices": [label]}}
               for name, label in picks]  # fmt: skip
     rows = json.loads(made.files["label-studio/rater-01.json"])
     return as_json([{**row, "annotations": [{"result": result}]} for row in rows])
 
 
-@pytest.mark.parametrize("tool", ["label studio", "potato"])
-def test_rankings_come_back_from_other_tools(tool: str) -> None:
+def test_rankings_come_back_from_label_studio() -> None:
     found = StudyItems(MODELS, (*items(1, MODELS).items, SAME), ())
-    made = make_packet(found, Design(7, 0, 0, 0, ranking=1), None, {}, with_potato=True)
+    made = make_packet(found, Design(7, 0, 0, 0, ranking=1), None, {})
     tasks = made.key.raters["rater-01"].tasks
     said = {"mistakes": [1, 2, 3], "omissions": [1, 1, 3], "overall": [3, 1, 2]}
-    [sheet] = sheets(chosen_places(made, said, tool), made.key)
+    [sheet] = sheets_in(chosen_places(made, said), made.key)
     assert sheet.unfinished == ()
     for task, answer in zip(tasks, sheet.answers, strict=True):  # of equal texts one is shown
         assert answer.places == {axis: (*each[: len(task.models)],) for axis, each in said.items()}
-    [sheet] = sheets(chosen_places(made, {**said, "overall": [1]}, tool), made.key)
+    [sheet] = sheets_in(chosen_places(made, {**said, "overall": [1]}), made.key)
     assert sheet.unfinished == ("task 1 (Overall quality)", "task 2 (Overall quality)")
     config = made.files["label-studio/ranking.xml"].decode()
     assert config.count('required="true"') == 6  # the third text may be none
-    rows = made.files["label-studio/rater-01.json"] + made.files["potato/rater-01/tasks.jsonl"]
-    assert rows.decode().count('"third": "\N{EM DASH}"') == 2
+    rows = made.files["label-studio/rater-01.json"]
+    assert rows.decode().count('"third": "\N{EM DASH}"') == 1
 
 
 @pytest.mark.parametrize(
@@ -113,7 +108,7 @@ def test_a_preference_is_the_distance_of_two_places(
     made = ranked(2)
     [task, *_] = made.key.raters["rater-01"].tasks
     answer = {**places(task, task.models), "overall": said}
-    [sheet] = sheets(saved(made.key, "rater-01", [answer]), made.key)
+    [sheet] = sheets_in(saved(made.key, "rater-01", [answer]), made.key)
     x, y, z = task.models
     names = {"x": x, "y": y, "z": z}
     found = {each.task.models: each.preferences["overall"]
@@ -130,14 +125,16 @@ def test_what_are_no_places_is_refused(said: object, why: str) -> None:
     made = ranked(2)
     [task, *_] = made.key.raters["rater-01"].tasks
     with pytest.raises(InputError, match=why):
-        sheets(saved(made.key, "rater-01", [{**places(task, MODELS), "mistakes": said}]), made.key)
+        sheets_in(
+            saved(made.key, "rater-01", [{**places(task, MODELS), "mistakes": said}]), made.key
+        )
 
 
 def test_a_place_that_is_left_out_is_unfinished() -> None:
     made = ranked(2)
     [task, *_] = made.key.raters["rater-01"].tasks
     answer = {**places(task, task.models), "overall": [1, None, 2]}
-    [sheet] = sheets(saved(made.key, "rater-01", [answer]), made.key)
+    [sheet] = sheets_in(saved(made.key, "rater-01", [answer]), made.key)
     assert sheet.unfinished == ("task 1 (Overall quality)",)
 
 
