@@ -18,12 +18,10 @@ if TYPE_CHECKING:
 
 READ = """\
 Read raters' files (saved by the page, or exported as JSON by Label Studio) and report which model
-people prefer. Preferences run from
--2 to 2; above 0 the later model of the input is better. A damaged, changed, foreign, unfinished or
-duplicate file is refused with the reason, and the exit status is 3; the others count. Of several
-files of one rater the newest counts. Packets made with `make --after` are read together with
---join. Each look at new answers is recorded next to the key (KEY.looks.jsonl): the more looks, the
-stricter the tests."""
+people prefer. Preferences run from -2 to 2; above 0 the later model of the input is better. A
+damaged, changed, foreign, unfinished or duplicate file is refused with the reason, and the exit
+status is 3; the others count. Of several files of one rater the newest counts. The page says how
+often new answers were read (KEY.readings.jsonl)."""
 SERVE = """\
 Show each rater a page behind a private link, and store each answer on disk before the page calls it
 sent. `posh-reward packets read` can read the folder of answers at any time. Anyone with a link can
@@ -37,8 +35,6 @@ def add_answers(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("key", metavar="KEY", help="key that `packets make` wrote")
     add("answers", metavar="ANSWERS", nargs="+", help="raters' files, or folders of them")
-    add("--join", metavar="KEY", action="append", default=[], help="key of another packet of the "
-        "study (`make --after`) whose answers are among the files; repeatable")  # fmt: skip
     add("--partial", action="store_true", help="use the finished part of unfinished files")
     add("--leave-out", metavar="RATER", action="append", default=[], help="rater whose answers to "
         "ignore, such as rater-03; repeatable")  # fmt: skip
@@ -50,36 +46,32 @@ def add_read(command: argparse.ArgumentParser) -> None:
     add_answers(command)
     add("-o", "--output", metavar="HTML", help="write a page with plots")
     add("--json", metavar="FILE", help="write all figures as JSON")
-    add("--rows", metavar="FILE", help=f"write single answers as a table: {INPUTS}")
-    add("--long", metavar="CSV", help="write one row per answer to each question, for R or pandas, "
-        "with a codebook next to it")  # fmt: skip
+    add("--rows", metavar="FILE", help="write one row per answer to each question, for R or "
+        f"pandas: {INPUTS}")  # fmt: skip
     add("--packet", metavar="DIR", help="folder handed out, to check that the key belongs to it")
-    add("--final", action="store_true", help="treat the study as complete although answers are "
-        "missing: no more will come")  # fmt: skip
     add("--title", default="What people preferred", help="heading of the page")
     command.set_defaults(command=read)
 
 
 def read(flags: argparse.Namespace) -> int:
     """Sum up answers."""
-    from posh_reward.study.packets.answer_files import record_look
+    from posh_reward.study.packets.answer_files import count_reading
     from posh_reward.study.packets.make import as_json
-    from posh_reward.study.packets.results import answers_that_count, judgments, results
+    from posh_reward.study.packets.results import answer_rows, answers_that_count, results
     from posh_reward.study.packets.results_page import results_page, summary
     from posh_reward.study.rows.journal import check_apart
     from posh_reward.study.rows.table_writer import write_table
     from posh_reward.study.rows.tables import format_of
 
-    for output in filter(None, (flags.output, flags.json, flags.rows, flags.long)):
+    for output in filter(None, (flags.output, flags.json, flags.rows)):
         check_apart(flags.key, output)
     check_replaceable(flags.output)
     check_replaceable(flags.json, FIGURES)
     key, collection = collect_answers(flags, Path(flags.packet) if flags.packet else None)
     if not collection.sheets:
         raise InputError("no file of answers counts: see the reasons above")
-    look_file = _beside(Path(flags.key), ".looks.jsonl")
-    looks = record_look(look_file, collection.answers, key, final=flags.final)
-    study = results(collection, key, flags.leave_out, looks)
+    readings = count_reading(_beside(Path(flags.key), ".readings.jsonl"), collection.answers)
+    study = results(collection, key, flags.leave_out, readings)
     write_text(summary(study))
     if flags.output:
         write_file(Path(flags.output), results_page(study, flags.title).encode("utf-8"))
@@ -87,31 +79,23 @@ def read(flags: argparse.Namespace) -> int:
         write_file(Path(flags.json), as_json(asdict(study), indent=1))
     answers = answers_that_count(collection, flags.leave_out)
     if flags.rows:
-        write_table(judgments(answers, key), Path(flags.rows), format_of(flags.rows))
-    if flags.long:
-        from posh_reward.study.packets.long_table import codebook_csv, long_csv, long_rows
-
-        path = Path(flags.long)
-        write_file(path, long_csv(long_rows(answers, key)))
-        write_file(path.with_name(path.stem + ".codebook.csv"), codebook_csv(key))
+        write_table(answer_rows(answers, key), Path(flags.rows), format_of(flags.rows))
     return INCOMPLETE if collection.refusals else OK
 
 
 def collect_answers(
     flags: argparse.Namespace, folder: Path | None = None
 ) -> tuple[PacketKey, AnswerCollection]:
-    """Read the keys and the raters' files that the flags name; print what does not count."""
+    """Read the key and the raters' files that the flags name; print what does not count."""
     from posh_reward.study.packets.answer_files import collect
-    from posh_reward.study.packets.later_packets import join_keys
     from posh_reward.study.packets.make import read_key
     from posh_reward.study.packets.results_page import files_that_do_not_count
 
-    keys = [read_key(Path(flags.key), folder), *(read_key(Path(name)) for name in flags.join)]
-    key = join_keys(keys)
+    key = read_key(Path(flags.key), folder)
     unknown = [name for name in flags.leave_out if name not in key.raters]
     if unknown:
         raise InputError(f"unknown rater {unknown[0]!r}: choose from {', '.join(key.raters)}")
-    collection = collect(answer_files(flags.answers), *keys, partial=flags.partial)
+    collection = collect(answer_files(flags.answers), key, partial=flags.partial)
     if notes := files_that_do_not_count(
         [*map(str, collection.refusals)], collection.missing, [*map(str, collection.superseded)]
     ):

@@ -80,19 +80,12 @@ def _add_make(command: argparse.ArgumentParser) -> None:
     add("generations", metavar="GENERATIONS", nargs="+", help=f"tables to read: {INPUTS}")
     add("-o", "--output", metavar="DIR", required=True, help="folder to write and hand out")
     add("--key", metavar="FILE", help="key to write (default: DIR.key.json, next to DIR)")
-    add("--coarse", type=int, help="raters who compare two generations (default: 7, or 0 with "
-        "--ranking)")  # fmt: skip
-    add("--ranking", type=int, default=0, help="raters who put the generations of three models in "
-        "order, instead of comparing two")  # fmt: skip
+    add("--coarse", type=int, default=7, help="raters who compare two generations")
     add("--granular", type=int, default=0, help="raters who mark mistakes and missing details in "
         "one generation; other people than the former")  # fmt: skip
     add("--repeated", type=float, default=0.15, metavar="SHARE", help="share of tasks given to "
         "several raters")  # fmt: skip
     add("--times", type=int, default=3, help="raters for each of these tasks")
-    add("--after", metavar="KEY", action="append", default=[], help="key of an earlier packet, to "
-        "which this one adds images for the same raters, without repeating its ids; "
-        "repeatable")  # fmt: skip
-    add("--new-raters", action="store_true", help="with --after: give all images to further raters")
     add("--limit", type=positive, help="use only the first N ids")
     add("--seed", type=int, help="seed of the draw (default: random; it is in the key)")
     add_column_names(command, "generation", "reference", "id", "model", "image")
@@ -114,14 +107,12 @@ def make(flags: argparse.Namespace) -> int:
     from itertools import chain
 
     from posh_reward.study.packets.draw import Design
-    from posh_reward.study.packets.later_packets import join_keys, later_items
-    from posh_reward.study.packets.make import digest, make_packet, read_key, write_packet
+    from posh_reward.study.packets.make import digest, make_packet, write_packet
     from posh_reward.study.packets.study_images import Album
     from posh_reward.study.packets.study_items import StudyItems, items_of
     from posh_reward.study.rows.table_items import Columns
 
     seed = secrets.randbits(64) if flags.seed is None else flags.seed
-    coarse = flags.coarse if flags.coarse is not None else 0 if flags.ranking else 7
     reference = None if flags.no_reference else flags.reference
     texts = {"generation": flags.generation, "reference": reference}
     columns = Columns(texts, flags.id, flags.model, flags.image)
@@ -129,24 +120,14 @@ def make(flags: argparse.Namespace) -> int:
     rows = chain.from_iterable(_rows(file, columns, flags, len(files) > 1) for file in files)
     whole = items_of(rows, columns, suggest=flags.suggest)
     items = StudyItems(whole.models, whole.items[: flags.limit], whole.incomplete)
-    earlier = join_keys([read_key(Path(name)) for name in flags.after]) if flags.after else None
-    if earlier is not None:
-        items = later_items(items, earlier, new_raters=flags.new_raters)
-    elif flags.new_raters:
-        raise InputError("--new-raters needs --after with the key of an earlier packet")
-    before = len(earlier.raters) if earlier is not None and flags.new_raters else 0
-    design = Design(
-        seed, coarse, flags.granular, flags.repeated, flags.times, flags.ranking, before
-    )
+    design = Design(seed, flags.coarse, flags.granular, flags.repeated, flags.times)
     folder = Path(flags.output)
     key = Path(flags.key) if flags.key else folder.with_name(folder.name + ".key.json")
     album = None
     if not flags.no_images:
         album = Album([file.parent for file in files], dataset_of(flags))
     inputs = {file.name: digest(file.read_bytes()) for file in files}
-    packet = make_packet(
-        items, design, album, inputs, texts=_texts(flags), earlier=earlier,
-    )  # fmt: skip
+    packet = make_packet(items, design, album, inputs, texts=_texts(flags))
     write_packet(packet, folder, key)
     left = len(whole.incomplete)
     print("\n".join(_summary(packet, items, left, folder, key)), file=sys.stderr)

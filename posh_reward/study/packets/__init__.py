@@ -6,7 +6,6 @@
     study_items     rows of generations -> items              study_images  without metadata
     draw            items -> each rater's tasks, seeded       rater_page    tasks -> one page
     label_studio    tasks <-> Label Studio
-    later_packets   adding images or raters to a study
     make            items -> a folder to hand over, and a key kept apart
     rater_answers   a rater's saved file -> answers           answer_files  all files -> answers
     results         answers + key -> preferences              results_page    for people

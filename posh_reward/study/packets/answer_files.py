@@ -10,11 +10,8 @@ from hashlib import sha256
 from pathlib import Path
 from textwrap import shorten
 
-from pydantic import BaseModel, Field, ValidationError
-
 from posh_reward.errors import InputError
 from posh_reward.study.packets.rater_answers import AnswerSheet, sheets_in
-from posh_reward.study.packets.rater_texts import first_problem
 from posh_reward.study.packets.study_records import PacketKey, RaterAnswer
 
 LARGEST = 1_000_000_000  # bytes of a file to read; a Label Studio export repeats the images
@@ -39,7 +36,7 @@ class AnswerCollection:
 
     sheets: tuple[AnswerSheet, ...]
     refusals: tuple[FileNote, ...]
-    missing: tuple[str, ...]  # raters without a file that counts, and their packet if several
+    missing: tuple[str, ...]  # raters without a file that counts
     superseded: tuple[FileNote, ...] = ()  # older files of raters whose newer one counts
 
     @property
@@ -48,43 +45,41 @@ class AnswerCollection:
         return tuple(answer for sheet in self.sheets for answer in sheet.answers)
 
 
-def collect(files: Iterable[Path], *keys: PacketKey, partial: bool = False) -> AnswerCollection:
+def collect(files: Iterable[Path], key: PacketKey, partial: bool = False) -> AnswerCollection:
     """Read files of answers; one that cannot be used does not affect the others.
 
     Args:
         files: from our page, or exports of Label Studio, in any order.
-        keys: of the packet, and of others of the same study.
+        key: of the packet.
         partial: accept the finished tasks of unfinished files.
     """
     refusals: list[FileNote] = []
-    unfinished: list[tuple[FileNote, str, AnswerSheet]] = []  # with the packet
-    sheets_of: dict[tuple[str, str], list[tuple[str, AnswerSheet]]] = {
-        (key.packet, name): [] for key in keys for name in key.raters
-    }
+    unfinished: list[tuple[FileNote, AnswerSheet]] = []
+    sheets_of: dict[str, list[tuple[str, AnswerSheet]]] = {name: [] for name in key.raters}
     for file in sorted(set(files)):
         try:
-            packet, sheets = _read_sheets(file, keys)
+            sheets = _read_sheets(file, key)
         except InputError as error:
             refusals.append(_note(file, str(error)))
             continue
         for sheet in sheets:
             if why := _unfinished(sheet, partial):
-                unfinished.append((_note(file, why), packet, sheet))
+                unfinished.append((_note(file, why), sheet))
             else:
-                sheets_of[packet, sheet.rater].append((str(file), sheet))
-    valid: dict[tuple[str, str], AnswerSheet] = {}
+                sheets_of[sheet.rater].append((str(file), sheet))
+    valid: dict[str, AnswerSheet] = {}
     superseded: list[FileNote] = []
     missing = []
-    for (packet, rater), candidates in sheets_of.items():
+    for rater, candidates in sheets_of.items():
         chosen, older, refused = _choose(candidates)
         if chosen:
-            valid[packet, rater] = chosen
+            valid[rater] = chosen
         else:
-            missing.append(f"{rater} of {packet}" if len(keys) > 1 else rater)
+            missing.append(rater)
         superseded += older
         refusals += refused
-    for note, packet, sheet in unfinished:
-        newer = valid.get((packet, sheet.rater))
+    for note, sheet in unfinished:
+        newer = valid.get(sheet.rater)
         if newer and "" < sheet.saved < newer.saved:
             superseded.append(replace(note, reason=f"superseded by a newer file: {note.reason}"))
         else:
@@ -94,22 +89,14 @@ def collect(files: Iterable[Path], *keys: PacketKey, partial: bool = False) -> A
     )
 
 
-def _read_sheets(file: Path, keys: Sequence[PacketKey]) -> tuple[str, list[AnswerSheet]]:
-    """The packet that a file answers, and its sheets."""
+def _read_sheets(file: Path, key: PacketKey) -> list[AnswerSheet]:
     try:
         if file.stat().st_size > LARGEST:
             raise InputError(f"larger than {LARGEST:,} bytes")
         data = file.read_bytes()
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}") from None
-    errors = []
-    for key in keys:
-        try:
-            return key.packet, sheets_in(data, key)
-        except InputError as error:
-            errors.append(error)
-    # All other packets call the file foreign, so the reason is that of its own packet.
-    raise next((error for error in errors if "foreign" not in str(error)), errors[0])
+    return sheets_in(data, key)
 
 
 def _note(file: Path, reason: str) -> FileNote:
@@ -160,67 +147,25 @@ def _content(sheet: AnswerSheet) -> dict[str, RaterAnswer]:
     return {each.task.id: replace(each, seconds=None, comment="") for each in sheet.answers}
 
 
-# ---- looks
+def count_reading(path: Path, answers: Sequence[RaterAnswer]) -> int:
+    """Record a reading in a file of JSON lines; return how often new answers were read.
 
-
-def record_look(
-    path: Path, answers: Sequence[RaterAnswer], key: PacketKey, *, final: bool = False
-) -> tuple[float, ...]:
-    """Record a look at the answers, and return the shares of all looks so far.
-
-    Args:
-        path: JSON lines, one per look; created if missing.
-        answers: those that count.
-        key: of the packet.
-        final: no more answers will come.
-
-    Returns:
-        Share of the study's comparisons at each look, rising; only looks at more than before. Above
-        1 for what was added after the study was first read as a whole.
+    Reading the same answers again adds no chance of a false finding, so it is not counted.
     """
-    total = sum(len(rater.tasks) for rater in key.raters.values() if rater.form != "granular")
-    coarse = sorted(
-        (answer.rater, answer.task.id, sorted((answer.places or answer.preferences).items()))
-        for answer in answers
-        if answer.marks is None
-    )
-    if not coarse:
-        return (1.0,)
-    # Looking at the same answers again adds no chance of a false finding, so it is no new look.
-    digest = sha256(repr(coarse).encode()).hexdigest()
-    looks = _looks(path)
-    # A study once read as a whole has spent its 5 %, so its size stays the unit when it grows.
-    whole = min((look.answers for look in looks if look.share == 1), default=total)
-    earlier = {look.answers / whole for look in looks if look.digest != digest}
-    share = 1.0 if final else round(len(coarse) / total, 6)
-    if (digest, share) not in [(look.digest, look.share) for look in looks]:
-        time = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        look = Look(time=time, answers=len(coarse), share=share, digest=digest)
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(look.model_dump()) + "\n")
-    share = max(len(coarse) / whole, float(final))
-    # Only a rising share spends alpha: looks at more answers than now count as this one.
-    return (*sorted(each for each in earlier if each < share), share)
-
-
-class Look(BaseModel):
-    """A look at a study's answers, as one line of a file."""
-
-    time: str = ""
-    answers: int
-    share: float = Field(gt=0, le=1)  # of the study's comparisons
-    digest: str  # of the answers
-
-
-def _looks(path: Path) -> list[Look]:
-    looks = []
-    lines = path.read_bytes().splitlines() if path.exists() else []
+    content = sorted((each.rater, each.task.id, str(each.preferences)) for each in answers)
+    digest = sha256(repr(content).encode()).hexdigest()
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    readings = {digest}
     for number, line in enumerate(lines, start=1):
         try:
-            looks.append(Look.model_validate_json(line))
-        except ValidationError as error:
+            readings.add(json.loads(line)["digest"])
+        except (ValueError, KeyError, TypeError):
             raise InputError(
-                f"{str(path)!r}, line {number}: not a look at a study ({first_problem(error)}); "
-                "`packets read` writes this file next to the key: restore it"
+                f"{str(path)!r}, line {number}: not a reading of a study; `packets read` writes "
+                "this file next to the key: restore it"
             ) from None
-    return looks
+    if len(readings) > len(lines):
+        time = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"time": time, "digest": digest}) + "\n")
+    return len(readings)

@@ -16,11 +16,9 @@ from posh_reward.errors import InputError
 from posh_reward.metrics.metric import package_version
 from posh_reward.study.packets import label_studio
 from posh_reward.study.packets.draw import Design, draw, identical_pairs
-from posh_reward.study.packets.later_packets import check_raters
 from posh_reward.study.packets.rater_page import rater_page
 from posh_reward.study.packets.rater_texts import (
     FORMS,
-    RANKED,
     RaterTexts,
     first_problem,
     shipped_texts,
@@ -74,7 +72,6 @@ def make_packet(
     inputs: Mapping[str, str],
     *,
     texts: RaterTexts | None = None,
-    earlier: PacketKey | None = None,
 ) -> Packet:
     """Draw the tasks and write every form. Equal arguments make equal bytes.
 
@@ -84,21 +81,16 @@ def make_packet(
         album: finds the images; None for a study without them.
         inputs: SHA-256 of the input files, for the key.
         texts: for raters to read; the English ones by default.
-        earlier: key of the study so far, to which this packet is added.
 
     Raises:
-        InputError: too few raters, an image is missing, or the study has no such form.
+        InputError: too few raters, or an image is missing.
     """
     by_id = {item.id: item for item in items.items}
     suggested = any(item.suggested for item in items.items) and design.granular > 0
     reference = any(item.reference for item in items.items)
     if not reference and album is None:
         raise InputError("raters need an image or a correct description to judge by")
-    if design.ranking and len(items.models) != RANKED:
-        raise InputError(f"a ranking takes {RANKED} models, not {len(items.models)}: compare pairs")
     raters = draw(items.items, design)
-    if earlier is not None:
-        check_raters(raters, earlier.raters)
     texts = texts or shipped_texts()
     content = repr((design, items, sorted(inputs.items()), texts)).encode()
     key = PacketKey(
@@ -109,7 +101,7 @@ def make_packet(
         images=album is not None,
         items={item.id: ItemTexts(item.reference, item.texts) for item in items.items},
         raters=raters,
-        identical=identical_pairs(items.items) if design.coarse or design.ranking else (),
+        identical=identical_pairs(items.items) if design.coarse else (),
         incomplete=items.incomplete,
         inputs=dict(inputs),
         reference=reference,

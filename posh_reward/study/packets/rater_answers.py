@@ -15,7 +15,6 @@ from posh_reward.study.packets import label_studio
 from posh_reward.study.packets.rater_texts import (
     AXES,
     FIELDS,
-    RANKED,
     VALUES,
     Form,
     RaterTexts,
@@ -43,9 +42,9 @@ class PageAnswer:
     task: str
     seconds: float
     comment: str = ""
-    mistakes: int | tuple[Span, ...] | tuple[int | None, ...] | None = None
-    omissions: int | tuple[Span, ...] | tuple[int | None, ...] | None = None
-    overall: int | tuple[int | None, ...] | None = None
+    mistakes: int | tuple[Span, ...] | None = None
+    omissions: int | tuple[Span, ...] | None = None
+    overall: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +144,7 @@ def _page_sheet(content: Row, key: PacketKey) -> AnswerSheet:
 
 
 def _spans(value: object) -> Iterable[Span] | None:
-    if not isinstance(value, tuple) or not all(isinstance(span, tuple) for span in value):
-        return None
-    return value
+    return value if isinstance(value, tuple) else None
 
 
 # ---- Label Studio
@@ -168,7 +165,7 @@ def _exported_sheets(tasks: list[Any], key: PacketKey) -> list[AnswerSheet]:
                 continue
             result, seconds = annotation["result"], annotation.get("lead_time")
             drafts[task.id] = DraftAnswer(
-                _choices(label_studio.choices(result), task, key.raters[name].form, key.texts),
+                _choices(label_studio.choices(result), key.texts),
                 label_studio.marks(result),
                 float(seconds) if isinstance(seconds, int | float) else None,
             )
@@ -217,27 +214,22 @@ def _annotation(content: Mapping[str, Any]) -> Mapping[str, Any] | None:
 # ---- all
 
 
-def _choices(
-    choices: Iterable[tuple[str, str]], task: RaterTask, form: Form, texts: RaterTexts
-) -> dict[str, object]:
-    """By axis, a preference or, in a ranking, the place of each text; None if missing.
+def _choices(choices: Iterable[tuple[str, str]], texts: RaterTexts) -> dict[str, object]:
+    """By axis, a preference.
 
     Raises:
         ValueError: a choice is unknown, or a control has several.
     """
-    labels = texts.ranks if form == "ranking" else texts.values
-    values = {str(value): value for value in labels.values()} | labels  # an alias, or the label
-    numbers: dict[str, int] = {}
-    for control, label in choices:
-        if control.partition("_")[0] not in AXES:  # "nothing to mark", or a control they added
+    # A choice comes as its alias, the value, or as its label.
+    values = {str(value): value for value in texts.values.values()} | texts.values
+    preferences: dict[str, object] = {}
+    for axis, label in choices:
+        if axis not in AXES:  # "nothing to mark", or a control that someone added
             continue
-        if label not in values or control in numbers:
-            raise ValueError(f"the choice {label!r} is not one of {', '.join(labels)}")
-        numbers[control] = values[label]
-    if form == "coarse":
-        return {axis: numbers[axis] for axis in AXES if axis in numbers}
-    seats = range(1, len(task.models) + 1)
-    return {axis: tuple(numbers.get(f"{axis}_{seat}") for seat in seats) for axis in AXES}
+        if label not in values or axis in preferences:
+            raise ValueError(f"the choice {label!r} is not one of {', '.join(texts.values)}")
+        preferences[axis] = values[label]
+    return preferences
 
 
 def _markable(task: RaterTask, key: PacketKey) -> dict[str, str]:
@@ -268,11 +260,7 @@ def _sheet(
 def _open_parts(draft: DraftAnswer, task: RaterTask, key: PacketKey, form: Form) -> list[str]:
     if form != "granular":
         values = {axis: draft.preferences.get(axis) for axis in AXES}
-        return [
-            key.texts.questions[axis].title
-            for axis, value in values.items()
-            if value is None or (isinstance(value, tuple) and None in value)
-        ]
+        return [key.texts.questions[axis].title for axis, value in values.items() if value is None]
     marking = key.texts.marking
     return [marking[side].name for side in key.sides if draft.marks.get(side) is None]
 
@@ -283,9 +271,6 @@ def _answer(
     seconds = draft.seconds
     if seconds is not None and not 0 <= seconds < float("inf"):
         raise InputError(f"its time is {seconds} seconds")
-    if form == "ranking":
-        places = {axis: _places(draft.preferences[axis], len(task.models)) for axis in AXES}
-        return RaterAnswer(task, rater, {}, None, seconds, draft.comment, places)
     if form == "coarse":
         preferences = {axis: _preference(draft.preferences[axis]) for axis in AXES}
         return RaterAnswer(task, rater, preferences, None, seconds, draft.comment)
@@ -297,16 +282,6 @@ def _answer(
 def _preference(value: object) -> int:
     if not isinstance(value, int) or value not in VALUES:
         raise InputError(f"the choice {value!r} is not one of {', '.join(map(str, VALUES))}")
-    return value
-
-
-def _places(value: object, count: int) -> tuple[int, ...]:
-    if (
-        not isinstance(value, tuple)
-        or len(value) != count
-        or not {*value} <= {*range(1, RANKED + 1)}
-    ):
-        raise InputError(f"{value!r} are not places from 1 to {RANKED} for {count} texts")
     return value
 
 

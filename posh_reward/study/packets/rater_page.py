@@ -76,7 +76,6 @@ def _contents(
             for axis, each in texts.questions.items()
         ],
         "choices": [[value, label] for label, value in texts.values.items()],
-        "places": texts.places,
         "sides": {side: [each.task, each.name, each.nothing] for side, each in marking.items()},
         "tasks": [_task(task, items[task.item], places.get(task.item)) for task in rater.tasks],
         "images": [images[item] for item in order],

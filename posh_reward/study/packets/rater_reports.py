@@ -62,14 +62,12 @@ def _monotony(answers: Sequence[RaterAnswer], texts: RaterTexts) -> list[str]:
         return ["marked nothing in any task"] if empty else []
     flags, labels = [], {value: label for label, value in texts.values.items()}
     for axis, question in texts.questions.items():
-        values = {answer.places.get(axis) or answer.preferences[axis] for answer in answers}
+        values = {answer.preferences[axis] for answer in answers}
         if len(values) == 1:
-            [one] = values
-            label = ", ".join(map(str, one)) if isinstance(one, tuple) else labels[one]
-            flags.append(f"always answered {label!r} to {question.title}")
+            flags.append(f"always answered {labels[values.pop()]!r} to {question.title}")
     signs = {value > 0 for a in answers for value in a.preferences.values() if value}
     if not flags and len(signs) == 1:
         flags.append(f"never preferred #{2 if signs.pop() else 1}")
-    if not flags and all(len({*(a.places or a.preferences).values()}) == 1 for a in answers):
+    if not flags and all(len({*a.preferences.values()}) == 1 for a in answers):
         flags.append("gave the same answer to all three questions in every task")
     return flags

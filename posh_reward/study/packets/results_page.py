@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from posh_reward.errors import on_one_line
-from posh_reward.study.crossed import look_level
 from posh_reward.study.packets import rater_texts
 from posh_reward.study.packets.results import AxisPreference, Comparison, StudyResults
 from posh_reward.study.pages.html import number, render
@@ -29,7 +28,7 @@ METHODS = (
     "pair; 1 is full agreement, 0 is chance. Same side: share of pairs of raters who prefer the "
     'same text, or both say "equal"; not corrected for chance. "none": too few answers to compare.',
 )
-FORMS = {"coarse": "compares", "ranking": "ranks", "granular": "marks"}
+FORMS = {"coarse": "compares", "granular": "marks"}
 
 
 def results_page(results: StudyResults, title: str = "What people preferred") -> str:
@@ -80,26 +79,13 @@ def notes(results: StudyResults) -> list[str]:
             "hold for other raters like these, too; of pages about equally good models, at most "
             "one in twenty would call any of them settled (5 %, Holm's correction)."
         )
-    if any(each.form == "ranking" for each in results.raters):
-        lines.append(
-            "Raters ranked three texts at a time: a preference is the distance between two places."
-        )
     fewest = min((each.raters for each in results.comparisons), default=FEW)
     if fewest < FEW:
         lines.append(f"Only {amount(fewest, 'rater')} answered: others may prefer something else.")
-    if len(results.looks) > 1 or (results.looks and results.looks[-1] < 1):
-        shares = ", ".join(f"{look:.0%}" for look in results.looks)
-        final = " If no more answers will come, read with --final." if results.looks[-1] < 1 else ""
+    if results.readings > 1:
         lines.append(
-            f"Looks at the answers so far: {len(results.looks)}, at {shares} of the study. "
-            "Repeated looks find differences that do not exist, so the level is now "
-            f"{look_level(results.looks):.1%} instead of 5 % (O'Brien and Fleming).{final}"
-        )
-    if any(look > 1 for look in results.looks):
-        lines.append(
-            "The study grew after it was read as a whole (100 %): the chance of a false statement "
-            "is 5 % for the study as planned, and 7 % however often it grows. What an earlier page "
-            "called settled stays settled."
+            f"New answers were read {results.readings} times. Repeated readings find differences "
+            "that do not exist: the 5 % hold for a number of answers that was fixed beforehand."
         )
     lines += [
         f"Raters preferred the text shown as #{1 if bias.mean.mean > 0 else 2} "

@@ -117,29 +117,6 @@ def test_preferences_come_back(studio: Studio) -> None:
     assert sheet.answers[0].seconds == 42.5
 
 
-def test_rankings_come_back(studio: Studio) -> None:
-    found = items(2, ("a", "b", "c"))
-    made = packet(found=found, coarse=0, ranking=1)
-    number, ids, _ = project(studio, made, "rater-01")
-    wanted = {"mistakes": (1, 2, 3), "omissions": (1, 1, 3), "overall": (3, 1, 2)}
-    result = [
-        {"from_name": f"{axis}_{seat}", "to_name": name, "type": "choices",
-         "value": {"choices": [str(place)]}}
-        for axis, places in wanted.items()
-        for seat, (name, place) in enumerate(
-            zip(("first", "second", "third"), places, strict=True), start=1)
-    ]  # fmt: skip
-    controls = studio.call(f"/api/projects/{number}")["parsed_label_config"]
-    assert {(each["from_name"], each["to_name"]) for each in result} == {
-        (name, control["to_name"][0]) for name, control in controls.items()
-    }
-    for task in ids:
-        studio.call(f"/api/tasks/{task}/annotations/", {"result": result})
-    [sheet] = sheets_in(export(studio, number), made.key)
-    assert sheet.unfinished == ()
-    assert [answer.places for answer in sheet.answers] == [wanted, wanted]
-
-
 def test_marks_come_back_from_texts_of_any_kind(studio: Studio) -> None:
     found = items(1)
     texts = {"sft": EVIL + "\r\n  dog", "posh-tuned": "An e\u0301 dog 👩\u200d🦰 $reference sits."}

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posh_reward.errors import InputError
-from posh_reward.study.packets.answer_files import collect, record_look
+from posh_reward.study.packets.answer_files import collect, count_reading
 from posh_reward.study.packets.make import Packet
 from posh_reward.study.packets.rater_answers import sheets_in, with_checksum
 from posh_reward.study.packets.study_records import PacketKey, SpanMarks
@@ -198,18 +198,18 @@ def test_an_unfinished_file_is_refused_unless_the_rater_sent_a_newer_one(tmp_pat
     assert found.refusals[0].reason.startswith("rater-01 has not finished")
 
 
-def test_a_look_at_new_answers_is_noted_once(tmp_path: Path) -> None:
-    path = tmp_path / "study.looks.jsonl"
+def test_a_reading_of_new_answers_counts_once(tmp_path: Path) -> None:
+    path = tmp_path / "study.readings.jsonl"
     whole = collect(write(tmp_path, a=saved(KEY, FIRST), b=saved(KEY, SECOND)), KEY)
     half_way = replace(whole, sheets=whole.sheets[:1])
-    assert record_look(path, half_way.answers, KEY) == (0.5,)
-    assert record_look(path, half_way.answers, KEY) == (0.5,)
-    assert record_look(path, whole.answers, KEY) == (0.5, 1.0)
+    assert count_reading(path, half_way.answers) == 1
+    assert count_reading(path, half_way.answers) == 1
+    assert count_reading(path, whole.answers) == 2
+    assert count_reading(path, half_way.answers) == 2
     assert len(path.read_text().splitlines()) == 2
-    assert record_look(tmp_path / "new", half_way.answers, KEY, final=True) == (1.0,)
     path.write_text('{"share": 7}\n')
-    with pytest.raises(InputError, match=r"line 1: not a look"):
-        record_look(path, whole.answers, KEY)
+    with pytest.raises(InputError, match=r"line 1: not a reading"):
+        count_reading(path, whole.answers)
 
 
 def test_files_that_differ_are_for_people_to_decide(tmp_path: Path) -> None:

@@ -47,8 +47,7 @@ function materials(...rows) {
   return make("div", { class: "sight" }, jump, pane);
 }
 
-const FORMS = { coarse: [coarseTask, coarseLeft], ranking: [rankingTask, rankingLeft],
-  granular: [granularTask, granularLeft] };
+const FORMS = { coarse: [coarseTask, coarseLeft], granular: [granularTask, granularLeft] };
 const [drawTask, leftOpen] = FORMS[packet.form];
 
 // ---- answers, kept in the browser
