@@ -66,7 +66,12 @@ def text_ratings(flags: argparse.Namespace) -> TextRatings:
     from posh_reward.study.agreement.ratings import RatingColumns, read_ratings
 
     columns = RatingColumns(
-        flags.candidate, flags.reference, flags.image, rating_columns(flags), flags.raters
+        flags.candidate,
+        flags.reference,
+        flags.image,
+        rating_columns(flags),
+        flags.raters,
+        flags.group,
     )
     return read_ratings(_rows(flags), columns, flags.input, flags.images)
 
@@ -78,20 +83,6 @@ def rating_columns(flags: argparse.Namespace) -> dict[str, str]:
     if not flags.rating and flags.layout in AXIS_RATINGS:
         return {axis: axis for axis in AXES}
     return by_axis(flags.rating or ["rating"], "--rating")
-
-
-def mmhe(flags: argparse.Namespace) -> int:
-    """HarmonicEval's judgments: four tasks, five criteria, the best of three."""
-    from posh_reward.metrics.harmonic.criteria import CRITERIA
-    from posh_reward.study.agreement.mmhe import MmheColumns, mmhe_report, read_mmhe
-
-    criteria = {name: name for name in CRITERIA} | dict(flags.criterion)
-    columns = MmheColumns(
-        flags.task, flags.candidate, flags.reference, flags.image, flags.question, flags.best,
-        criteria, flags.raters, flags.pairs,
-    )  # fmt: skip
-    judgments = read_mmhe(_rows(flags), columns, flags.input, flags.images)
-    return show(mmhe_report(judgments, _settings(flags), flags.tables), flags)
 
 
 def spans(flags: argparse.Namespace) -> int:
@@ -140,14 +131,6 @@ def graphs(flags: argparse.Namespace) -> int:
     return show(graphs_report(_rows(flags), reader, flags.input, _resampling(flags)), flags)
 
 
-def answers(flags: argparse.Namespace) -> int:
-    """Questions that people answered."""
-    from posh_reward.study.agreement.judge_answers import answers_report, read_answers
-
-    human = read_answers(_rows(flags), flags.answer, flags.pair, flags.input)
-    return show(answers_report(human, flags.input, _resampling(flags)), flags)
-
-
 def by_axis(columns: list[str], flag: str) -> dict[str, str]:
     """Map axes to columns, from ``["mistakes=P", ...]`` or from ``["P"]`` for all axes.
 
@@ -185,10 +168,8 @@ def _rows(flags: argparse.Namespace) -> list[Row]:
         flags.input, split=flags.split, format=flags.format, delimiter=flags.delimiter,
         unfold=flags.unfold, images=flags.harmonic is not None or flags.llm_sees != "reference",
     )  # fmt: skip
-    for flag in ("image", "pair"):
-        column = getattr(flags, flag)
-        if column not in (None, *OPTIONAL):
-            check_columns(rows, {f"--{flag}": column}, flags.input)
+    if flags.image not in (None, *OPTIONAL):
+        check_columns(rows, {"--image": flags.image}, flags.input)
     return rows
 
 

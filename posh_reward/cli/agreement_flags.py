@@ -35,13 +35,6 @@ first text is much better) to -2. Without --label the first text is the better o
 RATINGS = """\
 Read any table of texts that people rated one by one: candidate, reference (a text or a list of
 texts) and ratings (a number, or a list with one per rater)."""
-MMHE = """\
-Read HarmonicEval's human judgments (MMHE): one row per text, with its task (REG, VQA, VDU, IC), its
-image, the question in VQA and VDU, ratings of correctness, completeness, clarity, fluency and
-conciseness (a number, or a list with one per rater), and whether it was chosen as the best of three
-(true or false, or a list). Reports accuracy on the pairs of best and other, and Kendall's tau_b on
-each criterion. If the columns have other names, name them by flags. Rows of three texts need
---unfold."""
 SPANS = """\
 Read texts in which people marked mistakes (in the generation) and omissions (in the reference) as
 spans [start, end), and report macro F1 over marked and unmarked tokens (paper, Table 2). INPUT is a
@@ -51,18 +44,13 @@ GRAPHS = """\
 Read descriptions whose scene graphs people drew, and compare the graphs (paper, Table 8): text,
 entities [{"mentions": [[start, end], ...]}], attributes [{"spans": [...], "entity": 0}], relations
 [{"spans": [...], "subject": 0, "object": 1}]."""
-ANSWERS = """\
-Read questions that people answered (paper, Table 9): direction (mistakes or omissions), grade, and
-the answer, which is true if the element is in the other text. `posh-reward score --elements` writes
-elements with direction and grade: add an answer to each, and read them with --unfold elements."""
-
 TABLES = f"a dataset, or a table: {INPUTS}"
 CRITERIA = ("correctness", "completeness", "clarity", "fluency", "conciseness")
 """As in ``metrics.harmonic``, which the help does not load."""
 ABSENT = {
     "combine": "native", "harmonic": None, "image": None, "label": None, "layout": None,
-    "llm_sees": "reference", "pair": None, "paper": "none", "procedure": "strict",
-    "reference_file": None, "split": "test", "unfold": None,
+    "llm_sees": "reference", "paper": "none", "procedure": "strict", "reference_file": None,
+    "split": "test", "unfold": None,
 }  # fmt: skip
 """Values of flags that only some commands have."""
 
@@ -80,20 +68,14 @@ def add_agreement(command: argparse.ArgumentParser) -> None:
          agreement.pairs, pairs_input, _procedure, _metrics),
         ("ratings", "texts that people rated", RATINGS, "ratings.csv --baseline bleu",
          agreement.ratings, ratings_input, _combine, _metrics),
-        ("mmhe", "HarmonicEval's judgments", MMHE,
-         "mmhe.jsonl --no-posh --harmonic configs/judge/server.yaml",
-         agreement.mmhe, _mmhe, _combine, _metrics),
         ("spans", "texts with marked mistakes and omissions", SPANS, "marks.jsonl --random",
          agreement.spans, _spans),
         ("graphs", "scene graphs that people drew", GRAPHS, "graphs.jsonl", agreement.graphs,
          _graphs),
-        ("answers", "questions that people answered", ANSWERS, "answers.jsonl --unfold elements",
-         agreement.answers, _answers),
     ):  # fmt: skip
         each = describe(commands.add_parser(name, help=line), about, f"agreement {name} {example}")
         each.set_defaults(command=run, **ABSENT)
-        if name != "answers":
-            add_metric(each)
+        add_metric(each)
         for add in (*adders, output):
             add(each)
 
@@ -138,49 +120,16 @@ def ratings_input(command: argparse.ArgumentParser) -> None:
         "for all axes or for mistakes, omissions or overall; repeatable "
         "(default: rating)")  # fmt: skip
     _raters(command)
-    _unfold(command, "the candidates of an image")
+    add("--unfold", metavar="COLUMN", help="column with a list of rows, such as the candidates of "
+        "an image, to make rows of")  # fmt: skip
+    add("--group", metavar="COLUMN", help="column such as task: print tau_b and accuracy for each "
+        "of its values")  # fmt: skip
     add("--layout", choices=("flickr8k", "thumb"), help="read the authors' own files: CLIPScore's "
         "flickr8k.json, or mscoco_THumB-1.0.jsonl with --reference-file")  # fmt: skip
     add("--reference-file", metavar="FILE", type=Path, help="THumB's mscoco_references.jsonl")
     _image(command)
     _images(command)
     _table(command, split=True)
-
-
-def _mmhe(command: argparse.ArgumentParser) -> None:
-    add = command.add_argument
-    add("input", metavar="INPUT", help=TABLES)
-    add_column_names(command, "task", "candidate", "question", "best")
-    _reference(command, "references", "a text or a list of texts, if there are any")
-    add("--criterion", metavar="CRITERION=COLUMN", type=_criterion, action="append", default=[],
-        help="column of a criterion's ratings; repeatable (default: its name)")  # fmt: skip
-    _raters(command)
-    add("--pairs", choices=("each", "majority", "unanimous"), default="each", help="whose choice "
-        "of the best text makes pairs: each rater's, or one choice per page, by most raters or by "
-        "all")  # fmt: skip
-    _unfold(command, "the three texts of an image")
-    add("--paper", dest="tables", type=_tables, default=(2, 3), metavar="N,...", help="tables of "
-        "HarmonicEval's paper to print below ours, from 2 to 7, or none "
-        "(default: 2,3)")  # fmt: skip
-    _image(command)
-    _images(command)
-    _table(command, split=True)
-
-
-def _criterion(text: str) -> tuple[str, str]:
-    name, equals, column = text.partition("=")
-    if name not in CRITERIA or not (equals and column):
-        raise argparse.ArgumentTypeError(
-            f"{text!r}: use CRITERION=COLUMN with one of {', '.join(CRITERIA)}"
-        )
-    return name, column
-
-
-def _tables(text: str) -> tuple[int, ...]:
-    numbers = () if text == "none" else tuple(text.split(","))
-    if not set(numbers) <= set("234567"):
-        raise argparse.ArgumentTypeError(f"{text!r}: use tables from 2 to 7, such as 2,3, or none")
-    return tuple(map(int, numbers))
 
 
 def _criteria(text: str) -> tuple[str, ...]:
@@ -198,11 +147,6 @@ def _reference(command: argparse.ArgumentParser, default: str, content: str) -> 
 def _raters(command: argparse.ArgumentParser) -> None:
     command.add_argument("--raters", choices=("each", "mean"), default="each", help="how several "
                          "ratings of a text count: each, or by their mean")  # fmt: skip
-
-
-def _unfold(command: argparse.ArgumentParser, example: str) -> None:
-    command.add_argument("--unfold", metavar="COLUMN", help="column with a list of rows, such as "
-                         f"{example}, to make rows of")  # fmt: skip
 
 
 def _combine(command: argparse.ArgumentParser) -> None:
@@ -238,16 +182,6 @@ def _spans(command: argparse.ArgumentParser) -> None:
 
 def _graphs(command: argparse.ArgumentParser) -> None:
     command.add_argument("input", metavar="INPUT", help="table of graphs: JSON lines or JSON")
-    _table(command)
-    resampling(command, against=False)
-
-
-def _answers(command: argparse.ArgumentParser) -> None:
-    command.add_argument("input", metavar="INPUT", help=f"table of questions: {INPUTS}")
-    add_column_names(command, "answer")
-    _unfold(command, "elements")
-    command.add_argument("--pair", metavar="COLUMN", default="id", help="column of pairs' ids, if "
-                         "present: a pair's elements are resampled together")  # fmt: skip
     _table(command)
     resampling(command, against=False)
 
