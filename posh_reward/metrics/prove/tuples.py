@@ -57,7 +57,7 @@ class GraphTuples:
             "tuples": "graph",
             "parser": self.reader.parser_name,
             "coref": self.reader.coref.name,
-            "rules": str(GRAPH_VERSION),
+            "rules": f"released-{GRAPH_VERSION}",
         }
 
     def read(self, texts: Sequence[object]) -> list[tuple[Tuple, ...] | Failure]:
@@ -143,7 +143,7 @@ def tuple_source(
 ) -> TupleSource:
     """Select our scene graphs ("graph") or a model's tuples."""
     if source == "graph":
-        return GraphTuples(Reader(parser, mended=True, store=store))
+        return GraphTuples(Reader(parser, store=store))
     return ModelTuples(Asker(model_of(source), store))
 
 
