@@ -123,14 +123,6 @@ def _localisers(flags: argparse.Namespace) -> tuple[list[Localiser], list[tuple[
     return localisers, missing
 
 
-def graphs(flags: argparse.Namespace) -> int:
-    """Scene graphs that people drew."""
-    from posh_reward.study.agreement.graph_match import graphs_report
-
-    reader = metric_of(flags).reader
-    return show(graphs_report(_rows(flags), reader, flags.input, _resampling(flags)), flags)
-
-
 def by_axis(columns: list[str], flag: str) -> dict[str, str]:
     """Map axes to columns, from ``["mistakes=P", ...]`` or from ``["P"]`` for all axes.
 
@@ -201,7 +193,7 @@ def _measures(flags: argparse.Namespace) -> tuple[list[Measure], list[tuple[str,
         if not (name and equals and file):
             raise InputError(f"--scores {each!r}: write NAME=FILE")
         measures.append(ScoresFile(name, read_rows(file), file))
-    baselines, missing = load_baselines(flags.baseline, posh.reader)
+    baselines, missing = load_baselines(flags.baseline)
     measures += baselines
     if flags.llm is not None:
         from posh_reward.models.model import load_model

@@ -40,10 +40,6 @@ Read texts in which people marked mistakes (in the generation) and omissions (in
 spans [start, end), and report macro F1 over marked and unmarked tokens (paper, Table 2). INPUT is a
 dataset on the hub, its local copy, or a file. Baselines with spans: random; 4GramEmbed and SGEmbed
 with --encoder."""
-GRAPHS = """\
-Read descriptions whose scene graphs people drew, and compare the graphs (paper, Table 8): text,
-entities [{"mentions": [[start, end], ...]}], attributes [{"spans": [...], "entity": 0}], relations
-[{"spans": [...], "subject": 0, "object": 1}]."""
 TABLES = f"a dataset, or a table: {INPUTS}"
 CRITERIA = ("correctness", "completeness", "clarity", "fluency", "conciseness")
 """As in ``metrics.harmonic``, which the help does not load."""
@@ -70,8 +66,6 @@ def add_agreement(command: argparse.ArgumentParser) -> None:
          agreement.ratings, ratings_input, _combine, _metrics),
         ("spans", "texts with marked mistakes and omissions", SPANS, "marks.jsonl --random",
          agreement.spans, _spans),
-        ("graphs", "scene graphs that people drew", GRAPHS, "graphs.jsonl", agreement.graphs,
-         _graphs),
     ):  # fmt: skip
         each = describe(commands.add_parser(name, help=line), about, f"agreement {name} {example}")
         each.set_defaults(command=run, **ABSENT)
@@ -180,12 +174,6 @@ def _spans(command: argparse.ArgumentParser) -> None:
     resampling(command)
 
 
-def _graphs(command: argparse.ArgumentParser) -> None:
-    command.add_argument("input", metavar="INPUT", help="table of graphs: JSON lines or JSON")
-    _table(command)
-    resampling(command, against=False)
-
-
 def _image(command: argparse.ArgumentParser, default: str = "image") -> None:
     command.add_argument("--image", metavar="COLUMN", default=default, help="image column, if "
                          "present: an image's rows are resampled together")  # fmt: skip
@@ -217,7 +205,7 @@ def _metrics(command: argparse.ArgumentParser) -> None:
         "generation, reference and either mistakes, omissions, overall (as `posh-reward score` "
         "writes) or score; repeatable")  # fmt: skip
     add("--baseline", metavar="NAME", action="append", default=[], help="length, words, bleu, "
-        "rouge, meteor, cider, spice, capture, random or all; separated by commas or repeated; "
+        "rouge, meteor, cider, random or all; separated by commas or repeated; "
         "the table lists those that are not installed")  # fmt: skip
     add("--llm", metavar="MODEL", help="language model to ask for scores by the paper's prompts: a "
         "name or a settings file of configs/judge")  # fmt: skip

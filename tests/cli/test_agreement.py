@@ -90,7 +90,7 @@ def test_pairs_and_ratings_of_any_table(tmp_path: Path, capsys: pytest.CaptureFi
     assert figures["mistakes tau_b"]["value"] == pytest.approx(1)
 
 
-def test_spans_and_graphs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_spans_with_baselines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     dog = "A dog sleeps."
     spans = [{"generation": "A red dog sleeps.", "reference": dog, "mistakes": [[2, 5]],
               "omissions": []}]  # fmt: skip
@@ -100,9 +100,6 @@ def test_spans_and_graphs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     said = capsys.readouterr().out
     for name in ("POSH", "random", "4GramEmbed", "SGEmbed", "held out", "POSH (paper, Table 2)"):
         assert name in said
-    graph = {"text": dog, "entities": [{"mentions": [[2, 5]]}], "attributes": [], "relations": []}
-    assert run("agreement", "graphs", write_rows(tmp_path / "g.jsonl", [graph]), *QUICK) == OK
-    assert "(paper, Table 8)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -114,7 +111,6 @@ def test_spans_and_graphs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         (("pairs", "{}", "--image", "img"), "has no column 'img', but 'a': name the right one"),
         (("caparena", "{}"), "has no column 'img', but 'a'"),
         (("spans", "{}"), "has no column 'generation', but 'a'"),
-        (("graphs", "{}"), "has no column 'text', but 'a'"),
         (("pairs", "none.jsonl"), "cannot read 'none.jsonl'"),
         (("pairs", "{}", "--plot", "a.gif"), "'a.gif' does not end in .png, .svg, .pdf"),
         (("pairs", "{}", "--label", "total=a"), "the axis 'total' is unknown: use mistakes"),

@@ -7,7 +7,6 @@
     preferences       rows -> pairs that people compared         caparena        battles of models
     ratings           rows -> texts that people rated
     localisation      rows -> texts in which people marked spans
-    graph_match       scene graphs that people drew (the paper's Table 8)
     rater_agreement   between raters: alpha, relaxed F1
     correlation  compare                                         figures with paired intervals
     agreement_report  agreement_page                             figures -> text, page, plot, JSON

@@ -8,8 +8,7 @@ from hashlib import blake2b
 import numpy as np
 
 from posh_reward.errors import InputError, MissingDependencyError
-from posh_reward.graph.reader import Reader
-from posh_reward.study.agreement.baselines import graph_overlap, word_overlap
+from posh_reward.study.agreement.baselines import word_overlap
 from posh_reward.study.agreement.localisation import Alerts
 from posh_reward.study.agreement.metric_scores import AxisScores, Measure, TextPair
 from posh_reward.study.agreement.rater_agreement import token_spans
@@ -49,28 +48,24 @@ def _generator(pair: TextPair) -> np.random.Generator:
     return np.random.default_rng(int.from_bytes(blake2b(text, digest_size=8).digest(), "big"))
 
 
-def _cider(reader: Reader) -> Measure:
+def _cider() -> Measure:
     raise MissingDependencyError(CIDER)
 
 
-BASELINES: dict[str, tuple[str, Callable[[Reader], Measure]]] = {
-    "length": ("length", lambda _: word_overlap.length()),
-    "words": ("bag of words", lambda _: word_overlap.BagOfWords()),
-    "bleu": ("BLEU-4", lambda _: word_overlap.bleu()),
+BASELINES: dict[str, tuple[str, Callable[[], Measure]]] = {
+    "length": ("length", word_overlap.length),
+    "words": ("bag of words", word_overlap.BagOfWords),
+    "bleu": ("BLEU-4", word_overlap.bleu),
     "cider": ("CIDEr", _cider),
-    "meteor": ("METEOR", lambda _: word_overlap.meteor()),
-    "rouge": ("ROUGE-LS", lambda _: word_overlap.rouge()),
-    "spice": ("SPICE-like", lambda reader: graph_overlap.GraphOverlap(reader, weighted=False)),
-    "capture": ("CAPTURE-like", lambda reader: graph_overlap.GraphOverlap(reader, weighted=True)),
-    "random": ("random", lambda _: Random()),
+    "meteor": ("METEOR", word_overlap.meteor),
+    "rouge": ("ROUGE-LS", word_overlap.rouge),
+    "random": ("random", Random),
 }
 """Name on the command line -> name in tables, and factory."""
 ALL = "all"
 
 
-def load_baselines(
-    names: Sequence[str], reader: Reader
-) -> tuple[list[Measure], list[tuple[str, str]]]:
+def load_baselines(names: Sequence[str]) -> tuple[list[Measure], list[tuple[str, str]]]:
     """Make baselines, and list the name and remedy of each that cannot run here.
 
     ``names`` are keys of ``BASELINES`` or ``all``, also comma-separated; ``InputError`` for an
@@ -84,7 +79,7 @@ def load_baselines(
     for name in BASELINES if ALL in choices else dict.fromkeys(choices):
         title, make = BASELINES[name]
         try:
-            baselines.append(make(reader))
+            baselines.append(make())
         except MissingDependencyError as error:
             missing.append((title, str(error)))
     return baselines, missing
