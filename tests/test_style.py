@@ -32,6 +32,8 @@ OR_NOUNS = (
 """Those that are nouns, too, unless an object follows."""
 OBJECTS = "a an all both each every its nothing one the their what which whatever".split()
 THIRD_PERSON = re.compile(rf"({'|'.join(VERBS)})\b|({'|'.join(OR_NOUNS)}) ({'|'.join(OBJECTS)})\b")
+
+
 def documented(path: Path) -> list[ast.Module | ast.ClassDef | ast.FunctionDef]:
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
     return [node for node in nodes(path) if isinstance(node, kinds)]

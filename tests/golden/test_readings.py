@@ -16,7 +16,7 @@ from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.metrics.posh.presets import PRESET
 from posh_reward.metrics.posh.questions import ASKING_VERSION
 from posh_reward.metrics.prove import prove_prompts
-from posh_reward.metrics.rubric import rubric_prompt
+from posh_reward.metrics.rubric import rubric_judge
 from posh_reward.types import Description
 from tests.syntax import tree
 
@@ -108,7 +108,7 @@ EDITIONS = {
     **{f"posh/prompts/{preset.prompts}.txt": preset.edition for preset in PRESET.values()},
     "harmonic/prompts/paper.txt": criteria.EDITION,
     "harmonic/prompts/ours.txt": criteria.EDITION,
-    "rubric/prompts/paper.txt": rubric_prompt.EDITION,
+    "rubric/prompts/paper.txt": rubric_judge.EDITION,
     **{f"prove/prompts/{file.name}": prove_prompts.EDITION for file in sorted(PROVE.glob("*.txt"))},
 }
 """Wording of prompts below ``metrics`` -> its edition, which signatures show."""

@@ -30,13 +30,13 @@ from posh_reward.settings import ENDINGS
 from posh_reward.store import Store
 from posh_reward.study.judges.judge_runs import (
     JudgeChoice,
+    QuestionLog,
     RunSettings,
     ScoredPair,
     log_of,
     metric_of,
 )
 from posh_reward.study.judges.perturbed_texts import DonorWords, PerturbedText, perturb
-from posh_reward.study.judges.question_log import QuestionLog
 from posh_reward.study.rows.table_writer import as_line, whole_file
 from posh_reward.types import Description
 

@@ -23,8 +23,7 @@ from posh_reward.study.packets.rater_texts import (
     first_problem,
     shipped_texts,
 )
-from posh_reward.study.packets.study_images import Album
-from posh_reward.study.packets.study_items import StudyItems
+from posh_reward.study.packets.study_items import Album, StudyItems
 from posh_reward.study.packets.study_records import MANIFEST_FORMAT, ItemTexts, PacketKey, StudyItem
 
 GUIDE = """\

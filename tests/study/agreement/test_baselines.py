@@ -19,7 +19,6 @@ from posh_reward.study.agreement.baselines import (
     catalogue,
     embedding_alerts,
     llm_scores,
-    word_overlap,
 )
 from posh_reward.study.agreement.metric_scores import AxisScores, TextPair
 from posh_reward.types import Failure, Reply
@@ -33,15 +32,15 @@ def overall(measure: Any, *pairs: TextPair) -> list[float]:
 
 
 def test_words_by_hand() -> None:
-    assert overall(word_overlap.length(), SAME) == [6]
-    [given] = word_overlap.BagOfWords().score([TextPair("A red dog.", ("a dog",))])
+    assert overall(catalogue.length(), SAME) == [6]
+    [given] = catalogue.BagOfWords().score([TextPair("A red dog.", ("a dog",))])
     assert given == AxisScores(2 / 3, 1.0, 0.8)
-    assert word_overlap.BagOfWords().score([TextPair("", ("a dog",))]) == [AxisScores(0, 0, 0)]
-    assert overall(word_overlap.meteor(), TextPair("", ("a dog",))) == [0]
+    assert catalogue.BagOfWords().score([TextPair("", ("a dog",))]) == [AxisScores(0, 0, 0)]
+    assert overall(catalogue.meteor(), TextPair("", ("a dog",))) == [0]
 
 
 @pytest.mark.parametrize(
-    "make", [word_overlap.bleu, word_overlap.rouge, word_overlap.meteor, word_overlap.BagOfWords]
+    "make", [catalogue.bleu, catalogue.rouge, catalogue.meteor, catalogue.BagOfWords]
 )
 def test_equal_texts_are_best_and_strange_ones_worst(make: Any) -> None:
     same, other = overall(make(), SAME, OTHER)
@@ -58,25 +57,25 @@ def test_several_references_are_taken_as_each_library_takes_them() -> None:
     """
     halves = TextPair("a brown dog chases one cat", ("a brown dog", "chases one cat"))
     expected = (6 / 6 * 4 / 5 * 2 / 4 * 1 / 2 / 3) ** (1 / 4)
-    assert overall(word_overlap.bleu(), halves) == [pytest.approx(expected)]
+    assert overall(catalogue.bleu(), halves) == [pytest.approx(expected)]
     one, other = (replace(halves, references=(each,)) for each in halves.references)
-    for make in (word_overlap.rouge, word_overlap.meteor):
+    for make in (catalogue.rouge, catalogue.meteor):
         best = max(overall(make(), one, other))
         assert overall(make(), halves) == [pytest.approx(best)]
     joined = replace(halves, references=(halves.reference,))
-    assert overall(word_overlap.rouge(), joined)[0] > overall(word_overlap.rouge(), halves)[0]
-    for measure in (word_overlap.BagOfWords(), word_overlap.length()):
+    assert overall(catalogue.rouge(), joined)[0] > overall(catalogue.rouge(), halves)[0]
+    for measure in (catalogue.BagOfWords(), catalogue.length()):
         assert overall(measure, halves) == overall(measure, joined)
 
 
 def test_rouge_takes_sentences_one_by_one() -> None:
     # Sentences in another order share all words, sentence by sentence.
     swapped = TextPair("A cat sleeps. A dog runs.", ("A dog runs. A cat sleeps.",))
-    assert overall(word_overlap.rouge(), swapped) == [pytest.approx(1)]
+    assert overall(catalogue.rouge(), swapped) == [pytest.approx(1)]
 
 
 def test_meteor_knows_synonyms_and_forms() -> None:
-    meteor = word_overlap.meteor()
+    meteor = catalogue.meteor()
     plain, synonym, strange = overall(
         meteor,
         TextPair("the sofa stands", ("the sofa stands",)),

@@ -27,12 +27,12 @@ from posh_reward.study.judges.judge_page import judge_page
 from posh_reward.study.judges.judge_report import as_json, decision, judge_report, terminal_text
 from posh_reward.study.judges.judge_runs import (
     JudgeChoice,
+    QuestionLog,
     RunSettings,
     ScoredPair,
     judge_choice,
     run_judges,
 )
-from posh_reward.study.judges.question_log import QuestionLog
 from posh_reward.types import Verdict
 
 COLORS = ("red", "blue", "green", "black", "white", "brown")

@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posh_reward.errors import InputError
-from posh_reward.study.packets.answer_files import collect, count_reading
 from posh_reward.study.packets.make import Packet
-from posh_reward.study.packets.rater_answers import sheets_in, with_checksum
+from posh_reward.study.packets.rater_answers import collect, count_reading, sheets_in, with_checksum
 from posh_reward.study.packets.study_records import PacketKey, SpanMarks
 from tests.study.packets.studies import coarse, content, exported, packet, saved
 

@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from posh_reward.study.packets.answer_files import collect
 from posh_reward.study.packets.draw import Design
 from posh_reward.study.packets.make import Packet, make_packet
-from posh_reward.study.packets.rater_answers import AnswerSheet, checksum, sheets_in
+from posh_reward.study.packets.rater_answers import AnswerSheet, checksum, collect, sheets_in
 from posh_reward.study.packets.results import StudyResults, results
 from posh_reward.study.packets.results_page import results_page
 from posh_reward.study.packets.study_records import SpanMarks
@@ -456,7 +455,7 @@ def test_no_width_scrolls_sideways(browser: Browser, tmp_path: Path, made: Packe
 def long(tmp_path: Path) -> Packet:
     """Texts of 200 words, with images."""
     image = pytest.importorskip("PIL.Image")
-    from posh_reward.study.packets.study_images import Album
+    from posh_reward.study.packets.study_items import Album
 
     image.new("RGB", (1200, 800), "red").save(tmp_path / "a.png")
     few = items(3)

@@ -122,7 +122,7 @@ def test_without_references_only_mistakes_are_marked(images: Any) -> None:
 @pytest.fixture
 def images(tmp_path: Any) -> Any:
     image = pytest.importorskip("PIL.Image")
-    from posh_reward.study.packets.study_images import Album
+    from posh_reward.study.packets.study_items import Album
 
     image.new("RGB", (8, 8), "red").save(tmp_path / "a.png")
     return Album([tmp_path])

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from posh_reward.study.agreement.rater_agreement import count_ratings
-from posh_reward.study.packets.answer_files import AnswerCollection, collect
 from posh_reward.study.packets.make import Packet
-from posh_reward.study.packets.rater_answers import sheets_in
+from posh_reward.study.packets.rater_answers import AnswerCollection, collect, sheets_in
 from posh_reward.study.packets.results import (
     StudyResults,
     alpha_both_orders,

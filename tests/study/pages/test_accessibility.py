@@ -12,8 +12,8 @@ from PIL import Image
 from posh_reward.attack.finds import PaidText
 from posh_reward.attack.finds import page as attack_page
 from posh_reward.cli import OK, main
-from posh_reward.study.packets.answer_files import collect
 from posh_reward.study.packets.make import Packet
+from posh_reward.study.packets.rater_answers import collect
 from posh_reward.study.packets.results import results
 from posh_reward.study.packets.results_page import results_page
 from posh_reward.study.pages.pair_page import PairCard
