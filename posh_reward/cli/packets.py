@@ -246,8 +246,6 @@ def _add_make(command: argparse.ArgumentParser) -> None:
     add("--language", help="language of the pages: en, nl, de, fr or es (default: en)")
     add("--texts", metavar="FILE", help="edited output of `packets texts`: your questions, "
         "instructions, heading and contact")  # fmt: skip
-    add("--suggest", action="store_true", help="with --granular: show what POSH marks (needs rows "
-        "of `score --elements`); biases raters, so never use it to study POSH itself")  # fmt: skip
     command.set_defaults(command=make)
 
 
@@ -267,7 +265,7 @@ def make(flags: argparse.Namespace) -> int:
     columns = Columns(texts, flags.id, flags.model, flags.image)
     files = [Path(name) for name in flags.generations]
     rows = chain.from_iterable(_rows(file, columns, flags, len(files) > 1) for file in files)
-    whole = items_of(rows, columns, suggest=flags.suggest)
+    whole = items_of(rows, columns)
     items = StudyItems(whole.models, whole.items[: flags.limit], whole.incomplete)
     design = Design(seed, flags.coarse, flags.granular, flags.repeated, flags.times)
     folder = Path(flags.output)

@@ -49,21 +49,7 @@ def _task(task: RaterTask, item: StudyItem, image: str | None, names: Sequence[s
         data["reference"] = item.reference
     if image is not None:
         data["image"] = image
-    marks = item.suggested.get(task.models[0]) if len(texts) == 1 else None
-    if marks is None:
-        return {"data": data}
-    result = [
-        *(_region("mistakes", "generation", texts[0], span) for span in marks.mistakes),
-        *(_region("omissions", "reference", item.reference, span) for span in marks.omissions),
-    ]
-    return {"data": data, "predictions": [{"model_version": "suggested", "result": result}]}
-
-
-def _region(side: str, text_name: str, text: str, span: Span) -> Row:
-    start, end = span
-    value = {"start": start, "end": end, "text": text[start:end], "labels": [LABELS[side]]}
-    region = {"from_name": side, "to_name": text_name, "type": "labels", "value": value}
-    return {"id": f"{side}-{start}-{end}", **region}
+    return {"data": data}
 
 
 def choices(result: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

@@ -41,14 +41,9 @@ What raters read:
 
 {steps}
 The key, which says who wrote which description, is not in this folder. Do not give it to raters.
-{note}"""
+"""
 TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)  # errors of renaming onto what exists
 LABEL_STUDIO = " or label-studio/{name}.json with label-studio/{form}.xml"
-NOTE = {
-    True: "Raters see marks suggested by a program, which biases their answers towards its own: do "
-    "not\nuse these answers to evaluate that program.\n",
-    False: "Raters see no marks by any program.\n",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +80,6 @@ def make_packet(
         InputError: too few raters, or an image is missing.
     """
     by_id = {item.id: item for item in items.items}
-    suggested = any(item.suggested for item in items.items) and design.granular > 0
     reference = any(item.reference for item in items.items)
     if not reference and album is None:
         raise InputError("raters need an image or a correct description to judge by")
@@ -96,7 +90,6 @@ def make_packet(
         packet=sha256(content).hexdigest()[:10],
         seed=design.seed,
         models=items.models,
-        suggested=suggested,
         images=album is not None,
         items={item.id: ItemTexts(item.reference, item.texts) for item in items.items},
         raters=raters,
@@ -145,14 +138,10 @@ def _guide(key: PacketKey) -> str:
         for name in names:
             files += f"    {name}.html{LABEL_STUDIO.format(name=name, form=form)}: "
             files += f"{len(key.raters[name].tasks)} tasks\n"
-        suggested = key.suggested and form == "granular"
-        instructions = key.texts.instructions(
-            form, images=key.images, suggested=suggested, reference=key.reference
-        )
+        instructions = key.texts.instructions(form, images=key.images, reference=key.reference)
         lines = (f"  {number}. {step}\n" for number, step in enumerate(instructions, 1))
         steps += f"{heading}\n{''.join(lines)}\n"
-    return GUIDE.format(title=title, rule="=" * len(title), files=files, steps=steps,
-                        note=NOTE[key.suggested])  # fmt: skip
+    return GUIDE.format(title=title, rule="=" * len(title), files=files, steps=steps)  # fmt: skip
 
 
 def _manifest(packet: Packet) -> dict[str, object]:
@@ -161,7 +150,6 @@ def _manifest(packet: Packet) -> dict[str, object]:
         "format": MANIFEST_FORMAT,
         "packet": packet.key.packet,
         "made_with": f"posh-reward {package_version()}",
-        "suggested_marks": packet.key.suggested,
         "key_sha256": digest(packet.key_file),
         "files": {name: digest(data) for name, data in sorted(packet.files.items())},
     }

@@ -297,9 +297,7 @@ def _page_sheet(content: Row, key: PacketKey) -> AnswerSheet:
     unknown = drafts.keys() - {task.id for task in rater.tasks}
     if unknown:
         raise InputError(f"foreign: the rater has no task {min(unknown)!r}")
-    # Suggested marks are no answer until the rater has opened the task.
-    seen = {task: each for task, each in drafts.items() if each.seconds or not key.suggested}
-    return _sheet(seen, file.rater, key, file.saved)
+    return _sheet(drafts, file.rater, key, file.saved)
 
 
 def _spans(value: object) -> Iterable[Span] | None:

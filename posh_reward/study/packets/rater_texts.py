@@ -69,7 +69,6 @@ class RaterTexts:
     steps_without_reference: dict[str, tuple[str, ...]]
     no_image: str
     how_to_mark: str
-    suggested: str
     keeping: str
     page: dict[str, str]  # of buttons and messages, by name
 
@@ -87,14 +86,12 @@ class RaterTexts:
         each = self.questions[axis]
         return each.text if reference else each.without_reference or each.text
 
-    def instructions(
-        self, form: Form, *, images: bool, suggested: bool, reference: bool
-    ) -> tuple[str, ...]:
+    def instructions(self, form: Form, *, images: bool, reference: bool) -> tuple[str, ...]:
         """The steps that raters read first."""
         steps = (self.steps if reference else self.steps_without_reference)[form]
         if not images:
-            steps = (self.no_image, *steps[1:])
-        return (*steps, self.suggested) if suggested else steps
+            return (self.no_image, *steps[1:])
+        return steps
 
 
 def texts_source(language: str = "en") -> str:

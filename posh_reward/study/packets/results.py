@@ -161,7 +161,6 @@ class StudyResults:
 
     packet: str
     models: tuple[str, ...]
-    suggested: bool
     comparisons: tuple[Comparison, ...]
     rankings: tuple[Ranking, ...]  # by axis; empty for two models
     side_bias: tuple[SideBias, ...]
@@ -197,7 +196,6 @@ def results(
     return StudyResults(
         key.packet,
         key.models,
-        key.suggested,
         _correct([each for each in pairs if each]),
         rankings(coarse, key, AXES) if coarse and len(key.models) > 2 else (),
         _side_bias(coarse),

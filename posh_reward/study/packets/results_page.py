@@ -11,10 +11,6 @@ from posh_reward.study.pages.html import number, render
 from posh_reward.study.statistics import Interval
 
 FEW = 6  # with fewer raters, the page points it out
-SUGGESTED = (
-    "Raters were shown marks suggested by a program, which biases their marks towards its own: "
-    "these figures cannot be used to evaluate that program."
-)
 METHODS = (
     "Preferences run from -2 to 2. Each item counts once, as the mean of its raters. Intervals "
     "(95 %) hold for other items and for other raters like these: they combine the variances of "
@@ -40,7 +36,7 @@ def results_page(results: StudyResults, title: str = "What people preferred") ->
         lead=lead(results) + ("The reasons are at the end." if results.refused else ""),
         styles=("posh.css", "shell.css", "results.css"),
         results=results,
-        notes=[*notes(results), *([SUGGESTED] if results.suggested else [])],
+        notes=notes(results),
         verdict=verdict,
         ties=ties,
         amount=amount,
@@ -170,7 +166,6 @@ def summary(results: StudyResults) -> str:
         ]
     lines += _marks(results)
     lines += [f"look at {r.rater}: {'; '.join(r.flags)}" for r in results.raters if r.flags]
-    lines += [SUGGESTED] if results.suggested else []
     return "\n".join(lines)
 
 

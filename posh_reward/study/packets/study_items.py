@@ -8,14 +8,12 @@ from pathlib import Path
 
 from posh_reward.errors import InputError, MissingDependencyError
 from posh_reward.graph.reader import is_missing
-from posh_reward.study.packets.study_records import SpanMarks, StudyItem, whole_words, word_spans
+from posh_reward.study.packets.study_records import StudyItem
 from posh_reward.study.pages.html import image_uri
 from posh_reward.study.pages.thumbnails import as_jpeg, small_copy
 from posh_reward.study.rows.dataset_images import DatasetImages, number_of
-from posh_reward.study.rows.posh_rows import parse_cells, scores_of
 from posh_reward.study.rows.table_items import Columns, read_items
 from posh_reward.study.rows.tables import Row
-from posh_reward.types import Direction, Scores, Span
 
 SIDE = 1024  # longer side in pixels: 100 to 250 kB an image
 
@@ -66,8 +64,6 @@ class Album:
         return image_uri(copy)
 
 
-ABSENT = 2.0
-"""Elements graded below this are suggested: the paper's threshold of presence (section 5)."""
 LISTED = 50  # faulty rows listed in a message
 
 
@@ -80,13 +76,12 @@ class StudyItems:
     incomplete: tuple[str, ...]  # ids without a generation of every model
 
 
-def items_of(rows: Iterable[Row], columns: Columns, *, suggest: bool = False) -> StudyItems:
+def items_of(rows: Iterable[Row], columns: Columns) -> StudyItems:
     """Group rows by id.
 
     Args:
         rows: of any number of models, each with an id, a model, a generation and a reference.
         columns: their names; the reference's is None in a study without references.
-        suggest: keep the spans of absent elements, to show them to raters.
 
     Raises:
         InputError: fewer than two models, or unusable rows; the message lists all of them.
@@ -96,7 +91,7 @@ def items_of(rows: Iterable[Row], columns: Columns, *, suggest: bool = False) ->
     faults: list[str] = []
     for number, row in enumerate(rows, start=1):
         try:
-            item, model = _item(row, columns, suggest)
+            item, model = _item(row, columns)
             _add(groups.setdefault(item.id, {}), item, model)
         except InputError as error:
             name = row.get(columns.id or "id")
@@ -122,7 +117,7 @@ def items_of(rows: Iterable[Row], columns: Columns, *, suggest: bool = False) ->
     )
 
 
-def _item(row: Row, columns: Columns, suggest: bool) -> tuple[StudyItem, str]:
+def _item(row: Row, columns: Columns) -> tuple[StudyItem, str]:
     [item] = read_items([row], columns)
     if item.model is None:
         raise InputError(f"no model in the column {columns.model or 'model'!r}: fill it in")
@@ -130,14 +125,7 @@ def _item(row: Row, columns: Columns, suggest: bool) -> tuple[StudyItem, str]:
     text = _text(item.texts["generation"], columns.texts["generation"])
     column = columns.texts["reference"]
     reference = _text(item.texts["reference"], column) if column else ""
-    marks = {}
-    if suggest:
-        scores = scores_of(parse_cells(row))
-        marks[model] = SpanMarks(
-            _absent(scores, "precision", scores.generation),
-            _absent(scores, "recall", scores.reference),
-        )
-    return StudyItem(_whole(str(item.id)), reference, {model: text}, item.image, marks), model
+    return StudyItem(_whole(str(item.id)), reference, {model: text}, item.image), model
 
 
 def _whole(text: str) -> str:
@@ -175,29 +163,7 @@ def _join_models(group: Mapping[str, StudyItem], models: Sequence[str]) -> Study
         first.reference,
         {model: group[model].texts[model] for model in models},
         first.image,
-        {model: marks for each in group.values() for model, marks in each.suggested.items()},
     )
-
-
-def _absent(scores: Scores, direction: Direction, text: str) -> tuple[Span, ...]:
-    spans = [
-        span
-        for element in scores.elements
-        if element.direction == direction and element.grade is not None and element.grade < ABSENT
-        for span in element.spans
-    ]
-    return merge_spans(whole_words(spans, word_spans(text)))
-
-
-def merge_spans(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """The spans in order, with overlapping ones merged."""
-    apart: list[Span] = []
-    for start, end in sorted(spans):
-        if apart and start < apart[-1][1]:
-            apart[-1] = (apart[-1][0], max(end, apart[-1][1]))
-        else:
-            apart.append((start, end))
-    return tuple(apart)
 
 
 def rows_with_models(rows: Iterable[Row], column: str, model: str | None) -> Iterator[Row]:

@@ -36,8 +36,6 @@ class StudyItem:
     reference: str  # empty in a study without correct descriptions
     texts: dict[str, str]  # by model, in the order of the models
     image: str | int | None = None  # path of an image, or row of a dataset
-    # By model, POSH's mistakes and omissions, if raters are to see them.
-    suggested: dict[str, SpanMarks] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +81,6 @@ class PacketKey:
     seed: int
     # In the order of the input; results count a preference towards the later of two models.
     models: tuple[str, ...]
-    suggested: bool  # raters saw POSH's marks before they made theirs
     images: bool
     items: dict[str, ItemTexts]
     raters: dict[str, Rater]
@@ -135,12 +132,6 @@ WORD = re.compile(r"\w+(?:['\N{RIGHT SINGLE QUOTATION MARK}]\w+)*")
 def word_spans(text: str) -> tuple[Span, ...]:
     """Spans of a text's words; the parts of a hyphenated word count separately."""
     return tuple(match.span() for match in WORD.finditer(text))
-
-
-def whole_words(spans: Iterable[Span], within: tuple[Span, ...]) -> tuple[Span, ...]:
-    """Each span, from the first to the last word it touches; one that touches none is dropped."""
-    places = (sorted(tokens_in([span], within)) for span in spans)
-    return tuple((within[hit[0]][0], within[hit[-1]][1]) for hit in places if hit)
 
 
 def unmarked_share(text: str, spans: Iterable[Span]) -> float:

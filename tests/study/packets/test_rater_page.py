@@ -15,7 +15,6 @@ from posh_reward.study.packets.make import Packet, make_packet
 from posh_reward.study.packets.rater_answers import AnswerSheet, checksum, collect, sheets_in
 from posh_reward.study.packets.results import StudyResults, results
 from posh_reward.study.packets.results_page import results_page
-from posh_reward.study.packets.study_records import SpanMarks
 from tests.chromium import Browser, axe, obscured, violations
 from tests.study.packets.studies import EVIL, coarse, content, items, packet, saved
 
@@ -398,24 +397,6 @@ def test_offsets_count_characters_as_python_does(browser: Browser, tmp_path: Pat
     [answer] = downloaded(made, tmp_path).answers
     assert answer.marks is not None
     assert [text[a:b] for a, b in answer.marks.mistakes] == ["dog"]
-
-
-def test_suggested_marks_are_no_answer_before_they_are_seen(
-    browser: Browser, tmp_path: Path
-) -> None:
-    found = items(2)
-    marks = {model: SpanMarks(((2, 6),), ((2, 7),)) for model in found.models}
-    shown = tuple(replace(item, suggested=marks) for item in found.items)
-    made = packet(found=replace(found, items=shown), coarse=0, granular=1)
-    opened(browser, made, tmp_path)
-    assert "0 of 4 tasks done" in browser.run("document.querySelector('header').innerText")
-    browser.point("#begin", click=True)
-    browser.run("new Promise((done) => setTimeout(done, 250))")
-    assert browser.run("document.querySelectorAll('.marks button').length") == 2
-    browser.point("#finish", click=True)
-    browser.point("#save", click=True)
-    sheet = downloaded(made, tmp_path)
-    assert (len(sheet.answers), len(sheet.unfinished)) == (1, 3)
 
 
 # ---- both

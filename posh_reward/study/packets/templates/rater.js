@@ -54,7 +54,7 @@ const [drawTask, leftOpen] = FORMS[packet.form];
 
 const axes = packet.form === "granular" ? Object.keys(packet.sides) : packet.questions.map(([axis]) => axis);
 const blank = (task) => ({ task: task.id, ...Object.fromEntries(axes.map((axis) =>
-  [axis, task.suggested?.[axis] ?? null])), seconds: 0, comment: "" });
+  [axis, null])), seconds: 0, comment: "" });
 let answers = packet.tasks.map(blank);
 let at = -1;  // place of the task shown; -1: what to do; as many as there are tasks: the end
 let since = null;
