@@ -316,7 +316,7 @@ def text_ratings(flags: argparse.Namespace) -> TextRatings:
 
 def rating_columns(flags: argparse.Namespace) -> dict[str, str]:
     """Map each axis to its column of ratings, by default ``rating``."""
-    from posh_reward.study.agreement.judgment_files import AXIS_RATINGS
+    from posh_reward.study.agreement.author_layouts import AXIS_RATINGS
 
     if not flags.rating and flags.layout in AXIS_RATINGS:
         return {axis: axis for axis in AXES}
@@ -341,7 +341,7 @@ def _localisers(flags: argparse.Namespace) -> tuple[list[Localiser], list[tuple[
     from posh_reward.models.encoders import load_encoder
     from posh_reward.study.agreement.baselines.catalogue import Random
     from posh_reward.study.agreement.baselines.embedding_alerts import EmbeddingAlerts
-    from posh_reward.study.agreement.metric_scores import PoshMeasure
+    from posh_reward.study.agreement.measures import PoshMeasure
 
     posh = metric_of(flags)
     localisers: list[Localiser] = [] if flags.no_posh else [PoshMeasure(posh, flags.threshold)]
@@ -388,7 +388,8 @@ def check_outputs(flags: argparse.Namespace) -> None:
 
 
 def _rows(flags: argparse.Namespace) -> list[Row]:
-    from posh_reward.study.agreement.judgment_files import LAYOUTS, check_columns, read_rows
+    from posh_reward.study.agreement.author_layouts import LAYOUTS
+    from posh_reward.study.agreement.judgment_files import check_columns, read_rows
 
     check_outputs(flags)
     if flags.layout is not None:
@@ -421,7 +422,7 @@ def _measures(flags: argparse.Namespace) -> tuple[list[Measure], list[tuple[str,
     """List metrics that score texts, and (name, remedy) of those that cannot work here."""
     from posh_reward.study.agreement.baselines.catalogue import load_baselines
     from posh_reward.study.agreement.judgment_files import read_rows
-    from posh_reward.study.agreement.metric_scores import PoshMeasure, ScoresFile
+    from posh_reward.study.agreement.measures import PoshMeasure, ScoresFile
 
     posh = metric_of(flags)
     measures: list[Measure] = [] if flags.no_posh else [PoshMeasure(posh)]
@@ -439,7 +440,7 @@ def _measures(flags: argparse.Namespace) -> tuple[list[Measure], list[tuple[str,
         measures.append(LlmScores(load_model(flags.llm), flags.llm_sees, posh.store))
     if flags.harmonic is not None:
         from posh_reward.metrics.harmonic.harmonic_eval import HarmonicEval
-        from posh_reward.study.agreement.metric_scores import HarmonicMeasure
+        from posh_reward.study.agreement.measures import HarmonicMeasure
 
         harmonic = HarmonicEval(flags.harmonic, flags.gamma, posh.store, criteria=flags.criteria)
         measures.append(HarmonicMeasure(harmonic))

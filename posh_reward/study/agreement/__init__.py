@@ -2,8 +2,8 @@
 
 ::
 
-    judgment_files    files, datasets of the hub and the authors' own layouts -> rows
-    metric_scores     texts to score, metrics that score them, columns of scores
+    judgment_files    files and datasets of the hub -> rows      author_layouts  the authors' files
+    metric_scores     texts to score, and columns of scores      measures        metrics that score
     preferences       rows -> pairs that people compared         caparena        battles of models
     ratings           rows -> texts that people rated
     localisation      rows -> texts in which people marked spans

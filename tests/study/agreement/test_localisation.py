@@ -23,7 +23,8 @@ from posh_reward.study.agreement.localisation import (
     read_marks,
     spans_report,
 )
-from posh_reward.study.agreement.metric_scores import PoshMeasure, TextPair
+from posh_reward.study.agreement.measures import PoshMeasure
+from posh_reward.study.agreement.metric_scores import TextPair
 from posh_reward.types import Failure
 from tests.study.agreement.judgment_rows import Row
 

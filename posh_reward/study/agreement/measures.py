@@ -1,0 +1,133 @@
+"""Metrics to measure: POSH, HarmonicEval, and files of existing scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from posh_reward.errors import InputError
+from posh_reward.metrics.harmonic.harmonic_eval import HarmonicEval, HarmonicScores
+from posh_reward.metrics.posh.posh import PoSh
+from posh_reward.metrics.posh.questions import PRESENT
+from posh_reward.study.agreement.judgment_files import check_columns
+from posh_reward.study.agreement.localisation import Alerts
+from posh_reward.study.agreement.metric_scores import AxisScores, TextPair, axes_in
+from posh_reward.study.rows.score_axes import NAMES
+from posh_reward.study.rows.tables import Row
+from posh_reward.types import Direction, Failure, Scores, Span
+
+NO_PAIR = Failure("text", "the file of scores does not have this pair")
+POSH, HARMONIC = "POSH", "HarmonicEval"
+
+
+class PoshMeasure:
+    """POSH; its store keeps every text's graph, so an interrupted run can resume.
+
+    ``threshold`` is the fixed grade threshold for spans, by default the grade below which POSH's
+    search treats an element as absent.
+    """
+
+    name = POSH
+
+    def __init__(self, posh: PoSh, threshold: float | None = None) -> None:
+        self.posh = posh
+        self.threshold: float = PRESENT if threshold is None else threshold
+
+    @property
+    def signature(self) -> str:
+        """POSH's own."""
+        return self.posh.signature
+
+    def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
+        """Precision, recall and f1 of each pair; several references are joined into one text."""
+        return [
+            AxisScores(scores.precision, scores.recall, scores.f1, scores.failure)
+            for scores in self._scores(pairs)
+        ]
+
+    def alerts(self, pairs: Sequence[TextPair]) -> list[Alerts | Failure]:
+        """Each element's spans with its grade, 1 to 5."""
+        return [
+            scores.failure
+            or {
+                "mistakes": _spans_with_grades(scores, "precision", pair.generation),
+                "omissions": _spans_with_grades(scores, "recall", pair.reference),
+            }
+            for pair, scores in zip(pairs, self._scores(pairs), strict=True)
+        ]
+
+    def _scores(self, pairs: Sequence[TextPair]) -> list[Scores]:
+        if self.posh.store is not None:
+            self.posh.reader.read([pair.generation for pair in pairs], keep=True)
+        return self.posh.score([p.generation for p in pairs], [p.reference for p in pairs])
+
+
+def _spans_with_grades(scores: Scores, direction: Direction, text: str) -> list[tuple[Span, float]]:
+    shift = len(text) - len(text.lstrip())  # POSH strips texts: move spans to the original
+    return [
+        ((start + shift, end + shift), element.grade)
+        for element in scores.elements
+        if element.direction == direction and element.grade is not None
+        for start, end in element.spans
+    ]
+
+
+class HarmonicMeasure:
+    """HarmonicEval for captions; uses the pair's image, not its references.
+
+    Mistakes are its correctness and omissions its completeness; the overall score replaces either
+    if it is not among the criteria.
+    """
+
+    name = HARMONIC
+    sees = True
+
+    def __init__(self, harmonic: HarmonicEval) -> None:
+        self.harmonic = harmonic
+        self.signature = harmonic.signature
+
+    def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
+        """Score each pair, in order."""
+        texts, images = [p.generation for p in pairs], [p.image for p in pairs]
+        return [_harmonic_axes(scores) for scores in self.harmonic.score(texts, images)]
+
+
+def _harmonic_axes(scores: HarmonicScores) -> AxisScores:
+    if scores.overall is None:
+        return AxisScores(failure=scores.failure)
+    means = {name: scores.overall if mean is None else mean for name, mean in scores.means.items()}
+    mistakes, omissions = (means.get(c, scores.overall) for c in ("correctness", "completeness"))
+    return AxisScores(mistakes, omissions, scores.overall)
+
+
+class ScoresFile:
+    """Existing scores, looked up by generation and reference.
+
+    Args:
+        name: name in tables.
+        rows: as ``posh-reward score`` writes them, or with a column ``score`` for all axes.
+        source: the file's name in messages.
+
+    Raises:
+        InputError: a column is missing, a cell is not a number, or a pair has two scores.
+    """
+
+    def __init__(self, name: str, rows: Sequence[Row], source: str) -> None:
+        self.name = name
+        self.signature = ", ".join(dict.fromkeys(str(row.get("signature", source)) for row in rows))
+        columns = ("generation", "reference")
+        check_columns(rows, {f"a column {column!r}": column for column in columns}, source)
+        if not any(axis in row for row in rows for axis in (*NAMES, "score")):
+            raise InputError(f"{source} has none of the columns {', '.join(NAMES)} and score")
+        self._scores: dict[tuple[object, object], AxisScores] = {}
+        for place, row in enumerate(rows, start=1):
+            where = f"{source}, row {place}: "
+            failure = Failure("error", str(row["failure"])) if row.get("failure") else None
+            scores = AxisScores(*axes_in(row, NAMES, "score", where), failure=failure)
+            key = row.get("generation"), row.get("reference")
+            if self._scores.setdefault(key, scores) != scores:
+                raise InputError(f"{where}this pair has different scores in an earlier row")
+
+    def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
+        """Each pair's scores from the file; several references are joined into one text."""
+        missing = AxisScores(failure=NO_PAIR)
+        return [self._scores.get((pair.generation, pair.reference), missing) for pair in pairs]
