@@ -117,7 +117,6 @@ class PrintVersion(argparse.Action):
     """Read the version from the package's metadata only when it is asked for."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        """Print the version and exit."""
         from posh_reward.metrics.metric import package_version
 
         print(f"{parser.prog} {package_version()}")

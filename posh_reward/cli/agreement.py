@@ -250,7 +250,6 @@ def resampling(command: argparse.ArgumentParser, against: bool = True) -> None:
 
 
 def output(command: argparse.ArgumentParser) -> None:
-    """Add the flags of the output."""
     add = command.add_argument_group("output").add_argument
     add("--title", default="", help="heading of the table")
     add("--json", action="store_true", help="print JSON instead of a table")
@@ -300,7 +299,6 @@ def ratings(flags: argparse.Namespace) -> int:
 
 
 def text_ratings(flags: argparse.Namespace) -> TextRatings:
-    """Read the ratings that the flags name."""
     from posh_reward.study.agreement.ratings import RatingColumns, read_ratings
 
     columns = RatingColumns(

@@ -154,15 +154,12 @@ class Components:
         return [owner[token] for token in self.components[component].tokens if token in owner]
 
     def tokens(self, components: Iterable[int]) -> tuple[int, ...]:
-        """Concatenate the tokens of components."""
         return tuple([token for i in components for token in self.components[i].tokens])
 
     def sentence(self, component: int) -> int:
-        """Return the sentence in which a component starts."""
         return self.syntax.sentence[self.components[component].tokens[0]]
 
     def spans(self, tokens: Iterable[int]) -> tuple[Span, ...]:
-        """Return the character span of each token."""
         return tuple([self.syntax.span[token] for token in tokens])
 
 

@@ -59,7 +59,6 @@ THINGS = (*NOMINAL, "PRON")
 
 
 def find_links(syntax: Syntax, components: Sequence[Component]) -> Links:
-    """Find all links of a text."""
     of_token = {token: i for i, part in enumerate(components) for token in part.tokens}
     links = Links(len(components))
     describe(syntax, components, of_token, links)

@@ -116,7 +116,6 @@ class ModelTuples:
         return {"tuples": self.asker.model.name, "wording": EDITION, "replies": str(REPLY_VERSION)}
 
     def read(self, texts: Sequence[object]) -> list[tuple[Tuple, ...] | Failure]:
-        """Tuples that the model writes for each text."""
         stripped = [stripped_text(text) for text in texts]
         distinct_texts = [
             text for text in dict.fromkeys(stripped) if isinstance(text, str) and text
@@ -169,7 +168,6 @@ def named_graph(graph: Nodes | Failure) -> Nodes | Failure:
 
 
 def tuples_of_graph(cell: object) -> tuple[Tuple, ...] | Failure:
-    """Tuples of a graph from a file."""
     graph = named_graph(read_graph(cell))
     return graph if isinstance(graph, Failure) else distinct(tuples_in(graph))
 

@@ -64,12 +64,10 @@ class QuestionLog:
 
     @property
     def usage(self) -> Usage:
-        """Usage of the judge."""
         return self.judge.usage
 
     @property
     def pace(self) -> Pace:
-        """Pace of the judge."""
         return pace_of(self.judge)
 
     def grade(self, questions: Sequence[Question]) -> list[Verdict]:
@@ -91,11 +89,9 @@ class QuestionLog:
         self.judge.sleep()
 
     def wake(self) -> None:
-        """Wake the judge."""
         self.judge.wake()
 
     def close(self) -> None:
-        """Close the judge."""
         self.judge.close()
 
 

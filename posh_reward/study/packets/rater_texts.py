@@ -104,7 +104,6 @@ def texts_source(language: str = "en") -> str:
 
 @lru_cache(maxsize=len(LANGUAGES))
 def shipped_texts(language: str = "en") -> RaterTexts:
-    """The texts of a language, unchanged."""
     return read_texts("", language)
 
 

@@ -45,7 +45,6 @@ class RaterReport:
 
 
 def rater_reports(collection: AnswerCollection, key: PacketKey) -> tuple[RaterReport, ...]:
-    """One report per rater, in the order of the key."""
     by_name: dict[str, list[RaterAnswer]] = {name: [] for name in key.raters}
     for sheet in collection.sheets:  # one for each packet
         by_name[sheet.rater] += sheet.answers

@@ -99,7 +99,6 @@ def notes(results: StudyResults) -> list[str]:
 
 
 def amount(number: int, noun: str) -> str:
-    """A number with its noun."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
@@ -145,7 +144,6 @@ def spread(interval: Interval | None, digits: int = 2) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Minutes and seconds."""
     return "none" if seconds is None else f"{seconds // 60:.0f} min {seconds % 60:02.0f} s"
 
 

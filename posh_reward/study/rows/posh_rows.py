@@ -36,7 +36,6 @@ COUNTS = ("generation_elements", "reference_elements", "unparsed")
 
 
 def scored_row(item: TableItem, scores: Scores, *, elements: bool) -> Row:
-    """One row of output."""
     row: Row = {
         **item.head,
         **{axis.name: getattr(scores, axis.field) for axis in AXES},
@@ -95,7 +94,6 @@ class ElementRow(FailureColumns):
 
     @property
     def element(self) -> Element:
-        """The element that the row was written from."""
         row = self.image_grade
         image = None if row is None else ImageGrade(row.grade, row.reference_grade, row.reason)
         return Element(

@@ -164,7 +164,6 @@ class CandidateRows(RowScorer):
         self.maker = maker
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
-        """One row per caption."""
         images = [item.content for item in items] if self.wants_images else None
         graphs = graphs_in(items).get("caption")
         candidates = self.maker.make(column(items, "caption"), images, graphs)
@@ -189,7 +188,6 @@ class ProgramRows(RowScorer):
         self.verifier = verifier
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
-        """One row per pair."""
         question, answer, program, caption = (column(items, name) for name in PAIR_TEXTS)
         graphs = graphs_in(items).get("caption")
         pairs = self.verifier.verify(question, answer, program, caption, graphs)
@@ -230,7 +228,6 @@ class ResponseRows(RowScorer):
         self.prove = prove
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
-        """One scored row per response."""
         images = [item.content for item in items] if self.wants_images else None
         response, answer, question, caption = (column(items, name) for name in RESPONSE_TEXTS)
         graphs = graphs_in(items)
