@@ -32,12 +32,6 @@ OR_NOUNS = (
 """Those that are nouns, too, unless an object follows."""
 OBJECTS = "a an all both each every its nothing one the their what which whatever".split()
 THIRD_PERSON = re.compile(rf"({'|'.join(VERBS)})\b|({'|'.join(OR_NOUNS)}) ({'|'.join(OBJECTS)})\b")
-SCREEN = 60
-"""Lines of a function, docstring included."""
-PAGES = 400
-"""Lines of a module."""
-SMALL, MOST_SMALL = 60, 15
-"""Modules of so few lines, and how many of them a reader may have to open."""
 
 
 def documented(path: Path) -> list[ast.Module | ast.ClassDef | ast.FunctionDef]:
@@ -89,22 +83,6 @@ def test_docstrings_are_imperatives_or_nouns() -> None:
     assert not third, "Load ..., not Loads ..."
 
 
-def test_a_function_fits_on_a_screen() -> None:
-    long = [
-        f"{path.relative_to(ROOT)}: {node.name}: {lines} lines"
-        for path in FILES
-        for node in nodes(path)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and (lines := (node.end_lineno or 0) - node.lineno + 1) > SCREEN
-    ]
-    assert not long
-
-
-def test_a_module_is_read_in_one_go() -> None:
-    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
-    assert not [str(path.relative_to(ROOT)) for path, lines in lengths.items() if lines > PAGES]
-
-
 def test_one_class_one_name() -> None:
     homes = defaultdict(list)
     for path in PACKAGE:
@@ -120,13 +98,3 @@ def test_one_file_one_name() -> None:
         if not path.stem.startswith("__"):
             homes[path.name].append(path.relative_to(ROOT).as_posix())
     assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}
-
-
-def test_few_modules_are_crumbs() -> None:
-    small = [
-        path.relative_to(ROOT).as_posix()
-        for path in PACKAGE
-        if not path.stem.startswith("__")
-        and len(path.read_text(encoding="utf-8").splitlines()) <= SMALL
-    ]
-    assert len(small) <= MOST_SMALL, small

@@ -42,7 +42,7 @@ COMMANDS = {
     "score": ("score_command:add_score", "score the pairs of a table"),
     "explain": ("score_command:add_explain", "show one pair, with what was not found marked"),
     "report": ("report_command:add_report", "write a page about scores"),
-    "agreement": ("agreement_flags:add_agreement", "measure how well metrics agree with people"),
+    "agreement": ("agreement:add_agreement", "measure how well metrics agree with people"),
     "judges": ("judge_commands:add_judges", "compare judges, or collect a judge's answers"),
     "attack": ("attack_command:add_attack", "search for texts that a reward overpays"),
     "packets": ("packets:add_packets", "have people compare models, blind"),
@@ -117,7 +117,6 @@ class PrintVersion(argparse.Action):
     """Read the version from the package's metadata only when it is asked for."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        """Print the version and exit."""
         from posh_reward.metrics.metric import package_version
 
         print(f"{parser.prog} {package_version()}")

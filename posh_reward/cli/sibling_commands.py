@@ -100,7 +100,6 @@ def _add_judge(command: argparse.ArgumentParser) -> Callable[..., argparse.Actio
 
 
 def score_harmonic(flags: argparse.Namespace) -> int:
-    """Score texts by HarmonicEval."""
     from posh_reward.metrics.harmonic.criteria import CRITERIA
     from posh_reward.metrics.harmonic.harmonic_eval import HarmonicEval
     from posh_reward.study.rows.scorers import HarmonicRows, score_work
@@ -242,7 +241,6 @@ def _add_tuples(command: argparse.ArgumentParser) -> None:
 
 
 def make_questions(flags: argparse.Namespace) -> int:
-    """Write verified questions."""
     from posh_reward.metrics.prove.pair_maker import PairMaker
     from posh_reward.study.rows.prove_rows import candidates_summary, make_pairs
 
@@ -281,7 +279,6 @@ def verify_prove(flags: argparse.Namespace) -> int:
 
 
 def score_prove(flags: argparse.Namespace) -> int:
-    """Score responses."""
     from posh_reward.metrics.prove.prove import Prove
     from posh_reward.study.rows.prove_rows import score_responses
 

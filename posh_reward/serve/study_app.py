@@ -25,7 +25,7 @@ from starlette.routing import Route
 
 from posh_reward.errors import InputError
 from posh_reward.serve.gate import Gate
-from posh_reward.study.packets.rater_answers import sheets
+from posh_reward.study.packets.rater_answers import sheets_in
 from posh_reward.study.packets.rater_page import page_to_serve
 from posh_reward.study.packets.study_records import PacketKey
 from posh_reward.study.rows.table_writer import whole_file
@@ -120,7 +120,7 @@ class StudySite:
             return STRANGER
         data = await request.body()
         try:
-            [sheet] = await run_in_threadpool(sheets, data, self._key)
+            [sheet] = await run_in_threadpool(sheets_in, data, self._key)
         except (InputError, ValueError) as error:
             return PlainTextResponse(str(error)[:300], 422)
         if sheet.rater != rater:

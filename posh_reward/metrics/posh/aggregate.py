@@ -43,7 +43,6 @@ class Weights:
             raise ConfigError(f"the weights of {', '.join(KINDS)} are all 0: set one above 0")
 
     def of(self, element: Element) -> float:
-        """Weight of one element."""
         weight: float = getattr(self, element.kind)
         return weight
 

@@ -125,7 +125,6 @@ class ResponseItem:
     """None without an entailment judge."""
 
     def tuples(self) -> list[Tuple]:
-        """All tuples of all texts."""
         texts = (self.response, self.answer, self.question, self.caption)
         return [each for read in texts for each in _of(read)]
 

@@ -133,7 +133,6 @@ class CaptionQuestions:
 
     @property
     def survivors(self) -> tuple[QuestionPair, ...]:
-        """The verified pairs."""
         return tuple(pair for pair in self.pairs if pair.dropped is None)
 
     @property

@@ -57,7 +57,7 @@ class GraphTuples:
             "tuples": "graph",
             "parser": self.reader.parser_name,
             "coref": self.reader.coref.name,
-            "rules": str(GRAPH_VERSION),
+            "rules": f"released-{GRAPH_VERSION}",
         }
 
     def read(self, texts: Sequence[object]) -> list[tuple[Tuple, ...] | Failure]:
@@ -116,7 +116,6 @@ class ModelTuples:
         return {"tuples": self.asker.model.name, "wording": EDITION, "replies": str(REPLY_VERSION)}
 
     def read(self, texts: Sequence[object]) -> list[tuple[Tuple, ...] | Failure]:
-        """Tuples that the model writes for each text."""
         stripped = [stripped_text(text) for text in texts]
         distinct_texts = [
             text for text in dict.fromkeys(stripped) if isinstance(text, str) and text
@@ -143,7 +142,7 @@ def tuple_source(
 ) -> TupleSource:
     """Select our scene graphs ("graph") or a model's tuples."""
     if source == "graph":
-        return GraphTuples(Reader(parser, mended=True, store=store))
+        return GraphTuples(Reader(parser, store=store))
     return ModelTuples(Asker(model_of(source), store))
 
 
@@ -169,7 +168,6 @@ def named_graph(graph: Nodes | Failure) -> Nodes | Failure:
 
 
 def tuples_of_graph(cell: object) -> tuple[Tuple, ...] | Failure:
-    """Tuples of a graph from a file."""
     graph = named_graph(read_graph(cell))
     return graph if isinstance(graph, Failure) else distinct(tuples_in(graph))
 

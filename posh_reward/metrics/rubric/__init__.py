@@ -4,8 +4,7 @@ Chouguley, "Fine-grained evaluation of VLMs using LLM-as-Judge".
 
 ::
 
-    rubric_judge    RubricJudge: texts and references -> scores
+    rubric_judge    RubricJudge: texts and references -> prompts -> scores
     rubric          metrics, points, steps and examples from a file (rubrics/)
-    rubric_prompt   rubric -> prompt (prompts/)
     points          reply -> points, or an error for the judge to correct
 """

@@ -48,7 +48,6 @@ class RubricScores:
 
     @property
     def points(self) -> dict[str, int]:
-        """Metric -> points."""
         return {each.metric: each.points for each in self.metric_points}
 
 

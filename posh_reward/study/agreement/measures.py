@@ -87,7 +87,6 @@ class HarmonicMeasure:
         self.signature = harmonic.signature
 
     def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
-        """Score each pair, in order."""
         texts, images = [p.generation for p in pairs], [p.image for p in pairs]
         return [_harmonic_axes(scores) for scores in self.harmonic.score(texts, images)]
 

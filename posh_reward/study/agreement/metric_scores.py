@@ -153,7 +153,6 @@ def _combine(scores: Sequence[AxisScores], combine: Combine) -> AxisScores:
 
 
 def score_column(name: str, scores: Sequence[AxisScores], signature: str) -> ScoreColumn:
-    """Make a column from the scores of each text."""
     # NumPy makes nan of None.
     axes = {axis: np.array([getattr(s, axis) for s in scores], dtype=np.float64) for axis in JUDGED}
     failures = Counter(str(each.failure) for each in scores if each.failure is not None)

@@ -2,7 +2,6 @@
 
 ::
 
-    question_log       a judge wrapper that records questions and answers
     judge_runs         judges x pairs -> scores, answers to the same questions, costs
     judge_agreement    grades, scores, rewards of two judges -> agreement with intervals
     judge_figures      two runs -> agreement per question, pair and group

@@ -21,8 +21,7 @@ from posh_reward.study.judges.judge_agreement import (
     pair_agreement,
     question_agreement,
 )
-from posh_reward.study.judges.judge_runs import JudgeRun, ScoredPair
-from posh_reward.study.judges.question_log import QuestionKey
+from posh_reward.study.judges.judge_runs import JudgeRun, QuestionKey, ScoredPair
 from posh_reward.study.statistics import Floats
 from posh_reward.types import Question
 

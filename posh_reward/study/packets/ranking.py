@@ -40,7 +40,6 @@ class Ranking:
 def rankings(
     answers: Sequence[RaterAnswer], key: PacketKey, axes: Sequence[str]
 ) -> tuple[Ranking, ...]:
-    """One ranking per axis."""
     return tuple(_ranking(answers, key, axis) for axis in axes)
 
 

@@ -1,22 +1,23 @@
-"""A rater's file from our page, Label Studio or Potato -> answers, or why it has none."""
+"""Files from our page or Label Studio -> answers that count, and why the others do not."""
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
 from hashlib import sha256
+from pathlib import Path
+from textwrap import shorten
 from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
 from posh_reward.errors import InputError
-from posh_reward.study.packets import label_studio, potato
+from posh_reward.study.packets import label_studio
 from posh_reward.study.packets.rater_texts import (
     AXES,
     FIELDS,
-    RANKED,
     VALUES,
     Form,
     RaterTexts,
@@ -25,6 +26,162 @@ from posh_reward.study.packets.rater_texts import (
 from posh_reward.study.packets.study_records import PacketKey, RaterAnswer, RaterTask, SpanMarks
 from posh_reward.study.rows.tables import Row
 from posh_reward.types import Span
+
+LARGEST = 1_000_000_000  # bytes of a file to read; a Label Studio export repeats the images
+LONGEST_REASON = 300  # characters of the reason why a file does not count
+LISTED = 5  # unfinished tasks listed in a reason
+
+
+@dataclass(frozen=True, slots=True)
+class FileNote:
+    """A file that does not count, and the reason."""
+
+    file: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerCollection:
+    """Everything that came back."""
+
+    sheets: tuple[AnswerSheet, ...]
+    refusals: tuple[FileNote, ...]
+    missing: tuple[str, ...]  # raters without a file that counts
+    superseded: tuple[FileNote, ...] = ()  # older files of raters whose newer one counts
+
+    @property
+    def answers(self) -> tuple[RaterAnswer, ...]:
+        """Of all raters."""
+        return tuple(answer for sheet in self.sheets for answer in sheet.answers)
+
+
+def collect(files: Iterable[Path], key: PacketKey, partial: bool = False) -> AnswerCollection:
+    """Read files of answers; one that cannot be used does not affect the others.
+
+    Args:
+        files: from our page, or exports of Label Studio, in any order.
+        key: of the packet.
+        partial: accept the finished tasks of unfinished files.
+    """
+    refusals: list[FileNote] = []
+    unfinished: list[tuple[FileNote, AnswerSheet]] = []
+    sheets_of: dict[str, list[tuple[str, AnswerSheet]]] = {name: [] for name in key.raters}
+    for file in sorted(set(files)):
+        try:
+            sheets = _read_sheets(file, key)
+        except InputError as error:
+            refusals.append(_note(file, str(error)))
+            continue
+        for sheet in sheets:
+            if why := _unfinished(sheet, partial):
+                unfinished.append((_note(file, why), sheet))
+            else:
+                sheets_of[sheet.rater].append((str(file), sheet))
+    valid: dict[str, AnswerSheet] = {}
+    superseded: list[FileNote] = []
+    missing = []
+    for rater, candidates in sheets_of.items():
+        chosen, older, refused = _choose(candidates)
+        if chosen:
+            valid[rater] = chosen
+        else:
+            missing.append(rater)
+        superseded += older
+        refusals += refused
+    for note, sheet in unfinished:
+        newer = valid.get(sheet.rater)
+        if newer and "" < sheet.saved < newer.saved:
+            superseded.append(replace(note, reason=f"superseded by a newer file: {note.reason}"))
+        else:
+            refusals.append(note)
+    return AnswerCollection(
+        tuple(valid.values()), tuple(refusals), tuple(missing), tuple(superseded)
+    )
+
+
+def _read_sheets(file: Path, key: PacketKey) -> list[AnswerSheet]:
+    try:
+        if file.stat().st_size > LARGEST:
+            raise InputError(f"larger than {LARGEST:,} bytes")
+        data = file.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}") from None
+    return sheets_in(data, key)
+
+
+def _note(file: Path, reason: str) -> FileNote:
+    # Files are untrusted: a value in one may be megabytes long.
+    return FileNote(str(file), shorten(reason, LONGEST_REASON, placeholder=" ..."))
+
+
+def _unfinished(sheet: AnswerSheet, partial: bool) -> str:
+    """The reason why a sheet is not finished; "" if it counts."""
+    count = len(sheet.unfinished)
+    if not count or (partial and sheet.answers):
+        return ""
+    first = ", ".join(sheet.unfinished[:LISTED])
+    more = f" and {count - LISTED} more" if count > LISTED else ""
+    total = count + len(sheet.answers)
+    remedy = "" if partial or not sheet.answers else "; --partial takes the others"
+    return f"{sheet.rater} has not finished {count} of {total} tasks: {first}{more}{remedy}"
+
+
+def _choose(
+    candidates: Sequence[tuple[str, AnswerSheet]],
+) -> tuple[AnswerSheet | None, list[FileNote], list[FileNote]]:
+    """One rater's sheet that counts, with notes on older files and on refused ones."""
+    if not candidates:
+        return None, [], []
+    # Raters save several times and send every file: the newest counts, if all have a time.
+    times = sorted(sheet.saved for _, sheet in candidates)
+    if len(times) > 1 and all(times) and times[-1] > times[-2]:
+        file, newest = max(candidates, key=lambda each: each[1].saved)
+        reason = f"superseded by {file}, which {newest.rater} saved at {newest.saved}"
+        older = [FileNote(name, reason) for name, sheet in candidates if sheet is not newest]
+        return newest, older, []
+    # Exports have no time. The fullest counts if it includes all the others; if they differ none
+    # does, since a guess could silently reverse a rater's answers.
+    file, fullest = max(candidates, key=lambda each: len(each[1].answers))
+    content = _content(fullest)
+    others = [(name, sheet) for name, sheet in candidates if sheet is not fullest]
+    if all(_content(sheet).items() <= content.items() for _, sheet in others):
+        reason = f"duplicate: has nothing that {file} lacks"
+        return fullest, [], [FileNote(name, reason) for name, _ in others]
+    names = ", ".join(name for name, _ in candidates)
+    reason = f"{fullest.rater} has files that differ ({names}): name only the one that counts"
+    return None, [], [FileNote(name, reason) for name, _ in candidates]
+
+
+def _content(sheet: AnswerSheet) -> dict[str, RaterAnswer]:
+    """Task -> answer, without the time it took and the comment."""
+    return {each.task.id: replace(each, seconds=None, comment="") for each in sheet.answers}
+
+
+def count_reading(path: Path, answers: Sequence[RaterAnswer]) -> int:
+    """Record a reading in a file of JSON lines; return how often new answers were read.
+
+    Reading the same answers again adds no chance of a false finding, so it is not counted.
+    """
+    content = sorted((each.rater, each.task.id, str(each.preferences)) for each in answers)
+    digest = sha256(repr(content).encode()).hexdigest()
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    readings = {digest}
+    for number, line in enumerate(lines, start=1):
+        try:
+            readings.add(json.loads(line)["digest"])
+        except (ValueError, KeyError, TypeError):
+            raise InputError(
+                f"{str(path)!r}, line {number}: not a reading of a study; `packets read` writes "
+                "this file next to the key: restore it"
+            ) from None
+    if len(readings) > len(lines):
+        time = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"time": time, "digest": digest}) + "\n")
+    return len(readings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +201,9 @@ class PageAnswer:
     task: str
     seconds: float
     comment: str = ""
-    mistakes: int | tuple[Span, ...] | tuple[int | None, ...] | None = None
-    omissions: int | tuple[Span, ...] | tuple[int | None, ...] | None = None
-    overall: int | tuple[int | None, ...] | None = None
+    mistakes: int | tuple[Span, ...] | None = None
+    omissions: int | tuple[Span, ...] | None = None
+    overall: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,61 +228,22 @@ class DraftAnswer:
     comment: str = ""
 
 
-def sheets(data: bytes, key: PacketKey) -> list[AnswerSheet]:
-    """The answers in a file: from our page (several, if mails), Potato, or a Label Studio export.
+def sheets_in(data: bytes, key: PacketKey) -> list[AnswerSheet]:
+    """The answers in a file: of one rater from our page, or of several in Label Studio's export.
 
     Raises:
         InputError: the file is of another packet, was changed, or has answers that no rater could
             have given; the message has the reason.
     """
     try:
-        text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
-        contents = _json(text, key)
+        content = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise InputError(f"not a file of answers: not JSON ({error})") from None
-    content = contents[0]
     if isinstance(content, list):
         return _exported_sheets(content, key)
     if isinstance(content, dict) and "packet" in content:
-        return [_page_sheet(each, key) for each in contents]
-    if isinstance(content, dict) and potato.is_state(content):
-        return [_potato_sheet(content, key)]
-    raise InputError("not a file of answers from our page, Label Studio or Potato")
-
-
-MAILED = re.compile(r'\{"format":"posh-reward answers')
-"""Begin of our page's JSON in a mail."""
-
-
-def _json(text: str, key: PacketKey) -> list[Any]:
-    """The JSON of a file; or of our page, once or more, from text files of mails."""
-    try:
-        return [json.loads(text)]
-    except ValueError:
-        starts = [match.start() for match in MAILED.finditer(text)]
-        if not starts:
-            raise
-    ends = [*starts[1:], len(text)]
-    return [_mailed(text[start:end], key) for start, end in zip(starts, ends, strict=True)]
-
-
-def _mailed(text: str, key: PacketKey) -> Any:
-    """Our page's JSON at the begin of a text, with its lines joined again."""
-    # Mail programs quote lines and break them, keeping or dropping the blank. The page's JSON has
-    # no line break, so one way of joining has the right checksum; if none has, the last result is
-    # reported as changed.
-    content: Any = None
-    for pattern, glue in ((r"\r?\n", ""), (r"\r?\n(?:> ?)*", ""), (r" ?\r?\n(?:> ?)*", " ")):
-        try:
-            content, _ = json.JSONDecoder().raw_decode(re.sub(pattern, glue, text))
-        except ValueError:
-            continue
-        rater = key.raters.get(str(content.get("rater")))
-        if rater and _is_unchanged(content, rater.token):
-            break
-    if content is None:
-        raise ValueError("a mail with damaged answers")
-    return content
+        return [_page_sheet(content, key)]
+    raise InputError("not a file of answers from our page or Label Studio")
 
 
 # ---- our page
@@ -179,15 +297,11 @@ def _page_sheet(content: Row, key: PacketKey) -> AnswerSheet:
     unknown = drafts.keys() - {task.id for task in rater.tasks}
     if unknown:
         raise InputError(f"foreign: the rater has no task {min(unknown)!r}")
-    # Suggested marks are no answer until the rater has opened the task.
-    seen = {task: each for task, each in drafts.items() if each.seconds or not key.suggested}
-    return _sheet(seen, file.rater, key, file.saved)
+    return _sheet(drafts, file.rater, key, file.saved)
 
 
 def _spans(value: object) -> Iterable[Span] | None:
-    if not isinstance(value, tuple) or not all(isinstance(span, tuple) for span in value):
-        return None
-    return value
+    return value if isinstance(value, tuple) else None
 
 
 # ---- Label Studio
@@ -208,7 +322,7 @@ def _exported_sheets(tasks: list[Any], key: PacketKey) -> list[AnswerSheet]:
                 continue
             result, seconds = annotation["result"], annotation.get("lead_time")
             drafts[task.id] = DraftAnswer(
-                _choices(label_studio.choices(result), task, key.raters[name].form, key.texts),
+                _choices(label_studio.choices(result), key.texts),
                 label_studio.marks(result),
                 float(seconds) if isinstance(seconds, int | float) else None,
             )
@@ -254,63 +368,25 @@ def _annotation(content: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return annotations[0] if annotations else None
 
 
-# ---- Potato
-
-
-def _potato_sheet(content: Mapping[str, Any], key: PacketKey) -> AnswerSheet:
-    owners = key.by_task()
-    drafts: dict[str, DraftAnswer] = {}
-    try:
-        tasks = potato.task_ids(content)
-        foreign = [task for task in tasks if task not in owners]
-        if foreign:
-            raise InputError(f"foreign: this packet has no task {foreign[0]!r}")
-        names = sorted({owners[task][0] for task in tasks})
-        if not names:
-            raise InputError("it has no answers")
-        if len(names) > 1:
-            raise InputError(
-                f"one person answered tasks of {' and of '.join(names)}, seeing generations twice"
-            )
-        form = key.raters[names[0]].form
-        for id in tasks:
-            task = owners[id][2]
-            drafts[id] = DraftAnswer(
-                _choices(potato.choices(content, id), task, form, key.texts),
-                potato.marks(content, id, _markable(task, key)),
-                potato.seconds(content, id),
-            )
-    except InputError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"not saved by one of our Potato projects: {error!r}") from None
-    return _sheet(drafts, names[0], key)
-
-
 # ---- all
 
 
-def _choices(
-    choices: Iterable[tuple[str, str]], task: RaterTask, form: Form, texts: RaterTexts
-) -> dict[str, object]:
-    """By axis, a preference or, in a ranking, the place of each text; None if missing.
+def _choices(choices: Iterable[tuple[str, str]], texts: RaterTexts) -> dict[str, object]:
+    """By axis, a preference.
 
     Raises:
         ValueError: a choice is unknown, or a control has several.
     """
-    labels = texts.ranks if form == "ranking" else texts.values
-    values = {str(value): value for value in labels.values()} | labels  # an alias, or the label
-    numbers: dict[str, int] = {}
-    for control, label in choices:
-        if control.partition("_")[0] not in AXES:  # "nothing to mark", or a control they added
+    # A choice comes as its alias, the value, or as its label.
+    values = {str(value): value for value in texts.values.values()} | texts.values
+    preferences: dict[str, object] = {}
+    for axis, label in choices:
+        if axis not in AXES:  # "nothing to mark", or a control that someone added
             continue
-        if label not in values or control in numbers:
-            raise ValueError(f"the choice {label!r} is not one of {', '.join(labels)}")
-        numbers[control] = values[label]
-    if form == "coarse":
-        return {axis: numbers[axis] for axis in AXES if axis in numbers}
-    seats = range(1, len(task.models) + 1)
-    return {axis: tuple(numbers.get(f"{axis}_{seat}") for seat in seats) for axis in AXES}
+        if label not in values or axis in preferences:
+            raise ValueError(f"the choice {label!r} is not one of {', '.join(texts.values)}")
+        preferences[axis] = values[label]
+    return preferences
 
 
 def _markable(task: RaterTask, key: PacketKey) -> dict[str, str]:
@@ -341,11 +417,7 @@ def _sheet(
 def _open_parts(draft: DraftAnswer, task: RaterTask, key: PacketKey, form: Form) -> list[str]:
     if form != "granular":
         values = {axis: draft.preferences.get(axis) for axis in AXES}
-        return [
-            key.texts.questions[axis].title
-            for axis, value in values.items()
-            if value is None or (isinstance(value, tuple) and None in value)
-        ]
+        return [key.texts.questions[axis].title for axis, value in values.items() if value is None]
     marking = key.texts.marking
     return [marking[side].name for side in key.sides if draft.marks.get(side) is None]
 
@@ -356,9 +428,6 @@ def _answer(
     seconds = draft.seconds
     if seconds is not None and not 0 <= seconds < float("inf"):
         raise InputError(f"its time is {seconds} seconds")
-    if form == "ranking":
-        places = {axis: _places(draft.preferences[axis], len(task.models)) for axis in AXES}
-        return RaterAnswer(task, rater, {}, None, seconds, draft.comment, places)
     if form == "coarse":
         preferences = {axis: _preference(draft.preferences[axis]) for axis in AXES}
         return RaterAnswer(task, rater, preferences, None, seconds, draft.comment)
@@ -370,16 +439,6 @@ def _answer(
 def _preference(value: object) -> int:
     if not isinstance(value, int) or value not in VALUES:
         raise InputError(f"the choice {value!r} is not one of {', '.join(map(str, VALUES))}")
-    return value
-
-
-def _places(value: object, count: int) -> tuple[int, ...]:
-    if (
-        not isinstance(value, tuple)
-        or len(value) != count
-        or not {*value} <= {*range(1, RANKED + 1)}
-    ):
-        raise InputError(f"{value!r} are not places from 1 to {RANKED} for {count} texts")
     return value
 
 

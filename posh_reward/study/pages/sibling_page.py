@@ -19,7 +19,7 @@ from posh_reward.models.asker import DOUBTFUL
 from posh_reward.study.pages.html import render
 from posh_reward.study.pages.report_page import label
 from posh_reward.study.pages.thumbnails import Thumbnails
-from posh_reward.study.rows.prove_means import average_values
+from posh_reward.study.rows.prove_rows import average_values
 from posh_reward.study.rows.scored_rows import read_row
 from posh_reward.study.rows.scorers import HARMONIC_SCALE
 from posh_reward.study.rows.tables import Row

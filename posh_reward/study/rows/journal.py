@@ -86,7 +86,6 @@ class Journal:
         self._file.truncate(0)
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
 

@@ -36,7 +36,6 @@ class Metric(Protocol):
 
 
 def wants_images(metric: object) -> bool:
-    """True if a metric also needs the images."""
     return bool(getattr(metric, "wants_images", False))
 
 
@@ -161,5 +160,4 @@ def score_work(
 
 
 def column(items: Sequence[TableItem], name: str) -> list[Any]:
-    """One text per item."""
     return [item.texts[name] for item in items]

@@ -102,7 +102,6 @@ class Tally:
 
     @property
     def rows(self) -> int:
-        """All rows so far."""
         return sum(model.rows for model in self.models.values())
 
     def add(self, row: Mapping[str, Any]) -> None:

@@ -12,8 +12,8 @@ from PIL import Image
 from posh_reward.attack.finds import PaidText
 from posh_reward.attack.finds import page as attack_page
 from posh_reward.cli import OK, main
-from posh_reward.study.packets.answer_files import collect
 from posh_reward.study.packets.make import Packet
+from posh_reward.study.packets.rater_answers import collect
 from posh_reward.study.packets.results import results
 from posh_reward.study.packets.results_page import results_page
 from posh_reward.study.pages.pair_page import PairCard
@@ -50,15 +50,13 @@ def of_study(made: Packet) -> Callable[[Path], str]:
         for name, rater in made.key.raters.items():
             answers = [
                 {**coarse(made.key, task), "overall": -1} if rater.form == "coarse" else
-                {"task": task.id, "mistakes": [1, 2, 2], "omissions": [2, 1, 3],
-                 "overall": [3, 1, 2], "seconds": 1} if rater.form == "ranking" else
                 {"task": task.id, "mistakes": [[0, 1]], "omissions": [], "seconds": 1}
                 for task in rater.tasks
             ]  # fmt: skip
             (folder / f"{name}.json").write_bytes(saved(made.key, name, answers))
         (folder / "damaged.json").write_bytes(b"{")
         files = sorted(folder.glob("*.json"))
-        return results_page(results(collect(files, made.key), made.key, looks=(0.5, 0.8)))
+        return results_page(results(collect(files, made.key), made.key, readings=2))
 
     return page
 
@@ -108,7 +106,6 @@ PAGES: dict[str, Callable[[Path], str]] = {
     "results of three models": of_study(
         packet(found=replace(items(8, THREE), incomplete=("x",)), coarse=6)
     ),
-    "ranking results": of_study(packet(found=items(8, THREE), coarse=0, ranking=2)),
 }  # fmt: skip
 
 

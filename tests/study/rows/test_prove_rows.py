@@ -17,10 +17,11 @@ from posh_reward.metrics.prove.prove import Prove
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.study.rows.engine import TableSettings
-from posh_reward.study.rows.prove_means import Means, average_values
 from posh_reward.study.rows.prove_rows import (
     PAIR_TEXTS,
     RESPONSE_TEXTS,
+    Means,
+    average_values,
     candidates_summary,
     make_pairs,
     score_responses,
