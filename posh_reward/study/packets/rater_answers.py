@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from hashlib import sha256
 from pathlib import Path
@@ -23,7 +23,7 @@ from posh_reward.study.packets.rater_texts import (
     RaterTexts,
     first_problem,
 )
-from posh_reward.study.packets.study_records import PacketKey, RaterAnswer, RaterTask, SpanMarks
+from posh_reward.study.packets.study_records import Answer, PacketKey, RaterTask
 from posh_reward.study.rows.tables import Row
 from posh_reward.types import Span
 
@@ -53,7 +53,7 @@ class AnswerCollection:
     superseded: tuple[FileNote, ...] = ()  # older files of raters whose newer one counts
 
     @property
-    def answers(self) -> tuple[RaterAnswer, ...]:
+    def answers(self) -> tuple[Answer, ...]:
         """Of all raters."""
         return tuple(answer for sheet in self.sheets for answer in sheet.answers)
 
@@ -155,17 +155,17 @@ def _choose(
     return None, [], [FileNote(name, reason) for name, _ in candidates]
 
 
-def _content(sheet: AnswerSheet) -> dict[str, RaterAnswer]:
+def _content(sheet: AnswerSheet) -> dict[str, Answer]:
     """Task -> answer, without the time it took and the comment."""
-    return {each.task.id: replace(each, seconds=None, comment="") for each in sheet.answers}
+    return {each.task: replace(each, seconds=None, comment="") for each in sheet.answers}
 
 
-def count_reading(path: Path, answers: Sequence[RaterAnswer]) -> int:
+def count_reading(path: Path, answers: Sequence[Answer]) -> int:
     """Record a reading in a file of JSON lines; return how often new answers were read.
 
     Reading the same answers again adds no chance of a false finding, so it is not counted.
     """
-    content = sorted((each.rater, each.task.id, str(each.preferences)) for each in answers)
+    content = sorted((each.rater, each.task, str(each.preferences)) for each in answers)
     digest = sha256(repr(content).encode()).hexdigest()
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     readings = {digest}
@@ -189,21 +189,9 @@ class AnswerSheet:
     """The answers of one rater so far."""
 
     rater: str
-    answers: tuple[RaterAnswer, ...]  # of the tasks that are finished
+    answers: tuple[Answer, ...]  # of the tasks that are finished
     unfinished: tuple[str, ...]  # the other tasks, such as ``"task 3 (Overall quality)"``
     saved: str = ""  # time by the rater's clock, in UTC; empty if the tool stores none
-
-
-@dataclass(frozen=True, slots=True)
-class PageAnswer:
-    """One answer in a file of our page."""
-
-    task: str
-    seconds: float
-    comment: str = ""
-    mistakes: int | tuple[Span, ...] | None = None
-    omissions: int | tuple[Span, ...] | None = None
-    overall: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,18 +202,8 @@ class PageFile:
     packet: str
     rater: str
     saved: str  # time, by the rater's clock
-    answers: tuple[PageAnswer, ...]
+    answers: tuple[Answer, ...]
     check: str
-
-
-@dataclass(slots=True)
-class DraftAnswer:
-    """One task in a file, not yet checked."""
-
-    preferences: Mapping[str, object] = field(default_factory=dict)
-    marks: Mapping[str, Iterable[Span] | None] = field(default_factory=dict)
-    seconds: float | None = None
-    comment: str = ""
 
 
 def sheets_in(data: bytes, key: PacketKey) -> list[AnswerSheet]:
@@ -283,25 +261,13 @@ def _page_sheet(content: Row, key: PacketKey) -> AnswerSheet:
         raise InputError(f"foreign: this packet has no rater {file.rater!r}")
     if not _is_unchanged(content, rater.token):
         raise InputError("changed since the page saved it, or damaged: ask the rater to save again")
-    drafts = {
-        answer.task: DraftAnswer(
-            {axis: getattr(answer, axis) for axis in AXES},
-            {side: _spans(getattr(answer, side)) for side in key.sides},
-            answer.seconds,
-            answer.comment,
-        )
-        for answer in file.answers
-    }
-    if len(drafts) < len(file.answers):
+    answers = {answer.task: answer for answer in file.answers}
+    if len(answers) < len(file.answers):
         raise InputError("it answers a task twice")
-    unknown = drafts.keys() - {task.id for task in rater.tasks}
+    unknown = answers.keys() - {task.id for task in rater.tasks}
     if unknown:
         raise InputError(f"foreign: the rater has no task {min(unknown)!r}")
-    return _sheet(drafts, file.rater, key, file.saved)
-
-
-def _spans(value: object) -> Iterable[Span] | None:
-    return value if isinstance(value, tuple) else None
+    return _sheet(answers, file.rater, key, file.saved)
 
 
 # ---- Label Studio
@@ -309,23 +275,25 @@ def _spans(value: object) -> Iterable[Span] | None:
 
 def _exported_sheets(tasks: list[Any], key: PacketKey) -> list[AnswerSheet]:
     owners = key.by_task()
-    drafts_of: dict[str, dict[str, DraftAnswer]] = {}
+    answers_of: dict[str, dict[str, Answer]] = {}
     people: dict[object, str] = {}
     for number, content in enumerate(tasks, start=1):
         try:
             name, task = _owner(content, owners, key)
             annotation = _annotation(content)
-            drafts = drafts_of.setdefault(name, {})
-            if task.id in drafts:
+            answers = answers_of.setdefault(name, {})
+            if task.id in answers:
                 raise InputError("it occurs twice")
             if annotation is None:
                 continue
             result, seconds = annotation["result"], annotation.get("lead_time")
-            drafts[task.id] = DraftAnswer(
-                _choices(label_studio.choices(result), key.texts),
-                label_studio.marks(result),
-                float(seconds) if isinstance(seconds, int | float) else None,
+            seconds = float(seconds) if isinstance(seconds, int | float) else None
+            values: Mapping[str, Any] = (
+                label_studio.marks(result)
+                if key.raters[name].form == "granular"
+                else _choices(label_studio.choices(result), key.texts)
             )
+            answers[task.id] = Answer(task.id, seconds, **values)
             person = annotation.get("completed_by")
             person = person.get("id") if isinstance(person, dict) else person
             if person is not None and people.setdefault(person, name) != name:
@@ -337,9 +305,9 @@ def _exported_sheets(tasks: list[Any], key: PacketKey) -> list[AnswerSheet]:
             raise InputError(f"exported task {number}: {error}") from None
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise InputError(f"exported task {number} is malformed: {error!r}") from None
-    if not drafts_of:
+    if not answers_of:
         raise InputError("it has no answers: Label Studio exports only tasks with answers")
-    return [_sheet(drafts, name, key) for name, drafts in drafts_of.items()]
+    return [_sheet(answers, name, key) for name, answers in answers_of.items()]
 
 
 def _owner(
@@ -371,7 +339,7 @@ def _annotation(content: Mapping[str, Any]) -> Mapping[str, Any] | None:
 # ---- all
 
 
-def _choices(choices: Iterable[tuple[str, str]], texts: RaterTexts) -> dict[str, object]:
+def _choices(choices: Iterable[tuple[str, str]], texts: RaterTexts) -> dict[str, Any]:
     """By axis, a preference.
 
     Raises:
@@ -379,7 +347,7 @@ def _choices(choices: Iterable[tuple[str, str]], texts: RaterTexts) -> dict[str,
     """
     # A choice comes as its alias, the value, or as its label.
     values = {str(value): value for value in texts.values.values()} | texts.values
-    preferences: dict[str, object] = {}
+    preferences: dict[str, Any] = {}
     for axis, label in choices:
         if axis not in AXES:  # "nothing to mark", or a control that someone added
             continue
@@ -389,51 +357,40 @@ def _choices(choices: Iterable[tuple[str, str]], texts: RaterTexts) -> dict[str,
     return preferences
 
 
-def _markable(task: RaterTask, key: PacketKey) -> dict[str, str]:
-    """By side, the text to mark in a granular task; empty for other tasks."""
-    if len(task.models) > 1:
-        return {}
-    texts = key.items[task.item].by_side(task.models[0])
-    return {side: texts[side] for side in key.sides}
-
-
-def _sheet(
-    drafts: Mapping[str, DraftAnswer], name: str, key: PacketKey, saved: str = ""
-) -> AnswerSheet:
+def _sheet(given: Mapping[str, Answer], name: str, key: PacketKey, saved: str = "") -> AnswerSheet:
     answers, unfinished, form = [], [], key.raters[name].form
     for number, task in enumerate(key.raters[name].tasks, start=1):
-        draft = drafts.get(task.id, DraftAnswer())
+        answer = given.get(task.id, Answer(task.id))
         try:
-            open_parts = _open_parts(draft, task, key, form)
-            if open_parts:
+            if open_parts := _open_parts(answer, key, form):
                 unfinished.append(f"task {number} ({', '.join(open_parts)})")
             else:
-                answers.append(_answer(draft, task, name, key, form))
+                answers.append(_checked(answer, task, name, key, form))
         except InputError as error:
             raise InputError(f"task {number}: {error}") from None
     return AnswerSheet(name, tuple(answers), tuple(unfinished), saved)
 
 
-def _open_parts(draft: DraftAnswer, task: RaterTask, key: PacketKey, form: Form) -> list[str]:
+def _open_parts(answer: Answer, key: PacketKey, form: Form) -> list[str]:
     if form != "granular":
-        values = {axis: draft.preferences.get(axis) for axis in AXES}
-        return [key.texts.questions[axis].title for axis, value in values.items() if value is None]
-    marking = key.texts.marking
-    return [marking[side].name for side in key.sides if draft.marks.get(side) is None]
+        return [key.texts.questions[a].title for a in AXES if getattr(answer, a) is None]
+    sides = [side for side in key.sides if not isinstance(getattr(answer, side), list | tuple)]
+    return [key.texts.marking[side].name for side in sides]
 
 
-def _answer(
-    draft: DraftAnswer, task: RaterTask, rater: str, key: PacketKey, form: Form
-) -> RaterAnswer:
-    seconds = draft.seconds
+def _checked(answer: Answer, task: RaterTask, rater: str, key: PacketKey, form: Form) -> Answer:
+    """The answer with what the key adds; ``InputError`` if no rater could have given it."""
+    seconds = answer.seconds
     if seconds is not None and not 0 <= seconds < float("inf"):
         raise InputError(f"its time is {seconds} seconds")
+    values: dict[str, Any]
     if form == "coarse":
-        preferences = {axis: _preference(draft.preferences[axis]) for axis in AXES}
-        return RaterAnswer(task, rater, preferences, None, seconds, draft.comment)
-    texts = _markable(task, key)
-    spans = {side: _check(draft.marks[side] or (), text) for side, text in texts.items()}
-    return RaterAnswer(task, rater, {}, SpanMarks(**spans), seconds, draft.comment)
+        values = {axis: _preference(getattr(answer, axis)) for axis in AXES}
+    else:
+        texts = key.items[task.item].by_side(task.models[0])
+        values = {side: _check(getattr(answer, side), texts[side]) for side in key.sides}
+    return Answer(task.id, seconds, answer.comment, **values, rater=rater, item=task.item,
+                  models=task.models)  # fmt: skip
 
 
 def _preference(value: object) -> int:

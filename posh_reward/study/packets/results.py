@@ -15,8 +15,8 @@ from posh_reward.study.agreement.rater_agreement import Matches, count_ratings, 
 from posh_reward.study.crossed import ALIKE, LEVEL, CrossedDesign, holm, unanimous
 from posh_reward.study.packets.ranking import Ranking, rankings
 from posh_reward.study.packets.rater_answers import AnswerCollection
-from posh_reward.study.packets.rater_texts import AXES, VALUES, Form, RaterTexts
-from posh_reward.study.packets.study_records import PacketKey, RaterAnswer, unmarked_share
+from posh_reward.study.packets.rater_texts import AXES, SIDES, VALUES, Form, RaterTexts
+from posh_reward.study.packets.study_records import Answer, PacketKey, unmarked_share
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import (
     Interval,
@@ -45,13 +45,13 @@ class RaterReport:
 
 
 def rater_reports(collection: AnswerCollection, key: PacketKey) -> tuple[RaterReport, ...]:
-    by_name: dict[str, list[RaterAnswer]] = {name: [] for name in key.raters}
+    by_name: dict[str, list[Answer]] = {name: [] for name in key.raters}
     for sheet in collection.sheets:  # one for each packet
         by_name[sheet.rater] += sheet.answers
     return tuple(_report(name, answers, key) for name, answers in by_name.items())
 
 
-def _report(name: str, answers: Sequence[RaterAnswer], key: PacketKey) -> RaterReport:
+def _report(name: str, answers: Sequence[Answer], key: PacketKey) -> RaterReport:
     rater = key.raters[name]
     seconds = [answer.seconds for answer in answers if answer.seconds is not None]
     flags = _pace(answers, key)
@@ -60,10 +60,10 @@ def _report(name: str, answers: Sequence[RaterAnswer], key: PacketKey) -> RaterR
     return RaterReport(name, rater.form, len(rater.tasks), len(answers), middle, tuple(flags))
 
 
-def _pace(answers: Sequence[RaterAnswer], key: PacketKey) -> list[str]:
+def _pace(answers: Sequence[Answer], key: PacketKey) -> list[str]:
     fast = sum(
         answer.seconds is not None
-        and answer.seconds < key.items[answer.task.item].words(answer.task.models) / FASTEST
+        and answer.seconds < key.items[answer.item].words(answer.models) / FASTEST
         for answer in answers
     )
     if not answers or fast / len(answers) < RUSHED:
@@ -71,10 +71,10 @@ def _pace(answers: Sequence[RaterAnswer], key: PacketKey) -> list[str]:
     return [f"{fast} of {len(answers)} tasks answered faster than {FASTEST} words per second"]
 
 
-def _monotony(answers: Sequence[RaterAnswer], texts: RaterTexts) -> list[str]:
+def _monotony(answers: Sequence[Answer], texts: RaterTexts) -> list[str]:
     # Sides are balanced, so honest answers vary between tasks, whatever the rater's taste.
-    if answers[0].marks is not None:
-        empty = all(not a.marks.mistakes and not a.marks.omissions for a in answers if a.marks)
+    if answers[0].granular:
+        empty = not any(a.marks(side) for a in answers for side in SIDES)
         return ["marked nothing in any task"] if empty else []
     flags, labels = [], {value: label for label, value in texts.values.items()}
     for axis, question in texts.questions.items():
@@ -189,8 +189,8 @@ def results(
         readings: times that new answers were read, this one included.
     """
     answers = answers_that_count(collection, leave_out)
-    coarse = [answer for answer in answers if answer.marks is None]
-    granular = [answer for answer in answers if answer.marks is not None]
+    coarse = [answer for answer in answers if not answer.granular]
+    granular = [answer for answer in answers if answer.granular]
     pairs = [_comparison(coarse, key, *pair) for pair in combinations(key.models, 2)]
     return StudyResults(
         key.packet,
@@ -202,7 +202,7 @@ def results(
             _mark_rate(granular, key, model, side)
             for side in key.sides
             for model in key.models
-            if any(answer.task.models == (model,) for answer in granular)
+            if any(answer.models == (model,) for answer in granular)
         ),
         tuple(_span_agreement(granular, key, side) for side in key.sides if granular),
         rater_reports(collection, key),
@@ -215,14 +215,12 @@ def results(
     )
 
 
-def answers_that_count(
-    collection: AnswerCollection, leave_out: Sequence[str] = ()
-) -> list[RaterAnswer]:
+def answers_that_count(collection: AnswerCollection, leave_out: Sequence[str] = ()) -> list[Answer]:
     """All answers but those of raters set aside."""
     return [answer for answer in collection.answers if answer.rater not in leave_out]
 
 
-def answer_rows(answers: Sequence[RaterAnswer], key: PacketKey) -> Iterator[Row]:
+def answer_rows(answers: Sequence[Answer], key: PacketKey) -> Iterator[Row]:
     """One row per answer to each question; none for equal texts, which are not asked about.
 
     ``choice`` is the answer as given, -2 to 2, above 0 if the ``first`` text is better, and
@@ -231,14 +229,14 @@ def answer_rows(answers: Sequence[RaterAnswer], key: PacketKey) -> Iterator[Row]
     """
     tasks = key.by_task()
     for answer in answers:
-        first, *others = answer.task.models
-        earlier, later = key.in_order(answer.task.models) if others else (None, None)
-        marks, texts = answer.marks, key.items[answer.task.item].by_side(first)
-        for axis in AXES if marks is None else key.sides:
-            spans = None if marks is None else getattr(marks, axis)
+        first, *others = answer.models
+        earlier, later = key.in_order(answer.models) if others else (None, None)
+        texts = key.items[answer.item].by_side(first)
+        for axis in key.sides if answer.granular else AXES:
+            spans = answer.marks(axis) if answer.granular else None
             yield {
-                "packet": key.packet, "rater": answer.rater, "task": answer.task.id,
-                "order": tasks[answer.task.id][1], "item": answer.task.item,
+                "packet": key.packet, "rater": answer.rater, "task": answer.task,
+                "order": tasks[answer.task][1], "item": answer.item,
                 "form": key.raters[answer.rater].form, "axis": axis,
                 "first": first, "second": others[0] if others else None,
                 "choice": answer.preferences.get(axis),
@@ -251,12 +249,12 @@ def answer_rows(answers: Sequence[RaterAnswer], key: PacketKey) -> Iterator[Row]
 
 
 def _comparison(
-    answers: Sequence[RaterAnswer], key: PacketKey, earlier: str, later: str
+    answers: Sequence[Answer], key: PacketKey, earlier: str, later: str
 ) -> Comparison | None:
-    ours = [answer for answer in answers if set(answer.task.models) == {earlier, later}]
+    ours = [answer for answer in answers if set(answer.models) == {earlier, later}]
     if not ours:
         return None
-    of_item = Counter(answer.task.item for answer in ours)
+    of_item = Counter(answer.item for answer in ours)
     # Items with equal texts are ties. While answers are missing, count them in proportion to the
     # answered items: all of them would pull every early result to 0.
     identical = sum(set(task.models) == {earlier, later} for task in key.identical)
@@ -275,7 +273,7 @@ def _comparison(
 
 
 def _preference(
-    answers: Sequence[RaterAnswer],
+    answers: Sequence[Answer],
     later: str,
     axis: str,
     designs: tuple[CrossedDesign, CrossedDesign],
@@ -284,7 +282,7 @@ def _preference(
     values = [answer.towards(later)[axis] for answer in answers]
     units: dict[str, list[int]] = defaultdict(list)
     for answer, value in zip(answers, values, strict=True):
-        units[answer.task.item].append(value)
+        units[answer.item].append(value)
     item_means = [fmean(unit) for unit in units.values()]
     means = item_means + [0.0] * both.ties
     test, own = both.test(values), items_alone.test(item_means)
@@ -309,8 +307,8 @@ def _preference(
     )
 
 
-def _design(answers: Sequence[RaterAnswer], ties: int = 0) -> CrossedDesign:
-    return CrossedDesign([a.task.item for a in answers], [a.rater for a in answers], ties)
+def _design(answers: Sequence[Answer], ties: int = 0) -> CrossedDesign:
+    return CrossedDesign([a.item for a in answers], [a.rater for a in answers], ties)
 
 
 def _correct(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
@@ -336,7 +334,7 @@ def _correct(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
     return tuple(results)
 
 
-def _side_bias(answers: Sequence[RaterAnswer]) -> tuple[SideBias, ...]:
+def _side_bias(answers: Sequence[Answer]) -> tuple[SideBias, ...]:
     if not answers:
         return ()
     design = _design(answers)
@@ -383,29 +381,29 @@ def same_side(units: Sequence[Sequence[int]]) -> float | None:
     return fmean(agree) if agree else None
 
 
-def _mark_rate(answers: Sequence[RaterAnswer], key: PacketKey, model: str, side: str) -> MarkRate:
+def _mark_rate(answers: Sequence[Answer], key: PacketKey, model: str, side: str) -> MarkRate:
     counts: dict[str, list[int]] = defaultdict(list)
     shares: dict[str, list[float]] = defaultdict(list)
     for answer in answers:
-        if answer.task.models == (model,):
-            spans = getattr(answer.marks, side)
-            text = key.items[answer.task.item].by_side(model)[side]
-            counts[answer.task.item].append(len(spans))
-            shares[answer.task.item].append(unmarked_share(text, spans))
+        if answer.models == (model,):
+            spans = answer.marks(side)
+            text = key.items[answer.item].by_side(model)[side]
+            counts[answer.item].append(len(spans))
+            shares[answer.item].append(unmarked_share(text, spans))
     marks = bootstrap_mean([fmean(each) for each in counts.values()])
     unmarked = bootstrap_mean([fmean(each) for each in shares.values()])
     return MarkRate(model, side, len(counts), marks, unmarked)
 
 
-def _span_agreement(answers: Sequence[RaterAnswer], key: PacketKey, side: str) -> SpanAgreement:
-    tasks: dict[tuple[str, str], list[RaterAnswer]] = defaultdict(list)
+def _span_agreement(answers: Sequence[Answer], key: PacketKey, side: str) -> SpanAgreement:
+    tasks: dict[tuple[str, str], list[Answer]] = defaultdict(list)
     for answer in answers:
-        tasks[answer.task.item, answer.task.models[0]].append(answer)
+        tasks[answer.item, answer.models[0]].append(answer)
     some, half = Matches(), Matches()
     for (item, model), several in tasks.items():
         text = key.items[item].by_side(model)[side]
         for one, other in combinations(several, 2):
-            spans = (getattr(one.marks, side), getattr(other.marks, side))
+            spans = (one.marks(side), other.marks(side))
             some += span_matches(text, *spans)
             half += span_matches(text, *spans, share=0.5)
     shared = sum(len(several) > 1 for several in tasks.values())

@@ -13,19 +13,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from posh_reward.study.agreement.rater_agreement import tokens_in
-from posh_reward.study.packets.rater_texts import SIDES, Form, RaterTexts, shipped_texts
+from posh_reward.study.packets.rater_texts import AXES, SIDES, Form, RaterTexts, shipped_texts
 from posh_reward.types import Span
 
 ANSWERS_FORMAT = "posh-reward answers 1"
 MANIFEST_FORMAT = "posh-reward packet 1"
-
-
-@dataclass(frozen=True, slots=True)
-class SpanMarks:
-    """Spans marked in a generation (mistakes) and in its reference (omissions)."""
-
-    mistakes: tuple[Span, ...] = ()
-    omissions: tuple[Span, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,19 +102,42 @@ class PacketKey:
 
 
 @dataclass(frozen=True, slots=True)
-class RaterAnswer:
-    """One rater's answer to one task."""
+class Answer:
+    """One rater's answer to one task: as in files of the page, and with what the key adds.
 
-    task: RaterTask
-    rater: str
-    preferences: dict[str, int]  # coarse: by axis, -2 to 2; above 0 the first shown is better
-    marks: SpanMarks | None  # granular
+    In a coarse task the axes have preferences, in a granular one the sides have marked spans.
+    """
+
+    task: str  # id
     seconds: float | None = None
     comment: str = ""
+    mistakes: int | tuple[Span, ...] | None = None  # None: not answered
+    omissions: int | tuple[Span, ...] | None = None
+    overall: int | None = None
+    # From the key:
+    rater: str = ""
+    item: str = ""
+    models: tuple[str, ...] = ()  # in the order shown
+
+    @property
+    def granular(self) -> bool:
+        """True if spans were marked, of a single text."""
+        return len(self.models) == 1
+
+    @property
+    def preferences(self) -> dict[str, int]:
+        """Coarse: by axis, -2 to 2; above 0 the first shown is better."""
+        values = {axis: getattr(self, axis) for axis in AXES}
+        return {axis: value for axis, value in values.items() if isinstance(value, int)}
+
+    def marks(self, side: str) -> tuple[Span, ...]:
+        """Granular: the spans marked on one side."""
+        spans: object = getattr(self, side)
+        return spans if isinstance(spans, tuple) else ()
 
     def towards(self, model: str) -> dict[str, int]:
         """Coarse: by axis, how much better a model is than the other."""
-        sign = 1 if self.task.models[0] == model else -1
+        sign = 1 if self.models[0] == model else -1
         return {axis: sign * value for axis, value in self.preferences.items()}
 
 

@@ -135,10 +135,10 @@ def test_marks_come_back_from_texts_of_any_kind(studio: Studio) -> None:
     [sheet] = sheets_in(export(studio, number), made.key)
     assert sheet.unfinished == ()
     for answer in sheet.answers:
-        text = texts[answer.task.models[0]]
-        assert answer.marks is not None
-        assert [text[a:b] for a, b in answer.marks.mistakes] == ["dog"]
-        assert answer.marks.omissions == ()
+        text = texts[answer.models[0]]
+        assert answer.granular
+        assert [text[a:b] for a, b in answer.marks("mistakes")] == ["dog"]
+        assert answer.marks("omissions") == ()
 
 
 def test_what_the_server_lets_pass_is_refused(studio: Studio) -> None:

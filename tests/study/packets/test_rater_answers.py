@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from posh_reward.errors import InputError
 from posh_reward.study.packets.make import Packet
 from posh_reward.study.packets.rater_answers import collect, count_reading, sheets_in, with_checksum
-from posh_reward.study.packets.study_records import PacketKey, SpanMarks
+from posh_reward.study.packets.study_records import PacketKey
 from tests.study.packets.studies import coarse, content, exported, packet, saved
 
 PACKET = packet(granular=1)
@@ -34,7 +34,7 @@ def test_a_finished_file_is_read() -> None:
     [sheet] = sheets_in(saved(KEY, FIRST), KEY)
     assert (sheet.rater, sheet.unfinished) == (FIRST, ())
     for answer, task in zip(sheet.answers, KEY.raters[FIRST].tasks, strict=True):
-        assert answer.task == task
+        assert (answer.task, answer.models) == (task.id, task.models)
         assert answer.preferences["overall"] == (1 if task.models[0] == "posh-tuned" else -1)
         assert answer.seconds == 60
 
@@ -43,7 +43,7 @@ def test_marks_are_read() -> None:
     tasks = KEY.raters[MARKER].tasks
     answers = [marking(task.id, [[8, 11], [0, 1]]) for task in tasks]
     [sheet] = sheets_in(saved(KEY, MARKER, answers), KEY)
-    assert sheet.answers[0].marks == SpanMarks(((0, 1), (8, 11)), ())
+    assert (sheet.answers[0].mistakes, sheet.answers[0].omissions) == (((0, 1), (8, 11)), ())
 
 
 def edited(change: Callable[[Row], object]) -> bytes:
@@ -251,7 +251,7 @@ def test_an_export_is_read() -> None:
 def test_spans_of_an_export_are_read() -> None:
     result = [span(8, 11), span(0, 1), DENIED]
     [sheet] = sheets_in(exported(KEY, tasks(PACKET, MARKER), result), KEY)
-    assert sheet.answers[0].marks == SpanMarks(((0, 1), (8, 11)), ())
+    assert (sheet.answers[0].mistakes, sheet.answers[0].omissions) == (((0, 1), (8, 11)), ())
     [sheet] = sheets_in(exported(KEY, tasks(PACKET, MARKER), [span(0, 1)]), KEY)
     assert sheet.unfinished[0] == "task 1 (Missing details)"
 

@@ -309,11 +309,11 @@ def test_words_are_marked_by_mouse(browser: Browser, tmp_path: Path) -> None:
     [answer] = downloaded(GRANULAR, tmp_path).answers
     task = GRANULAR.key.raters["rater-01"].tasks[0]
     text = GRANULAR.key.items[task.item].texts[task.models[0]]
-    assert answer.marks is not None
-    assert [text[a:b] for a, b in answer.marks.mistakes] == [
+    assert answer.granular
+    assert [text[a:b] for a, b in answer.marks("mistakes")] == [
         " ".join(text.split()[1:3]), "spots sits",
     ]  # fmt: skip
-    assert answer.marks.omissions == ()
+    assert answer.marks("omissions") == ()
     assert browser.complaints() == []
 
 
@@ -373,9 +373,9 @@ def test_a_packet_is_marked_by_keyboard_alone(browser: Browser, tmp_path: Path) 
     sheet = downloaded(GRANULAR, tmp_path)
     assert len(sheet.answers) == len(tasks)
     for answer in sheet.answers:
-        text = GRANULAR.key.items[answer.task.item].texts[answer.task.models[0]]
-        assert answer.marks is not None
-        assert [text[a:b] for a, b in answer.marks.mistakes] == [" ".join(text.split()[1:3])]
+        text = GRANULAR.key.items[answer.item].texts[answer.models[0]]
+        assert answer.granular
+        assert [text[a:b] for a, b in answer.marks("mistakes")] == [" ".join(text.split()[1:3])]
 
 
 def test_offsets_count_characters_as_python_does(browser: Browser, tmp_path: Path) -> None:
@@ -395,8 +395,8 @@ def test_offsets_count_characters_as_python_does(browser: Browser, tmp_path: Pat
     browser.point("#finish", click=True)
     browser.point("#save", click=True)
     [answer] = downloaded(made, tmp_path).answers
-    assert answer.marks is not None
-    assert [text[a:b] for a, b in answer.marks.mistakes] == ["dog"]
+    assert answer.granular
+    assert [text[a:b] for a, b in answer.marks("mistakes")] == ["dog"]
 
 
 # ---- both

@@ -115,8 +115,8 @@ def test_without_references_only_mistakes_are_marked(images: Any) -> None:
                for task in made.key.raters["rater-02"].tasks]  # fmt: skip
     [sheet] = sheets_in(saved(made.key, "rater-02", answers), made.key)
     assert len(sheet.answers) == 8
-    assert sheet.answers[0].marks is not None
-    assert sheet.answers[0].marks.omissions == ()
+    assert sheet.answers[0].granular
+    assert sheet.answers[0].marks("omissions") == ()
 
 
 @pytest.fixture
