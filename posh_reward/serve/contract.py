@@ -15,7 +15,7 @@ KEY = "POSH_REWARD_KEY"
 RECORDS = {
     "posh": "posh_reward.types:Scores",
     "harmonic": "posh_reward.metrics.harmonic.harmonic_eval:HarmonicScores",
-    "rubric": "posh_reward.metrics.rubric.points:RubricScores",
+    "rubric": "posh_reward.metrics.rubric.rubric_judge:RubricScores",
 }
 """Metric -> ``module:class`` of its scores."""
 FIELDS = {

@@ -19,8 +19,7 @@ from posh_reward.types import Scores
 
 if TYPE_CHECKING:
     from posh_reward.metrics.harmonic.harmonic_eval import HarmonicEval, HarmonicScores
-    from posh_reward.metrics.rubric.points import RubricScores
-    from posh_reward.metrics.rubric.rubric_judge import RubricJudge
+    from posh_reward.metrics.rubric.rubric_judge import RubricJudge, RubricScores
 
 
 class Metric(Protocol):

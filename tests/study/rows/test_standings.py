@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from posh_reward.errors import InputError
-from posh_reward.study.rows.journal import Journal, read_journal
+from posh_reward.study.rows.engine import Journal, read_journal
 from posh_reward.study.rows.posh_rows import scored_row, scores_of
 from posh_reward.study.rows.standings import (
     IdScores,
