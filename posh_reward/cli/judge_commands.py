@@ -101,7 +101,7 @@ def compare(flags: argparse.Namespace) -> int:
     """Compare judges over a table of pairs."""
     from posh_reward.study.judges.judge_report import as_json, judge_report, terminal_text
     from posh_reward.study.judges.judge_runs import RunSettings, judge_choice, run_judges
-    from posh_reward.study.rows.journal import check_apart
+    from posh_reward.study.rows.engine import check_apart
 
     choices = list(map(judge_choice, flags.judges))
     outputs = [Path(output) for output in (flags.output, flags.json) if output is not None]

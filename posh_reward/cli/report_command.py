@@ -67,7 +67,7 @@ def report(flags: argparse.Namespace) -> int:
     from posh_reward.study.pages.report_page import contents_of
     from posh_reward.study.pages.sibling_page import SIBLINGS, sibling_page
     from posh_reward.study.pages.thumbnails import Thumbnails
-    from posh_reward.study.rows.journal import check_apart
+    from posh_reward.study.rows.engine import check_apart
     from posh_reward.study.rows.tables import STANDARD, standard_output
 
     check_apart(flags.scores, flags.output)

@@ -19,7 +19,7 @@ from posh_reward.types import FailureKind
 RECORDS = {
     "posh": "posh_reward.types:Scores",
     "harmonic": "posh_reward.metrics.harmonic.harmonic_eval:HarmonicScores",
-    "rubric": "posh_reward.metrics.rubric.points:RubricScores",
+    "rubric": "posh_reward.metrics.rubric.rubric_judge:RubricScores",
     "prove": "posh_reward.metrics.prove.equations:ProveScores",
 }
 """Metric, the first word of a signature -> ``module:class`` of its scores."""

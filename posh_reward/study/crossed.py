@@ -139,6 +139,11 @@ class CrossedDesign:
         power = np.maximum(LOWEST_POWER, POWER / degrees)
         student = (share * by_rater**power + (1 - share) * by_item**power) ** (1 / power)
         reach = student * np.sqrt(both)
+        # Three items by two raters who see all, 0 1, 1 2 and 2 3: the raters' means are 1 and 2, so
+        # their part of the variance is s^2 / 2 = .25, with t(1) = 12.71. The items' means are .5,
+        # 1.5 and 2.5: s^2 / 3 = 1/3, of which .5 / 2 / 3 is the raters', which leaves .25, with
+        # t(2) = 4.30. Both shares are .5, the power is 1.5: ((12.71^1.5 + 4.30^1.5) / 2)^(2/3) is
+        # 9.02, times the root of .25 + .25 is 6.38.
         # Raters may agree by chance, about few items even exactly, so bound the width from below.
         # Not by the whole width over items, though: 99 % of such intervals would cover.
         least = NARROWEST * by_item * np.sqrt(variances.over_items)

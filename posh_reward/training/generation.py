@@ -19,7 +19,7 @@ from posh_reward.datasets.load_dataset import check_name_of_hub, load_images
 from posh_reward.errors import ConfigError, InputError, on_one_line, safe
 from posh_reward.process.progress import progress_bar
 from posh_reward.study.rows.dataset_images import OTHER_IMAGES
-from posh_reward.study.rows.journal import Journal
+from posh_reward.study.rows.engine import Journal
 from posh_reward.training.describers import (
     BATCH,
     NO_VLLM,

@@ -103,7 +103,7 @@ def _image(row: Row) -> bytes | None:
 
 
 def _plot(history: Sequence[Mapping[str, Any]]) -> bytes | None:
-    from posh_reward.study.pages.run_plot import run_plot
+    from posh_reward.study.pages.model_plots import run_plot
 
     try:
         return run_plot(history)

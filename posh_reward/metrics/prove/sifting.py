@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from posh_reward.metrics.prove.entailment import Entailment
+from posh_reward.metrics.prove.equations import Entailment
 from posh_reward.metrics.prove.programs.program_scene import Nodes, Value
 from posh_reward.metrics.prove.programs.sandbox import UNRUN, ProgramResult, Sandbox, run_programs
 from posh_reward.metrics.prove.prove_prompts import QuestionCandidate, prompt_of, verdicts_of
-from posh_reward.metrics.prove.tuple_scenes import KINDS, OTHER
+from posh_reward.metrics.prove.tuples import KINDS, OTHER
 from posh_reward.models.asker import Asker
 from posh_reward.models.encoders import Encoder, content_words, unit_vectors
 from posh_reward.models.labels import distribution

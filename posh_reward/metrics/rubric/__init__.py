@@ -4,7 +4,6 @@ Chouguley, "Fine-grained evaluation of VLMs using LLM-as-Judge".
 
 ::
 
-    rubric_judge    RubricJudge: texts and references -> prompts -> scores
+    rubric_judge    RubricJudge: texts and references -> prompts -> replies -> points
     rubric          metrics, points, steps and examples from a file (rubrics/)
-    points          reply -> points, or an error for the judge to correct
 """

@@ -21,11 +21,12 @@ from posh_reward.study.rows.engine import (
     REMEDY,
     RowScorer,
     TableSettings,
+    check_apart,
     fill,
     go_through,
     open_items,
+    sink,
 )
-from posh_reward.study.rows.journal import check_apart, sink
 from posh_reward.study.rows.scorers import column
 from posh_reward.study.rows.standings import ReasonCount, reason_lines
 from posh_reward.study.rows.table_items import TableItem

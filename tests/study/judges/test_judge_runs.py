@@ -22,7 +22,7 @@ from posh_reward.metrics.posh.judges.fake_judge import (
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.study.judges import judge_runs
-from posh_reward.study.judges.judge_figures import JudgeComparison
+from posh_reward.study.judges.judge_agreement import JudgeComparison
 from posh_reward.study.judges.judge_page import judge_page
 from posh_reward.study.judges.judge_report import as_json, decision, judge_report, terminal_text
 from posh_reward.study.judges.judge_runs import (

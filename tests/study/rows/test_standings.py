@@ -13,7 +13,7 @@ import pytest
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.records import read_scores
-from posh_reward.study.rows.journal import Journal, read_journal
+from posh_reward.study.rows.engine import Journal, read_journal
 from posh_reward.study.rows.scored_rows import scores_of
 from posh_reward.study.rows.standings import (
     IdScores,
