@@ -22,7 +22,7 @@ def main() -> None:
     [scores] = PoSh().score([GENERATION], [REFERENCE])
     if scores.failure is not None:
         raise SystemExit(f"not scored: {scores.failure}")
-    print(f"mistakes {scores.precision:.3f}  omissions {scores.recall:.3f}  f1 {scores.f1:.3f}")
+    print(f"precision {scores.precision:.3f}  recall {scores.recall:.3f}  f1 {scores.f1:.3f}")
     for element in scores.elements:
         if element.grade is not None and element.grade < 3:
             place = "the reference" if element.direction == "precision" else "the description"

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from math import fsum
-from typing import Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 Span = tuple[int, int]
 """Character offsets (start, end) into the *stripped* text, end exclusive."""
@@ -26,8 +26,8 @@ Clusters = tuple[tuple[Mention, ...], ...]
 """Coreference clusters of one text; a cluster lists all mentions of one entity."""
 
 Direction = Literal["precision", "recall"]
-"""precision: elements of the generation, sought in the reference (mistakes).
-recall: elements of the reference, sought in the generation (omissions)."""
+"""precision: elements of the generation, sought in the reference.
+recall: elements of the reference, sought in the generation."""
 DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 
 Kind = Literal["entity", "attribute", "relation"]
@@ -72,6 +72,21 @@ class Failure:
 LABELS = ("1", "2", "3", "4", "5")
 """A judge's possible answers on POSH's scale, worst first (paper, A.1.4)."""
 LOWEST_GRADE, HIGHEST_GRADE = 1.0, 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class FieldBounds:
+    """Bounds that pydantic, which is not imported here, checks when a record is read."""
+
+    least: float
+    most: float
+
+    def __get_pydantic_core_schema__(self, kind: Any, handler: Any) -> dict[str, Any]:
+        return {**handler(kind), "ge": self.least, "le": self.most}
+
+
+Grade = Annotated[float, FieldBounds(LOWEST_GRADE, HIGHEST_GRADE)]
+Count = Annotated[int, FieldBounds(0, 2**31)]
 
 CACHED = 8_192
 """Size of caches keyed by words: enough for a policy's vocabulary, and bounded because texts can
@@ -248,8 +263,8 @@ class Usage:
 class ImageGrade:
     """The image's grade of an element that the reference does not support."""
 
-    grade: float | None  # 1-5; None if the image could not be judged or does not settle it
-    reference_grade: float  # 1-5; the lowest if the reference was not asked
+    grade: Grade | None  # 1-5; None if the image could not be judged or does not settle it
+    reference_grade: Grade  # 1-5; the lowest if the reference was not asked
     failure: Failure | None = None  # reason for a missing grade
 
 
@@ -263,7 +278,7 @@ class Element:
     """Entity, attribute or relation."""
     text: str
     """The entity's identifier, or the attribute's or relation's text."""
-    grade: float | None
+    grade: Grade | None
     """1-5; None if the judgment failed."""
     spans: tuple[Span, ...]
     """Into the generation for precision, into the reference for recall."""
@@ -279,39 +294,50 @@ class Element:
     """None if the image was not consulted. ``grade`` is the higher of the two."""
 
     @property
-    def witness(self) -> Literal["reference", "picture"] | None:
+    def witness(self) -> Literal["reference", "image"] | None:
         """Source of the grade; None if the image was not consulted."""
         if self.image_grade is None:
             return None
         image, reference = self.image_grade.grade, self.image_grade.reference_grade
-        return "picture" if image is not None and image > reference else "reference"
+        return "image" if image is not None and image > reference else "reference"
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
     """POSH scores of one generation against one reference (paper, section 3).
 
+    Files, pages and servers have the same fields (``metrics/records.py``).
     Scores are 0.2 to 1, higher is better; None if a judgment that they depend on failed.
     """
 
     precision: float | None
-    """Degree to which the reference supports the generation: the paper's *mistakes*."""
+    """Support of the generation by the reference: what people judge as *mistakes*."""
     recall: float | None
-    """Degree to which the generation covers the reference: the paper's *omissions*."""
+    """Coverage of the reference by the generation: what people judge as *omissions*."""
     f1: float | None
-    """Harmonic mean of both: the paper's overall quality."""
+    """Harmonic mean of both, for what people judge as *overall* quality."""
     signature: str
     """Settings and versions that reproduce the scores."""
     elements: tuple[Element, ...] = ()
     """All graded elements, those of precision first."""
     failure: Failure | None = None
     """Reason for missing scores."""
-    unparsed: int = 0
+    unparsed: Count = 0
     """Judge replies without a label, which were read as the lowest one."""
     generation: str = ""
     """Stripped; precision spans point into it."""
     reference: str = ""
     """Stripped; recall spans point into it."""
+    generation_elements: Count = 0
+    """Number of elements in the mean of ``precision``, also where ``elements`` are left out."""
+    reference_elements: Count = 0
+    """Number of elements in the mean of ``recall``."""
+
+    def __post_init__(self) -> None:
+        if self.elements:
+            sides = [element.direction for element in self.elements]
+            object.__setattr__(self, "generation_elements", sides.count("precision"))  # frozen
+            object.__setattr__(self, "reference_elements", sides.count("recall"))
 
     def __repr__(self) -> str:
         """``Scores(precision=0.613, recall=0.520, f1=0.563, elements=12, 'A red dog ...')``."""
@@ -320,10 +346,6 @@ class Scores:
         figures = {"precision": self.precision, "recall": self.recall, "f1": self.f1}
         means = ", ".join(f"{name}={x:.3f}" for name, x in figures.items() if x is not None)
         return f"Scores({means}, elements={len(self.elements)}, {_beginning(self.generation)})"
-
-    def count(self, direction: Direction) -> int:
-        """Number of elements that the mean of one direction is taken over."""
-        return sum(element.direction == direction for element in self.elements)
 
     @classmethod
     def failed(cls, failure: Failure, signature: str) -> Scores:

@@ -29,11 +29,11 @@ from typing import Any
 
 from posh_reward import PoSh
 from posh_reward.datasets.load_dataset import load_images
+from posh_reward.study.pages.model_plots import training_plot
 from posh_reward.study.pages.pair_page import PairCard, page
-from posh_reward.study.pages.run_plot import training_plot
 from posh_reward.study.rows.engine import TableSettings
 from posh_reward.study.rows.journal import read_journal
-from posh_reward.study.rows.posh_rows import scores_of
+from posh_reward.study.rows.scored_rows import scores_of
 from posh_reward.study.rows.scorers import score_table
 from posh_reward.study.rows.standings import Standing, difference, leaderboard, standings
 from posh_reward.study.rows.table_items import Columns
@@ -130,10 +130,10 @@ def report(output: Path, rows: dict[str, list[Row]]) -> None:
             "SFT over untrained": difference(sft, untrained),
             "SFT over before": difference(sft, before),
             "DAPO over SFT": difference(dapo, sft),
-            "DAPO over SFT, mistakes": difference(dapo, sft, "mistakes"),
-            "DAPO over SFT, omissions": difference(dapo, sft, "omissions"),
-            "f1 over SFT, mistakes": difference(f1, sft, "mistakes"),
-            "f1 over SFT, omissions": difference(f1, sft, "omissions"),
+            "DAPO over SFT, precision": difference(dapo, sft, "precision"),
+            "DAPO over SFT, recall": difference(dapo, sft, "recall"),
+            "f1 over SFT, precision": difference(f1, sft, "precision"),
+            "f1 over SFT, recall": difference(f1, sft, "recall"),
             "right over other images": difference(dapo, control),
         }
         text = summary(ranked, gains)
@@ -166,8 +166,8 @@ def summary(ranked: list[Standing], gains: dict[str, Interval]) -> str:
     lines = [
         leaderboard(ranked),
         "",
-        "differences between models on the same images; above 0 is better, in mistakes and",
-        "omissions too (there it means fewer); 95 % bootstrap intervals",
+        "differences between models on the same images, in f1 where no score is named; above 0 is",
+        "better; 95 % bootstrap intervals",
     ]
     for name, gain in gains.items():
         lines.append(f"{name:<26} {gain}{'' if gain.excludes_zero else '  (not settled)'}")

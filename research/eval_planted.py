@@ -1,6 +1,6 @@
 """Evaluate a judge's detection of planted mistakes and omissions.
 
-    python research/eval_planted.py ../shared/data/planted/planted_dev.json [--preset mended]
+    python research/eval_planted.py ../shared/data/planted/planted_dev.json [--preset paper]
 
 Prints how often the faithful text outranks the mistaken (precision) and the omitting (recall) one;
 macro F1 over marked and unmarked tokens, at the best threshold and at thresholds chosen on the

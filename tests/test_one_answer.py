@@ -43,10 +43,10 @@ def test_an_empty_generation_is_scored_and_never_pays(
     posh: PoSh, tmp_path: Path, blank: str
 ) -> None:
     [scores, attempt] = posh.score([blank, WRONG], [REFERENCE] * 2)
-    assert (scores.precision, scores.count("precision")) == (1.0, 0)
+    assert (scores.precision, scores.generation_elements) == (1.0, 0)
     assert scores.recall is not None
     row = row_of(blank, tmp_path)
-    assert (row["mistakes"], row["omissions"], row["overall"]) == (
+    assert (row["precision"], row["recall"], row["f1"]) == (
         scores.precision,
         scores.recall,
         scores.f1,
@@ -63,9 +63,9 @@ def test_what_cannot_be_scored_says_why_everywhere(
     row = row_of(text, tmp_path)
     assert isinstance(scores, Scores)
     assert scores.failure is not None
-    assert scores.failure.kind == row["failure_kind"] == "text"
-    assert why in scores.failure.detail == row["failure"]
-    assert row["overall"] is scores.f1 is None
+    assert scores.failure.kind == row["failure"]["kind"] == "text"
+    assert why in scores.failure.detail == row["failure"]["detail"]
+    assert row["f1"] is scores.f1 is None
     assert reward_of(posh, text) is None
 
 

@@ -16,28 +16,6 @@ PACKAGE = sorted((ROOT / "posh_reward").rglob("*.py"))
 FILES = sorted(path for room in CODE for path in (ROOT / room).rglob("*.py"))
 HEADLESS = re.compile(r"(What|Whether|How|Which|Where|Why|Who|Whose|When|If)\b(?! is\?)")
 """Openings that announce a docstring's subject instead of saying it."""
-VERBS = (
-    "Adds Applies Asks Assigns Begins Builds Chooses Closes Compares Compiles Computes Creates "
-    "Describes Does Draws Drops Exchanges Fetches Fills Gets Gives Holds Keeps Knows Loads Makes "
-    "Opens Paints Prints Puts Raises Reads Refuses Removes Renders Replaces Reserves Resolves "
-    "Returns Says Sends Serves Shows Sorts Stands Takes Teaches Tells Tries Turns Verifies Wakes "
-    "Writes"
-).split()
-"""Third persons that no noun is spelt like."""
-OR_NOUNS = (
-    "Answers Beats Checks Counts Ends Finds Grades Indexes Judges Limits Links Lists Logs Marks "
-    "Measures Names Notes Parses Passes Ranks Records Rewards Runs Scores Sets Starts States Stops "
-    "Sums Trains Uses Works"
-).split()
-"""Those that are nouns, too, unless an object follows."""
-OBJECTS = "a an all both each every its nothing one the their what which whatever".split()
-THIRD_PERSON = re.compile(rf"({'|'.join(VERBS)})\b|({'|'.join(OR_NOUNS)}) ({'|'.join(OBJECTS)})\b")
-SCREEN = 60
-"""Lines of a function, docstring included."""
-PAGES = 400
-"""Lines of a module."""
-SMALL, MOST_SMALL = 60, 15
-"""Modules of so few lines, and how many of them a reader may have to open."""
 
 
 def documented(path: Path) -> list[ast.Module | ast.ClassDef | ast.FunctionDef]:
@@ -79,32 +57,6 @@ def test_docstrings_say_their_subject() -> None:
     assert not headless, "begin with an imperative or a noun phrase"
 
 
-def test_docstrings_are_imperatives_or_nouns() -> None:
-    third = [
-        f"{path.relative_to(ROOT)}: {getattr(node, 'name', 'module')}: {first}"
-        for path in FILES
-        for node in documented(path)
-        if THIRD_PERSON.match(first := (ast.get_docstring(node) or "").partition("\n")[0])
-    ]
-    assert not third, "Load ..., not Loads ..."
-
-
-def test_a_function_fits_on_a_screen() -> None:
-    long = [
-        f"{path.relative_to(ROOT)}: {node.name}: {lines} lines"
-        for path in FILES
-        for node in nodes(path)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and (lines := (node.end_lineno or 0) - node.lineno + 1) > SCREEN
-    ]
-    assert not long
-
-
-def test_a_module_is_read_in_one_go() -> None:
-    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
-    assert not [str(path.relative_to(ROOT)) for path, lines in lengths.items() if lines > PAGES]
-
-
 def test_one_class_one_name() -> None:
     homes = defaultdict(list)
     for path in PACKAGE:
@@ -120,13 +72,3 @@ def test_one_file_one_name() -> None:
         if not path.stem.startswith("__"):
             homes[path.name].append(path.relative_to(ROOT).as_posix())
     assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}
-
-
-def test_few_modules_are_crumbs() -> None:
-    small = [
-        path.relative_to(ROOT).as_posix()
-        for path in PACKAGE
-        if not path.stem.startswith("__")
-        and len(path.read_text(encoding="utf-8").splitlines()) <= SMALL
-    ]
-    assert len(small) <= MOST_SMALL, small

@@ -40,8 +40,6 @@ FROM_GIT = (
 )
 """Imports of three frameworks that are not packaged; ``--source`` names a checkout."""
 FRAMEWORKS = {
-    "torchmetrics": Framework(("torchmetrics==1.9.0",)),
-    "hf_evaluate": Framework(("evaluate==0.4.6",)),
     "trl": Framework(("trl==1.16.0",)),
     "swift": Framework(("ms-swift==4.6.0", "msgspec")),
     "verl": Framework(("verl[verl-core]==0.9.1",)),

@@ -83,14 +83,14 @@ def evidence(element: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def both_ways(pairs: Sequence[Pair], *, pace: Pace = "lazy", mended: bool = False) -> list[Steps]:
+def both_ways(pairs: Sequence[Pair], *, pace: Pace = "lazy") -> list[Steps]:
     """Examine pairs: precision, then recall of each."""
     return [
         steps
         for generation, reference in pairs
         for steps in (
-            examine(generation, reference, "precision", pace=pace, mended=mended),
-            examine(reference, generation, "recall", pace=pace, mended=mended),
+            examine(generation, reference, "precision", pace=pace),
+            examine(reference, generation, "recall", pace=pace),
         )
     ]
 

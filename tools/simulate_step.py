@@ -22,7 +22,7 @@ from posh_reward.metrics.posh.judges.fake_judge import quoted_words, raw_phrase
 from posh_reward.metrics.posh.judges.judge import Judge
 from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
 from posh_reward.metrics.posh.lockstep import Rewriter, run_together
-from posh_reward.metrics.posh.presets import PRESET, prompt, rewrite_prompt
+from posh_reward.metrics.posh.presets import prompt, rewrite_prompt
 from posh_reward.metrics.posh.search import Pace
 from posh_reward.models.chat import Chat
 from posh_reward.models.fake_model import verdict_of
@@ -108,7 +108,6 @@ WAYS = (
     Way("released"),
     Way("released", to_the_token=True),
     Way("paper"),
-    Way("mended"),
     Way("released", cascade=True),
     Way("released", fp8=True),
     Way("prefix-first"),
@@ -225,7 +224,7 @@ def work(
     judge = Cascade(judge) if way.cascade else judge
     if way.passes_on:
         judge = Cascade(judge, first=UnsureStudent(student, way.preset, doubts), doubt=1.99)
-    steps = both_ways(pairs, pace=way.pace, mended=PRESET[way.preset].mended)
+    steps = both_ways(pairs, pace=way.pace)
     run_together(steps, judge, Rewriter(judge))
     (empty,) = chat.encode([Prompt("", "")])
     longest = chat.encode([Prompt("", text) for text in model.longest])
@@ -236,9 +235,7 @@ def work(
     )
 
 
-def cards(
-    goldens: Sequence[Golden], *, mended: bool = False
-) -> Iterator[tuple[Sequence[Golden], list[Pair]]]:
+def cards(goldens: Sequence[Golden]) -> Iterator[tuple[Sequence[Golden], list[Pair]]]:
     """Yield eight pairs at a time, with descriptions from the release's parses."""
     from spacy.vocab import Vocab
 
@@ -246,9 +243,7 @@ def cards(
     for start in range(0, len(goldens) - PAIRS + 1, PAIRS):
         card = goldens[start : start + PAIRS]
         texts = (
-            describe(*recorded_parse(golden, side, vocab), mended=mended)
-            for golden in card
-            for side in SIDES
+            describe(*recorded_parse(golden, side, vocab)) for golden in card for side in SIDES
         )
         yield card, list(zip(texts, texts, strict=True))  # generation, reference by turns
 
@@ -284,7 +279,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = vars(parser.parse_args(arguments))
     goldens, chat = load(options.pop("goldens")), Chat(qwen_tokenizer(options.pop("tokenizer")))
     rates = Rates(**options)
-    read = {mended: list(cards(goldens, mended=mended)) for mended in (False, True)}
+    read = list(cards(goldens))
     works: dict[tuple[str, Pace, bool, bool], list[Work]] = {}
     parts = ("prefill", "decoding", "calls", "wake, sleep", "texts")
     counts = f"{'calls':>6}{'requests':>9}{'computed':>10}{'steps':>7}"
@@ -293,8 +288,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for way in WAYS:
         key = way.preset, way.pace, way.cascade, way.passes_on
         if key not in works:
-            on_cards = read[PRESET[way.preset].mended]
-            works[key] = [work(*card, way, chat, rates.doubts) for card in on_cards]
+            works[key] = [work(*card, way, chat, rates.doubts) for card in read]
         print(line(way, works[key], rates))
 
 

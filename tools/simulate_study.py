@@ -20,8 +20,8 @@ from pathlib import Path
 
 from posh_reward.cli import main as posh_reward
 from posh_reward.datasets.scenes import generate_scenes as scenes
-from posh_reward.study.packets.answer_files import collect
 from posh_reward.study.packets.make import read_key
+from posh_reward.study.packets.rater_answers import collect
 from posh_reward.study.packets.rater_model import Crowd, answer_file, opinions_with
 from posh_reward.study.packets.rater_texts import AXES
 from posh_reward.study.packets.results import results

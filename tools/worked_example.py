@@ -68,9 +68,9 @@ def questions(scores: Scores) -> str:
 def summary(scores: Scores) -> str:
     """Format the three scores and the signature."""
     return (
-        f"```\nmistakes  (precision) {scores.precision:.3f}   mean of {scores.count('precision')} "
-        f"grades / 5\nomissions (recall)    {scores.recall:.3f}   mean of "
-        f"{scores.count('recall')} grades / 5\noverall   (f1)        {scores.f1:.3f}\n"
+        f"```\nprecision {scores.precision:.3f}   mean of {scores.generation_elements} grades / 5\n"
+        f"recall    {scores.recall:.3f}   mean of {scores.reference_elements} grades / 5\n"
+        f"f1        {scores.f1:.3f}\n"
         f"{scores.signature}\n```"
     )
 

@@ -4,10 +4,9 @@ Each imports its framework, so import only the one you use. docs/adapters.md has
 
 ::
 
-    completion_results   shared parts: rewards by name, numbers for failed completions
-    per_sample           the same for frameworks that score one completion at a time
+    completion_results   shared parts: rewards by name, failed completions, merged calls
     swift  verl  verifiers  openrlhf  slime  easyr1  nemo_rl      trainers
-    inspect_ai  lighteval  lm_eval  hf_evaluate  torchmetrics     evaluators
+    inspect_ai  lighteval  lm_eval                                evaluators
     score_rows           rows of a corpus, for any engine: ScoreRows
     ray  datatrove                                                engines
 """

@@ -7,16 +7,18 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from posh_reward.errors import ConfigError, MissingDependencyError
+from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError
 from posh_reward.metrics.metric import MetricResult
 from posh_reward.reward.instance import make_reward, settings_reward
 from posh_reward.reward.shaping import WORST
 from posh_reward.reward.trl import MetricReward, figure_columns
+from posh_reward.serve.window import BatchWindow
 from posh_reward.settings import ENDINGS, check_settings, read_settings
 from posh_reward.types import Failure
 
@@ -200,3 +202,83 @@ def neutral(
         means.get(group, rest) if reward is None else reward
         for reward, group in zip(rewards, groups, strict=True)
     ]
+
+
+Sample = tuple[object, Mapping[str, Any]]
+"""A completion and the values of its columns."""
+
+
+class SampleRewards:
+    """Results of single completions; concurrent ones are scored together.
+
+    Args:
+        reward: as for ``reward_of``, with one objective.
+        fallback: reward of a completion that could not be judged, for frameworks that do not name
+            its group; None raises instead.
+        raw: as for ``results``.
+        milliseconds: time that a completion waits for others.
+    """
+
+    failures = 0
+    """Number of completions without a score so far."""
+
+    def __init__(
+        self,
+        reward: AnyReward | str | None = None,
+        *,
+        fallback: float | None = None,
+        raw: bool = False,
+        milliseconds: float = 5.0,
+    ) -> None:
+        self.reward = reward_of(reward) if raw else sole(reward_of(reward))
+        self.fallback, self.raw = fallback, raw
+        self._window: BatchWindow[Sample, CompletionResult] = BatchWindow(
+            self._results, milliseconds
+        )
+
+    @property
+    def reference_column(self) -> str:
+        """Column of the value that most frameworks call answer, label or target."""
+        return self.reward.reference_column
+
+    def __call__(self, completion: object, **columns: Any) -> CompletionResult:
+        """Return the result of one completion; blocks this thread."""
+        return self._window((completion, columns))
+
+    async def call_async(self, completion: object, **columns: Any) -> CompletionResult:
+        """Return the result of one completion, without blocking the event loop."""
+        return await self._window.call_async((completion, columns))
+
+    def number(self, result: CompletionResult) -> float:
+        """Return the reward, or else the fallback, which is counted and logged.
+
+        Raises:
+            JudgeError: there is neither.
+        """
+        if result.reward is not None:
+            return result.reward
+        self.failures += 1
+        if self.fallback is None:
+            raise JudgeError(f"a completion could not be judged: {result.failure}")
+        what = "completion %d without a score gets %g: %s"
+        logger.warning(what, self.failures, self.fallback, result.failure)
+        return self.fallback
+
+    def _results(self, samples: Sequence[Sample]) -> list[CompletionResult]:
+        """Score samples, one batch for each set of columns."""
+        places: dict[tuple[str, ...], list[int]] = {}
+        for place, (_, columns) in enumerate(samples):
+            places.setdefault(tuple(sorted(columns)), []).append(place)
+        outcomes: dict[int, CompletionResult] = {}
+        for names, here in places.items():
+            completions = [samples[place][0] for place in here]
+            batch = {name: [samples[place][1][name] for place in here] for name in names}
+            scored = results(self.reward, completions, batch, raw=self.raw)
+            outcomes |= zip(here, scored, strict=True)
+        return [outcomes[place] for place in range(len(samples))]
+
+
+@cache
+def shared_rewards(reward: str | None = None, fallback: float | None = None) -> SampleRewards:
+    """Return a process's rewards, for frameworks that name a function and its settings."""
+    return SampleRewards(reward, fallback=fallback)

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from posh_reward.adapters.completion_results import AnyReward, framework
-from posh_reward.adapters.per_sample import SampleRewards
+from posh_reward.adapters.completion_results import AnyReward, SampleRewards, framework
 
 with framework("inspect-ai==0.3.285"):
     from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr

@@ -17,8 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from posh_reward.adapters.completion_results import AnyReward, framework
-from posh_reward.adapters.per_sample import SampleRewards
+from posh_reward.adapters.completion_results import AnyReward, SampleRewards, framework
 from posh_reward.reward.texts import completion_of
 
 with framework("openrlhf==0.11.2"):

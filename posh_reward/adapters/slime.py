@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from posh_reward.adapters.completion_results import CompletionResult, neutral
-from posh_reward.adapters.per_sample import shared_rewards
+from posh_reward.adapters.completion_results import CompletionResult, neutral, shared_rewards
 from posh_reward.errors import ConfigError
 
 REWARD_KEY = "reward"

@@ -19,8 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from posh_reward.adapters.completion_results import AnyReward, framework
-from posh_reward.adapters.per_sample import SampleRewards
+from posh_reward.adapters.completion_results import AnyReward, SampleRewards, framework
 
 with framework("verifiers==0.4.0"):
     import verifiers.v1 as vf

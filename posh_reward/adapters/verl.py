@@ -16,8 +16,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from posh_reward.adapters.completion_results import framework, neutral
-from posh_reward.adapters.per_sample import SampleRewards, shared_rewards
+from posh_reward.adapters.completion_results import (
+    SampleRewards,
+    framework,
+    neutral,
+    shared_rewards,
+)
 from posh_reward.training.dapo.credit import credits
 from posh_reward.types import Scores
 

@@ -28,8 +28,8 @@ EXITS = f"""\
 exit status:
   {OK}    success
   {UNUSABLE}    unusable flags, configuration or input, or a missing package
-  {INCOMPLETE}    finished, but some pairs have no score, some answer files do not count, or a
-       calibration is too uncertain to save; each with its reason
+  {INCOMPLETE}    finished, but some pairs have no score, or some answer files do not count; each
+       with its reason
   {JUDGE}    the judge failed
   {UNWRITABLE}    the output could not be written
   {INTERRUPTED}  interrupted
@@ -40,10 +40,9 @@ NUMBERS = ("int", "float", "count", "positive")
 """Names of the types of flags that take a number."""
 COMMANDS = {
     "score": ("score_command:add_score", "score the pairs of a table"),
-    "explain": ("score_command:add_explain", "show the mistakes and omissions of one pair"),
+    "explain": ("score_command:add_explain", "show one pair, with what was not found marked"),
     "report": ("report_command:add_report", "write a page about scores"),
-    "agreement": ("agreement_flags:add_agreement", "measure how well metrics agree with people"),
-    "calibrate": ("calibrate:add_calibrate", "fit weights to people's judgments"),
+    "agreement": ("agreement:add_agreement", "measure how well metrics agree with people"),
     "judges": ("judge_commands:add_judges", "compare judges, or collect a judge's answers"),
     "attack": ("attack_command:add_attack", "search for texts that a reward overpays"),
     "packets": ("packets:add_packets", "have people compare models, blind"),
@@ -118,7 +117,6 @@ class PrintVersion(argparse.Action):
     """Read the version from the package's metadata only when it is asked for."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        """Print the version and exit."""
         from posh_reward.metrics.metric import package_version
 
         print(f"{parser.prog} {package_version()}")

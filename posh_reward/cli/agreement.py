@@ -1,4 +1,4 @@
-"""``posh-reward agreement``: one function for each command."""
+"""``posh-reward agreement``: flags, and one function for each command."""
 
 from __future__ import annotations
 
@@ -10,7 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posh_reward.cli import INCOMPLETE, OK
-from posh_reward.cli.flags import check_replaceable, metric_of, write_file, write_text
+from posh_reward.cli.flags import (
+    INPUTS,
+    add_column_names,
+    add_format,
+    add_metric,
+    check_replaceable,
+    count,
+    describe,
+    metric_of,
+    write_file,
+    write_text,
+)
 from posh_reward.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -20,6 +31,232 @@ if TYPE_CHECKING:
     from posh_reward.study.agreement.preferences import Preferences
     from posh_reward.study.agreement.ratings import TextRatings
     from posh_reward.study.rows.tables import Row
+
+
+ABOUT = """\
+Measure how well metrics agree with people's judgments, by the paper's procedures, and print the
+paper's figures below ours. POSH scores the texts now, by the flags of `metric`; other metrics come
+from columns of the judgments, from files of scores, or from --baseline. Every metric is compared
+with the first, by intervals and tests from a paired bootstrap over images. Higher is better
+everywhere. With --store an interrupted run resumes."""
+DOCENT = """\
+Read coarse judgments in DOCENT's form (paper, A.3.2): two texts, a reference, and on each axis one
+of 1_much_better, 1_slightly_better, equal, 2_slightly_better, 2_much_better. INPUT is a dataset on
+the hub, its local copy, or a file with the same columns."""
+CAPARENA = """\
+Read CapArena's caparena_annots_eval.json, or a file with the same columns: img, ref, source1,
+source2, caption1, caption2, winner, cluster. Pairs with a human's text are left out; winner skip,
+bad and equal are ties. Texts are compared by their overall score."""
+PAIRS = """\
+Read any table of two texts and a reference. A label is one of DOCENT's, or a number from 2 (the
+first text is much better) to -2. Without --label the first text is the better one in every row."""
+RATINGS = """\
+Read any table of texts that people rated one by one: candidate, reference (a text or a list of
+texts) and ratings (a number, or a list with one per rater)."""
+SPANS = """\
+Read texts in which people marked mistakes (in the generation) and omissions (in the reference) as
+spans [start, end), and report macro F1 over marked and unmarked tokens (paper, Table 2). INPUT is a
+dataset on the hub, its local copy, or a file. Baselines with spans: random; 4GramEmbed and SGEmbed
+with --encoder."""
+TABLES = f"a dataset, or a table: {INPUTS}"
+CRITERIA = ("correctness", "completeness", "clarity", "fluency", "conciseness")
+"""As in ``metrics.harmonic``, which the help does not load."""
+ABSENT = {
+    "combine": "native", "harmonic": None, "image": None, "label": None, "layout": None,
+    "llm_sees": "reference", "paper": "none", "procedure": "strict", "reference_file": None,
+    "split": "test", "unfold": None,
+}  # fmt: skip
+"""Values of flags that only some commands have."""
+
+
+def add_agreement(command: argparse.ArgumentParser) -> None:
+    """Add the commands below ``agreement``."""
+    describe(command, ABOUT)
+    commands = command.add_subparsers(required=True, metavar="COMMAND")
+    for name, line, about, example, run, *adders in (
+        ("docent", "DOCENT's coarse judgments", DOCENT, "--store runs/answers.sqlite",
+         pairs, docent_input, _procedure, _paper, _metrics),
+        ("caparena", "CapArena's battles", CAPARENA, "caparena_annots_eval.json --images images",
+         caparena, _caparena, _procedure, _paper, _metrics),
+        ("pairs", "pairs that people compared", PAIRS, "pairs.csv --label preferred",
+         pairs, pairs_input, _procedure, _metrics),
+        ("ratings", "texts that people rated", RATINGS, "ratings.csv --baseline bleu",
+         ratings, ratings_input, _combine, _metrics),
+        ("spans", "texts with marked mistakes and omissions", SPANS, "marks.jsonl --random",
+         spans, _spans),
+    ):  # fmt: skip
+        each = describe(commands.add_parser(name, help=line), about, f"agreement {name} {example}")
+        each.set_defaults(command=run, **ABSENT)
+        add_metric(each)
+        for add in (*adders, output):
+            add(each)
+
+
+def docent_input(command: argparse.ArgumentParser) -> None:
+    """Add the flags of DOCENT's judgments."""
+    command.add_argument("input", metavar="INPUT", nargs="?", default="amitha/docent-eval-coarse",
+                         help=TABLES)  # fmt: skip
+    _images(command)
+    _table(command, split=True)
+
+
+def _caparena(command: argparse.ArgumentParser) -> None:
+    command.add_argument("input", metavar="INPUT", help="caparena_annots_eval.json; with --layout "
+                         "caparena-auto a model's file, or a folder of them")  # fmt: skip
+    command.add_argument("--layout", choices=("caparena-auto",), help="read CapArena-Auto, where "
+                         "the judge's verdict is the winner")  # fmt: skip
+    _images(command)
+    _table(command)
+
+
+def pairs_input(command: argparse.ArgumentParser) -> None:
+    """Add the names of the columns of a table of pairs."""
+    add = command.add_argument
+    add("input", metavar="INPUT", help=TABLES)
+    add_column_names(command, "text1", "text2")
+    _reference(command, "reference", "a text")
+    add("--label", metavar="[AXIS=]COLUMN", action="append", default=[], help="column of labels, "
+        "for all axes or for mistakes, omissions or overall; repeatable")  # fmt: skip
+    _image(command)
+    _images(command)
+    _table(command, split=True)
+
+
+def ratings_input(command: argparse.ArgumentParser) -> None:
+    """Add the names of the columns of a table of ratings."""
+    add = command.add_argument
+    add("input", metavar="INPUT", help=TABLES)
+    add_column_names(command, "candidate")
+    _reference(command, "references", "a text or a list of texts")
+    add("--rating", metavar="[AXIS=]COLUMN", action="append", default=[], help="column of ratings, "
+        "for all axes or for mistakes, omissions or overall; repeatable "
+        "(default: rating)")  # fmt: skip
+    _raters(command)
+    add("--unfold", metavar="COLUMN", help="column with a list of rows, such as the candidates of "
+        "an image, to make rows of")  # fmt: skip
+    add("--group", metavar="COLUMN", help="column such as task: print tau_b and accuracy for each "
+        "of its values")  # fmt: skip
+    add("--layout", choices=("flickr8k", "thumb"), help="read the authors' own files: CLIPScore's "
+        "flickr8k.json, or mscoco_THumB-1.0.jsonl with --reference-file")  # fmt: skip
+    add("--reference-file", metavar="FILE", type=Path, help="THumB's mscoco_references.jsonl")
+    _image(command)
+    _images(command)
+    _table(command, split=True)
+
+
+def _criteria(text: str) -> tuple[str, ...]:
+    names = tuple(text.split(","))
+    if not set(names) <= set(CRITERIA) or len(set(names)) < len(names):
+        raise argparse.ArgumentTypeError(f"{text!r}: use some of {','.join(CRITERIA)}")
+    return names
+
+
+def _reference(command: argparse.ArgumentParser, default: str, content: str) -> None:
+    command.add_argument("--reference", "--references", metavar="COLUMN", default=default,
+                         help=f"reference column: {content}")  # fmt: skip
+
+
+def _raters(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--raters", choices=("each", "mean"), default="each", help="how several "
+                         "ratings of a text count: each, or by their mean")  # fmt: skip
+
+
+def _combine(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--combine", choices=("native", "join", "best", "mean"), default="native",
+                         help="how several references count: as each metric's library takes them "
+                         "(BLEU, ROUGE and METEOR take several, the others one text of all "
+                         "sentences), joined for all metrics, or by the best or the mean "
+                         "score")  # fmt: skip
+
+
+def _procedure(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--procedure", choices=("authors", "strict"), default="authors",
+                         help="authors: as in the authors' programs, equal scores are a win for "
+                         "the first text where the tie threshold is 0, and medians of Elo are "
+                         "whole points; strict: equal scores are a tie, medians are exact; always "
+                         "strict if labels do not have both signs")  # fmt: skip
+
+
+def _spans(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("input", metavar="INPUT", nargs="?", default="amitha/docent-eval-granular", help=TABLES)
+    add_column_names(command, "generation", "reference", "mistakes", "omissions")
+    _image(command, "uuid")
+    _table(command, split=True)
+    add("--no-posh", action="store_true", help="do not score POSH")
+    add("--threshold", type=float, metavar="GRADE", help="POSH's fixed threshold, a grade from 1 "
+        "to 5 (default: 2, below which POSH itself counts an element as absent)")  # fmt: skip
+    add("--random", action="store_true", help="also measure random scores")
+    add("--encoder", metavar="NAME", help="also measure 4GramEmbed and SGEmbed with this encoder: "
+        "a model of sentence-transformers, or module:function")  # fmt: skip
+    resampling(command)
+
+
+def _image(command: argparse.ArgumentParser, default: str = "image") -> None:
+    command.add_argument("--image", metavar="COLUMN", default=default, help="image column, if "
+                         "present: an image's rows are resampled together")  # fmt: skip
+
+
+def _images(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--images", metavar="DIR", type=Path, help="folder that image paths and "
+                         "names are relative to, for metrics that see images")  # fmt: skip
+
+
+def _table(command: argparse.ArgumentParser, split: bool = False) -> None:
+    add_format(command)
+    if split:
+        command.add_argument("--split", metavar="NAME", default="test", help="split of a dataset")
+
+
+def _paper(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--paper", choices=("3", "6", "none"), default="3", help="table of the "
+                         "paper to print below ours: 3 (selected metrics), 6 (all)")  # fmt: skip
+
+
+def _metrics(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument_group("metrics to measure").add_argument
+    add("--no-posh", action="store_true", help="do not score POSH")
+    add("--column", metavar="NAME", action="append", default=[], help="scores in the judgments' "
+        "own columns: NAME, or NAME_mistakes, NAME_omissions, NAME_overall; for pairs, 1 and 2 "
+        "follow each name; repeatable")  # fmt: skip
+    add("--scores", metavar="NAME=FILE", action="append", default=[], help="table of scores with "
+        "generation, reference and either precision, recall, f1 (as `posh-reward score` "
+        "writes) or score; repeatable")  # fmt: skip
+    add("--baseline", metavar="NAME", action="append", default=[], help="length, words, bleu, "
+        "rouge, meteor, cider, random or all; separated by commas or repeated; "
+        "the table lists those that are not installed")  # fmt: skip
+    add("--llm", metavar="MODEL", help="language model to ask for scores by the paper's prompts: a "
+        "name or a settings file of configs/judge")  # fmt: skip
+    add("--llm-sees", choices=("reference", "image", "both"), default="reference", help="what "
+        "--llm compares a text with")  # fmt: skip
+    add("--harmonic", metavar="MODEL", help="model that sees images, to run HarmonicEval with: a "
+        "name or a settings file of configs/judge")  # fmt: skip
+    add("--gamma", type=float, default=0.75, help="HarmonicEval's weights: from 0 (the surest "
+        "criterion alone) to 1 (equal weights)")  # fmt: skip
+    add("--criteria", type=_criteria, default=CRITERIA, metavar="NAME,...", help="HarmonicEval's "
+        "criteria; the paper's for short captions are correctness,completeness (default: all "
+        "five)")  # fmt: skip
+    resampling(command)
+
+
+def resampling(command: argparse.ArgumentParser, against: bool = True) -> None:
+    """Add the flags of intervals and tests."""
+    add = command.add_argument_group("intervals and tests").add_argument
+    if against:
+        add("--against", metavar="NAME", help="metric to compare the others with (default: the "
+            "first)")  # fmt: skip
+    add("--resamples", type=count, default=1000, help="resamples of images; 0 for no intervals")
+    add("--seed", type=count, default=0, help="seed of the resamples")
+
+
+def output(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument_group("output").add_argument
+    add("--title", default="", help="heading of the table")
+    add("--json", action="store_true", help="print JSON instead of a table")
+    add("--html", metavar="FILE", help="also write a page")
+    add("--plot", metavar="FILE", help="also draw a plot (.png, .svg or .pdf; needs Matplotlib)")
+    add("-q", "--quiet", action="store_true", help="print no progress bars")
+
 
 AXES = ("mistakes", "omissions", "overall")
 OPTIONAL = ("image", "uuid", "id")
@@ -62,11 +299,15 @@ def ratings(flags: argparse.Namespace) -> int:
 
 
 def text_ratings(flags: argparse.Namespace) -> TextRatings:
-    """Read the ratings that the flags name."""
     from posh_reward.study.agreement.ratings import RatingColumns, read_ratings
 
     columns = RatingColumns(
-        flags.candidate, flags.reference, flags.image, rating_columns(flags), flags.raters
+        flags.candidate,
+        flags.reference,
+        flags.image,
+        rating_columns(flags),
+        flags.raters,
+        flags.group,
     )
     return read_ratings(_rows(flags), columns, flags.input, flags.images)
 
@@ -78,20 +319,6 @@ def rating_columns(flags: argparse.Namespace) -> dict[str, str]:
     if not flags.rating and flags.layout in AXIS_RATINGS:
         return {axis: axis for axis in AXES}
     return by_axis(flags.rating or ["rating"], "--rating")
-
-
-def mmhe(flags: argparse.Namespace) -> int:
-    """HarmonicEval's judgments: four tasks, five criteria, the best of three."""
-    from posh_reward.metrics.harmonic.criteria import CRITERIA
-    from posh_reward.study.agreement.mmhe import MmheColumns, mmhe_report, read_mmhe
-
-    criteria = {name: name for name in CRITERIA} | dict(flags.criterion)
-    columns = MmheColumns(
-        flags.task, flags.candidate, flags.reference, flags.image, flags.question, flags.best,
-        criteria, flags.raters, flags.pairs,
-    )  # fmt: skip
-    judgments = read_mmhe(_rows(flags), columns, flags.input, flags.images)
-    return show(mmhe_report(judgments, _settings(flags), flags.tables), flags)
 
 
 def spans(flags: argparse.Namespace) -> int:
@@ -132,22 +359,6 @@ def _localisers(flags: argparse.Namespace) -> tuple[list[Localiser], list[tuple[
     return localisers, missing
 
 
-def graphs(flags: argparse.Namespace) -> int:
-    """Scene graphs that people drew."""
-    from posh_reward.study.agreement.graph_match import graphs_report
-
-    reader = metric_of(flags).reader
-    return show(graphs_report(_rows(flags), reader, flags.input, _resampling(flags)), flags)
-
-
-def answers(flags: argparse.Namespace) -> int:
-    """Questions that people answered."""
-    from posh_reward.study.agreement.judge_answers import answers_report, read_answers
-
-    human = read_answers(_rows(flags), flags.answer, flags.pair, flags.input)
-    return show(answers_report(human, flags.input, _resampling(flags)), flags)
-
-
 def by_axis(columns: list[str], flag: str) -> dict[str, str]:
     """Map axes to columns, from ``["mistakes=P", ...]`` or from ``["P"]`` for all axes.
 
@@ -185,10 +396,8 @@ def _rows(flags: argparse.Namespace) -> list[Row]:
         flags.input, split=flags.split, format=flags.format, delimiter=flags.delimiter,
         unfold=flags.unfold, images=flags.harmonic is not None or flags.llm_sees != "reference",
     )  # fmt: skip
-    for flag in ("image", "pair"):
-        column = getattr(flags, flag)
-        if column not in (None, *OPTIONAL):
-            check_columns(rows, {f"--{flag}": column}, flags.input)
+    if flags.image not in (None, *OPTIONAL):
+        check_columns(rows, {"--image": flags.image}, flags.input)
     return rows
 
 
@@ -220,7 +429,7 @@ def _measures(flags: argparse.Namespace) -> tuple[list[Measure], list[tuple[str,
         if not (name and equals and file):
             raise InputError(f"--scores {each!r}: write NAME=FILE")
         measures.append(ScoresFile(name, read_rows(file), file))
-    baselines, missing = load_baselines(flags.baseline, posh.reader)
+    baselines, missing = load_baselines(flags.baseline)
     measures += baselines
     if flags.llm is not None:
         from posh_reward.models.model import load_model

@@ -1,19 +1,22 @@
-"""``posh-reward packets``: make a packet for raters, plan a study."""
+"""``posh-reward packets``: plan a study, make a packet, serve it, read the answers."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from posh_reward.cli import OK
+from posh_reward.cli import INCOMPLETE, OK
 from posh_reward.cli.flags import (
+    FIGURES,
     INPUTS,
     add_column_names,
     add_dataset,
     add_format,
+    check_replaceable,
     dataset_of,
     describe,
     positive,
@@ -21,15 +24,162 @@ from posh_reward.cli.flags import (
     write_file,
     write_text,
 )
-from posh_reward.cli.packet_answers import READ, SERVE, add_read, add_serve
-from posh_reward.errors import InputError
+from posh_reward.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
     from posh_reward.study.packets.make import Packet
+    from posh_reward.study.packets.rater_answers import AnswerCollection
     from posh_reward.study.packets.rater_texts import RaterTexts
     from posh_reward.study.packets.study_items import StudyItems
+    from posh_reward.study.packets.study_records import PacketKey
     from posh_reward.study.rows.table_items import Columns
     from posh_reward.study.rows.tables import Row
+
+
+READ = """\
+Read raters' files (saved by the page, or exported as JSON by Label Studio) and report which model
+people prefer. Preferences run from -2 to 2; above 0 the later model of the input is better. A
+damaged, changed, foreign, unfinished or duplicate file is refused with the reason, and the exit
+status is 3; the others count. Of several files of one rater the newest counts. The page says how
+often new answers were read (KEY.readings.jsonl)."""
+SERVE = """\
+Show each rater a page behind a private link, and store each answer on disk before the page calls it
+sent. `posh-reward packets read` can read the folder of answers at any time. Anyone with a link can
+answer; the links' tokens are in KEY.links.csv. On the public internet, put a TLS proxy in front and
+pass its address as --url."""
+ANSWERS = ".json"  # ending of files that are read in a folder of answers
+
+
+def add_answers(command: argparse.ArgumentParser) -> None:
+    """Add the flags of ``collect_answers``."""
+    add = command.add_argument
+    add("key", metavar="KEY", help="key that `packets make` wrote")
+    add("answers", metavar="ANSWERS", nargs="+", help="raters' files, or folders of them")
+    add("--partial", action="store_true", help="use the finished part of unfinished files")
+    add("--leave-out", metavar="RATER", action="append", default=[], help="rater whose answers to "
+        "ignore, such as rater-03; repeatable")  # fmt: skip
+
+
+def add_read(command: argparse.ArgumentParser) -> None:
+    """Add the flags of ``packets read``."""
+    add = command.add_argument
+    add_answers(command)
+    add("-o", "--output", metavar="HTML", help="write a page with plots")
+    add("--json", metavar="FILE", help="write all figures as JSON")
+    add("--rows", metavar="FILE", help="write one row per answer to each question, for R or "
+        f"pandas: {INPUTS}")  # fmt: skip
+    add("--packet", metavar="DIR", help="folder handed out, to check that the key belongs to it")
+    add("--title", default="What people preferred", help="heading of the page")
+    command.set_defaults(command=read)
+
+
+def read(flags: argparse.Namespace) -> int:
+    """Sum up answers."""
+    from posh_reward.study.packets.make import as_json
+    from posh_reward.study.packets.rater_answers import count_reading
+    from posh_reward.study.packets.results import answer_rows, answers_that_count, results
+    from posh_reward.study.packets.results_page import results_page, summary
+    from posh_reward.study.rows.journal import check_apart
+    from posh_reward.study.rows.table_writer import write_table
+    from posh_reward.study.rows.tables import format_of
+
+    for output in filter(None, (flags.output, flags.json, flags.rows)):
+        check_apart(flags.key, output)
+    check_replaceable(flags.output)
+    check_replaceable(flags.json, FIGURES)
+    key, collection = collect_answers(flags, Path(flags.packet) if flags.packet else None)
+    if not collection.sheets:
+        raise InputError("no file of answers counts: see the reasons above")
+    readings = count_reading(_beside(Path(flags.key), ".readings.jsonl"), collection.answers)
+    study = results(collection, key, flags.leave_out, readings)
+    write_text(summary(study))
+    if flags.output:
+        write_file(Path(flags.output), results_page(study, flags.title).encode("utf-8"))
+    if flags.json:
+        write_file(Path(flags.json), as_json(asdict(study), indent=1))
+    answers = answers_that_count(collection, flags.leave_out)
+    if flags.rows:
+        write_table(answer_rows(answers, key), Path(flags.rows), format_of(flags.rows))
+    return INCOMPLETE if collection.refusals else OK
+
+
+def collect_answers(
+    flags: argparse.Namespace, folder: Path | None = None
+) -> tuple[PacketKey, AnswerCollection]:
+    """Read the key and the raters' files that the flags name; print what does not count."""
+    from posh_reward.study.packets.make import read_key
+    from posh_reward.study.packets.rater_answers import collect
+    from posh_reward.study.packets.results_page import files_that_do_not_count
+
+    key = read_key(Path(flags.key), folder)
+    unknown = [name for name in flags.leave_out if name not in key.raters]
+    if unknown:
+        raise InputError(f"unknown rater {unknown[0]!r}: choose from {', '.join(key.raters)}")
+    collection = collect(answer_files(flags.answers), key, partial=flags.partial)
+    if notes := files_that_do_not_count(
+        [*map(str, collection.refusals)], collection.missing, [*map(str, collection.superseded)]
+    ):
+        print(notes, file=sys.stderr)
+    return key, collection
+
+
+def _beside(key: Path, ending: str) -> Path:
+    return key.with_name(key.name.removesuffix(".key.json") + ending)
+
+
+def answer_files(names: list[str]) -> list[Path]:
+    """List the files named and those in folders named; print which cannot hold answers."""
+    paths: list[Path] = []
+    for path in map(Path, names):
+        for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+            if file == path or file.suffix.lower() == ANSWERS:
+                paths.append(file)
+            elif not file.name.startswith("."):
+                print(f"not read: {str(file)!r}: it is no {ANSWERS}", file=sys.stderr)
+    return paths
+
+
+def add_serve(command: argparse.ArgumentParser) -> None:
+    """Add the flags of ``packets serve``."""
+    add = command.add_argument
+    add("key", metavar="KEY", help="key that `packets make` wrote")
+    add("packet", metavar="PACKET", help="folder that it wrote")
+    add("--answers", metavar="DIR", help="folder for answers (default: next to KEY, with its name "
+        "and the ending .answers)")  # fmt: skip
+    add("--host", default="127.0.0.1", help="address to listen at; the default is this machine "
+        "alone: 127.0.0.1")  # fmt: skip
+    add("--port", type=int, default=8000, help="port to listen at")
+    add("--url", help="address that raters use, such as https://study.museum.example (default: "
+        "http://HOST:PORT)")  # fmt: skip
+    command.set_defaults(command=serve)
+
+
+def serve(flags: argparse.Namespace) -> int:
+    """Serve a packet until interrupted."""
+    try:
+        from posh_reward.serve.gate import server_of
+        from posh_reward.serve.study_app import read_tokens, study_app
+    except ImportError:
+        why = "`packets serve` needs a server: pip install 'posh-reward[serve]'"
+        raise MissingDependencyError(why) from None
+    from posh_reward.cli.serve_command import address_of, server_socket
+    from posh_reward.study.packets.make import read_key
+
+    path, folder = Path(flags.key), Path(flags.packet)
+    key = read_key(path, folder)
+    answers = Path(flags.answers) if flags.answers else _beside(path, ".answers")
+    links = _beside(path, ".links.csv")
+    tokens = read_tokens(links, key.raters)
+    app = study_app(key, folder, answers, tokens)
+    with server_socket(flags.host, flags.port) as bound:
+        bound.listen(128)  # before the links are printed
+        url = (flags.url or address_of(flags.host, bound.getsockname()[1])).rstrip("/")
+        lines = [f"{rater}  {url}/r/{token}" for token, rater in tokens.items()]
+        print("\n".join([*lines, f"tokens are in {str(links)!r}; answers go to {str(answers)!r}"]),
+              file=sys.stderr, flush=True)  # fmt: skip
+        server_of(app).run([bound])
+    return OK
+
 
 PACKETS = """\
 Have people compare what models wrote, without knowing which model wrote it. `plan` estimates how
@@ -80,19 +230,12 @@ def _add_make(command: argparse.ArgumentParser) -> None:
     add("generations", metavar="GENERATIONS", nargs="+", help=f"tables to read: {INPUTS}")
     add("-o", "--output", metavar="DIR", required=True, help="folder to write and hand out")
     add("--key", metavar="FILE", help="key to write (default: DIR.key.json, next to DIR)")
-    add("--coarse", type=int, help="raters who compare two generations (default: 7, or 0 with "
-        "--ranking)")  # fmt: skip
-    add("--ranking", type=int, default=0, help="raters who put the generations of three models in "
-        "order, instead of comparing two")  # fmt: skip
+    add("--coarse", type=int, default=7, help="raters who compare two generations")
     add("--granular", type=int, default=0, help="raters who mark mistakes and missing details in "
         "one generation; other people than the former")  # fmt: skip
     add("--repeated", type=float, default=0.15, metavar="SHARE", help="share of tasks given to "
         "several raters")  # fmt: skip
     add("--times", type=int, default=3, help="raters for each of these tasks")
-    add("--after", metavar="KEY", action="append", default=[], help="key of an earlier packet, to "
-        "which this one adds images for the same raters, without repeating its ids; "
-        "repeatable")  # fmt: skip
-    add("--new-raters", action="store_true", help="with --after: give all images to further raters")
     add("--limit", type=positive, help="use only the first N ids")
     add("--seed", type=int, help="seed of the draw (default: random; it is in the key)")
     add_column_names(command, "generation", "reference", "id", "model", "image")
@@ -103,10 +246,6 @@ def _add_make(command: argparse.ArgumentParser) -> None:
     add("--language", help="language of the pages: en, nl, de, fr or es (default: en)")
     add("--texts", metavar="FILE", help="edited output of `packets texts`: your questions, "
         "instructions, heading and contact")  # fmt: skip
-    add("--suggest", action="store_true", help="with --granular: show what POSH marks (needs rows "
-        "of `score --elements`); biases raters, so never use it to study POSH itself")  # fmt: skip
-    add("--potato", action="store_true", help="also write a project per rater for Potato "
-        "(potato-annotation 2.12.1)")  # fmt: skip
     command.set_defaults(command=make)
 
 
@@ -116,40 +255,26 @@ def make(flags: argparse.Namespace) -> int:
     from itertools import chain
 
     from posh_reward.study.packets.draw import Design
-    from posh_reward.study.packets.later_packets import join_keys, later_items
-    from posh_reward.study.packets.make import digest, make_packet, read_key, write_packet
-    from posh_reward.study.packets.study_images import Album
-    from posh_reward.study.packets.study_items import StudyItems, items_of
+    from posh_reward.study.packets.make import digest, make_packet, write_packet
+    from posh_reward.study.packets.study_items import Album, StudyItems, items_of
     from posh_reward.study.rows.table_items import Columns
 
     seed = secrets.randbits(64) if flags.seed is None else flags.seed
-    coarse = flags.coarse if flags.coarse is not None else 0 if flags.ranking else 7
     reference = None if flags.no_reference else flags.reference
     texts = {"generation": flags.generation, "reference": reference}
     columns = Columns(texts, flags.id, flags.model, flags.image)
     files = [Path(name) for name in flags.generations]
     rows = chain.from_iterable(_rows(file, columns, flags, len(files) > 1) for file in files)
-    whole = items_of(rows, columns, suggest=flags.suggest)
+    whole = items_of(rows, columns)
     items = StudyItems(whole.models, whole.items[: flags.limit], whole.incomplete)
-    earlier = join_keys([read_key(Path(name)) for name in flags.after]) if flags.after else None
-    if earlier is not None:
-        items = later_items(items, earlier, new_raters=flags.new_raters)
-    elif flags.new_raters:
-        raise InputError("--new-raters needs --after with the key of an earlier packet")
-    before = len(earlier.raters) if earlier is not None and flags.new_raters else 0
-    design = Design(
-        seed, coarse, flags.granular, flags.repeated, flags.times, flags.ranking, before
-    )
+    design = Design(seed, flags.coarse, flags.granular, flags.repeated, flags.times)
     folder = Path(flags.output)
     key = Path(flags.key) if flags.key else folder.with_name(folder.name + ".key.json")
     album = None
     if not flags.no_images:
         album = Album([file.parent for file in files], dataset_of(flags))
     inputs = {file.name: digest(file.read_bytes()) for file in files}
-    packet = make_packet(
-        items, design, album, inputs, texts=_texts(flags), earlier=earlier,
-        with_potato=flags.potato,
-    )  # fmt: skip
+    packet = make_packet(items, design, album, inputs, texts=_texts(flags))
     write_packet(packet, folder, key)
     left = len(whole.incomplete)
     print("\n".join(_summary(packet, items, left, folder, key)), file=sys.stderr)

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 REPORT = f"""\
 Write one HTML page that needs no network: distributions, a table to sort and search, and for each
-pair the generation with its mistakes and the reference with its omissions, marked by grade. Score
-with --elements, or nothing is marked. Rows of several models are compared, also in the terminal:
+pair both texts, with what was not found in the other marked by grade. Score with --elements, or
+nothing is marked. Rows of several models are compared, also in the terminal:
 means, and differences to a baseline, paired by id. If Pillow is installed and the image column
 has paths (relative to here or to the folder of SCORES) or row numbers of --dataset, the page shows
 the images. If Matplotlib is installed, the page has plots of the models.
@@ -62,9 +62,10 @@ def add_report(command: argparse.ArgumentParser) -> None:
 
 def report(flags: argparse.Namespace) -> int:
     """Write a page about rows scored by any metric."""
+    from posh_reward.metrics.records import metric_of
     from posh_reward.study.pages.model_plots import require_matplotlib
     from posh_reward.study.pages.report_page import contents_of
-    from posh_reward.study.pages.sibling_page import SIBLINGS, metric_of, sibling_page
+    from posh_reward.study.pages.sibling_page import SIBLINGS, sibling_page
     from posh_reward.study.pages.thumbnails import Thumbnails
     from posh_reward.study.rows.journal import check_apart
     from posh_reward.study.rows.tables import STANDARD, standard_output
@@ -110,7 +111,8 @@ def _scored_rows(flags: argparse.Namespace) -> Iterator[Iterator[Row]]:
 
 def _posh_page(flags: argparse.Namespace, contents: ReportContents) -> str:
     """Return the page about POSH's scores; print a comparison of models and save their plots."""
-    from posh_reward.study.pages.report_page import TITLE, report_page
+    from posh_reward.study.pages.pair_page import TITLE
+    from posh_reward.study.pages.report_page import report_page
     from posh_reward.study.rows.standings import baseline_of, best_first, gains_table, leaderboard
 
     baseline = baseline_of(contents.models, flags.baseline)

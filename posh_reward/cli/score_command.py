@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 SCORE = f"""\
 Score each generation of a table against its reference. OUT gets one row per pair: id, model and
-image (if INPUT has them), generation, reference, mistakes, omissions, overall,
-generation_elements and reference_elements (how many were graded), failure_kind, failure, unparsed
-and signature. A pair with a missing cell or an empty reference has no score, and its row says why.
-An empty generation makes no mistakes: it scores 1 there, with 0 generation_elements.
+image (if INPUT has them), generation, reference, precision, recall, f1, failure (kind and detail),
+unparsed, generation_elements and reference_elements (how many were graded) and signature. A pair
+with a missing cell or an empty reference has no score, and its row says why. The precision of an
+empty generation is 1, with 0 generation_elements.
 
 {MEANING}
 
@@ -122,7 +122,7 @@ def _metric_of_table(flags: argparse.Namespace, posh: PoSh) -> Iterator[Metric]:
 
 
 def explain(flags: argparse.Namespace) -> int:
-    """Show one pair with its mistakes and omissions marked."""
+    """Show one pair, with what was not found marked."""
     from posh_reward.lexicon.wordnet import is_english
     from posh_reward.study.pages import terminal
     from posh_reward.study.rows.standings import NOT_ENGLISH

@@ -34,7 +34,7 @@ HarmonicEval: five criteria of texts about images and their weighted mean, witho
 HARMONIC_SCORE = """\
 Score each text of a table about its image. OUT gets one row per text: id, model (if INPUT has it),
 image, generation, overall, correctness, completeness, clarity, fluency and conciseness (1 to 5,
-higher is better), failure_kind and failure, criteria (for each its mean, sigma, weight, mass: how
+higher is better), failure (kind and detail), criteria (for each its mean, sigma, weight, mass: how
 likely the reply was a score at all, and with --why its reason), and signature. If the text or its
 image is missing, there is no score, and the row says why.
 
@@ -45,8 +45,8 @@ points (docs/other_metrics.md)."""
 RUBRIC_SCORE = """\
 Judge each text of a table against its reference. OUT gets one row per text: id, model and image (if
 INPUT has them), generation, reference, question, total, share (of the points, 0 to 1), the points
-of each metric of the rubric (higher is better), failure_kind and failure, repaired (true if the
-judge had to be asked twice), given (the points with the judge's reasons), and signature. If the
+of each metric of the rubric (higher is better), failure (kind and detail), repaired (true if the
+judge had to be asked twice), metric_points (with the judge's reasons), and signature. If the
 text or its reference is missing, there are no points, and the row says why.
 
 A killed run resumes with the same command. `posh-reward report` makes a page of OUT."""
@@ -108,7 +108,6 @@ def _add_judge(command: argparse.ArgumentParser) -> Callable[..., argparse.Actio
 
 
 def score_harmonic(flags: argparse.Namespace) -> int:
-    """Score texts by HarmonicEval."""
     from posh_reward.metrics.harmonic.criteria import CRITERIA
     from posh_reward.metrics.harmonic.harmonic_eval import HarmonicEval
     from posh_reward.study.rows.scorers import HarmonicRows, score_work
@@ -251,7 +250,6 @@ def _add_tuples(command: argparse.ArgumentParser) -> None:
 
 
 def make_questions(flags: argparse.Namespace) -> int:
-    """Write verified questions."""
     from posh_reward.metrics.prove.pair_maker import PairMaker
     from posh_reward.study.rows.prove_rows import candidates_summary, make_pairs
 
@@ -290,7 +288,6 @@ def verify_prove(flags: argparse.Namespace) -> int:
 
 
 def score_prove(flags: argparse.Namespace) -> int:
-    """Score responses."""
     from posh_reward.metrics.prove.prove import Prove
     from posh_reward.study.rows.prove_rows import score_responses
 

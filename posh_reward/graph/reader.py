@@ -15,7 +15,6 @@ from posh_reward.graph.coref import Coreferencer, load_coref
 from posh_reward.graph.parser.parse import check_device, load_parser, parse, parser_version
 from posh_reward.graph.rules.components import read_syntax
 from posh_reward.graph.rules.entities import attributes, entity, qualities, read_components
-from posh_reward.graph.rules.mended import mended as mended_parse
 from posh_reward.graph.rules.relations import actions, positions, possessions, relations, states
 from posh_reward.store import Store
 from posh_reward.types import (
@@ -55,7 +54,6 @@ class Reader:
         parser: "embedded", or the name of an installed spaCy pipeline with ClearNLP labels.
         coref: a name ("rules", "none") or a ``Coreferencer``.
         parser_device: see ``load_parser``.
-        mended: correct the release's clear mistakes in scene graphs (preset "mended").
         max_characters: longer texts are failures.
         capacity: maximum number of cached descriptions, 40 KB each; the least recently used goes
             first.
@@ -68,7 +66,6 @@ class Reader:
         coref: str | Coreferencer = "rules",
         *,
         parser_device: str = "auto",
-        mended: bool = False,
         max_characters: int = MAX_CHARACTERS,
         capacity: int = 256,
         store: Store | None = None,
@@ -76,7 +73,6 @@ class Reader:
         self.coref = load_coref(coref) if isinstance(coref, str) else coref
         self._parser = parser
         self._device = check_device(parser_device)
-        self._mended = mended
         self._max_characters = max_characters
         self._capacity = capacity
         self._store = store
@@ -126,7 +122,7 @@ class Reader:
             with ZONE, nlp.memory_zone():
                 docs = parse(nlp, texts)
                 pairs = zip(docs, self.coref.resolve(docs), strict=True)
-                return [describe(doc, clusters, mended=self._mended) for doc, clusters in pairs]
+                return [describe(doc, clusters) for doc, clusters in pairs]
         except (PoshError, MemoryError):
             raise
         except Exception as error:  # a library failed on one of the texts: spare the others
@@ -155,8 +151,7 @@ class Reader:
     @property
     def _space(self) -> str:
         """Everything but the text that a description depends on."""
-        rules = "mended" if self._mended else "released"
-        return f"{self.parser_name}|{self.coref.name}|{rules}|{GRAPH_VERSION}"
+        return f"{self.parser_name}|{self.coref.name}|released|{GRAPH_VERSION}"
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_nlp": None, "_cache": OrderedDict()}
@@ -229,14 +224,13 @@ def _frozen(value: Any) -> Any:
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
-def describe(doc: Doc, clusters: Clusters, *, mended: bool = False) -> Description:
+def describe(doc: Doc, clusters: Clusters) -> Description:
     """Return a text with its tokens, its clusters and its scene graph.
 
     Args:
         doc: a stripped text with parts of speech, ClearNLP dependency labels and sentence
             boundaries; missing annotations only make the graph smaller.
         clusters: mentions of one entity each, as (first, last) token indices, inclusive.
-        mended: correct clear mistakes of the release (docs/released_quirks.md).
 
     Raises:
         InputError: a mention lies outside the text.
@@ -244,8 +238,7 @@ def describe(doc: Doc, clusters: Clusters, *, mended: bool = False) -> Descripti
     syntax = read_syntax(doc)
     columns = syntax.text, syntax.lemma, syntax.pos, syntax.dep, syntax.head
     tokens = tuple(map(Token, *columns, syntax.sentence, syntax.span))
-    parse = mended_parse(syntax) if mended else syntax
-    parts = read_components(parse, clusters, mended=mended)
+    parts = read_components(syntax, clusters)
     descriptions = attributes(parts, [*qualities(parts), *states(parts)])
     pairs = zip(parts.mentions, descriptions, strict=True)
     entities = tuple(entity(parts, mentions, own) for mentions, own in pairs)
@@ -257,6 +250,6 @@ def describe(doc: Doc, clusters: Clusters, *, mended: bool = False) -> Descripti
     return Description(doc.text.rstrip(), graph, tokens, clusters)
 
 
-def build(doc: Doc, clusters: Clusters, *, mended: bool = False) -> SceneGraph:
+def build(doc: Doc, clusters: Clusters) -> SceneGraph:
     """Return the scene graph of a text; arguments and errors as for ``describe``."""
-    return describe(doc, clusters, mended=mended).graph
+    return describe(doc, clusters).graph

@@ -39,7 +39,7 @@ class MetricSettings:
         "a setup (docs/coref.md)"
     )
     preset: str | None = _setting(
-        "wording of questions and rules of graphs: released (default), paper, prefix-first, mended"
+        "wording of questions and rules of graphs: released (default), paper, prefix-first"
     )
     witness: str | None = _setting(
         "model to ask about the image where the reference does not support the text: judge, if it "

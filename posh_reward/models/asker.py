@@ -48,7 +48,9 @@ class Keeper(Generic[A]):
     """
 
     def __init__(self, store: Store | None, kind: AnswerKind[A], prompts: Sequence[Prompt]) -> None:
-        self._store, self._kind, self._prompts = store, kind, prompts
+        self._store = store
+        self._kind: AnswerKind[A] = kind
+        self._prompts = prompts
         self._waiting: dict[str, str] = {}
         self._stored: set[str] = set()
         self._last = time.monotonic()

@@ -106,7 +106,7 @@ class HarmonicReward(MetricReward[HarmonicScores]):
     def _rewards(self, score: HarmonicScores) -> tuple[float | None, ...]:
         if score.overall is None:
             return (None,)
-        if is_blank(score.text):
+        if is_blank(score.generation):
             return (WORST,)
         grounded = (each.mean for each in score.criteria if each.criterion in IMAGE_CRITERIA)
         means = [mean for mean in grounded if mean]

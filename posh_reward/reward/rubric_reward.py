@@ -7,8 +7,7 @@ from typing import Any
 
 from posh_reward.errors import JudgeError
 from posh_reward.metrics.metric import sections
-from posh_reward.metrics.rubric.points import RubricScores
-from posh_reward.metrics.rubric.rubric_judge import RubricJudge
+from posh_reward.metrics.rubric.rubric_judge import RubricJudge, RubricScores
 from posh_reward.reward.texts import column_of, is_blank
 from posh_reward.reward.trl import MetricReward
 from posh_reward.types import Failure
@@ -75,4 +74,4 @@ class RubricReward(MetricReward[RubricScores]):
     def _rewards(self, score: RubricScores) -> tuple[float | None, ...]:
         if score.share is None:
             return (None,)
-        return (0.0 if is_blank(score.text) else score.share,)
+        return (0.0 if is_blank(score.generation) else score.share,)

@@ -156,7 +156,7 @@ def _axes(scores: Scores, shaping: Shaping, weights: Weights) -> tuple[float, fl
         return None
     # POSH gives an empty text precision 1, since it makes no mistake. As a reward that would teach
     # silence, so a text that is empty, gibberish or without any element gets the worst on both.
-    if scores.count("precision") == 0 or says_nothing(scores.generation, scores.reference):
+    if scores.generation_elements == 0 or says_nothing(scores.generation, scores.reference):
         return WORST, WORST
     elements = [_cap(element, shaping.image_cap) for element in scores.elements]
     precision = scores.precision
@@ -168,7 +168,7 @@ def _axes(scores: Scores, shaping: Shaping, weights: Weights) -> tuple[float, fl
 
 def _cap(element: Element, cap: float) -> Element:
     # The reference's grade is not capped.
-    if element.witness != "picture" or element.image_grade is None or element.grade is None:
+    if element.witness != "image" or element.image_grade is None or element.grade is None:
         return element
     grade = max(element.image_grade.reference_grade, min(element.grade, cap))
     return element if grade == element.grade else replace(element, grade=grade)
@@ -190,7 +190,7 @@ def _with_loose_words(scores: Scores, precision: float, shaping: Shaping) -> flo
     excess += _foreign_things(scores)
     if excess <= 0:
         return precision
-    elements, extra = scores.count("precision"), shaping.loose_weight * excess
+    elements, extra = scores.generation_elements, shaping.loose_weight * excess
     return (precision * elements + WORST * extra) / (elements + extra)
 
 

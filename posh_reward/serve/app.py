@@ -31,10 +31,11 @@ from starlette.requests import ClientDisconnect
 from posh_reward.errors import BusyError, ConfigError, InputError, JudgeError, PoshError
 from posh_reward.metrics.metric import package_version
 from posh_reward.metrics.posh.aggregate import Weights
+from posh_reward.metrics.records import record_class, records_adapter
 from posh_reward.reward.texts import completion_of
 from posh_reward.reward.trl import MetricReward, figure_columns
 from posh_reward.serve.bodies import OpenRlhfReply, OpenRlhfRequest, ScoreRequest, SlimeRequest
-from posh_reward.serve.contract import MetricInfo, fields_of, record_class, records_adapter
+from posh_reward.serve.contract import MetricInfo, fields_of
 from posh_reward.serve.gate import Gate, has_key
 from posh_reward.serve.refusals import (
     HTTP_CODES,
@@ -67,7 +68,7 @@ def create_app(
     """Make an ASGI app that serves a metric and, to trainers, its reward.
 
     Args:
-        metric: one of the metrics in ``contract.RECORDS``; concurrent requests share its calls.
+        metric: one of those in ``metrics.records.RECORDS``; concurrent requests share its calls.
         reward: made from this ``metric``; needs only texts and references.
         key: expected in requests; None: no key needed.
         fallback: reward of a completion that could not be judged, since trainers need a number;

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from posh_reward.errors import InputError, JudgeError, MissingDependencyError, PoshError
 from posh_reward.metrics.metric import check_lists, check_sizes
 from posh_reward.metrics.posh import aggregate
+from posh_reward.metrics.records import read_scores, record_class
 from posh_reward.models.prompt_images import image_of, png_base64
 from posh_reward.models.server.addresses import check_url
 from posh_reward.models.server.server_http import (
@@ -26,7 +27,7 @@ from posh_reward.models.server.server_http import (
     run_apart,
     server_client,
 )
-from posh_reward.serve.contract import KEY, MetricInfo, record_class, records_adapter
+from posh_reward.serve.contract import KEY, MetricInfo
 from posh_reward.types import Failure, Scores, Usage
 
 T = TypeVar("T")
@@ -184,12 +185,12 @@ class RemoteMetric:
         if reply.get("signature") != self.signature:
             raise JudgeError(f"{self.url} now runs a different metric: {reply.get('signature')}")
         try:
-            scores = records_adapter(self.name).validate_python(reply.get("scores"))
+            scores = [read_scores(self.name, each) for each in reply["scores"]]
             return [
                 score if _is_about(score, row) else self._failed(MISTAKEN)
                 for score, row in zip(scores, rows, strict=True)
             ]
-        except ValueError:  # also pydantic's errors
+        except (KeyError, TypeError, ValueError):
             raise JudgeError(f"{self.url} did not return a score for each text") from None
 
     async def _patiently(
@@ -246,9 +247,8 @@ MISTAKEN = Failure("reply", "the server scored a different text")
 
 def _is_about(score: Any, row: dict[str, Any]) -> bool:
     """Return True if a score repeats the text that was sent, or failed."""
-    text = getattr(score, "generation", getattr(score, "text", None))
-    generation = row["generation"]
-    return score.failure is not None or (isinstance(generation, str) and text == generation.strip())
+    text = row["generation"]
+    return score.failure is not None or (isinstance(text, str) and score.generation == text.strip())
 
 
 def _cell(name: str, value: object) -> object:

@@ -1,23 +1,13 @@
-"""Contract of server and client: a row's fields, a metric's records, the key's variable."""
+"""Contract of server and client: a row's fields, a metric's description, the key's variable."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
 from inspect import Parameter, signature
 from typing import Any
 
-from posh_reward.errors import JudgeError
-
 KEY = "POSH_REWARD_KEY"
 """Environment variable with the key, for server and client."""
-RECORDS = {
-    "posh": "posh_reward.types:Scores",
-    "harmonic": "posh_reward.metrics.harmonic.harmonic_eval:HarmonicScores",
-    "rubric": "posh_reward.metrics.rubric.points:RubricScores",
-}
-"""Metric -> ``module:class`` of its scores."""
 FIELDS = {
     "generations": "generation",
     "texts": "generation",
@@ -35,30 +25,6 @@ def fields_of(metric: Any) -> tuple[str, ...]:
     names = (FIELDS[each.name] for each in positional if each.name in FIELDS)
     looks = getattr(metric, "wants_images", True)  # POSH looks only with a witness
     return tuple(name for name in names if name != "image" or looks)
-
-
-def record_class(metric: str) -> type[Any]:
-    """Return the class of a metric's scores.
-
-    Raises:
-        JudgeError: the metric is unknown.
-    """
-    if metric not in RECORDS:
-        raise JudgeError(
-            f"unknown metric {metric!r} on the server: expected one of {', '.join(RECORDS)}"
-        )
-    module, _, name = RECORDS[metric].partition(":")
-    record: type[Any] = getattr(import_module(module), name)
-    return record
-
-
-@cache
-def records_adapter(metric: str) -> Any:
-    """Return pydantic's adapter for lists of a metric's scores."""
-    from pydantic import TypeAdapter
-
-    record: Any = record_class(metric)
-    return TypeAdapter(list[record])
 
 
 @dataclass(frozen=True, slots=True)

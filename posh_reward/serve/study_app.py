@@ -28,9 +28,9 @@ from starlette.routing import Route
 from posh_reward.errors import InputError
 from posh_reward.process.file_lock import LOCK, keep_folder
 from posh_reward.serve.gate import Gate
-from posh_reward.study.packets.rater_answers import AnswerSheet, sheets
+from posh_reward.study.packets.rater_answers import AnswerSheet, sheets_in
 from posh_reward.study.packets.rater_page import page_to_serve
-from posh_reward.study.packets.study_records import PacketKey, RaterAnswer
+from posh_reward.study.packets.study_records import Answer, PacketKey
 from posh_reward.study.rows.table_writer import whole_file
 
 LARGEST, ALL_BODIES = 4_000_000, 64_000_000
@@ -130,7 +130,7 @@ class StudySite:
         rater = self._rater(request)
         data = await request.body()
         try:
-            [sheet] = await run_in_threadpool(sheets, data, self._key)
+            [sheet] = await run_in_threadpool(sheets_in, data, self._key)
         except (InputError, ValueError) as error:
             return PlainTextResponse(str(error)[:300], 422)
         if sheet.rater != rater:
@@ -157,7 +157,7 @@ class StudySite:
         """
         now = _timeless(after)
         try:
-            [stored] = sheets(before, self._key)
+            [stored] = sheets_in(before, self._key)
             is_lost = any(each not in now for each in _timeless(stored))
         except ValueError:  # damaged, or of an older version
             is_lost = True
@@ -174,7 +174,7 @@ class StudySite:
             return None
 
 
-def _timeless(sheet: AnswerSheet) -> list[RaterAnswer]:
+def _timeless(sheet: AnswerSheet) -> list[Answer]:
     return [replace(each, seconds=None) for each in sheet.answers]
 
 

@@ -53,8 +53,7 @@ HEADLINES = {
     "completions/mean_length": "tokens",
     "judging_share": "share of time judging",
 }
-"""Logged figure -> its name on the screen. Higher precision means fewer mistakes, higher recall
-fewer omissions."""
+"""Logged figure -> its name on the screen."""
 
 
 def model_init_kwargs(settings: dict[str, Any] | None, model: ModelConfig) -> dict[str, Any]:

@@ -51,7 +51,7 @@ class CompletionPages:
         steps = max((int(row["step"]) for row in history if "step" in row), default=step + 1)
         title = f"The run of {steps} steps; completions of the last batch, after {step} steps"
         figure = _plot(history)
-        caption = "Reward, mistakes and omissions over the steps, and figures to watch"
+        caption = "Reward, precision and recall over the steps, and figures to watch"
         text = page(items(rows, scores), title, in_pairs=True, figure=figure, figure_text=caption)
         self._write("run.html", text)
 
@@ -103,7 +103,7 @@ def _image(row: Row) -> bytes | None:
 
 
 def _plot(history: Sequence[Mapping[str, Any]]) -> bytes | None:
-    from posh_reward.study.pages.run_plot import run_plot
+    from posh_reward.study.pages.model_plots import run_plot
 
     try:
         return run_plot(history)

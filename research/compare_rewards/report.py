@@ -159,7 +159,7 @@ def plot_spreads(rows: Iterable[Row], path: Path) -> None:
 
 
 def plot_gains(rows: Iterable[Row], path: Path) -> None:
-    """Plot gains in mistakes against gains in omissions: a point per run, a colour per reward."""
+    """Plot gains in precision against gains in recall: a point per run, a colour per reward."""
     from matplotlib.figure import Figure
 
     arms_ = arms(rows)
@@ -167,11 +167,11 @@ def plot_gains(rows: Iterable[Row], path: Path) -> None:
     panel = figure.subplots()
     panel.axhline(0, color="#8c959f", linewidth=0.8)
     for place, arm in enumerate(arms_):
-        mistakes, omissions, _ = ([r["gains"][axis]["mean"] for r in arm.rows] for axis in AXES)
-        panel.scatter(omissions, mistakes, color=COLOURS[place % len(COLOURS)], s=36,
+        precision, recall, _ = ([r["gains"][axis]["mean"] for r in arm.rows] for axis in AXES)
+        panel.scatter(recall, precision, color=COLOURS[place % len(COLOURS)], s=36,
                       marker=MARKERS[place // len(COLOURS)],
                       label=arm.title.replace("`", ""))  # fmt: skip
-    panel.set(xlabel="omissions: gain over SFT (right: fewer left out)",
-              ylabel="mistakes: gain over SFT (up: fewer made)")  # fmt: skip
+    panel.set(xlabel="recall: gain over SFT (right: less left out)",
+              ylabel="precision: gain over SFT (up: fewer mistakes)")  # fmt: skip
     figure.legend(loc="outside right upper", frameon=False, fontsize=8)
     figure.savefig(path, dpi=120)

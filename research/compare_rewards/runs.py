@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CONFIG = "configs/smoke/dapo.yaml"
 GROUP = 8  # completions per image, as in CONFIG
 COMPLETIONS = 128  # per step, in one process; the demo has two processes with 64 each
-AXES = ("mistakes", "omissions", "overall")  # higher is better: fewer mistakes, fewer omissions
+AXES = ("precision", "recall", "f1")
 TRUE = "true details"
 """Count of a description's elements that the drawing supports: graded at least ``SUPPORTED``."""
 FIGURES = (*AXES, TRUE)  # by which runs are compared

@@ -89,11 +89,11 @@ def test_replicas_serve_the_app(ray: Any) -> None:
     from posh_reward.serve.client import RemotePosh
 
     serve.start(http_options={"port": 8377})
-    serve.run(application({"num_replicas": "2", "preset": "mended"}))
+    serve.run(application({"num_replicas": "2", "preset": "paper"}))
     try:
         texts = [f"A man in coat {number} sleeps." for number in range(40)]
         remote = RemotePosh("http://127.0.0.1:8377", batch=4)
-        assert remote.score(texts, [REFERENCE] * 40) == PoSh(preset="mended").score(
+        assert remote.score(texts, [REFERENCE] * 40) == PoSh(preset="paper").score(
             texts, [REFERENCE] * 40
         )
         assert None not in PoshReward(remote)(completions=texts, reference=[REFERENCE] * 40)

@@ -86,6 +86,6 @@ def test_siblings_and_poor_columns() -> None:
 
 def test_settings_reach_the_metric(tmp_path: Path) -> None:
     stage = ScoreRows(
-        "published", judge="embedded", parser="embedded", coref="rules", preset="mended"
+        "published", judge="embedded", parser="embedded", coref="rules", preset="paper"
     )
-    assert "preset:mended" in stage.metric.signature
+    assert "preset:paper" in stage.metric.signature

@@ -90,7 +90,7 @@ def test_pairs_and_ratings_of_any_table(tmp_path: Path, capsys: pytest.CaptureFi
     assert figures["mistakes tau_b"]["value"] == pytest.approx(1)
 
 
-def test_spans_graphs_and_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_spans_with_baselines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     dog = "A dog sleeps."
     spans = [{"generation": "A red dog sleeps.", "reference": dog, "mistakes": [[2, 5]],
               "omissions": []}]  # fmt: skip
@@ -100,18 +100,6 @@ def test_spans_graphs_and_answers(tmp_path: Path, capsys: pytest.CaptureFixture[
     said = capsys.readouterr().out
     for name in ("POSH", "random", "4GramEmbed", "SGEmbed", "held out", "POSH (paper, Table 2)"):
         assert name in said
-    graph = {"text": dog, "entities": [{"mentions": [[2, 5]]}], "attributes": [], "relations": []}
-    assert run("agreement", "graphs", write_rows(tmp_path / "g.jsonl", [graph]), *QUICK) == OK
-    assert "(paper, Table 8)" in capsys.readouterr().out
-    scored = tmp_path / "scored.jsonl"
-    assert run("score", write_rows(tmp_path / "in.jsonl", spans), "-o", scored, "--elements",
-               "--quiet") == OK  # fmt: skip
-    row = json.loads(scored.read_text())
-    for element in row["elements"]:
-        element["answer"] = element["text"] != "red"
-    answered = write_rows(tmp_path / "answered.jsonl", [row])
-    assert without_judge("agreement", "answers", answered, "--unfold", "elements", *QUICK) == OK
-    assert "(paper, Table 9)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -123,8 +111,6 @@ def test_spans_graphs_and_answers(tmp_path: Path, capsys: pytest.CaptureFixture[
         (("pairs", "{}", "--image", "img"), "has no column 'img', but 'a': name the right one"),
         (("caparena", "{}"), "has no column 'img', but 'a'"),
         (("spans", "{}"), "has no column 'generation', but 'a'"),
-        (("answers", "{}"), "has no column 'direction', but 'a'"),
-        (("graphs", "{}"), "has no column 'text', but 'a'"),
         (("pairs", "none.jsonl"), "cannot read 'none.jsonl'"),
         (("pairs", "{}", "--plot", "a.gif"), "'a.gif' does not end in .png, .svg, .pdf"),
         (("pairs", "{}", "--label", "total=a"), "the axis 'total' is unknown: use mistakes"),
@@ -135,8 +121,7 @@ def test_what_cannot_be_used_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], why: str
 ) -> None:
     source = write_rows(tmp_path / "in.jsonl", [{"a": 1}])
-    runs = without_judge if arguments[0] == "answers" else run
-    assert runs("agreement", *(each.format(source) for each in arguments), *QUICK) == UNUSABLE
+    assert run("agreement", *(each.format(source) for each in arguments), *QUICK) == UNUSABLE
     assert why in capsys.readouterr().err
 
 
@@ -148,39 +133,16 @@ def test_there_has_to_be_a_metric(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "--scores 'file': write NAME=FILE" in capsys.readouterr().err
 
 
-def test_harmonic_eval_on_its_own_judgments(
+def test_harmonic_eval_and_figures_of_each_task(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from PIL import Image
 
     Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
     (tmp_path / "model.yaml").write_text("name: fake-model\nsees: true\n")
-    texts = [
-        {"text": "A dog.", "clear": [5, 4], "chosen": True},
-        {"text": "A.", "clear": [1, 2], "chosen": False},
-    ]
-    rated = {"correctness": 3, "completeness": 3, "fluency": 3, "conciseness": 3}
-    source = write_rows(tmp_path / "mmhe.jsonl", [{"task": "IC", "image": "a.png", **rated,
-                                                   "texts": texts}])  # fmt: skip
-    command = ("agreement", "mmhe", source, *QUICK, "--no-posh", "--baseline", "length", "--unfold",
-               "texts", "--candidate", "text", "--best", "chosen", "--criterion", "clarity=clear",
-               "--images", tmp_path, "--harmonic", tmp_path / "model.yaml")  # fmt: skip
-    assert without_judge(*command) == OK
-    said = capsys.readouterr().out
-    for words in (
-        "2 texts (2 IC)",
-        "HarmonicEval (paper, Table 2, 3)",
-        "FLEUR",
-        "Higher is better",
-    ):
-        assert words in said
-    assert without_judge(*command, "--json") == OK
-    length, harmonic = found_json(capsys)["metrics"]
-    assert length["figures"]["overall IC"]["value"] == 1.0
-    assert length["figures"]["clarity IC"]["value"] > 0.8
-    assert harmonic["signature"].startswith("harmonic|model:fake-model")
     table = [{"image": str(tmp_path / "a.png"), "references": ["A dog."], "candidate": text,
-              "rating": n} for n, text in enumerate(("A dog.", "A.", "Dog."))]  # fmt: skip
+              "rating": n, "task": task} for task in ("IC", "REG")
+             for n, text in enumerate(("A dog.", "A.", "Dog."))]  # fmt: skip
     of_ratings = ("agreement", "ratings", write_rows(tmp_path / "r.jsonl", table), *QUICK,
                   "--no-posh", "--harmonic", tmp_path / "model.yaml", "--criteria",
                   "correctness,completeness", "--gamma", "1", "--json")  # fmt: skip
@@ -188,6 +150,13 @@ def test_harmonic_eval_on_its_own_judgments(
     [harmonic] = found_json(capsys)["metrics"]
     assert "|gamma:1.0|criteria:correctness,completeness|" in harmonic["signature"]
     assert harmonic["failures"] == {}
+    by_task = (*of_ratings, "--group", "task", "--column", "rating")
+    assert without_judge(*by_task) == OK
+    _, rating = found_json(capsys)["metrics"]
+    assert rating["figures"]["overall IC tau_b"]["value"] == pytest.approx(1)
+    assert rating["figures"]["overall REG pairs"]["value"] == 1
+    assert without_judge(*by_task[:-4], "--group", "kind") == UNUSABLE
+    assert "name the right one with --group" in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -224,17 +193,11 @@ def test_images_of_a_dataset_are_looked_at(
 def test_nothing_scored_is_an_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], seeing: Path
 ) -> None:
-    text = {"task": "IC", "candidate": "A dog.", "best": True, "image": "gone.png"}
-    rated = dict.fromkeys(("correctness", "completeness", "clarity", "fluency", "conciseness"), 3)
-    rows = [text | rated, text | rated | {"candidate": "A.", "best": False}]
-    command = ("--no-posh", "--harmonic", seeing, *QUICK)
-    source = write_rows(tmp_path / "mmhe.jsonl", rows)
-    assert without_judge("agreement", "mmhe", source, *command) == UNUSABLE
+    row = {"candidate": "A dog.", "references": "A dog.", "image": "gone.png", "rating": 3}
+    source = write_rows(tmp_path / "rated.jsonl", [row, row | {"candidate": "A.", "rating": 1}])
+    command = ("ratings", source, "--no-posh", "--harmonic", seeing, *QUICK)
+    assert without_judge("agreement", *command) == UNUSABLE
     assert "nothing was scored: " in capsys.readouterr().err
-    bare = [{k: v for k, v in row.items() if k != "image"} for row in rows]
-    source = write_rows(tmp_path / "bare.jsonl", bare)
-    assert without_judge("agreement", "mmhe", source, *command) == UNUSABLE
-    assert "name the column of images" in capsys.readouterr().err
 
 
 def test_ratings_as_people_have_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

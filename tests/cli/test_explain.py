@@ -19,7 +19,7 @@ def test_one_pair_in_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     assert "A small [black]1 dog" in said
     assert "A small [brown]1 dog" in said
     assert 'described as "black" in DESCRIPTION 1?' in said
-    assert "overall 0." in said
+    assert "f1 0." in said
     assert "posh|preset:released|judge:fake" in said
     assert "\x1b" not in said
 

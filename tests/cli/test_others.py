@@ -156,9 +156,9 @@ def test_what_cannot_be_judged_fails_its_own_row_only(tmp_path: Path) -> None:
     assert harmonic(source, "-o", tmp_path / "out.jsonl") == INCOMPLETE
     good, none, gone, dark = rows_in(tmp_path / "out.jsonl")
     assert good["failure"] is None
-    assert (none["overall"], none["failure"]) == (None, "the text is missing")
-    assert "the image cannot be read" in gone["failure"]
-    assert (dark["failure_kind"], dark["failure"]) == ("text", "there is no image")
+    assert (none["overall"], none["failure"]["detail"]) == (None, "the text is missing")
+    assert "the image cannot be read" in gone["failure"]["detail"]
+    assert dark["failure"] == {"kind": "text", "detail": "there is no image"}
     assert none["correctness"] is none["fluency"] is None
 
 
@@ -208,7 +208,7 @@ def test_what_was_scored_otherwise_is_refused(
     assert "must have changed" in capsys.readouterr().err
     theirs = write_rows(tmp_path / "theirs.jsonl", [{"id": 1, "note": "mine"}])
     assert harmonic(source, "-o", theirs) == UNUSABLE
-    assert "is not a row of scores (it lacks signature" in capsys.readouterr().err
+    assert "is not a row of scores (it lacks overall, signature" in capsys.readouterr().err
     assert out.read_bytes() == before
     assert rows_in(theirs) == [{"id": 1, "note": "mine"}]
     assert harmonic(source, "-o", out, "--gamma", "1", "--overwrite") == OK
@@ -264,12 +264,12 @@ def test_points_come_with_reasons_and_ranges(
     judged, missing, unread = rows_in(out)
     assert judged["total"] == sum(judged[f"M{n}"] for n in range(1, 6))
     assert judged["share"] == pytest.approx(judged["total"] / 15)
-    third = judged["given"][2]
+    third = judged["metric_points"][2]
     assert (third["metric"], third["points"], third["feedback"]) == ("M3", judged["M3"], "For M3.")
     assert (third["lowest"], third["highest"]) == (0, 5)
-    assert (missing["total"], missing["failure"]) == (None, "the text is missing")
-    assert unread["failure_kind"] == "reply"
-    assert unread["given"] == []
+    assert (missing["total"], missing["failure"]["detail"]) == (None, "the text is missing")
+    assert unread["failure"]["kind"] == "reply"
+    assert unread["metric_points"] == []
     said = capsys.readouterr().err
     assert said.startswith("rubric animals, 0 to 15 points: M1 Correct Identification of Class, M2")
     assert "scored 1 of 3 texts" in said
@@ -296,7 +296,7 @@ def test_rows_of_one_metric_are_refused_by_another(
     out = tmp_path / "out.jsonl"
     assert harmonic(texts(tmp_path, 2), "-o", out) == OK
     assert rubric(answers(tmp_path, "A crane."), "-o", out) == UNUSABLE
-    assert "is not a row of scores (it lacks total, M1" in capsys.readouterr().err
+    assert "is not a row of scores (it lacks total, share" in capsys.readouterr().err
 
 
 def test_a_metric_called_like_a_column_is_refused(

@@ -42,17 +42,20 @@ def test_a_report_replaces_a_page_and_nothing_else(table: Path, tmp_path: Path) 
 
 def test_a_report_needs_scores(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(table)]) == UNUSABLE
-    assert "row 1 is not a row of scores (it lacks signature" in capsys.readouterr().err
+    assert (
+        "row 1 is not a row of scores (it lacks precision, recall, f1, signature"
+        in capsys.readouterr().err
+    )
 
 
 SCORED = {
-    "id": "a", "generation": "A dog.", "reference": "A cat.", "mistakes": 0.5, "omissions": 0.5,
-    "overall": 0.5, "generation_elements": 1, "reference_elements": 1, "failure_kind": None,
+    "id": "a", "generation": "A dog.", "reference": "A cat.", "precision": 0.5, "recall": 0.5,
+    "f1": 0.5, "generation_elements": 1, "reference_elements": 1,
     "failure": None, "unparsed": 0, "signature": "posh|x", "elements": [],
 }  # fmt: skip
 ELEMENT = {
     "direction": "precision", "kind": "entity", "text": "dog", "grade": 1.5, "spans": [[2, 5]],
-    "identifier": "dog", "other": None, "asked": True, "failure": None, "failure_kind": None,
+    "identifier": "dog", "other": None, "direct": True, "failure": None,
 }  # fmt: skip
 
 
@@ -73,12 +76,14 @@ ELEMENTS: list[tuple[str, object, str]] = [
     ("spans", [[0, float("inf")]], "elements.0.spans.0.1 is inf"),
 ]
 JUNK: list[tuple[Row, str]] = [
-    *(({name: value}, f"{name} is") for name in ("mistakes", "overall") for value in NUMBERS),
+    *(({name: value}, f"{name} is") for name in ("precision", "f1") for value in NUMBERS),
     *(({name: value}, f"{name} is") for name in ("unparsed", "generation_elements")
       for value in NUMBERS),
-    *(({name: value}, f"{name} is") for name in ("generation", "failure", "signature")
+    *(({name: value}, f"{name} is") for name in ("generation", "signature")
       for value in NOT_TEXTS),
-    ({"elements": "["}, "its elements are not JSON"),
+    ({"failure": 7}, "failure is 7, not a record"),
+    ({"failure": {"kind": "text"}}, "it lacks failure.detail"),
+    ({"elements": "["}, "elements is '[', not JSON"),
     ({"elements": {"a": 1}}, "elements is"),
     ({"elements": [7]}, "elements.0 is 7, not a record"),
     *(({"elements": [{**ELEMENT, name: value}]}, why) for name, value, why in ELEMENTS),
@@ -135,7 +140,7 @@ def test_images_of_this_machine_are_shown_small(
 
 def of_two_models(count: int = 6) -> list[Row]:
     return [
-        {**SCORED, "id": str(place), "model": model, "image": place, "overall": overall}
+        {**SCORED, "id": str(place), "model": model, "image": place, "f1": overall}
         for model, overall in (("base", 0.4), ("tuned", 0.6))
         for place in range(count)
     ]
@@ -244,7 +249,7 @@ def test_help_is_light_and_has_the_exit_statuses() -> None:
 
 def test_a_table_that_a_spreadsheet_has_saved_is_read(tmp_path: Path) -> None:
     """Semicolons, and decimal commas: 0,9 is 0.9."""
-    names = "id generation reference failure signature mistakes omissions overall".split()
+    names = "id generation reference failure signature precision recall f1".split()
     cells = ["1", "A dog.", "A cat.", "", "posh|preset:released", "0,9", "0,7", "0,7875"]
     (tmp_path / "in.csv").write_text(";".join(names) + "\n" + ";".join(cells) + "\n")
     page = tmp_path / "page.html"

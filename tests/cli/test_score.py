@@ -15,13 +15,14 @@ from posh_reward.datasets.load_dataset import load_images
 from posh_reward.datasets.scenes import scene_wording
 from posh_reward.datasets.scenes.drawing import draw
 from posh_reward.datasets.scenes.generate_scenes import generate
+from posh_reward.metrics.records import reason_of
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.labels import verdict
 from posh_reward.models.model import Prompt
-from posh_reward.study.rows.posh_rows import parse_cells, scores_of
+from posh_reward.study.rows.scored_rows import scores_of
 from posh_reward.study.rows.table_writer import write_table
 from posh_reward.study.rows.tables import format_of, read_table
-from posh_reward.types import Verdict
+from posh_reward.types import Failure, Verdict
 from tests.cli.running import GENERATION, REFERENCE, Row, pairs, rows_in, run, write_rows
 
 
@@ -31,12 +32,12 @@ def test_each_pair_becomes_one_row(
     assert run("score", table, "-o", tmp_path / "out.jsonl", "--id", "id") == OK
     rows = rows_in(tmp_path / "out.jsonl")
     assert [row["id"] for row in rows] == ["p0", "p1", "p2", "p3", "p4"]
-    assert all(0.2 <= row[axis] <= 1 for row in rows for axis in ("mistakes", "omissions"))
+    assert all(0.2 <= row[axis] <= 1 for row in rows for axis in ("precision", "recall"))
     assert rows[0]["signature"].startswith("posh|preset:released|judge:fake")
     assert rows[0]["generation_elements"] > 0
     assert "elements" not in rows[0]
     said = capsys.readouterr()
-    assert "scored 5 of 5 pairs; means: mistakes" in said.err
+    assert "scored 5 of 5 pairs; means: precision" in said.err
     assert not said.out
 
 
@@ -99,7 +100,7 @@ def test_a_missing_text_fails_its_own_row_only(tmp_path: Path) -> None:
     ]
     out = tmp_path / "out.jsonl"
     assert run("score", write_rows(tmp_path / "in.jsonl", nothing), "-o", out) == INCOMPLETE
-    assert [row["failure"] for row in rows_in(out)] == [
+    assert [reason_of(row) for row in rows_in(out)] == [
         None,
         "the generation is missing",
         "the reference is missing",
@@ -108,9 +109,9 @@ def test_a_missing_text_fails_its_own_row_only(tmp_path: Path) -> None:
         "the generation holds half a surrogate pair, which is not Unicode text",
     ]
     empty = rows_in(out)[3]
-    assert (empty["mistakes"], empty["generation_elements"]) == (1.0, 0)
-    assert empty["overall"] == PoSh("fake").score([""], [REFERENCE])[0].f1
-    assert {row["failure_kind"] for row in rows_in(out)} == {None, "text"}
+    assert (empty["precision"], empty["generation_elements"]) == (1.0, 0)
+    assert empty["f1"] == PoSh("fake").score([""], [REFERENCE])[0].f1
+    assert {row["failure"] and row["failure"]["kind"] for row in rows_in(out)} == {None, "text"}
     assert run("score", tmp_path / "in.jsonl", "-o", out) == INCOMPLETE  # nothing left to do
 
 
@@ -179,7 +180,7 @@ def test_scores_that_say_little_are_named(
     said = capsys.readouterr().err
     assert "do not rely on 2 (ids 'p1', 'p3'): the reference does not read like English" in said
     assert "do not rely on 1 (id 'p2'): the reference names nothing to look for" in said
-    assert "do not rely on 1 (id 'p4'): the generation is empty, so it has no mistakes" in said
+    assert "do not rely on 1 (id 'p4'): the generation is empty, so nothing in it is wrong" in said
 
 
 def test_a_judge_without_digits_is_named(
@@ -263,7 +264,7 @@ def test_the_summary_names_the_rows_without_a_score(
     said = " ".join(capsys.readouterr().err.split())
     assert "no score for 4 (ids 'p1', 'p2', 'p3', ...): the reference is empty" in said
     assert "no score for 1 (id 'p5'): the reference is missing" in said
-    assert "0.2 to 1, higher is better; mistakes (precision in the paper): how much" in said
+    assert "0.2 to 1, higher is better; precision: how much" in said
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
@@ -279,10 +280,10 @@ def test_a_witness_looks_at_the_images_of_a_table(tmp_path: Path, ending: str) -
     assert run("score", table, "-o", out, *flags) == INCOMPLETE
     with out.open("rb") as file:
         first, second = read_table(file, "out", format_of(out.name))
-    assert float(first["mistakes"]) > 0.7
+    assert float(first["precision"]) > 0.7
     assert "|witness:oracle-1:scenes" in first["signature"]
-    assert [e.witness for e in scores_of(parse_cells(first)).elements].count("picture") > 3
-    assert second["failure"] == "there is no image"
+    assert [e.witness for e in scores_of(first).elements].count("image") > 3
+    assert scores_of(second).failure == Failure("text", "there is no image")
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "csv"])
@@ -305,12 +306,12 @@ def test_a_witness_looks_at_the_rows_of_the_dataset_that_was_described(
     assert run(*flags, *witness, "--dataset", f"{name}0") == UNUSABLE
     assert f"a text is not about image 0 of '{name}0'" in capsys.readouterr().err
     assert run(*flags, *witness) == INCOMPLETE
-    assert "the image 0 is a row of a dataset: name the" in rows_in(out)[0]["failure"]
+    assert "the image 0 is a row of a dataset: name the" in rows_in(out)[0]["failure"]["detail"]
     assert run(*flags, *witness, "--dataset", name) == INCOMPLETE
     *seen, beyond = rows_in(out)
-    assert all(row["mistakes"] is not None for row in seen)
+    assert all(row["precision"] is not None for row in seen)
     assert any(each.image_grade for row in seen for each in scores_of(row).elements)
-    assert beyond["failure"] == f"its image is beyond the end of {name!r}, which has 2 rows"
+    assert reason_of(beyond) == f"its image is beyond the end of {name!r}, which has 2 rows"
 
 
 def test_a_witness_needs_a_column_of_images(
@@ -344,7 +345,7 @@ def test_several_references_of_a_row_are_one_text(tmp_path: Path) -> None:
     assert "|references:joined" in several["signature"]
     assert one["reference"] == "A dog sleeps."
     assert "references" not in one["signature"]
-    assert none["failure_kind"] == "text"
+    assert none["failure"]["kind"] == "text"
 
 
 def test_an_id_with_a_nul_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.metrics.posh.presets import PRESET
 from posh_reward.metrics.posh.questions import ASKING_VERSION
 from posh_reward.metrics.prove import prove_prompts
-from posh_reward.metrics.rubric import rubric_prompt
+from posh_reward.metrics.rubric import rubric_judge
 from posh_reward.types import Description
 from tests.syntax import tree
 
@@ -52,22 +52,16 @@ def texts() -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(
-    "mended",
-    [False, pytest.param(True, marks=pytest.mark.slow)],
-    ids=["released", "mended"],
-)
-def test_a_change_of_what_is_read_raises_the_version(mended: bool) -> None:
+def test_a_change_of_what_is_read_raises_the_version() -> None:
     digest = sha256()
-    for description in Reader(mended=mended).read(texts()):
+    for description in Reader().read(texts()):
         assert isinstance(description, Description)
         digest.update(write_description(description).encode("utf-8", "surrogatepass"))
-    name = "mended" if mended else "released"
     known = json.loads(DIGESTS.read_text(encoding="utf-8"))
-    assert known.get(f"{GRAPH_VERSION}/{name}") == digest.hexdigest()[:16], (
+    assert known.get(f"{GRAPH_VERSION}/released") == digest.hexdigest()[:16], (
         "what is read of a text has changed. Once a change: raise GRAPH_VERSION in "
         "graph/reader.py, so that stored descriptions are not taken for new ones, and put "
-        f'"<version>/{name}": "{digest.hexdigest()[:16]}" into tests/golden/readings.json'
+        f'"<version>/released": "{digest.hexdigest()[:16]}" into tests/golden/readings.json'
     )
 
 
@@ -114,7 +108,7 @@ EDITIONS = {
     **{f"posh/prompts/{preset.prompts}.txt": preset.edition for preset in PRESET.values()},
     "harmonic/prompts/paper.txt": criteria.EDITION,
     "harmonic/prompts/ours.txt": criteria.EDITION,
-    "rubric/prompts/paper.txt": rubric_prompt.EDITION,
+    "rubric/prompts/paper.txt": rubric_judge.EDITION,
     **{f"prove/prompts/{file.name}": prove_prompts.EDITION for file in sorted(PROVE.glob("*.txt"))},
 }
 """Wording of prompts below ``metrics`` -> its edition, which signatures show."""
@@ -132,19 +126,18 @@ def test_a_change_of_wording_raises_its_edition(file: str) -> None:
     )
 
 
-@pytest.mark.parametrize("preset", ["released", pytest.param("mended", marks=pytest.mark.slow)])
-def test_a_change_of_what_is_asked_raises_the_version(preset: str) -> None:
+def test_a_change_of_what_is_asked_raises_the_version() -> None:
     some = texts()[:12]
     judge = FakeJudge()
-    scores = PoSh(judge, preset=preset).score(some[1:], some[:-1])
+    scores = PoSh(judge).score(some[1:], some[:-1])
     digest = sha256(repr([(s.precision, s.recall) for s in scores]).encode())
     asked = [repr((r.identifier, r.text, r.other)) for r in judge.questions]
     digest.update("\n".join(sorted(asked)).encode())  # in which call each is asked is free
     known = json.loads(DIGESTS.read_text(encoding="utf-8"))
-    version = f"{GRAPH_VERSION}.{ASKING_VERSION}/{preset}"
+    version = f"{GRAPH_VERSION}.{ASKING_VERSION}/released"
     assert known.get(version) == digest.hexdigest()[:16], (
         "what is asked about a text, or its score, has changed. Once a change: raise "
         "ASKING_VERSION in metrics/posh/questions.py, so that scores carry another signature, and "
-        f'put "<reading>.<asking>/{preset}": "{digest.hexdigest()[:16]}" into '
+        f'put "<reading>.<asking>/released": "{digest.hexdigest()[:16]}" into '
         "tests/golden/readings.json"
     )

@@ -63,9 +63,9 @@ def test_what_is_not_kept_is_not_stored(tmp_path: Path) -> None:
 
 def test_other_rules_parse_the_text_again(tmp_path: Path) -> None:
     store = Store(tmp_path / "store.sqlite")
-    for options in ({}, {"mended": True}, {"coref": "recording-2"}):
-        assert parsed(store, [CAT], **options) == [CAT]
-        assert parsed(store, [CAT], **options) == []
+    assert parsed(store, [CAT]) == [CAT]
+    assert parsed(store, [CAT], coref="recording-2") == [CAT]
+    assert parsed(store, [CAT], coref="recording-2") == []
 
 
 def test_what_a_text_brings_along_is_forgotten_with_it() -> None:
@@ -122,11 +122,10 @@ def test_any_description_is_restored(description: Description) -> None:
     assert hash(again) == hash(description)
 
 
-@pytest.mark.parametrize("mended", [False, True])
-def test_descriptions_of_golden_texts_are_restored(shared_data: Path, mended: bool) -> None:
+def test_descriptions_of_golden_texts_are_restored(shared_data: Path) -> None:
     goldens = (shared_data / "goldens" / "goldens.jsonl").read_text("utf-8").splitlines()
     texts = sorted({json.loads(line)["reference"] for line in goldens})[:5]
-    for description in Reader(mended=mended).read([*texts, "", "A dog."]):
+    for description in Reader().read([*texts, "", "A dog."]):
         assert isinstance(description, Description)
         assert read_description(write_description(description)) == description
 

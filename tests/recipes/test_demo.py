@@ -20,7 +20,7 @@ def figures() -> Any:
 
 
 def overall(figures: Any, model: str) -> Any:
-    return figures["models"][model]["axes"]["overall"]
+    return figures["models"][model]["axes"]["f1"]
 
 
 def test_each_stage_is_better_than_the_one_before(figures: Any) -> None:

@@ -13,7 +13,8 @@ from datasets import Dataset, DatasetDict, Features, Value
 from datasets import Image as Images
 
 from posh_reward.datasets.load_dataset import load_images
-from tests.recipes.test_launch_vllm import SITECUSTOMIZE, python, run
+from tests.processes import SITECUSTOMIZE
+from tests.recipes.test_launch_vllm import python, run
 
 __all__ = ["python"]
 

@@ -72,7 +72,7 @@ def row(reward: str, seed: int, mistakes: float) -> dict[str, Any]:
 
     return {
         "run": {"reward": reward, "seed": seed, "dataset": PLAIN, "noise": 0.0},
-        "gains": {"mistakes": gain(mistakes), "omissions": gain(0.2), "overall": gain(0.1)},
+        "gains": {"precision": gain(mistakes), "recall": gain(0.2), "f1": gain(0.1)},
         "scores": {axis: [0.5 + mistakes, 0.7 + mistakes] * 3 for axis in AXES},
         "means": {}, "words": 27.0, "seconds": 1,
         "spreads": dict.fromkeys(SPREADS, [0.5] * 5 + [0.25] * 5),

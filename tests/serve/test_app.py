@@ -449,8 +449,8 @@ def test_another_metric_at_the_same_address_is_refused(posh: PoSh) -> None:
         remote = RemotePosh(url)
         assert remote.signature == posh.signature
     with (
-        served(create_app(BatchedMetric(PoSh(preset="mended"))), int(url.rpartition(":")[2])),
-        pytest.raises(JudgeError, match=r"now runs a different metric: posh\|preset:mended"),
+        served(create_app(BatchedMetric(PoSh(preset="paper"))), int(url.rpartition(":")[2])),
+        pytest.raises(JudgeError, match=r"now runs a different metric: posh\|preset:paper"),
     ):
         remote.score(["A dog."], [REFERENCE])
 

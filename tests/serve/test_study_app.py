@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from posh_reward.cli.packet_answers import answer_files
+from posh_reward.cli.packets import answer_files
 from posh_reward.errors import InputError
-from posh_reward.study.packets.answer_files import collect
 from posh_reward.study.packets.make import write_packet
+from posh_reward.study.packets.rater_answers import collect
 from posh_reward.study.packets.rater_page import page_to_serve
 from tests.chromium import Browser, axe, violations
 from tests.study.packets.studies import coarse, content, packet, saved

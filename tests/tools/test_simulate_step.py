@@ -43,7 +43,6 @@ def test_only_the_releases_wording_and_judge_are_called_exact() -> None:
         "released, brisk",
         "released, brisk, to the token",
         "paper, brisk",
-        "mended, brisk",
     }
 
 

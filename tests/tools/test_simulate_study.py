@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from posh_reward.study.packets.answer_files import collect
 from posh_reward.study.packets.make import make_packet
+from posh_reward.study.packets.rater_answers import collect
 from posh_reward.study.packets.rater_model import Crowd, answer_file, opinions_with
 from posh_reward.study.packets.results import results
 from tests.study.packets.studies import items

@@ -80,7 +80,7 @@ def break_second_rank(trainer: Any, fault: str) -> None:
     work = getattr(trainer, FAULTS[fault])
 
     def faulty() -> bool:
-        return trainer.args.process_index == 1 and trainer.state.global_step >= 1
+        return bool(trainer.args.process_index == 1 and trainer.state.global_step >= 1)
 
     def failing(*args: Any, **kwargs: Any) -> Any:
         if fault == "prompts":
@@ -98,7 +98,7 @@ def break_second_rank(trainer: Any, fault: str) -> None:
     setattr(trainer, FAULTS[fault], failing)
 
 
-class Comparison(TrainerCallback):
+class Comparison(TrainerCallback):  # type: ignore[misc]
     """Compares the policy, as it trains, with the plain model of the same weights."""
 
     def __init__(self, trainer: Any, base: str) -> None:

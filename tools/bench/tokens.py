@@ -9,7 +9,7 @@ candidate each time it comes up, decodes five tokens per grade, and words questi
 ``released``; its counts are printed next to those of ``release_cost.json`` in the goldens' folder,
 if present, to check the counting. *Ours* is ``PromptJudge`` under ``run_together``, lazily.
 *Decisive* is the same with a judge that only answers 1 or 5, *brisk* the same in few calls
-(``metrics.posh.search.Pace``). Preset ``mended`` has no golden answers, so a fake judge answers.
+(``metrics.posh.search.Pace``).
 
 training: three calls of ``PoSh.score``, as in training, each with 8 new generations for each of
 the same 8 references, made of sentences from the golden texts. A fake model answers; its prefix
@@ -32,24 +32,23 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from posh_reward import PoSh
-from posh_reward.graph.reader import build
 from posh_reward.metrics.posh.aggregate import harmonic_mean, mean_score
 from posh_reward.metrics.posh.examine import Examination
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge, quoted_words, raw_phrase
 from posh_reward.metrics.posh.judges.judge import Judge
 from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
 from posh_reward.metrics.posh.lockstep import Rewriter, run_together
-from posh_reward.metrics.posh.presets import PRESET, PRESETS, prompt, rewrite_prompt
+from posh_reward.metrics.posh.presets import PRESETS, prompt, rewrite_prompt
 from posh_reward.metrics.posh.search import Pace
 from posh_reward.models.chat import Chat
 from posh_reward.models.fake_model import verdict_of
 from posh_reward.models.model import Prompt
 from posh_reward.store import Store
-from posh_reward.types import Description, Reply
+from posh_reward.types import Reply
 from tools.bench.prompt_log import Cost, CountingCoref, NotingJudge, NotingModel, PromptLog
 from tools.bench.qwen import qwen_tokenizer
 from tools.bench.text import SENTENCE_END
-from tools.goldens import Golden, Pair, ReplayJudge, both_ways, load, read_golden, recorded_parse
+from tools.goldens import Golden, Pair, ReplayJudge, both_ways, load, read_golden
 
 RELEASE_DECODES = 5  # tokens that the release decodes for a grade; it reads one of them
 REFERENCES = 8
@@ -85,10 +84,10 @@ class Release:
         return NotingModel(verdicts.__getitem__, replies.__getitem__)
 
 
-def as_release(pairs: list[Pair], answering: Judge, chat: Chat, *, mended: bool = False) -> Release:
+def as_release(pairs: list[Pair], answering: Judge, chat: Chat) -> Release:
     """Ask everything that the release asks."""
     judge, log = NotingJudge(answering), PromptLog()
-    steps = both_ways(pairs, pace="eager", mended=mended)
+    steps = both_ways(pairs, pace="eager")
     examined = run_together(steps, judge, judge.rewrite)
     log.calls = judge.calls
     log.questions = [prompt(request) for request, _ in judge.verdicts]
@@ -100,8 +99,7 @@ def ours(release: Release, preset: str, chat: Chat, pace: Pace = "lazy") -> dict
     """Ask in our way with the same answers; return costs and the largest score difference."""
     model = release.model(preset)
     judge = PromptJudge(model, preset)
-    mended = PRESET[preset].mended
-    steps = both_ways(release.pairs, pace=pace, mended=mended)
+    steps = both_ways(release.pairs, pace=pace)
     examined = run_together(steps, judge, Rewriter(judge))
     cost = model.log.cost(chat)
     gaps = [abs(a - b) for a, b in zip(scores(examined), release.scores, strict=True)]
@@ -114,26 +112,14 @@ def ours(release: Release, preset: str, chat: Chat, pace: Pace = "lazy") -> dict
     }
 
 
-def mended_pairs(goldens: Sequence[Golden]) -> list[Pair]:
-    """Return the pairs with graphs of preset ``mended``, from the release's parses."""
-    from spacy.vocab import Vocab
-
-    vocab = Vocab()
-
-    def read(golden: Golden, side: str) -> Description:
-        return Description(golden[side], build(*recorded_parse(golden, side, vocab), mended=True))
-
-    return [(read(each, "generation"), read(each, "reference")) for each in goldens]
-
-
 def decisive(prompt: Prompt) -> float:
     """Return 5 if at least half of the quoted words are present, else 1."""
     return 5.0 if quoted_words(prompt) >= 3 else 1.0
 
 
 def releases(goldens: Sequence[Golden], chat: Chat) -> dict[str, Release]:
-    """Ask in the release's way: recorded and fake answers, its graphs and mended ones."""
-    pairs, mended = [read_golden(each) for each in goldens], mended_pairs(goldens)
+    """Ask in the release's way: recorded and fake answers."""
+    pairs = [read_golden(each) for each in goldens]
     replayed = as_release(pairs, ReplayJudge(*goldens), chat)
     figures = [g["scores"][name] for g in goldens for name in ("precision", "recall", "f1")]
 
@@ -143,8 +129,6 @@ def releases(goldens: Sequence[Golden], chat: Chat) -> dict[str, Release]:
     return {
         "golden": replace(replayed, scores=figures),
         "golden, decisive": as_release(pairs, fake(decisive), chat),
-        "mended": as_release(mended, fake(quoted_words), chat, mended=True),
-        "mended, decisive": as_release(mended, fake(decisive), chat, mended=True),
     }
 
 
@@ -185,10 +169,9 @@ def batch(options: argparse.Namespace) -> None:
     print_release(options.goldens, release["golden"].cost)
     record: dict[str, dict[str, Any]] = {}
     for preset in PRESETS:
-        whose = "mended" if PRESET[preset].mended else "golden"
-        figures = ours(release[whose], preset, chat)
-        others = ours(release[f"{whose}, decisive"], preset, chat)
-        brisk = ours(release[whose], preset, chat, "brisk")
+        figures = ours(release["golden"], preset, chat)
+        others = ours(release["golden, decisive"], preset, chat)
+        brisk = ours(release["golden"], preset, chat, "brisk")
         record[preset] = {**figures, "decisive": others, "brisk": brisk}
         print_ours(preset, figures)
         print_ours("  decisive", others)

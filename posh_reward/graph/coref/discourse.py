@@ -41,7 +41,6 @@ class Referent:
 
     @property
     def last(self) -> Mention:
-        """The latest mention."""
         return self.mentions[-1]
 
     def salience(self, sentence: int) -> float:

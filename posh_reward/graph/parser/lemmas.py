@@ -81,7 +81,6 @@ class TableLemmatizer:
         self.words = words
 
     def __call__(self, doc: Doc) -> Doc:
-        """Set lemmas in place."""
         for token in doc:
             token.lemma_ = lemma(token.text, token.pos_, token.tag_, self.forms, self.words)
         return doc

@@ -3,7 +3,6 @@
 ::
 
     components   Doc -> ``Syntax``; tokens -> nouns, adjectives, verbs, prepositions
-    mended       corrections of parses (preset "mended")
     links        dependencies -> roles of components for each other, shared by conjuncts
     entities     nouns and clusters -> entities; adjectives -> attributes
     relations    possessives, verbs and prepositions -> relations

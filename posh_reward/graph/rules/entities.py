@@ -31,13 +31,13 @@ class Coreference:
     right: int  # clusters of the viewer's sides; the same number where the release confuses them
 
 
-def coreference(syntax: Syntax, clusters: Clusters, *, mended: bool = False) -> Coreference:
+def coreference(syntax: Syntax, clusters: Clusters) -> Coreference:
     """Find the cluster of each token to which a mention is narrowed.
 
     "Our left" and "our right" leave their clusters for two of their own. In the release, the old
     cluster still lists them: "On our left is a tree. The side glows", with "our left" and "the
     side" in one cluster, makes the side our left. And without any "our left" both sides have the
-    same number, so two mentions of "our right" are our left, too. Not so if ``mended``.
+    same number, so two mentions of "our right" are our left, too.
 
     Raises:
         InputError: a mention reaches outside the text, or ends before it starts.
@@ -54,7 +54,7 @@ def coreference(syntax: Syntax, clusters: Clusters, *, mended: bool = False) -> 
         if len(members) > 1
         for first, last in members
     ]
-    narrow = Narrowing(syntax, mended=mended)
+    narrow = Narrowing(syntax)
     owner: dict[int, int] = {}
     # The shortest mention gets a token: "the man" before "the man and his dog". Sorting is stable,
     # so the first of equally short ones wins.
@@ -65,11 +65,11 @@ def coreference(syntax: Syntax, clusters: Clusters, *, mended: bool = False) -> 
     after_our = [token for token in range(1, len(words)) if words[token - 1] == "our"]
     left = [token for token in after_our if words[token] == "left"]
     right = [token for token in after_our if words[token] == "right"]
-    right_cluster = RIGHT if mended or left else LEFT
+    right_cluster = RIGHT if left else LEFT
     sides = {**dict.fromkeys(left, LEFT), **dict.fromkeys(right, right_cluster)}
     return Coreference(
         cluster_of={**owner, **sides},
-        former={} if mended else {token: owner[token] for token in sides if token in owner},
+        former={token: owner[token] for token in sides if token in owner},
         sides=sides,
         left=LEFT,
         right=right_cluster,
@@ -83,11 +83,10 @@ class Narrowing:
     possessive marker or a hyphen ("the man's *hat*"); else the first pronoun; else all tokens.
     Scans from the right, once per text, keep the time linear for mentions within mentions.
 
-    A marker is a word in ``CUTS``, so in "the *boys* ' hats" the boys name the hats; with
-    ``mended`` it is any token tagged as a marker.
+    A marker is a word in ``CUTS``, so in "the *boys* ' hats" the boys name the hats.
     """
 
-    def __init__(self, syntax: Syntax, *, mended: bool = False) -> None:
+    def __init__(self, syntax: Syntax) -> None:
         size = len(syntax)
         self._nominal = [pos in NOMINAL for pos in syntax.pos]
         self._run_end = list(range(size))
@@ -104,7 +103,7 @@ class Narrowing:
                 if after < size and self._nominal[after]:
                     self._run_end[token] = self._run_end[after]
                 else:
-                    whole = after == size or not is_cut(syntax, after, mended)
+                    whole = after == size or syntax.text[after] not in CUTS
             noun, pronoun = whole and self._nominal[token], syntax.pos[token] == "PRON"
             self._noun_from[token] = token if noun else self._noun_from[after]
             self._pronoun_from[token] = token if pronoun else self._pronoun_from[after]
@@ -124,13 +123,6 @@ class Narrowing:
         return range(pronoun, pronoun + 1) if pronoun <= last else range(first, last + 1)
 
 
-def is_cut(syntax: Syntax, token: int, mended: bool) -> bool:
-    """Test for a marker after nouns that do not name the entity: "the man*'s* hat"."""
-    if mended:
-        return syntax.tag[token] == "POS" or syntax.text[token] == "-"
-    return syntax.text[token] in CUTS
-
-
 @dataclass(frozen=True, slots=True)
 class Components:
     """The components of a text, linked, and grouped into entities.
@@ -146,7 +138,6 @@ class Components:
     entity_of: Mapping[int, int]  # entity of a noun component
     owner_of_cluster: Mapping[int, int]  # entity of a cluster's first mention
     sides: frozenset[int]  # clusters of the viewer's sides that are mentioned often enough
-    mended: bool = False  # preset "mended": without clear mistakes of the release
 
     def of_kind(self, *kinds: str) -> list[int]:
         """Return the components of some kinds, in text order."""
@@ -163,15 +154,12 @@ class Components:
         return [owner[token] for token in self.components[component].tokens if token in owner]
 
     def tokens(self, components: Iterable[int]) -> tuple[int, ...]:
-        """Concatenate the tokens of components."""
         return tuple([token for i in components for token in self.components[i].tokens])
 
     def sentence(self, component: int) -> int:
-        """Return the sentence in which a component starts."""
         return self.syntax.sentence[self.components[component].tokens[0]]
 
     def spans(self, tokens: Iterable[int]) -> tuple[Span, ...]:
-        """Return the character span of each token."""
         return tuple([self.syntax.span[token] for token in tokens])
 
 
@@ -184,15 +172,15 @@ class Sighting(NamedTuple):
     tokens: tuple[int, ...]
 
 
-def read_components(syntax: Syntax, clusters: Clusters, *, mended: bool = False) -> Components:
+def read_components(syntax: Syntax, clusters: Clusters) -> Components:
     """Find, link and group the components of a text.
 
     Raises:
         InputError: a mention of a cluster lies outside the text.
     """
-    refers = coreference(syntax, clusters, mended=mended)
+    refers = coreference(syntax, clusters)
     components = find_components(syntax)
-    links = find_links(syntax, components, mended=mended)
+    links = find_links(syntax, components)
     mentions: list[list[int]] = []
     entity_of: dict[int, int] = {}
     entity_of_cluster: dict[int, int] = {}  # that later mentions join
@@ -202,11 +190,8 @@ def read_components(syntax: Syntax, clusters: Clusters, *, mended: bool = False)
             continue
         own = [refers.cluster_of[token] for token in component.tokens if token in refers.cluster_of]
         # A pronoun without links is no entity: "*There* is a tower", but "a picture of *it*" is.
-        # Nor, if ``mended``, is one that is only described and in no cluster: "*it* is clear".
-        if syntax.pos[component.root] == "PRON":
-            roles = links.roles(i).keys()
-            if not roles or (mended and not own and roles == {"described_by"}):
-                continue
+        if syntax.pos[component.root] == "PRON" and not links.roles(i):
+            continue
         # A component of several clusters joins the entity that was mentioned first.
         earlier = [entity_of_cluster[cluster] for cluster in own if cluster in entity_of_cluster]
         entity = min(earlier, default=len(mentions))
@@ -226,21 +211,18 @@ def read_components(syntax: Syntax, clusters: Clusters, *, mended: bool = False)
         mentions=tuple(map(tuple, mentions)),
         entity_of=entity_of,
         owner_of_cluster=owner_of_cluster,
-        sides=frequent_sides(components, refers, least=1 if mended else 2),
-        mended=mended,
+        sides=frequent_sides(components, refers),
     )
 
 
-def frequent_sides(
-    components: Sequence[Component], refers: Coreference, least: int
-) -> frozenset[int]:
-    """Return the clusters of "our left" and "our right" with at least so many mentions."""
+def frequent_sides(components: Sequence[Component], refers: Coreference) -> frozenset[int]:
+    """Return the clusters of "our left" and "our right" with at least two mentions."""
     mentions = Counter(
         cluster
         for component in components
         for cluster in {refers.sides[token] for token in component.tokens if token in refers.sides}
     )
-    return frozenset(cluster for cluster, times in mentions.items() if times >= least)
+    return frozenset(cluster for cluster, times in mentions.items() if times >= 2)
 
 
 def is_possessive(parts: Components, component: int) -> bool:
@@ -260,22 +242,16 @@ def qualities(parts: Components) -> Iterator[Sighting]:
 class Evidence:
     """The places where an attribute or a relation was read, in order."""
 
-    __slots__ = ("_places", "sentences", "spans")
+    __slots__ = ("sentences", "spans")
 
     def __init__(self) -> None:
         self.sentences: list[int] = []
         self.spans: list[Span] = []
-        self._places: set[Span] = set()
 
     def add(self, parts: Components, component: int, tokens: Iterable[int]) -> None:
-        """Add a place; ``mended``: only once, even if two mentions lead to it."""
-        spans = parts.spans(tokens)
-        if parts.mended:
-            if self._places.issuperset(spans):
-                return
-            self._places.update(spans)
+        """Add a place; twice if two mentions lead to it."""
         self.sentences.append(parts.sentence(component))
-        self.spans.extend(spans)
+        self.spans.extend(parts.spans(tokens))
 
 
 def attributes(parts: Components, descriptions: Iterable[Sighting]) -> list[tuple[Attribute, ...]]:
@@ -296,20 +272,17 @@ def entity(parts: Components, mentions: Sequence[int], attributes: tuple[Attribu
     """Make the record of one entity.
 
     In the release only the first mention can make an entity the viewer or one of the viewer's
-    sides: "The *viewer* stands. A dog faces *us*", as one entity, is not the viewer. ``mended``:
-    any mention can.
+    sides: "The *viewer* stands. A dog faces *us*", as one entity, is not the viewer.
     """
     heads = tuple(parts.syntax.phrase(parts.components[i].tokens) for i in mentions)
-    deciding = len(heads) if parts.mended else 1
-    clusters = {cluster for i in mentions[:deciding] for cluster in parts.clusters(i)}
-    sides = parts.sides & clusters
+    sides = parts.sides & {*parts.clusters(mentions[0])}
     return Entity(
         head=heads[0],
         heads=heads,
         attributes=attributes,
         sentences=tuple(parts.sentence(i) for i in mentions),
         spans=parts.spans(parts.tokens(mentions)),
-        us=any(head.lower() in VIEWER for head in heads[:deciding]),
+        us=heads[0].lower() in VIEWER,
         left=parts.coreference.left in sides,
         right=parts.coreference.right in sides,
     )

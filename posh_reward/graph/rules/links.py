@@ -27,20 +27,14 @@ class Links:
     """Links by role, from both ends, in the order in which they were made.
 
     Components are indices. As in the release, a link may exist twice and a component may be linked
-    to itself; neither if ``mended``.
+    to itself.
     """
 
-    def __init__(self, components: int, *, mended: bool = False) -> None:
+    def __init__(self, components: int) -> None:
         self._ends: list[dict[Role, list[int]]] = [{} for _ in range(components)]
-        self._once: set[tuple[int, Role, int]] | None = set() if mended else None
 
     def join(self, first: int, role: Role, second: int) -> None:
         """Make ``second`` the ``role`` of ``first``."""
-        if self._once is not None:
-            link = (first, role, second)
-            if first == second or link in self._once:
-                return
-            self._once |= {link, (second, INVERSE[role], first)}
         self._ends[first].setdefault(role, []).append(second)
         self._ends[second].setdefault(INVERSE[role], []).append(first)
 
@@ -51,16 +45,6 @@ class Links:
     def forget(self, first: int, role: Role) -> None:
         """Remove the links of one role, but not the inverse ones."""
         self._ends[first].pop(role, None)
-
-    def part(self, first: int, role: Role) -> None:
-        """Remove the links of one role and the inverse ones."""
-        for second in self._ends[first].pop(role, ()):
-            if self._once is not None:
-                self._once -= {(first, role, second), (second, INVERSE[role], first)}
-            others = self._ends[second][INVERSE[role]]
-            others.remove(first)
-            if not others:
-                del self._ends[second][INVERSE[role]]
 
     def ends(self, component: int, role: Role) -> Sequence[int]:
         """Return the components with a role for this one, its own before those it shares."""
@@ -74,18 +58,15 @@ class Links:
 THINGS = (*NOMINAL, "PRON")
 
 
-def find_links(syntax: Syntax, components: Sequence[Component], *, mended: bool = False) -> Links:
-    """Find all links of a text; ``mended``: conjuncts share only what is clearly said of both."""
+def find_links(syntax: Syntax, components: Sequence[Component]) -> Links:
     of_token = {token: i for i, part in enumerate(components) for token in part.tokens}
-    links = Links(len(components), mended=mended)
-    describe(syntax, components, of_token, links, mended=mended)
+    links = Links(len(components))
+    describe(syntax, components, of_token, links)
     for i, component in enumerate(components):
         if component.kind in ("verb", "preposition"):
             for role, token in attachments(syntax, component):
                 if token in of_token:
                     links.join(i, role, of_token[token])
-    if mended:
-        describe_pronouns(syntax, components, of_token, links)
     # Last, since conjuncts share what the first has by then; in text order, along a list.
     for token, head in conjuncts(syntax):
         first, second = of_token.get(head), of_token.get(token)
@@ -94,9 +75,7 @@ def find_links(syntax: Syntax, components: Sequence[Component], *, mended: bool 
         if components[first].kind != components[second].kind:
             continue
         if components[first].kind == "preposition":
-            (share_place_justly if mended else share_place)(links, first, second)
-        elif mended:
-            share_justly(links, first, second, own_article=has_article(syntax, token))
+            share_place(links, first, second)
         else:
             share_links(links, first, second)
     return links
@@ -107,8 +86,6 @@ def describe(
     components: Sequence[Component],
     of_token: Mapping[int, int],
     links: Links,
-    *,
-    mended: bool,
 ) -> None:
     """Link adjectives to what they describe: nouns above them, or else below them.
 
@@ -116,16 +93,14 @@ def describe(
     adjective that describes *it*: in "her sash is pink and her ribbon *flies*" (flies joined to
     pink), "her" and "ribbon" describe "flies", so it does not describe "ribbon", and shares the
     sash of "pink". Once one of its words has found a noun, the next ones do not search.
-    ``mended``: all its words search below if nothing is found above.
     """
     for i, component in enumerate(components):
         if component.kind != "adjective":
             continue
-        above = described_above(syntax, component)
-        for token in above:
+        for token in described_above(syntax, component):
             links.join(i, "describes", of_token[token])
         for word in component.tokens:
-            if not (above if mended else links.roles(i)):
+            if not links.roles(i):
                 for token in described_below(syntax, word):
                     links.join(i, "describes", of_token[token])
 
@@ -211,18 +186,6 @@ def subjects(syntax: Syntax, verb: int) -> list[int]:
     return heads + [child for each in clauses for child in children_as(syntax, each, *SUBJECT)]
 
 
-def describe_pronouns(
-    syntax: Syntax, components: Sequence[Component], of_token: Mapping[int, int], links: Links
-) -> None:
-    """Link predicate adjectives to pronouns, too (preset "mended"): "*she* is tall"."""
-    for i, component in enumerate(components):
-        clause = syntax.head[component.root]
-        if component.kind == "adjective" and syntax.pos[clause] == "AUX":
-            for child in children_as(syntax, clause, *SUBJECT):
-                if syntax.pos[child] == "PRON" and child in of_token:
-                    links.join(i, "describes", of_token[child])
-
-
 SINGLE = frozenset(INVERSE) - {"place", "placed_by"}
 """Roles that a conjunct does not share if it has its own."""
 
@@ -253,18 +216,6 @@ def share_place(links: Links, first: int, second: int) -> None:
             links.borrow(first, "place", place)
 
 
-def share_place_justly(links: Links, first: int, second: int) -> None:
-    """Share all heads of the first preposition, and all objects of the second (preset "mended")."""
-    heads = links.roles(first).get("place_of", ())
-    if heads:
-        links.part(second, "place_of")
-    for head in heads:
-        links.join(second, "place_of", head)
-    if not links.ends(first, "place"):
-        for place in links.roles(second).get("place", ()):
-            links.join(first, "place", place)
-
-
 def share_links(links: Links, first: int, second: int) -> None:
     """Share the first conjunct's links: "a red coat and *hat*", unless the hat is blue."""
     own = links.roles(second)
@@ -273,32 +224,3 @@ def share_links(links: Links, first: int, second: int) -> None:
             continue
         for end in ends:
             links.join(second, role, end)
-
-
-def share_justly(links: Links, first: int, second: int, *, own_article: bool) -> None:
-    """Share links by word order (preset "mended").
-
-    What follows both conjuncts describes both, or is done by both: "an old man and a bearded woman
-    *read*". What is between them belongs to the first: "a man *with a hat* and a woman". A
-    description before the first ends at an article: "an *old* man and a woman". A joined verb has
-    no object before it: "the child has *shoes* and gazes at us".
-    """
-    own = links.roles(second)
-    for role, ends in links.roles(first).items():
-        free = role not in SINGLE or role not in own
-        for end in ends:
-            between, after = first < end < second, first < second < end
-            shared = free
-            if role == "object":
-                shared &= second < end
-            elif role in ("described_by", "subject_of", "preposition"):
-                shared &= not between
-            if role == "described_by":
-                shared &= not own_article
-            if shared or (after and role in ("described_by", "subject_of")):
-                links.join(second, role, end)
-
-
-def has_article(syntax: Syntax, noun: int) -> bool:
-    """Test whether a noun has an article of its own: "an old man and *a* woman"."""
-    return any(syntax.dep[child] == "det" and child < noun for child in syntax.children[noun])

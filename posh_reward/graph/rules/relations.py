@@ -45,7 +45,7 @@ def prepositions_of(parts: Components, verb: int) -> list[int]:
     """Return the prepositions below a verb, or below those: "comes *out* *of*".
 
     Each has to come after its head ("fly *up* from trees", with "up" below "from", is "fly from"),
-    and one with two heads is listed twice. ``mended``: all those after the verb, once each.
+    and one with two heads is listed twice.
     """
     if not parts.links.ends(verb, "preposition"):
         return []
@@ -56,8 +56,7 @@ def prepositions_of(parts: Components, verb: int) -> list[int]:
     # below "in", is (in, behind, from).
     while stack and len(meetings) < MOST_MEETINGS:
         above = stack.pop()
-        below = sorted(parts.links.ends(above, "preposition"))
-        below = [i for i in below if (i not in meetings if parts.mended else i > above)]
+        below = [i for i in sorted(parts.links.ends(above, "preposition")) if i > above]
         meetings += below
         stack += below
     return [i for i in meetings if i > verb]
@@ -106,7 +105,7 @@ def actions(parts: Components, used: set[int]) -> Iterator[Connection]:
         # Places in text order over all prepositions: in "a vest adorned with buckles on one *side*
         # and a *belt*", with "belt" joined to "buckles", the side comes before the belt.
         for subject, target in product(subjects, objects or places(parts, prepositions)):
-            bridge = between(bringing(parts, words, target), subject, target)
+            bridge = between(words, subject, target)
             relation = connect(parts, verb, subject, target, bridge)
             if relation or objects:
                 used.update(bridge)
@@ -124,7 +123,7 @@ def placed_objects(
 
     A verb after its object stays with the prepositions: "she has no shoes and gazes at us", where
     "gazes" shares the object of "has", gives (shoes, gazes at, us). A preposition places only one
-    object; ``mended``: all joined objects.
+    object.
     """
     words = [verb, *sorted(set(prepositions))]
     connections: list[Connection] = []
@@ -134,26 +133,14 @@ def placed_objects(
     for source, target in product(objects, places(parts, prepositions)):
         bridge = [
             i
-            for i in between(bringing(parts, words, target), source, target)
-            if i == verb or (i not in used and (parts.mended or i not in spent))
+            for i in between(words, source, target)
+            if i == verb or (i not in used and i not in spent)
         ]
         relation = connect(parts, verb, source, target, bridge)
         connections += relation
         spent.update(bridge if relation else ())
     used |= spent - {verb}
     return connections
-
-
-def bringing(parts: Components, words: Sequence[int], target: int) -> Sequence[int]:
-    """Return a verb and its prepositions on the way to an object.
-
-    In the release all of them: "sits on a chair *at* a table" is "sits on at". ``mended``: not
-    those with other objects, so "sits at".
-    """
-    if not parts.mended:
-        return words
-    ends = {i: parts.links.ends(i, "place") for i in words}
-    return [i for i in words if not ends[i] or target in ends[i]]
 
 
 def between(components: Iterable[int], first: int, last: int) -> list[int]:

@@ -61,7 +61,7 @@ class HarmonicScores:
     """In the order of the metric's criteria; empty if the text or image is unusable."""
     failure: Failure | None = None
     """Reason for a missing overall score; None if there is a score."""
-    text: str = ""
+    generation: str = ""
     """The stripped text."""
 
     @property

@@ -43,7 +43,6 @@ class Weights:
             raise ConfigError(f"the weights of {', '.join(KINDS)} are all 0: set one above 0")
 
     def of(self, element: Element) -> float:
-        """Weight of one element."""
         weight: float = getattr(self, element.kind)
         return weight
 
@@ -98,8 +97,8 @@ def figures(scores: Sequence[Scores]) -> dict[str, float]:
             for direction in DIRECTIONS
             for kind in KINDS
         },
-        "generation_elements": mean([score.count("precision") for score in sound]),
-        "reference_elements": mean([score.count("recall") for score in sound]),
+        "generation_elements": mean([score.generation_elements for score in sound]),
+        "reference_elements": mean([score.reference_elements for score in sound]),
         "elements_per_100_words": mean([_elements_per_100_words(score) for score in sound]),
         "length_ratio": mean([length_ratio(score) for score in sound]),
         "coverage": mean([loose_words(score).coverage for score in sound]),
@@ -119,7 +118,7 @@ def witness_figures(scores: Sequence[Scores]) -> dict[str, float]:
     open_grades = [e.image_grade for e in elements if e.image_grade and e.image_grade.grade is None]
     return {
         "picture_asked": mean([len(some) for some in by_score]),
-        "picture_raised": mean([float(element.witness == "picture") for element in elements]),
+        "picture_raised": mean([float(element.witness == "image") for element in elements]),
         "picture_unanswered": float(len(open_grades)),
     }
 
@@ -137,7 +136,7 @@ def length_ratio(scores: Scores) -> float:
 
 def _elements_per_100_words(scores: Scores) -> float | None:
     words = len(scores.generation.split())
-    return 100 * scores.count("precision") / words if words else None
+    return 100 * scores.generation_elements / words if words else None
 
 
 def _sub_score(scores: Scores, direction: Direction, kind: Kind) -> float | None:

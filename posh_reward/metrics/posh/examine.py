@@ -65,7 +65,6 @@ def examine(
     direction: Direction,
     *,
     pace: Pace = "lazy",
-    mended: bool = False,
     image: PromptImage | None = None,
     supported: float = SUPPORTED,
 ) -> Steps:
@@ -76,7 +75,6 @@ def examine(
         target: the description in which they are sought.
         direction: "precision" if ``source`` is the generation, "recall" if it is the reference.
         pace: how much is asked at a time; the result does not depend on it.
-        mended: correct the release's clear mistakes (docs/released_quirks.md).
         image: consulted about elements that ``target`` does not support; None: no witness.
         supported: grade of ``target`` at which the image is no longer consulted.
 
@@ -86,10 +84,10 @@ def examine(
     Returns:
         The graded elements, and the finding for each entity.
     """
-    roster = Roster(source.graph, mended=mended)
+    roster = Roster(source.graph)
     viewer = viewer_findings(source.graph)
     # In the release the viewer is unnamed before the second pass: "boy runs toward us".
-    inquiry = Inquiry(source, target, direction, roster, dict(viewer) if mended else {})
+    inquiry = Inquiry(source, target, direction, roster, {})
     # Wholes before parts: a part is asked about as "basket of the woman", with the name by which
     # its whole was found.
     yield from look_for(inquiry, wholes(roster), 1, pace)
@@ -204,9 +202,9 @@ def _relation(inquiry: Inquiry, index: int) -> OpenElement:
     relation = inquiry.source.graph.relations[index]
     first = _identifier(inquiry, relation.subject)
     second = _identifier(inquiry, relation.object)
-    if not inquiry.roster.mended and is_part_of(relation):
+    if is_part_of(relation):
         first = short_identifier(first)
-    elif not inquiry.roster.mended and is_containing(relation):
+    elif is_containing(relation):
         second = short_identifier(second)
     subject, other = (relation.subject, first), (relation.object, second)
     question = _question(inquiry, "relation", subject, relation.text, other)

@@ -161,11 +161,10 @@ class PoSh:
         if not LOWEST_GRADE < supported <= HIGHEST_GRADE:
             raise InputError(f"supported is {supported}: use a grade above 1, up to 5")
         self.preset = check_preset(preset)
-        mended = PRESET[preset].mended
         self.store = store_of(store)
         self.reader = Reader(
-            parser, coref, parser_device=parser_device, mended=mended,
-            max_characters=max_characters, store=self.store,
+            parser, coref, parser_device=parser_device, max_characters=max_characters,
+            store=self.store,
         )  # fmt: skip
         self.judge: Judge = (
             load_judge(judge, preset, self.store) if isinstance(judge, str | Mapping) else judge
@@ -336,16 +335,15 @@ class PoSh:
         """Return (precision, recall) of each pair; the judge is awake only during the call."""
         if not pairs:
             return iter(())
-        mended = PRESET[self.preset].mended
         with awake(*who_wakes(self.judge, self.witness)):
             pace = pace_of(self.judge)
             steps = [
                 examination
                 for text, reference, image in pairs
                 for examination in (
-                    examine(text, reference, "precision", pace=pace, mended=mended,
+                    examine(text, reference, "precision", pace=pace,
                             image=image, supported=self._supported),
-                    examine(reference, text, "recall", pace=pace, mended=mended),
+                    examine(reference, text, "recall", pace=pace),
                 )
             ]  # fmt: skip
             # Both directions of all pairs run side by side, so that they share the judge's calls.
@@ -355,12 +353,12 @@ class PoSh:
     def _scores(
         self, pair: DescriptionPair, precision: Examination, recall: Examination, signature: str
     ) -> Scores:
-        mistakes = mean_score(precision.elements, self.weights)
-        omissions = mean_score(recall.elements, self.weights)
+        supported = mean_score(precision.elements, self.weights)
+        covered = mean_score(recall.elements, self.weights)
         return Scores(
-            precision=mistakes,
-            recall=omissions,
-            f1=harmonic_mean(mistakes, omissions),
+            precision=supported,
+            recall=covered,
+            f1=harmonic_mean(supported, covered),
             signature=signature,
             elements=precision.elements + recall.elements,
             failure=precision.failure or recall.failure,

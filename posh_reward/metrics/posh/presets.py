@@ -14,10 +14,9 @@ from posh_reward.types import Description, Phrase, Question
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """Wording of the questions, and the treatment of the release's mistakes."""
+    """Wording of the questions."""
 
     prompts: str  # the wording is in ``prompts/<this>.txt``
-    mended: bool = False  # corrects the release's clear mistakes in scene graphs and entity names
     edition: int = 1  # of the wording, in signatures from 2 on; raise it with any change
 
 
@@ -25,13 +24,10 @@ PRESET = {
     "released": Preset("released"),
     "paper": Preset("paper"),
     "prefix-first": Preset("prefix-first", edition=2),
-    "mended": Preset("released", mended=True),
 }
 """released: wording of the released code, which produced the published numbers. paper: wording of
 the paper's appendix A.1.4. prefix-first: instruction before the descriptions, so that prompts of a
-pair share all but the short question. mended: wording of ``released``, but without its clear
-mistakes in scene graphs and entity names (docs/released_quirks.md). The last two are ours and have
-no published numbers."""
+pair share all but the short question; it is ours and has no published numbers."""
 
 PRESETS = tuple(PRESET)
 
@@ -50,16 +46,14 @@ def prompt(question: Question, preset: str = "released") -> Prompt:
     suffix = "".join(_question_and_rest(question, preset))
     if question.image is not None:
         return Prompt(_opening(preset, "prompt.image", "", ""), suffix, (question.image,))
-    texts = [_text_of(question.target, preset), _text_of(question.source, preset)]
+    texts = [_text_of(question.target), _text_of(question.source)]
     reference, generation = texts if question.direction == "precision" else reversed(texts)
     return Prompt(_opening(preset, f"prompt.{question.direction}", reference, generation), suffix)
 
 
-def _text_of(description: Description, preset: str) -> str:
+def _text_of(description: Description) -> str:
     """Return a description's text, in the release with the white space around it."""
-    if description.original is None or PRESET[preset].mended:
-        return description.text
-    return description.original
+    return description.text if description.original is None else description.original
 
 
 def _question_and_rest(question: Question, preset: str) -> tuple[str, str]:
@@ -73,7 +67,7 @@ def _question_and_rest(question: Question, preset: str) -> tuple[str, str]:
     section = question.direction if question.image is None else "image"
     template = _sections(preset)[f"{question.kind}.{section}"]
     _, after = _split_at(preset, f"prompt.{section}", "{question}")
-    raw = None if PRESET[preset].mended else question.raw
+    raw = question.raw
     identifier = question.identifier if raw is None else raw
     text = template.format(
         identifier=identifier, text=question.text or "", other=question.other or ""

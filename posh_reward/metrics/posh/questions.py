@@ -25,21 +25,11 @@ CONTAINING = frozenset(
 )
 """Relations that make their object a part of their subject."""
 
-MENDED_CONTAINING = frozenset({"held", "worn"})
-"""Further ones in preset ``mended``: in the release "a man *held* a cup" makes no part."""
-
 NO_NAMES = frozenset(
     "he him his himself she her hers herself it its itself they them their theirs themselves "
     "who whom this that these those".split()
 )
 """Mentions that are never used as another name."""
-
-MENDED_NO_NAMES = frozenset(
-    "i me my mine myself we us our ours ourselves you your yours yourself yourselves "
-    "whose which what one ones".split()
-)
-"""Further ones in preset ``mended``: in the release the boat of "a boat floats. *One* sinks" is
-asked about as "one", too."""
 
 
 class Namesakes:
@@ -65,13 +55,12 @@ class Namesakes:
 class Roster:
     """A graph prepared for questions: lower-cased names, parents, relations, namesakes."""
 
-    def __init__(self, graph: SceneGraph, *, mended: bool = False) -> None:
+    def __init__(self, graph: SceneGraph) -> None:
         self.graph = graph
-        self.mended = mended
         self.names = [normal_form(entity.head) for entity in graph.entities]
-        self.attributes = [_attributes(entity, mended) for entity in graph.entities]
-        self.mentions = [_other_mentions(entity, mended) for entity in graph.entities]
-        self.parents = _parents(graph, mended)
+        self.attributes = [_attributes(entity) for entity in graph.entities]
+        self.mentions = [_other_mentions(entity) for entity in graph.entities]
+        self.parents = _parents(graph)
         # Per entity the (relation text, other entity) pairs that leave it or reach it: a dict as an
         # ordered set, by sentence.
         self.outgoing: dict[int, dict[tuple[str, int], None]] = defaultdict(dict)
@@ -100,45 +89,39 @@ def normal_form(text: str) -> str:
     return text.strip().lower()
 
 
-def _attributes(entity: Entity, mended: bool) -> dict[str, int]:
+def _attributes(entity: Entity) -> dict[str, int]:
     """Map each attribute's text to its first sentence; by first sentence, then alphabetically.
 
     The release sorts before it lower-cases. So "Two" comes before "long", and if "tall trees" are
-    followed by "Tall trees", only "Tall" sets the sentence. ``mended`` uses the earliest.
+    followed by "Tall trees", only "Tall" sets the sentence.
     """
     first: dict[str, int] = {}
     for attribute in sorted(entity.attributes, key=lambda a: a.text.strip()):
         text = normal_form(attribute.text)
-        sentence = min(attribute.sentences, default=0)
-        earliest = first.setdefault(text, sentence)
-        if mended:
-            first[text] = min(sentence, earliest)
+        first.setdefault(text, min(attribute.sentences, default=0))
     return dict(sorted(first.items(), key=lambda item: item[1]))
 
 
-def _other_mentions(entity: Entity, mended: bool) -> list[str]:
+def _other_mentions(entity: Entity) -> list[str]:
     """Return the entity's other names, without pronouns, each once, in text order."""
-    excluded = {normal_form(entity.head)} | NO_NAMES | (MENDED_NO_NAMES if mended else set())
+    excluded = {normal_form(entity.head)} | NO_NAMES
     names = dict.fromkeys(normal_form(head) for head in entity.heads)
     return [name for name in names if name not in excluded]
 
 
-def _parents(graph: SceneGraph, mended: bool) -> list[list[int]]:
+def _parents(graph: SceneGraph) -> list[list[int]]:
     """Return for each entity, in order, those that it is part of, or that hold or wear it.
 
     In the release an entity may be its own parent: "A *woman* smiles. *Her* *mother* raises her
     hand", if all are one entity. It then waits for the second pass, so its parts are asked about
-    before it is found. Not with ``mended``.
+    before it is found.
     """
     parents: list[set[int]] = [set() for _ in graph.entities]
     for relation in graph.relations:
         if is_part_of(relation):
             parents[relation.subject].add(relation.object)
-        elif is_containing(relation) or (mended and relation.text in MENDED_CONTAINING):
+        elif is_containing(relation):
             parents[relation.object].add(relation.subject)
-    if mended:
-        for index, own in enumerate(parents):
-            own.discard(index)
     return [sorted(own) for own in parents]
 
 

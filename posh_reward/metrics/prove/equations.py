@@ -1,18 +1,92 @@
-"""The paper's two equations (section 3.2), for one response."""
+"""The paper's two equations (section 3.2), for one response, and p(I |= t') by a vision model."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import fsum
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from posh_reward.metrics.prove.tuple_scenes import Tuple
-from posh_reward.metrics.prove.tuples import phrase, without
+from posh_reward.errors import InputError
+from posh_reward.metrics.metric import check_lists
+from posh_reward.metrics.prove.prove_prompts import prompt_of, verdicts_of
+from posh_reward.metrics.prove.tuples import Tuple, phrase, without
+from posh_reward.models.asker import Asker
 from posh_reward.models.encoders import Encoder, Floats, unit_vectors
-from posh_reward.types import Failure, PromptImage
+from posh_reward.models.labels import distribution
+from posh_reward.models.model import Model, model_of
+from posh_reward.store import Store
+from posh_reward.types import Failure, PromptImage, Verdict
+
+LABELS = ("no", "yes")
+
+
+class Entailment:
+    """A vision model's probability of "yes" against "no" for statements about images.
+
+    The paper uses OFA, fine-tuned for visual entailment.
+    """
+
+    def __init__(self, asker: Asker) -> None:
+        self.asker = asker
+
+    def probabilities(
+        self, statements: Sequence[tuple[str, PromptImage | Failure]]
+    ) -> list[float | Failure]:
+        """Probability that each statement is true of its image; failures of images are kept."""
+        prompts = [
+            prompt_of("entailment", {"statement": text}, (image,))
+            for text, image in statements
+            if isinstance(image, PromptImage)
+        ]
+        verdicts = iter(verdicts_of(self.asker, prompts, LABELS))
+        return [
+            image if isinstance(image, Failure) else _probability(next(verdicts))
+            for _, image in statements
+        ]
+
+
+def _probability(verdict: Verdict) -> float | Failure:
+    masses = distribution(verdict)
+    return masses if isinstance(masses, Failure) else masses[LABELS.index("yes")]
+
+
+def entailment_of(
+    model: str | Mapping[str, Any] | Model | None, store: Store | None
+) -> Entailment | None:
+    """Make the judge for a model; None without a model.
+
+    Raises:
+        InputError: the model is unknown or does not take images.
+        ConfigError: its settings are invalid.
+    """
+    return None if model is None else Entailment(Asker(model_of(model, sees=True), store))
+
+
+def check_inputs(
+    entailment: Entailment | None, images: Sequence[object] | None, **texts: Sequence[object]
+) -> None:
+    """Check that all lists match, and that images and the entailment judge come together.
+
+    Raises:
+        InputError: they do not.
+    """
+    check_lists(**texts, **({} if images is None else {"images": images}))
+    if images is not None and entailment is None:
+        raise InputError("images need a model that judges them: pass entailment=...")
+    if images is None and entailment is not None:
+        raise InputError("the entailment judge needs images: pass images=...")
+
+
+def statement(parts: Tuple) -> str:
+    """A tuple as a statement about an image."""
+    if len(parts) == 1:
+        return f'the image shows "{parts[0]}"'
+    if len(parts) == 2:
+        return f'"{parts[0]}" can be described as "{parts[1]}"'
+    return f'"{parts[0]}" {parts[1]} "{parts[2]}"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +107,7 @@ class ResponseClaim:
     tuple: Tuple
     score: float | None
     """The larger of ``caption`` and ``image``; None if judging the image failed."""
-    witness: Literal["caption", "picture"] | None
+    witness: Literal["caption", "image"] | None
     """The one that supports it better."""
     closest: Tuple | None
     """The most similar tuple of the caption."""
@@ -125,7 +199,6 @@ class ResponseItem:
     """None without an entailment judge."""
 
     def tuples(self) -> list[Tuple]:
-        """All tuples of all texts."""
         texts = (self.response, self.answer, self.question, self.caption)
         return [each for read in texts for each in _of(read)]
 
@@ -169,7 +242,7 @@ def with_image(claim: ResponseClaim, probability: float | Failure) -> ResponseCl
         return replace(claim, score=None, witness=None, failure=probability)
     if claim.caption is not None and claim.caption >= probability:
         return replace(claim, image=probability)
-    return replace(claim, score=probability, witness="picture", image=probability)
+    return replace(claim, score=probability, witness="image", image=probability)
 
 
 def scores_of(

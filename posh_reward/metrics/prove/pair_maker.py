@@ -19,7 +19,7 @@ from typing import Any
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.metric import check_lists, signature
-from posh_reward.metrics.prove.entailment import check_inputs, entailment_of
+from posh_reward.metrics.prove.equations import check_inputs, entailment_of
 from posh_reward.metrics.prove.programs.program_scene import Nodes
 from posh_reward.metrics.prove.programs.sandbox import Sandbox
 from posh_reward.metrics.prove.prove_prompts import (

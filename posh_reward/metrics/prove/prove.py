@@ -8,22 +8,20 @@ from typing import Any
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.metric import check_sizes, signature
-from posh_reward.metrics.prove.entailment import (
-    Entailment,
-    check_inputs,
-    entailment_of,
-    statement,
-)
 from posh_reward.metrics.prove.equations import (
+    Entailment,
     Likeness,
     ProveScores,
     Read,
     ResponseClaim,
     ResponseItem,
     answer_tuples_of,
+    check_inputs,
     claims_of,
+    entailment_of,
     needs_image,
     scores_of,
+    statement,
     with_image,
 )
 from posh_reward.metrics.prove.prove_prompts import EDITION

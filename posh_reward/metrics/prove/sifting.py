@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from posh_reward.metrics.prove.entailment import Entailment
+from posh_reward.metrics.prove.equations import Entailment
 from posh_reward.metrics.prove.programs.program_scene import Nodes, Value
 from posh_reward.metrics.prove.programs.sandbox import UNRUN, ProgramResult, Sandbox, run_programs
 from posh_reward.metrics.prove.prove_prompts import QuestionCandidate, prompt_of, verdicts_of
-from posh_reward.metrics.prove.tuple_scenes import KINDS, OTHER
+from posh_reward.metrics.prove.tuples import KINDS, OTHER
 from posh_reward.models.asker import Asker
 from posh_reward.models.encoders import Encoder, content_words, unit_vectors
 from posh_reward.models.labels import distribution
@@ -133,7 +133,6 @@ class CaptionQuestions:
 
     @property
     def survivors(self) -> tuple[QuestionPair, ...]:
-        """The verified pairs."""
         return tuple(pair for pair in self.pairs if pair.dropped is None)
 
     @property

@@ -4,8 +4,6 @@ Chouguley, "Fine-grained evaluation of VLMs using LLM-as-Judge".
 
 ::
 
-    rubric_judge    RubricJudge: texts and references -> scores
+    rubric_judge    RubricJudge: texts and references -> prompts -> replies -> points
     rubric          metrics, points, steps and examples from a file (rubrics/)
-    rubric_prompt   rubric -> prompt (prompts/)
-    points          reply -> points, or an error for the judge to correct
 """

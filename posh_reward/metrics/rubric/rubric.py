@@ -77,7 +77,6 @@ class Rubric:
 
 
 def rubric_names() -> list[str]:
-    """Names of the shipped rubrics."""
     folder = resources.files(__package__ or "") / "rubrics"
     return sorted(Path(each.name).stem for each in folder.iterdir() if each.name.endswith(".yaml"))
 

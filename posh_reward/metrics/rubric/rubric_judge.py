@@ -2,18 +2,203 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
 from os import PathLike
 from typing import Any
 
-from posh_reward.metrics.metric import check_lists, mean, signature, usable
-from posh_reward.metrics.rubric.points import MetricPoints, ReplyError, RubricScores, read_points
-from posh_reward.metrics.rubric.rubric import Rubric, load_rubric
-from posh_reward.metrics.rubric.rubric_prompt import EDITION, digest, opening, prompt, repair
+from posh_reward.metrics.metric import check_lists, mean, sections, signature, usable
+from posh_reward.metrics.rubric.rubric import Example, Rubric, RubricMetric, load_rubric
 from posh_reward.models.asker import READING_VERSION, Asker
-from posh_reward.models.model import Model, Prompt, model_of
+from posh_reward.models.model import Model, Prompt, model_of, savable
+from posh_reward.settings import brief
 from posh_reward.store import Store, store_of
 from posh_reward.types import Failure, Reply, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class MetricPoints:
+    """Points on one metric."""
+
+    metric: str
+    title: str
+    points: int
+    """Higher is better."""
+    lowest: int
+    highest: int
+    feedback: str
+    """The judge's reason. Written by a model: escape it in web pages."""
+
+
+@dataclass(frozen=True, slots=True)
+class RubricScores:
+    """Points of one text on all metrics of a rubric."""
+
+    total: int | None
+    """Sum of the points, higher is better; None if judging failed."""
+    share: float | None
+    """The total, scaled from 0 (fewest points) to 1 (most)."""
+    signature: str
+    """Settings and versions needed to reproduce the points."""
+    metric_points: tuple[MetricPoints, ...] = ()
+    """One per metric, in the rubric's order; empty if judging failed."""
+    failure: Failure | None = None
+    """Reason for missing points; None if there are points."""
+    repaired: bool = False
+    """True if the points come from a second reply, because the first was unusable."""
+    generation: str = ""
+    """The stripped text."""
+
+    @property
+    def points(self) -> dict[str, int]:
+        return {each.metric: each.points for each in self.metric_points}
+
+
+LONGEST_FEEDBACK = 2_000  # characters; longer reasons are cut
+
+
+class ReplyError(ValueError):
+    """Unusable reply. The judge is shown the message and asked again."""
+
+
+def read_points(reply: str, rubric: Rubric) -> tuple[MetricPoints, ...]:
+    """Read one number of points per metric from a reply.
+
+    Text or a code fence around the JSON object is ignored. The object must have exactly the
+    rubric's metrics as keys, each scored with points that the rubric allows.
+
+    Raises:
+        ReplyError: it does not.
+    """
+    values = _object(reply)
+    names = [metric.name for metric in rubric.metrics]
+    missing = [name for name in names if name not in values]
+    if missing:
+        raise ReplyError(f"{', '.join(missing)} missing")
+    unknown = [name for name in values if name not in names]
+    if unknown:
+        raise ReplyError(f"{brief(unknown[0])} is not a criterion")
+    return tuple(_metric_points(metric, values[metric.name]) for metric in rubric.metrics)
+
+
+def _object(reply: str) -> Mapping[str, Any]:
+    start = reply.find("{")
+    if start < 0:
+        raise ReplyError("there is no JSON object in it")
+    decoder = json.JSONDecoder(object_pairs_hook=_once_each, parse_constant=_no_constant)
+    try:
+        values, _ = decoder.raw_decode(reply, start)
+    except ReplyError:
+        raise
+    except RecursionError:
+        raise ReplyError("its JSON is nested too deeply") from None
+    except ValueError as error:
+        raise ReplyError(f"its JSON is broken: {error}") from None
+    assert isinstance(values, dict)
+    return values
+
+
+def _once_each(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        raise ReplyError("it gives a name twice")
+    return values
+
+
+def _no_constant(name: str) -> float:
+    raise ReplyError(f"{name} is not a number of points")
+
+
+def _metric_points(metric: RubricMetric, content: object) -> MetricPoints:
+    if not isinstance(content, dict) or set(content) != {"score", "feedback"}:
+        raise ReplyError(f'{metric.name} is not an object of "score" and "feedback"')
+    score, feedback = content["score"], content["feedback"]
+    if isinstance(score, bool) or not isinstance(score, int | float) or score not in metric.points:
+        allowed = ", ".join(map(str, sorted(metric.points)))
+        raise ReplyError(f"the score of {metric.name} is {brief(score)}, not one of {allowed}")
+    if not isinstance(feedback, str):
+        raise ReplyError(f"the feedback on {metric.name} is not a text")
+    reason = savable(feedback.strip()[:LONGEST_FEEDBACK])
+    return MetricPoints(
+        metric.name, metric.title, int(score), metric.lowest, metric.highest, reason
+    )
+
+
+EDITION = 1  # of the wording: raise it with any change; signatures show it from 2 on
+LONGEST_QUOTE = 2_000  # characters of an unusable reply quoted back to the judge
+NO_QUESTION = "Describe the image."  # if neither the call nor the rubric has a question
+
+
+def opening(rubric: Rubric) -> str:
+    """Beginning shared by all prompts of a rubric."""
+    return _section("judge").format(
+        opening=rubric.opening,
+        criteria="\n\n".join(_criterion(n, m) for n, m in enumerate(rubric.metrics, start=1)),
+        steps="\n".join(f"{n}. {step}" for n, step in enumerate(rubric.steps, start=1)),
+        form=form(rubric),
+        examples="\n\n".join(_example(rubric, example) for example in rubric.examples),
+    )
+
+
+def digest(opening_text: str, rubric: Rubric) -> str:
+    """Eight hexadecimal digits that change with the text of a rubric's prompts."""
+    return sha256(f"{opening_text}\0{rubric.question}".encode()).hexdigest()[:8]
+
+
+def prompt(
+    opening_text: str, rubric: Rubric, answer: str, truth: str, question: str | None
+) -> Prompt:
+    """Prompt that asks for the points of one answer; ``opening_text`` comes from ``opening``."""
+    return Prompt(opening_text, "\n\n" + _item(rubric, answer, truth, question))
+
+
+def repair(question: Prompt, reply: str, reason: str) -> Prompt:
+    """Prompt that quotes an unusable reply with the reason, and asks again."""
+    request = _section("repair").format(reply=reply[:LONGEST_QUOTE], reason=reason)
+    return question._replace(suffix=f"{question.suffix}\n\n{request}")
+
+
+def form(rubric: Rubric) -> str:
+    """JSON form that a reply must have."""
+    lines = (
+        f'  "{metric.name}": {{"score": <one of {", ".join(map(str, sorted(metric.points)))}>, '
+        '"feedback": "<why>"}'
+        for metric in rubric.metrics
+    )
+    return "{\n" + ",\n".join(lines) + "\n}"
+
+
+def _criterion(number: int, metric: RubricMetric) -> str:
+    head = f"{number}. {metric.name}: {metric.title} ({metric.lowest}-{metric.highest} points)"
+    points_lines = (
+        f"   - {points} point{'' if points == 1 else 's'}: {text}"
+        for points, text in metric.points.items()
+    )
+    return "\n".join((head, *points_lines))
+
+
+def _example(rubric: Rubric, example: Example) -> str:
+    reply = {
+        metric.name: {
+            "score": example.scores[metric.name],
+            "feedback": example.feedback[metric.name],
+        }
+        for metric in rubric.metrics
+    }
+    item = _item(rubric, example.answer, example.truth, example.question)
+    return f"{item}\n{_section('reply').format(reply=json.dumps(reply, ensure_ascii=False))}"
+
+
+def _item(rubric: Rubric, answer: str, truth: str, question: str | None) -> str:
+    question = question or rubric.question or NO_QUESTION
+    return _section("item").format(question=question, truth=truth, answer=answer)
+
+
+def _section(name: str) -> str:
+    return sections(__package__ or "", "paper")[name]
+
 
 LONGEST_REPLY = 1024  # tokens; five metrics take about 200
 
@@ -158,7 +343,7 @@ class RubricJudge:
     def _scores(self, text: object, points: Points | Failure, repaired: bool) -> RubricScores:
         stripped = str(text).strip()
         if isinstance(points, Failure):
-            return RubricScores(None, None, self.signature, failure=points, text=stripped)
+            return RubricScores(None, None, self.signature, failure=points, generation=stripped)
         total = sum(each.points for each in points)
         share = (total - self.rubric.lowest) / (self.rubric.highest - self.rubric.lowest)
         return RubricScores(total, share, self.signature, points, None, repaired, stripped)

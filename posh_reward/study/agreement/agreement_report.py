@@ -56,12 +56,12 @@ class PaperLine:
     figures: Mapping[str, float]  # reported ones by ``Figure.key``, as printed (accuracies in %)
 
 
-def paper_table(table: int, folder: str = "") -> list[PaperLine]:
+def paper_table(table: int) -> list[PaperLine]:
     """Read ``tables/tableN.csv``, with the numbers as printed in the paper."""
     # Table 6 lists GPT4o and GPT5 three times each. Our copy of the paper lacks the symbols for
     # their inputs (image, reference, both), so they are numbered in its order. Table 3 is a
     # selection from it, with GPT4o (3) and GPT5 (2).
-    file = resources.files(__package__).joinpath(f"tables/{folder}/table{table}.csv")
+    file = resources.files(__package__).joinpath(f"tables/table{table}.csv")
     rows = csv.DictReader(file.read_text(encoding="utf-8").splitlines())
     return [
         PaperLine(row.pop("metric"), {key: float(cell) for key, cell in row.items() if cell})
@@ -78,7 +78,7 @@ class AgreementReport:
     lines: Sequence[MetricLine]
     notes: Sequence[str] = ()
     paper: Sequence[PaperLine] = ()  # the paper's values for the same figures
-    table: int | str | None = None  # number of the paper's table, or several: ``2, 3``
+    table: int | None = None  # number of the paper's table
     against: str | None = None  # the metric that the others are compared with
     extra: Mapping[str, Any] = field(default_factory=dict)  # more for JSON, e.g. models' ratings
 
@@ -117,14 +117,11 @@ def make_report(
     settings: AgreementSettings,
     notes: Sequence[str],
     *,
-    paper: Sequence[PaperLine] | None = None,
-    table: int | str | None = None,
     extra: Mapping[str, Any] | None = None,
 ) -> AgreementReport:
     """Measure every metric on the judgments.
 
-    A warning about too few images is added to ``notes``. ``paper`` has lines from ``table`` of
-    another paper than POSH's. ``extra`` goes into the JSON.
+    A warning about too few images is added to ``notes``. ``extra`` goes into the JSON.
 
     Raises:
         InputError: no metric has a score for any row.
@@ -134,13 +131,10 @@ def make_report(
         seed=settings.seed, quiet=settings.quiet,
     )  # fmt: skip
     check_any_row(lines, judgments.name)
-    if paper is None:
-        table = settings.table
-        paper = [] if table is None else paper_table(table)
     keys = {figure.key for figure in figures}
     paper = [
         PaperLine(line.name, {key: value for key, value in line.figures.items() if key in keys})
-        for line in paper
+        for line in (paper_table(settings.table) if settings.table else ())
     ]
     against = settings.against or next((line.name for line in lines if not line.missing), None)
     return AgreementReport(
@@ -149,7 +143,7 @@ def make_report(
         lines,
         [*notes, *few_groups_note(judgments.groups)],
         [line for line in paper if line.figures],
-        table,
+        settings.table,
         against,
         extra or {},
     )

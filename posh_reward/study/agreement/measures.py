@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from posh_reward.errors import InputError
@@ -11,7 +12,7 @@ from posh_reward.metrics.posh.questions import PRESENT
 from posh_reward.study.agreement.judgment_files import check_columns
 from posh_reward.study.agreement.localisation import Alerts
 from posh_reward.study.agreement.metric_scores import AxisScores, TextPair, axes_in
-from posh_reward.study.rows.score_axes import NAMES
+from posh_reward.study.rows.score_axes import JUDGED
 from posh_reward.study.rows.tables import Row
 from posh_reward.types import Direction, Failure, Scores, Span
 
@@ -86,7 +87,6 @@ class HarmonicMeasure:
         self.signature = harmonic.signature
 
     def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
-        """Score each pair, in order."""
         texts, images = [p.generation for p in pairs], [p.image for p in pairs]
         return [_harmonic_axes(scores) for scores in self.harmonic.score(texts, images)]
 
@@ -104,7 +104,8 @@ class ScoresFile:
 
     Args:
         name: name in tables.
-        rows: as ``posh-reward score`` writes them, or with a column ``score`` for all axes.
+        rows: as ``posh-reward score`` writes them, or with columns named after the axes, or with a
+            column ``score`` for all axes.
         source: the file's name in messages.
 
     Raises:
@@ -116,13 +117,16 @@ class ScoresFile:
         self.signature = ", ".join(dict.fromkeys(str(row.get("signature", source)) for row in rows))
         columns = ("generation", "reference")
         check_columns(rows, {f"a column {column!r}": column for column in columns}, source)
-        if not any(axis in row for row in rows for axis in (*NAMES, "score")):
-            raise InputError(f"{source} has none of the columns {', '.join(NAMES)} and score")
+        present = {name for row in rows for name in row}
+        if present.isdisjoint((*JUDGED, *JUDGED.values(), "score")):
+            names = ", ".join((*JUDGED.values(), *JUDGED))
+            raise InputError(f"{source} has none of the columns {names} and score")
+        axes = [new if new in present else axis for axis, new in JUDGED.items()]
         self._scores: dict[tuple[object, object], AxisScores] = {}
         for place, row in enumerate(rows, start=1):
             where = f"{source}, row {place}: "
-            failure = Failure("error", str(row["failure"])) if row.get("failure") else None
-            scores = AxisScores(*axes_in(row, NAMES, "score", where), failure=failure)
+            failure = Failure("error", _reason(row["failure"])) if row.get("failure") else None
+            scores = AxisScores(*axes_in(row, axes, "score", where), failure=failure)
             key = row.get("generation"), row.get("reference")
             if self._scores.setdefault(key, scores) != scores:
                 raise InputError(f"{where}this pair has different scores in an earlier row")
@@ -131,3 +135,12 @@ class ScoresFile:
         """Each pair's scores from the file; several references are joined into one text."""
         missing = AxisScores(failure=NO_PAIR)
         return [self._scores.get((pair.generation, pair.reference), missing) for pair in pairs]
+
+
+def _reason(failure: object) -> str:
+    """The reason in a cell: a text, or ``{"kind": ..., "detail": ...}``, which is JSON in CSV."""
+    try:
+        content = json.loads(failure) if isinstance(failure, str) else failure
+    except (ValueError, RecursionError):
+        content = failure
+    return str(content["detail"] if isinstance(content, dict) and "detail" in content else failure)

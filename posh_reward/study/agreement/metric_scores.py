@@ -13,7 +13,7 @@ import numpy as np
 from posh_reward.errors import InputError
 from posh_reward.metrics.metric import joined_references
 from posh_reward.process.progress import progress_bar
-from posh_reward.study.rows.score_axes import NAMES
+from posh_reward.study.rows.score_axes import JUDGED
 from posh_reward.study.rows.tables import cell_number
 from posh_reward.study.statistics import Floats
 from posh_reward.types import Failure
@@ -147,15 +147,14 @@ def _combine(scores: Sequence[AxisScores], combine: Combine) -> AxisScores:
     if failure is not None:
         return failure
     reduce = max if combine == "best" else lambda values: fsum(values) / len(values)
-    by_axis = [[getattr(each, axis) for each in scores] for axis in NAMES]
+    by_axis = [[getattr(each, axis) for each in scores] for axis in JUDGED]
     mistakes, omissions, overall = (None if None in v else reduce(v) for v in by_axis)
     return AxisScores(mistakes, omissions, overall)
 
 
 def score_column(name: str, scores: Sequence[AxisScores], signature: str) -> ScoreColumn:
-    """Make a column from the scores of each text."""
     # NumPy makes nan of None.
-    axes = {axis: np.array([getattr(s, axis) for s in scores], dtype=np.float64) for axis in NAMES}
+    axes = {axis: np.array([getattr(s, axis) for s in scores], dtype=np.float64) for axis in JUDGED}
     failures = Counter(str(each.failure) for each in scores if each.failure is not None)
     return ScoreColumn(name, axes, dict(failures), signature)
 
@@ -170,14 +169,14 @@ def column_scores(name: str, texts: Sequence[CandidateText]) -> ScoreColumn:
     """
     scores = []
     for text in texts:
-        columns = [f"{name}_{axis}{text.side}" for axis in NAMES]
+        columns = [f"{name}_{axis}{text.side}" for axis in JUDGED]
         where = f"score of {text.generation[:60]!r}: "
         scores.append(AxisScores(*axes_in(text.row, columns, name + text.side, where)))
     if all(each == AxisScores() for each in scores):
         side = texts[0].side if texts else ""
         raise InputError(
             f"there are no scores {name!r}: the rows need a column {name + side!r}, or "
-            f"{', '.join(repr(f'{name}_{axis}{side}') for axis in NAMES)}"
+            f"{', '.join(repr(f'{name}_{axis}{side}') for axis in JUDGED)}"
         )
     scores = [AxisScores(failure=NO_SCORE) if s == AxisScores() else s for s in scores]
     return score_column(name, scores, f"column {name}")

@@ -30,7 +30,7 @@ from posh_reward.study.agreement.compare import Figure, Judgments, on_rows
 from posh_reward.study.agreement.correlation import kendall, kendall_p, spearman, spearman_p
 from posh_reward.study.agreement.judgment_files import check_columns, image_in, text_in
 from posh_reward.study.agreement.metric_scores import CandidateText, ScoreColumn
-from posh_reward.study.rows.score_axes import NAMES
+from posh_reward.study.rows.score_axes import JUDGED
 from posh_reward.study.rows.tables import Row, cell_number
 from posh_reward.study.statistics import Floats
 
@@ -123,7 +123,7 @@ class PairColumns:
     image: str = "uuid"  # groups rows for resampling; without this column each row is a group
     # Axis -> column of labels. Empty: the first text is better in every row, on every axis.
     labels: Mapping[str, str] = field(
-        default_factory=lambda: dict(zip(NAMES, ("mistakes", "omissions", "overall_quality"),
+        default_factory=lambda: dict(zip(JUDGED, ("mistakes", "omissions", "overall_quality"),
                                          strict=True))
     )  # fmt: skip
 
@@ -166,7 +166,7 @@ def read_preferences(
     check_columns(rows, flags, name)
     texts: list[CandidateText] = []
     groups: list[Hashable] = []
-    people: dict[str, list[float]] = {axis: [] for axis in columns.labels or NAMES}
+    people: dict[str, list[float]] = {axis: [] for axis in columns.labels or JUDGED}
     for place, row in enumerate(rows, start=1):
         where = f"{name}, row {place}"
         image_id, image = image_in(row, columns.image, images)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from posh_reward.errors import InputError
 from posh_reward.study.agreement.agreement_report import (
@@ -19,7 +20,7 @@ from posh_reward.study.agreement.agreement_report import (
     score_columns,
     unrated_note,
 )
-from posh_reward.study.agreement.compare import Figure, Judgments, on_rows
+from posh_reward.study.agreement.compare import Figure, Judgments, RowMeasure, on_rows
 from posh_reward.study.agreement.correlation import (
     concordant,
     kendall,
@@ -38,7 +39,7 @@ from posh_reward.study.agreement.judgment_files import (
     texts_in,
 )
 from posh_reward.study.agreement.metric_scores import COMBINE, CandidateText, ScoreColumn, number_in
-from posh_reward.study.rows.score_axes import NAMES
+from posh_reward.study.rows.score_axes import JUDGED
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Floats, Ints, rows_by_group
 
@@ -55,8 +56,9 @@ class RatingColumns:
     references: str = "references"  # a text, or a list of texts
     image: str = "image"  # groups texts for resampling and pairs; without it each is a group
     # Axis -> column of ratings to compare with: a number, or a list of them.
-    ratings: Mapping[str, str] = field(default_factory=lambda: dict.fromkeys(NAMES, "rating"))
+    ratings: Mapping[str, str] = field(default_factory=lambda: dict.fromkeys(JUDGED, "rating"))
     raters: Raters = "each"
+    group: str | None = None  # column such as ``task``, for figures of each of its values
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,7 @@ class TextRatings:
     text_of: Ints  # (rows,) the text that each row rates
     people: Mapping[str, Floats]  # axis -> (rows,) ratings; nan where there is none
     groups: Sequence[Hashable]  # (rows,) images
+    parts: Sequence[str] = ()  # (rows,) value of the column ``group``, if there is one
 
     @property
     def judgments(self) -> Judgments:
@@ -90,6 +93,7 @@ def read_ratings(
     """
     flags = {"--candidate": columns.candidate, "--reference": columns.references}
     flags |= {f"--rating {axis}=": column for axis, column in columns.ratings.items()}
+    flags |= {} if columns.group is None else {"--group": columns.group}
     check_columns(rows, flags, name)
     texts: list[CandidateText] = []
     text_of: list[int] = []
@@ -113,7 +117,10 @@ def read_ratings(
         for axis, values in ratings.items():
             people[axis] += values
     arrays = {axis: np.array(values) for axis, values in people.items()}
-    return TextRatings(name, texts, np.array(text_of, dtype=np.int64), arrays, groups)
+    parts = []
+    if columns.group is not None:
+        parts = [str(texts[place].row.get(columns.group)) for place in text_of]
+    return TextRatings(name, texts, np.array(text_of, dtype=np.int64), arrays, groups, parts)
 
 
 def numbers_in(row: Row, column: str, where: str) -> list[float]:
@@ -133,8 +140,22 @@ def mean_or_each(values: list[float], raters: Raters) -> list[float]:
 
 
 def rating_figures(ratings: TextRatings) -> list[Figure]:
-    """Tau_b, tau_c, Spearman's rho, Pearson's r and pairwise accuracy, on each axis."""
+    """Tau_b, tau_c, Spearman's rho, Pearson's r and pairwise accuracy, on each axis.
+
+    Of each part, tau_b and pairwise accuracy, as in HarmonicEval's tables of four tasks.
+    """
     within = WithinImages.of(ratings.groups, ratings.text_of)
+    if ratings.parts:
+        return [
+            figure
+            for axis in ratings.people
+            for part in dict.fromkeys(ratings.parts)
+            for inside in (np.array([each == part for each in ratings.parts]),)
+            for figure in (
+                Figure(axis, f"{part} tau_b", _in_part(inside, on_rows(kendall))),
+                Figure(axis, f"{part} pairs", _in_part(inside, within.accuracy), percent=True),
+            )
+        ]
     return [
         figure
         for axis in ratings.people
@@ -147,6 +168,11 @@ def rating_figures(ratings: TextRatings) -> list[Figure]:
             Figure(axis, "pairs", within.accuracy, many=within.accuracies, percent=True),
         )
     ]  # fmt: skip
+
+
+def _in_part(inside: NDArray[np.bool_], measure: RowMeasure) -> RowMeasure:
+    """Measure only those of the selected rows that are in one part."""
+    return lambda scores, people, rows: measure(scores, people, rows[inside[rows]])
 
 
 @dataclass(frozen=True)

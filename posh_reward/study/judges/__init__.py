@@ -2,10 +2,8 @@
 
 ::
 
-    question_log       a judge wrapper that records questions and answers
     judge_runs         judges x pairs -> scores, answers to the same questions, costs
-    judge_agreement    grades, scores, rewards of two judges -> agreement with intervals
-    judge_figures      two runs -> agreement per question, pair and group
+    judge_agreement    two runs -> agreement of grades, scores, rewards with intervals
     judge_report       figures -> a decision, text for terminals, JSON
     judge_page         figures -> a page with plots
     perturbed_texts    true texts -> texts with known mistakes and omissions

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posh_reward.metrics.posh.questions import PRESENT
-from posh_reward.study.judges.judge_figures import OBJECTIVES, JudgeComparison, shared_grades
+from posh_reward.study.judges.judge_agreement import OBJECTIVES, JudgeComparison, shared_grades
 from posh_reward.study.judges.judge_report import (
     ALIKE,
     JudgeReport,
@@ -21,8 +21,15 @@ from posh_reward.study.judges.judge_report import (
     question_text,
 )
 from posh_reward.study.pages.html import render
-from posh_reward.study.pages.model_plots import COLORS, Plot, draw, plot_style, short_name
-from posh_reward.study.pages.run_plot import GRID, plain
+from posh_reward.study.pages.model_plots import (
+    COLORS,
+    GRID,
+    Plot,
+    draw,
+    plain,
+    plot_style,
+    short_name,
+)
 from posh_reward.study.statistics import Floats, rows_by_group
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from posh_reward.metrics.posh.presets import question
 from posh_reward.process.progress import progress_bar
 from posh_reward.study.agreement.agreement_page import align
-from posh_reward.study.judges.judge_figures import (
+from posh_reward.study.judges.judge_agreement import (
     AXES,
     OBJECTIVES,
     JudgeComparison,

@@ -6,22 +6,94 @@ compare them question by question, each then answers the other's questions as we
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from posh_reward.errors import InputError
 from posh_reward.graph.reader import Reader
+from posh_reward.metrics.posh.judges.judge import Judge, pace_of, sound_grade
 from posh_reward.metrics.posh.judges.load_judge import load_judge
 from posh_reward.metrics.posh.posh import PoSh
-from posh_reward.metrics.posh.presets import PRESET, PRESETS, check_preset
-from posh_reward.models.model import awake
+from posh_reward.metrics.posh.presets import PRESETS, check_preset
+from posh_reward.metrics.posh.search import Pace
+from posh_reward.models.model import awake, sound_reply
 from posh_reward.process.progress import progress_bar
 from posh_reward.settings import ENDINGS, read_settings
 from posh_reward.store import Store
-from posh_reward.study.judges.question_log import QuestionKey, QuestionLog
-from posh_reward.types import Question, Scores, Usage, Verdict
+from posh_reward.types import Direction, Kind, Phrase, Question, Reply, Scores, Usage, Verdict
+
+
+class QuestionKey(NamedTuple):
+    """Identity of a question, also across different scene graphs."""
+
+    direction: Direction
+    kind: Kind
+    identifier: str
+    text: str | None
+    other: str | None
+    source: str
+    target: str
+    entity: int  # two entities of a text may share an identifier
+    other_entity: int | None
+
+
+def key_of(question: Question) -> QuestionKey:
+    """Return the key of a question; descriptions are identified by their texts."""
+    return QuestionKey(
+        question.direction, question.kind, question.identifier, question.text, question.other,
+        question.source.text, question.target.text, question.entity, question.other_entity,
+    )  # fmt: skip
+
+
+class QuestionLog:
+    """Answers as ``judge`` does, and records each question and phrase once."""
+
+    def __init__(self, judge: Judge) -> None:
+        self.judge = judge
+        self.questions: dict[QuestionKey, Question] = {}
+        self.verdicts: dict[QuestionKey, Verdict] = {}
+        """Includes failures; the last answer to a repeated question."""
+        self.replies: dict[Phrase, Reply] = {}
+
+    @property
+    def name(self) -> str:
+        """Name of the judge: recording changes no answer."""
+        return self.judge.name
+
+    @property
+    def usage(self) -> Usage:
+        return self.judge.usage
+
+    @property
+    def pace(self) -> Pace:
+        return pace_of(self.judge)
+
+    def grade(self, questions: Sequence[Question]) -> list[Verdict]:
+        """Return the judge's verdicts."""
+        verdicts = list(map(sound_grade, self.judge.grade(questions)))
+        keys = list(map(key_of, questions))
+        self.questions.update(zip(keys, questions, strict=True))
+        self.verdicts.update(zip(keys, verdicts, strict=True))
+        return verdicts
+
+    def rewrite(self, phrases: Sequence[Phrase]) -> list[Reply]:
+        """Return the judge's rewritten phrases."""
+        replies = list(map(sound_reply, self.judge.rewrite(phrases)))
+        self.replies.update(zip(phrases, replies, strict=True))
+        return replies
+
+    def sleep(self) -> None:
+        """Put the judge to sleep."""
+        self.judge.sleep()
+
+    def wake(self) -> None:
+        self.judge.wake()
+
+    def close(self) -> None:
+        self.judge.close()
+
 
 AT_ONCE = 1024  # questions of other judges' searches per call
 AGAIN = " again"  # suffix of the label of the first judge's second run
@@ -110,9 +182,9 @@ def run_judges(
     labels = [choice.label for choice in choices]
     if twins := [label for label in dict.fromkeys(labels) if labels.count(label) > 1]:
         raise InputError(f"{twins[0]!r} is named twice: the floor shows a judge against itself")
-    readers = _readers(choices, pairs, settings)
+    reader = _reader(pairs, settings)
     store = Store(settings.store) if settings.store else None
-    metrics = [metric_of(choice, readers, store) for choice in choices]
+    metrics = [metric_of(choice, reader, store) for choice in choices]
     runs = [
         _search(choice.label, metric, pairs, settings)
         for choice, metric in zip(choices, metrics, strict=True)
@@ -121,7 +193,7 @@ def run_judges(
         path = settings.store
         again = Store(path.with_name(path.name + ".again")) if path else None
         first = replace(choices[0], label=choices[0].label + AGAIN)
-        metrics.append(metric_of(first, readers, again))
+        metrics.append(metric_of(first, reader, again))
         # The same batches would give the judge the same prompts in the same order.
         twice = replace(settings, batch=max(1, min(settings.batch, len(pairs)) // 3))
         backward = _search(first.label, metrics[-1], pairs[::-1], twice)
@@ -137,31 +209,25 @@ def run_judges(
     ]
 
 
-def metric_of(choice: JudgeChoice, readers: Mapping[bool, Reader], store: Store | None) -> PoSh:
+def metric_of(choice: JudgeChoice, reader: Reader, store: Store | None) -> PoSh:
     """Build the metric with a judge whose questions are recorded."""
     judge = QuestionLog(load_judge(choice.judge, choice.preset, store))
     metric = PoSh(judge, preset=choice.preset, store=store)
-    metric.reader = readers[PRESET[choice.preset].mended]
+    metric.reader = reader
     return metric
 
 
-def _readers(
-    choices: Iterable[JudgeChoice], pairs: Sequence[ScoredPair], settings: RunSettings
-) -> dict[bool, Reader]:
-    """One reader per kind of scene graph; each keeps all texts, so that none is parsed twice."""
+def _reader(pairs: Sequence[ScoredPair], settings: RunSettings) -> Reader:
+    """Read all texts; the reader keeps them, so that none is parsed twice."""
     texts = list(dict.fromkeys(text for pair in pairs for text in pair))
-    readers = {}
-    for mended in dict.fromkeys(PRESET[choice.preset].mended for choice in choices):
-        store = Store(settings.store) if settings.store else None
-        readers[mended] = Reader(
-            settings.parser, settings.coref, mended=mended, capacity=len(texts), store=store
-        )
-        with progress_bar("reading", len(texts), "text", settings.quiet) as bar:
-            for start in range(0, len(texts), settings.batch):
-                some = texts[start : start + settings.batch]
-                readers[mended].read(some, keep=True)
-                bar.update(len(some))
-    return readers
+    store = Store(settings.store) if settings.store else None
+    reader = Reader(settings.parser, settings.coref, capacity=len(texts), store=store)
+    with progress_bar("reading", len(texts), "text", settings.quiet) as bar:
+        for start in range(0, len(texts), settings.batch):
+            some = texts[start : start + settings.batch]
+            reader.read(some, keep=True)
+            bar.update(len(some))
+    return reader
 
 
 def _search(

@@ -213,7 +213,6 @@ def swap_relation(draft: EditDraft) -> _Change | None:
 
 
 def leave_out_object(draft: EditDraft) -> _Change | None:
-    """Leave out a sentence."""
     places = list(sentences(draft.description))
     if len(places) < 2:
         return None

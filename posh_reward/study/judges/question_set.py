@@ -24,7 +24,7 @@ from typing import Any, Literal, NamedTuple
 
 from posh_reward.errors import ConfigError, InputError
 from posh_reward.graph.reader import Reader
-from posh_reward.metrics.posh.presets import PRESET, prompt, rewrite_prompt
+from posh_reward.metrics.posh.presets import prompt, rewrite_prompt
 from posh_reward.metrics.posh.questions import PRESENT
 from posh_reward.process.file_lock import keep_folder
 from posh_reward.process.progress import progress_bar
@@ -32,13 +32,13 @@ from posh_reward.settings import ENDINGS
 from posh_reward.store import Store
 from posh_reward.study.judges.judge_runs import (
     JudgeChoice,
+    QuestionLog,
     RunSettings,
     ScoredPair,
     log_of,
     metric_of,
 )
 from posh_reward.study.judges.perturbed_texts import DonorWords, PerturbedText, perturb
-from posh_reward.study.judges.question_log import QuestionLog
 from posh_reward.study.rows.table_writer import as_line, whole_file
 from posh_reward.types import Description
 
@@ -118,12 +118,9 @@ def collect(
     _check_splits(reference for _, reference in rows)
     keep_folder(folder)
     store = Store(settings.store or folder / "answers.sqlite")
-    reader = Reader(
-        settings.parser, settings.coref, mended=PRESET[choice.preset].mended,
-        capacity=4 * settings.batch, store=store,
-    )  # fmt: skip
+    reader = Reader(settings.parser, settings.coref, capacity=4 * settings.batch, store=store)
     texts = list(origin_texts(rows, reader, settings, perturbations, seed))
-    metric = metric_of(choice, {PRESET[choice.preset].mended: reader}, store)
+    metric = metric_of(choice, reader, store)
     log = log_of(metric)
     rows_of: dict[tuple[str, str], QuestionRow] = {}
     failures = 0

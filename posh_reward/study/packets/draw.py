@@ -28,15 +28,11 @@ class Design:
     granular: int = 0  # raters who mark spans in one generation; other people than the former
     repeated: float = 0.15  # share of tasks given to several raters, to measure agreement
     times: int = 3  # raters of each of these
-    ranking: int = 0  # raters who rank three generations instead of comparing two
-    before: int = 0  # raters of earlier packets, after whom names continue
 
     def __post_init__(self) -> None:
-        sizes = self.coarse, self.ranking, self.granular
+        sizes = self.coarse, self.granular
         if min(sizes) < 0 or not any(sizes):
-            raise InputError("a study needs raters: coarse, ranking or granular ones")
-        if self.coarse and self.ranking:
-            raise InputError("a study has either coarse or ranking tasks: set one of them to 0")
+            raise InputError("a study needs raters: coarse or granular ones")
         if not 0 <= self.repeated <= 1:
             raise InputError(f"repeated is {self.repeated}: use a share from 0 to 1")
         if self.times < 1:
@@ -53,20 +49,17 @@ def draw(items: Sequence[StudyItem], design: Design) -> dict[str, Rater]:
     """Draw the tasks of each rater, by the rater's name.
 
     No rater sees a generation twice. Raters get equally many tasks, as far as possible. For each
-    rater and pair of models, either model is #1 equally often, give or take one; three models
-    rotate through all their orders.
+    rater and pair of models, either model is #1 equally often, give or take one.
 
     Raises:
         InputError: too few raters for that.
     """
     rng = random.Random(design.seed)
     raters: dict[str, Rater] = {}
-    sizes: dict[Form, int] = {
-        "coarse": design.coarse, "ranking": design.ranking, "granular": design.granular
-    }  # fmt: skip
-    width = max(2, len(str(design.before + sum(sizes.values()))))
+    sizes: dict[Form, int] = {"coarse": design.coarse, "granular": design.granular}
+    width = max(2, len(str(sum(sizes.values()))))
     for form, count in sizes.items():
-        begin = design.before + len(raters) + 1
+        begin = len(raters) + 1
         names = [f"rater-{number:0{width}}" for number in range(begin, begin + count)]
         if not names:
             continue
@@ -80,14 +73,9 @@ def draw(items: Sequence[StudyItem], design: Design) -> dict[str, Rater]:
 
 
 def questions_about(item: StudyItem, form: Form) -> list[Models]:
-    """Models to compare, rank or mark in each task; no generation twice, no equal texts."""
+    """Models to compare or mark in each task; no generation twice, no equal texts."""
     if form == "granular":
         return [(model,) for model in item.texts]
-    if form == "ranking":  # show a text of two models once: two places for it would make no sense
-        firsts: dict[str, str] = {}
-        for model, text in item.texts.items():
-            firsts.setdefault(text, model)
-        return [tuple(firsts.values())] if len(firsts) > 1 else []
     return [(a, b) for a, b in combinations(item.texts, 2) if item.texts[a] != item.texts[b]]
 
 
@@ -184,13 +172,6 @@ def _balance_sides(tasks: Sequence[Task], sides: Counter[Models], rng: random.Ra
         # An odd task goes to the order that earlier raters had less often, so that a preference
         # for #1 cancels over the whole study.
         orders.sort(key=lambda order: (sides[order], rng.random()))
-        # Let each model come first once before any does so again.
-        firsts: Counter[str] = Counter()
-        turns = {}
-        for order in orders:
-            turns[order] = firsts[order[0]]
-            firsts[order[0]] += 1
-        orders.sort(key=turns.__getitem__)
         rng.shuffle(ids)
         for place, item in enumerate(ids):
             order = orders[place % len(orders)]

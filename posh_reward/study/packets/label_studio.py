@@ -1,21 +1,19 @@
 """Tasks <-> Label Studio: a configuration, tasks to import, and its JSON export.
 
 Checked against Label Studio 1.23.2. A control whose ``toName`` lists two objects saves nothing, so
-each names one. ``Pairwise`` has no tie, so preferences are ``Choices``. ``Ranker`` has no ties
-either and needs a mouse, so ranks are radio buttons, as on our page. Spans are offsets of code
+each names one. ``Pairwise`` has no tie, so preferences are ``Choices``. Spans are offsets of code
 points, end exclusive; the server checks nothing it is sent, so reading does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import zip_longest
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
 from markupsafe import Markup
 
-from posh_reward.study.packets.rater_texts import FIELDS, NO_TEXT, SIDES, Form
+from posh_reward.study.packets.rater_texts import FIELDS, SIDES, Form
 from posh_reward.study.packets.study_records import PacketKey, Rater, RaterTask, StudyItem
 from posh_reward.study.pages.html import render
 from posh_reward.study.rows.tables import Row
@@ -46,26 +44,12 @@ def tasks_json(
 
 def _task(task: RaterTask, item: StudyItem, image: str | None, names: Sequence[str]) -> Row:
     texts = [item.texts[model] for model in task.models]
-    data: Row = {"task": task.id, **dict(zip_longest(names, texts, fillvalue=NO_TEXT))}
+    data: Row = {"task": task.id, **dict(zip(names, texts, strict=True))}
     if item.reference:
         data["reference"] = item.reference
     if image is not None:
         data["image"] = image
-    marks = item.suggested.get(task.models[0]) if len(texts) == 1 else None
-    if marks is None:
-        return {"data": data}
-    result = [
-        *(_region("mistakes", "generation", texts[0], span) for span in marks.mistakes),
-        *(_region("omissions", "reference", item.reference, span) for span in marks.omissions),
-    ]
-    return {"data": data, "predictions": [{"model_version": "suggested", "result": result}]}
-
-
-def _region(side: str, text_name: str, text: str, span: Span) -> Row:
-    start, end = span
-    value = {"start": start, "end": end, "text": text[start:end], "labels": [LABELS[side]]}
-    region = {"from_name": side, "to_name": text_name, "type": "labels", "value": value}
-    return {"id": f"{side}-{start}-{end}", **region}
+    return {"data": data}
 
 
 def choices(result: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

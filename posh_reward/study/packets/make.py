@@ -15,19 +15,16 @@ from pydantic import TypeAdapter
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.metric import package_version
-from posh_reward.study.packets import label_studio, potato
+from posh_reward.study.packets import label_studio
 from posh_reward.study.packets.draw import Design, draw, identical_pairs
-from posh_reward.study.packets.later_packets import check_raters
 from posh_reward.study.packets.rater_page import rater_page
 from posh_reward.study.packets.rater_texts import (
     FORMS,
-    RANKED,
     RaterTexts,
     first_problem,
     shipped_texts,
 )
-from posh_reward.study.packets.study_images import Album
-from posh_reward.study.packets.study_items import StudyItems
+from posh_reward.study.packets.study_items import Album, StudyItems
 from posh_reward.study.packets.study_records import MANIFEST_FORMAT, ItemTexts, PacketKey, StudyItem
 
 GUIDE = """\
@@ -40,23 +37,14 @@ For whoever hands out the tasks. Each rater gets one file and nothing else.
 A page (.html) opens by double click in any browser, without a network. The rater answers, saves a
 file (answers-....json) and sends it back. Or import a rater's tasks into a Label Studio project of
 their own: labelling setup from the .xml, then the .json; export as JSON.
-{potato}
+
 What raters read:
 
 {steps}
 The key, which says who wrote which description, is not in this folder. Do not give it to raters.
-{note}"""
+"""
 TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)  # errors of renaming onto what exists
 LABEL_STUDIO = " or label-studio/{name}.json with label-studio/{form}.xml"
-POTATO = """\
-Or start a rater's project in Potato: potato start potato/rater-01/config.yaml -p 8000; the answers
-are in potato/rater-01/annotation_output/NAME/user_state.json.
-"""
-NOTE = {
-    True: "Raters see marks suggested by a program, which biases their answers towards its own: do "
-    "not\nuse these answers to evaluate that program.\n",
-    False: "Raters see no marks by any program.\n",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +67,6 @@ def make_packet(
     inputs: Mapping[str, str],
     *,
     texts: RaterTexts | None = None,
-    earlier: PacketKey | None = None,
-    with_potato: bool = False,
 ) -> Packet:
     """Draw the tasks and write every form. Equal arguments make equal bytes.
 
@@ -90,53 +76,39 @@ def make_packet(
         album: finds the images; None for a study without them.
         inputs: SHA-256 of the input files, for the key.
         texts: for raters to read; the English ones by default.
-        earlier: key of the study so far, to which this packet is added.
-        with_potato: add a project for Potato for each rater.
 
     Raises:
-        InputError: too few raters, an image is missing, or the study has no such form.
+        InputError: too few raters, or an image is missing.
     """
     by_id = {item.id: item for item in items.items}
-    suggested = any(item.suggested for item in items.items) and design.granular > 0
     reference = any(item.reference for item in items.items)
     if not reference and album is None:
         raise InputError("raters need an image or a correct description to judge by")
-    if design.ranking and len(items.models) != RANKED:
-        raise InputError(f"a ranking takes {RANKED} models, not {len(items.models)}: compare pairs")
-    if with_potato and suggested:
-        raise InputError(
-            "Potato projects cannot show suggested marks: leave out --potato or --suggest"
-        )
     raters = draw(items.items, design)
-    if earlier is not None:
-        check_raters(raters, earlier.raters)
     texts = texts or shipped_texts()
     content = repr((design, items, sorted(inputs.items()), texts)).encode()
     key = PacketKey(
         packet=sha256(content).hexdigest()[:10],
         seed=design.seed,
         models=items.models,
-        suggested=suggested,
         images=album is not None,
         items={item.id: ItemTexts(item.reference, item.texts) for item in items.items},
         raters=raters,
-        identical=identical_pairs(items.items) if design.coarse or design.ranking else (),
+        identical=identical_pairs(items.items) if design.coarse else (),
         incomplete=items.incomplete,
         inputs=dict(inputs),
         reference=reference,
         texts=texts,
     )
-    files = _forms(key, by_id, album, with_potato)
-    files["READ-ME-FIRST.txt"] = _guide(key, with_potato).encode("utf-8")
+    files = _forms(key, by_id, album)
+    files["READ-ME-FIRST.txt"] = _guide(key).encode("utf-8")
     packet = Packet(key, files)
     files["manifest.json"] = as_json(_manifest(packet), indent=1)
     return packet
 
 
-def _forms(
-    key: PacketKey, by_id: Mapping[str, StudyItem], album: Album | None, with_potato: bool
-) -> dict[str, bytes]:
-    """Each rater's page, and the same tasks for Label Studio and Potato, by path."""
+def _forms(key: PacketKey, by_id: Mapping[str, StudyItem], album: Album | None) -> dict[str, bytes]:
+    """Each rater's page, and the same tasks for Label Studio, by path."""
     in_tasks = dict.fromkeys(task.item for rater in key.raters.values() for task in rater.tasks)
     images = {item: album.uri(by_id[item]) for item in in_tasks} if album else {}
     files: dict[str, bytes] = {}
@@ -146,9 +118,6 @@ def _forms(
         files[f"label-studio/{name}.json"] = as_json(tasks)
         config = label_studio.config(rater.form, key)
         files[f"label-studio/{rater.form}.xml"] = config.encode("utf-8")
-        if with_potato:
-            for path, data in potato.project(name, key, by_id, images).items():
-                files[f"potato/{name}/{path}"] = data
     return files
 
 
@@ -157,7 +126,7 @@ def as_json(content: object, indent: int | None = None) -> bytes:
     return json.dumps(content, ensure_ascii=False, indent=indent).encode("utf-8", "replace") + b"\n"
 
 
-def _guide(key: PacketKey, with_potato: bool) -> str:
+def _guide(key: PacketKey) -> str:
     title = "A comparison of image descriptions by people"
     files, steps = "", ""
     for form in FORMS:
@@ -170,15 +139,10 @@ def _guide(key: PacketKey, with_potato: bool) -> str:
         for name in names:
             files += f"    {name}.html{LABEL_STUDIO.format(name=name, form=form)}: "
             files += f"{len(key.raters[name].tasks)} tasks\n"
-        suggested = key.suggested and form == "granular"
-        instructions = key.texts.instructions(
-            form, images=key.images, suggested=suggested, reference=key.reference
-        )
+        instructions = key.texts.instructions(form, images=key.images, reference=key.reference)
         lines = (f"  {number}. {step}\n" for number, step in enumerate(instructions, 1))
         steps += f"{heading}\n{''.join(lines)}\n"
-    potato = POTATO if with_potato else ""
-    return GUIDE.format(title=title, rule="=" * len(title), files=files, steps=steps,
-                        note=NOTE[key.suggested], potato=potato)  # fmt: skip
+    return GUIDE.format(title=title, rule="=" * len(title), files=files, steps=steps)  # fmt: skip
 
 
 def _manifest(packet: Packet) -> dict[str, object]:
@@ -187,7 +151,6 @@ def _manifest(packet: Packet) -> dict[str, object]:
         "format": MANIFEST_FORMAT,
         "packet": packet.key.packet,
         "made_with": f"posh-reward {package_version()}",
-        "suggested_marks": packet.key.suggested,
         "key_sha256": digest(packet.key_file),
         "files": {name: digest(data) for name, data in sorted(packet.files.items())},
     }

@@ -12,7 +12,7 @@ import numpy as np
 
 from posh_reward.errors import MissingDependencyError
 from posh_reward.study.crossed import CrossedDesign
-from posh_reward.study.packets.study_records import PacketKey, RaterAnswer
+from posh_reward.study.packets.study_records import Answer, PacketKey
 from posh_reward.study.statistics import Floats, Interval
 
 SHRINKAGE = 0.5  # wins of each model over each other one added to those counted
@@ -37,23 +37,20 @@ class Ranking:
     cycles: tuple[tuple[str, ...], ...]  # three models that no ranking fits: a > b > c > a
 
 
-def rankings(
-    answers: Sequence[RaterAnswer], key: PacketKey, axes: Sequence[str]
-) -> tuple[Ranking, ...]:
-    """One ranking per axis."""
+def rankings(answers: Sequence[Answer], key: PacketKey, axes: Sequence[str]) -> tuple[Ranking, ...]:
     return tuple(_ranking(answers, key, axis) for axis in axes)
 
 
-def _ranking(answers: Sequence[RaterAnswer], key: PacketKey, axis: str) -> Ranking:
+def _ranking(answers: Sequence[Answer], key: PacketKey, axis: str) -> Ranking:
     # Bradley-Terry knows wins only: how much better a text is does not count, and a tie is half a
     # win for each. Davidson's parameter for ties would be of no use here.
     place = {model: index for index, model in enumerate(key.models)}
     games = [
-        (place[answer.task.models[0]], place[answer.task.models[1]],
-         (1 + np.sign(answer.preferences[axis])) / 2, answer.task.item, answer.rater)
+        (place[answer.models[0]], place[answer.models[1]],
+         (1 + np.sign(answer.preferences[axis])) / 2, answer.item, answer.rater)
         for answer in answers
     ]  # fmt: skip
-    items = {answer.task.item for answer in answers}
+    items = {answer.item for answer in answers}
     # Equal texts are ties without asking. Count those of answered items only: all of them would
     # pull an early look to 0.
     games += [
@@ -120,13 +117,11 @@ def _intervals(games: Sequence[Game], strengths: Floats) -> list[Interval]:
     return intervals
 
 
-def _cycles(
-    answers: Sequence[RaterAnswer], key: PacketKey, axis: str
-) -> tuple[tuple[str, ...], ...]:
+def _cycles(answers: Sequence[Answer], key: PacketKey, axis: str) -> tuple[tuple[str, ...], ...]:
     # A ranking puts the models on a line even if their preferences are circular, so look for that.
     values: dict[tuple[str, str], list[int]] = defaultdict(list)
     for answer in answers:
-        one, other = answer.task.models
+        one, other = answer.models
         values[one, other].append(answer.preferences[axis])
         values[other, one].append(-answer.preferences[axis])
     beats = {pair for pair, each in values.items() if fmean(each) > 0}

@@ -1,36 +1,187 @@
-"""A rater's file from our page, Label Studio or Potato -> answers, or why it has none."""
+"""Files from our page or Label Studio -> answers that count, and why the others do not."""
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 from hashlib import sha256
+from pathlib import Path
+from textwrap import shorten
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, TypeAdapter
 
 from posh_reward.errors import InputError
-from posh_reward.study.packets import label_studio, potato
+from posh_reward.study.packets import label_studio
 from posh_reward.study.packets.rater_texts import (
     AXES,
     FIELDS,
-    RANKED,
     VALUES,
     Form,
     RaterTexts,
     first_problem,
 )
-from posh_reward.study.packets.study_records import (
-    PacketKey,
-    RaterAnswer,
-    RaterTask,
-    SpanMarks,
-    check_time,
-)
+from posh_reward.study.packets.study_records import Answer, PacketKey, RaterTask, check_time
 from posh_reward.study.rows.tables import Row
 from posh_reward.types import Span
+
+LARGEST = 1_000_000_000  # bytes of a file to read; a Label Studio export repeats the images
+LONGEST_REASON = 300  # characters of the reason why a file does not count
+LISTED = 5  # unfinished tasks listed in a reason
+
+
+@dataclass(frozen=True, slots=True)
+class FileNote:
+    """A file that does not count, and the reason."""
+
+    file: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerCollection:
+    """Everything that came back."""
+
+    sheets: tuple[AnswerSheet, ...]
+    refusals: tuple[FileNote, ...]
+    missing: tuple[str, ...]  # raters without a file that counts
+    superseded: tuple[FileNote, ...] = ()  # older files of raters whose newer one counts
+
+    @property
+    def answers(self) -> tuple[Answer, ...]:
+        """Of all raters."""
+        return tuple(answer for sheet in self.sheets for answer in sheet.answers)
+
+
+def collect(files: Iterable[Path], key: PacketKey, partial: bool = False) -> AnswerCollection:
+    """Read files of answers; one that cannot be used does not affect the others.
+
+    Args:
+        files: from our page, or exports of Label Studio, in any order.
+        key: of the packet.
+        partial: accept the finished tasks of unfinished files.
+    """
+    refusals: list[FileNote] = []
+    unfinished: list[tuple[FileNote, AnswerSheet]] = []
+    sheets_of: dict[str, list[tuple[str, AnswerSheet]]] = {name: [] for name in key.raters}
+    for file in sorted(set(files)):
+        try:
+            sheets = _read_sheets(file, key)
+        except InputError as error:
+            refusals.append(_note(file, str(error)))
+            continue
+        for sheet in sheets:
+            if why := _unfinished(sheet, partial):
+                unfinished.append((_note(file, why), sheet))
+            else:
+                sheets_of[sheet.rater].append((str(file), sheet))
+    valid: dict[str, AnswerSheet] = {}
+    superseded: list[FileNote] = []
+    missing = []
+    for rater, candidates in sheets_of.items():
+        chosen, older, refused = _choose(candidates)
+        if chosen:
+            valid[rater] = chosen
+        else:
+            missing.append(rater)
+        superseded += older
+        refusals += refused
+    for note, sheet in unfinished:
+        newer = valid.get(sheet.rater)
+        if newer and "" < sheet.saved < newer.saved:
+            superseded.append(replace(note, reason=f"superseded by a newer file: {note.reason}"))
+        else:
+            refusals.append(note)
+    return AnswerCollection(
+        tuple(valid.values()), tuple(refusals), tuple(missing), tuple(superseded)
+    )
+
+
+def _read_sheets(file: Path, key: PacketKey) -> list[AnswerSheet]:
+    try:
+        if file.stat().st_size > LARGEST:
+            raise InputError(f"larger than {LARGEST:,} bytes")
+        data = file.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}") from None
+    return sheets_in(data, key)
+
+
+def _note(file: Path, reason: str) -> FileNote:
+    # Files are untrusted: a value in one may be megabytes long.
+    return FileNote(str(file), shorten(reason, LONGEST_REASON, placeholder=" ..."))
+
+
+def _unfinished(sheet: AnswerSheet, partial: bool) -> str:
+    """The reason why a sheet is not finished; "" if it counts."""
+    count = len(sheet.unfinished)
+    if not count or (partial and sheet.answers):
+        return ""
+    first = ", ".join(sheet.unfinished[:LISTED])
+    more = f" and {count - LISTED} more" if count > LISTED else ""
+    total = count + len(sheet.answers)
+    remedy = "" if partial or not sheet.answers else "; --partial takes the others"
+    return f"{sheet.rater} has not finished {count} of {total} tasks: {first}{more}{remedy}"
+
+
+def _choose(
+    candidates: Sequence[tuple[str, AnswerSheet]],
+) -> tuple[AnswerSheet | None, list[FileNote], list[FileNote]]:
+    """One rater's sheet that counts, with notes on older files and on refused ones."""
+    if not candidates:
+        return None, [], []
+    # Raters save several times and send every file: the newest counts, if all have a time.
+    times = sorted(sheet.saved for _, sheet in candidates)
+    if len(times) > 1 and all(times) and times[-1] > times[-2]:
+        file, newest = max(candidates, key=lambda each: each[1].saved)
+        reason = f"superseded by {file}, which {newest.rater} saved at {newest.saved}"
+        older = [FileNote(name, reason) for name, sheet in candidates if sheet is not newest]
+        return newest, older, []
+    # Exports have no time. The fullest counts if it includes all the others; if they differ none
+    # does, since a guess could silently reverse a rater's answers.
+    file, fullest = max(candidates, key=lambda each: len(each[1].answers))
+    content = _content(fullest)
+    others = [(name, sheet) for name, sheet in candidates if sheet is not fullest]
+    if all(_content(sheet).items() <= content.items() for _, sheet in others):
+        reason = f"duplicate: has nothing that {file} lacks"
+        return fullest, [], [FileNote(name, reason) for name, _ in others]
+    names = ", ".join(name for name, _ in candidates)
+    reason = f"{fullest.rater} has files that differ ({names}): name only the one that counts"
+    return None, [], [FileNote(name, reason) for name, _ in candidates]
+
+
+def _content(sheet: AnswerSheet) -> dict[str, Answer]:
+    """Task -> answer, without the time it took and the comment."""
+    return {each.task: replace(each, seconds=None, comment="") for each in sheet.answers}
+
+
+def count_reading(path: Path, answers: Sequence[Answer]) -> int:
+    """Record a reading in a file of JSON lines; return how often new answers were read.
+
+    Reading the same answers again adds no chance of a false finding, so it is not counted.
+    """
+    content = sorted((each.rater, each.task, str(each.preferences)) for each in answers)
+    digest = sha256(repr(content).encode()).hexdigest()
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    readings = {digest}
+    for number, line in enumerate(lines, start=1):
+        try:
+            readings.add(json.loads(line)["digest"])
+        except (ValueError, KeyError, TypeError):
+            raise InputError(
+                f"{str(path)!r}, line {number}: not a reading of a study; `packets read` writes "
+                "this file next to the key: restore it"
+            ) from None
+    if len(readings) > len(lines):
+        time = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"time": time, "digest": digest}) + "\n")
+    return len(readings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,24 +189,12 @@ class AnswerSheet:
     """The answers of one rater so far."""
 
     rater: str
-    answers: tuple[RaterAnswer, ...]  # of the tasks that are finished
+    answers: tuple[Answer, ...]  # of the tasks that are finished
     unfinished: tuple[str, ...]  # the other tasks, such as ``"task 3 (Overall quality)"``
     saved: str = ""  # time by the rater's clock, in UTC; empty if the tool stores none
 
 
 LONGEST = 1e7  # seconds that an answer can have taken: four months
-
-
-@dataclass(frozen=True, slots=True)
-class PageAnswer:
-    """One answer in a file of our page."""
-
-    task: str
-    seconds: float
-    comment: str = ""
-    mistakes: int | tuple[Span, ...] | tuple[int | None, ...] | None = None
-    omissions: int | tuple[Span, ...] | tuple[int | None, ...] | None = None
-    overall: int | tuple[int | None, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,75 +205,26 @@ class PageFile:
     packet: str
     rater: str
     saved: Annotated[str, AfterValidator(check_time)]  # by the rater's clock
-    answers: tuple[PageAnswer, ...]
+    answers: tuple[Answer, ...]
     check: str
 
 
-@dataclass(slots=True)
-class DraftAnswer:
-    """One task in a file, not yet checked."""
-
-    preferences: Mapping[str, object] = field(default_factory=dict)
-    marks: Mapping[str, Iterable[Span] | None] = field(default_factory=dict)
-    seconds: float | None = None
-    comment: str = ""
-
-
-def sheets(data: bytes, key: PacketKey) -> list[AnswerSheet]:
-    """The answers in a file: from our page (several, if mails), Potato, or a Label Studio export.
+def sheets_in(data: bytes, key: PacketKey) -> list[AnswerSheet]:
+    """The answers in a file: of one rater from our page, or of several in Label Studio's export.
 
     Raises:
         InputError: the file is of another packet, was changed, or has answers that no rater could
             have given; the message has the reason.
     """
     try:
-        text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
-        contents = _json(text, key)
+        content = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise InputError(f"not a file of answers: not JSON ({error})") from None
-    content = contents[0]
     if isinstance(content, list):
         return _exported_sheets(content, key)
     if isinstance(content, dict) and "packet" in content:
-        return [_page_sheet(each, key) for each in contents]
-    if isinstance(content, dict) and potato.is_state(content):
-        return [_potato_sheet(content, key)]
-    raise InputError("not a file of answers from our page, Label Studio or Potato")
-
-
-MAILED = re.compile(r'\{"format":"posh-reward answers')
-"""Begin of our page's JSON in a mail."""
-
-
-def _json(text: str, key: PacketKey) -> list[Any]:
-    """The JSON of a file; or of our page, once or more, from text files of mails."""
-    try:
-        return [json.loads(text)]
-    except ValueError:
-        starts = [match.start() for match in MAILED.finditer(text)]
-        if not starts:
-            raise
-    ends = [*starts[1:], len(text)]
-    return [_mailed(text[start:end], key) for start, end in zip(starts, ends, strict=True)]
-
-
-def _mailed(text: str, key: PacketKey) -> Any:
-    """Our page's JSON at the begin of a text, with its lines joined again."""
-    # Mail programs quote lines and break them, keeping or dropping the blank. The page's JSON has
-    # no line break, so one way of joining has the right checksum; if none has, the last result is
-    # reported as changed.
-    content: Any = None
-    for pattern, glue in ((r"\r?\n", ""), (r"\r?\n(?:> ?)*", ""), (r" ?\r?\n(?:> ?)*", " ")):
-        try:
-            content, _ = json.JSONDecoder().raw_decode(re.sub(pattern, glue, text))
-        except ValueError:
-            continue
-        rater = key.raters.get(str(content.get("rater")))
-        if rater and _is_unchanged(content, rater.token):
-            break
-    if content is None:
-        raise ValueError("a mail with damaged answers")
-    return content
+        return [_page_sheet(content, key)]
+    raise InputError("not a file of answers from our page or Label Studio")
 
 
 # ---- our page
@@ -174,29 +264,13 @@ def _page_sheet(content: Row, key: PacketKey) -> AnswerSheet:
         raise InputError(f"foreign: this packet has no rater {file.rater!r}")
     if not _is_unchanged(content, rater.token):
         raise InputError("changed since the page saved it, or damaged: ask the rater to save again")
-    drafts = {
-        answer.task: DraftAnswer(
-            {axis: getattr(answer, axis) for axis in AXES},
-            {side: _spans(getattr(answer, side)) for side in key.sides},
-            answer.seconds,
-            answer.comment,
-        )
-        for answer in file.answers
-    }
-    if len(drafts) < len(file.answers):
+    answers = {answer.task: answer for answer in file.answers}
+    if len(answers) < len(file.answers):
         raise InputError("it answers a task twice")
-    unknown = drafts.keys() - {task.id for task in rater.tasks}
+    unknown = answers.keys() - {task.id for task in rater.tasks}
     if unknown:
         raise InputError(f"foreign: the rater has no task {min(unknown)!r}")
-    # Suggested marks are no answer until the rater has opened the task.
-    seen = {task: each for task, each in drafts.items() if each.seconds or not key.suggested}
-    return _sheet(seen, file.rater, key, file.saved)
-
-
-def _spans(value: object) -> Iterable[Span] | None:
-    if not isinstance(value, tuple) or not all(isinstance(span, tuple) for span in value):
-        return None
-    return value
+    return _sheet(answers, file.rater, key, file.saved)
 
 
 # ---- Label Studio
@@ -204,23 +278,25 @@ def _spans(value: object) -> Iterable[Span] | None:
 
 def _exported_sheets(tasks: list[Any], key: PacketKey) -> list[AnswerSheet]:
     owners = key.by_task()
-    drafts_of: dict[str, dict[str, DraftAnswer]] = {}
+    answers_of: dict[str, dict[str, Answer]] = {}
     people: dict[object, str] = {}
     for number, content in enumerate(tasks, start=1):
         try:
             name, task = _owner(content, owners, key)
             annotation = _annotation(content)
-            drafts = drafts_of.setdefault(name, {})
-            if task.id in drafts:
+            answers = answers_of.setdefault(name, {})
+            if task.id in answers:
                 raise InputError("it occurs twice")
             if annotation is None:
                 continue
             result, seconds = annotation["result"], annotation.get("lead_time")
-            drafts[task.id] = DraftAnswer(
-                _choices(label_studio.choices(result), task, key.raters[name].form, key.texts),
-                label_studio.marks(result),
-                float(seconds) if isinstance(seconds, int | float) else None,
+            seconds = float(seconds) if isinstance(seconds, int | float) else None
+            values: Mapping[str, Any] = (
+                label_studio.marks(result)
+                if key.raters[name].form == "granular"
+                else _choices(label_studio.choices(result), key.texts)
             )
+            answers[task.id] = Answer(task.id, seconds, **values)
             person = annotation.get("completed_by")
             person = person.get("id") if isinstance(person, dict) else person
             if person is not None and people.setdefault(person, name) != name:
@@ -232,9 +308,9 @@ def _exported_sheets(tasks: list[Any], key: PacketKey) -> list[AnswerSheet]:
             raise InputError(f"exported task {number}: {error}") from None
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise InputError(f"exported task {number} is malformed: {error!r}") from None
-    if not drafts_of:
+    if not answers_of:
         raise InputError("it has no answers: Label Studio exports only tasks with answers")
-    return [_sheet(drafts, name, key) for name, drafts in drafts_of.items()]
+    return [_sheet(answers, name, key) for name, answers in answers_of.items()]
 
 
 def _owner(
@@ -263,132 +339,66 @@ def _annotation(content: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return annotations[0] if annotations else None
 
 
-# ---- Potato
-
-
-def _potato_sheet(content: Mapping[str, Any], key: PacketKey) -> AnswerSheet:
-    owners = key.by_task()
-    drafts: dict[str, DraftAnswer] = {}
-    try:
-        tasks = potato.task_ids(content)
-        foreign = [task for task in tasks if task not in owners]
-        if foreign:
-            raise InputError(f"foreign: this packet has no task {foreign[0]!r}")
-        names = sorted({owners[task][0] for task in tasks})
-        if not names:
-            raise InputError("it has no answers")
-        if len(names) > 1:
-            raise InputError(
-                f"one person answered tasks of {' and of '.join(names)}, seeing generations twice"
-            )
-        form = key.raters[names[0]].form
-        for id in tasks:
-            task = owners[id][2]
-            drafts[id] = DraftAnswer(
-                _choices(potato.choices(content, id), task, form, key.texts),
-                potato.marks(content, id, _markable(task, key)),
-                potato.seconds(content, id),
-            )
-    except InputError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"not saved by one of our Potato projects: {error!r}") from None
-    return _sheet(drafts, names[0], key)
-
-
 # ---- all
 
 
-def _choices(
-    choices: Iterable[tuple[str, str]], task: RaterTask, form: Form, texts: RaterTexts
-) -> dict[str, object]:
-    """By axis, a preference or, in a ranking, the place of each text; None if missing.
+def _choices(choices: Iterable[tuple[str, str]], texts: RaterTexts) -> dict[str, Any]:
+    """By axis, a preference.
 
     Raises:
         ValueError: a choice is unknown, or a control has several.
     """
-    labels = texts.ranks if form == "ranking" else texts.values
-    values = {str(value): value for value in labels.values()} | labels  # an alias, or the label
-    numbers: dict[str, int] = {}
-    for control, label in choices:
-        if control.partition("_")[0] not in AXES:  # "nothing to mark", or a control they added
+    # A choice comes as its alias, the value, or as its label.
+    values = {str(value): value for value in texts.values.values()} | texts.values
+    preferences: dict[str, Any] = {}
+    for axis, label in choices:
+        if axis not in AXES:  # "nothing to mark", or a control that someone added
             continue
-        if label not in values or control in numbers:
-            raise ValueError(f"the choice {label!r} is not one of {', '.join(labels)}")
-        numbers[control] = values[label]
-    if form == "coarse":
-        return {axis: numbers[axis] for axis in AXES if axis in numbers}
-    seats = range(1, len(task.models) + 1)
-    return {axis: tuple(numbers.get(f"{axis}_{seat}") for seat in seats) for axis in AXES}
+        if label not in values or axis in preferences:
+            raise ValueError(f"the choice {label!r} is not one of {', '.join(texts.values)}")
+        preferences[axis] = values[label]
+    return preferences
 
 
-def _markable(task: RaterTask, key: PacketKey) -> dict[str, str]:
-    """By side, the text to mark in a granular task; empty for other tasks."""
-    if len(task.models) > 1:
-        return {}
-    texts = key.items[task.item].by_side(task.models[0])
-    return {side: texts[side] for side in key.sides}
-
-
-def _sheet(
-    drafts: Mapping[str, DraftAnswer], name: str, key: PacketKey, saved: str = ""
-) -> AnswerSheet:
+def _sheet(given: Mapping[str, Answer], name: str, key: PacketKey, saved: str = "") -> AnswerSheet:
     answers, unfinished, form = [], [], key.raters[name].form
     for number, task in enumerate(key.raters[name].tasks, start=1):
-        draft = drafts.get(task.id, DraftAnswer())
+        answer = given.get(task.id, Answer(task.id))
         try:
-            open_parts = _open_parts(draft, task, key, form)
-            if open_parts:
+            if open_parts := _open_parts(answer, key, form):
                 unfinished.append(f"task {number} ({', '.join(open_parts)})")
             else:
-                answers.append(_answer(draft, task, name, key, form))
+                answers.append(_checked(answer, task, name, key, form))
         except InputError as error:
             raise InputError(f"task {number}: {error}") from None
     return AnswerSheet(name, tuple(answers), tuple(unfinished), saved)
 
 
-def _open_parts(draft: DraftAnswer, task: RaterTask, key: PacketKey, form: Form) -> list[str]:
+def _open_parts(answer: Answer, key: PacketKey, form: Form) -> list[str]:
     if form != "granular":
-        values = {axis: draft.preferences.get(axis) for axis in AXES}
-        return [
-            key.texts.questions[axis].title
-            for axis, value in values.items()
-            if value is None or (isinstance(value, tuple) and None in value)
-        ]
-    marking = key.texts.marking
-    return [marking[side].name for side in key.sides if draft.marks.get(side) is None]
+        return [key.texts.questions[a].title for a in AXES if getattr(answer, a) is None]
+    sides = [side for side in key.sides if not isinstance(getattr(answer, side), list | tuple)]
+    return [key.texts.marking[side].name for side in sides]
 
 
-def _answer(
-    draft: DraftAnswer, task: RaterTask, rater: str, key: PacketKey, form: Form
-) -> RaterAnswer:
-    seconds = draft.seconds
+def _checked(answer: Answer, task: RaterTask, rater: str, key: PacketKey, form: Form) -> Answer:
+    """The answer with what the key adds; ``InputError`` if no rater could have given it."""
+    seconds = answer.seconds
     if seconds is not None and not 0 <= seconds <= LONGEST:
         raise InputError(f"its time is {seconds} seconds")
-    if form == "ranking":
-        places = {axis: _places(draft.preferences[axis], len(task.models)) for axis in AXES}
-        return RaterAnswer(task, rater, {}, None, seconds, draft.comment, places)
+    values: dict[str, Any]
     if form == "coarse":
-        preferences = {axis: _preference(draft.preferences[axis]) for axis in AXES}
-        return RaterAnswer(task, rater, preferences, None, seconds, draft.comment)
-    texts = _markable(task, key)
-    spans = {side: _check(draft.marks[side] or (), text) for side, text in texts.items()}
-    return RaterAnswer(task, rater, {}, SpanMarks(**spans), seconds, draft.comment)
+        values = {axis: _preference(getattr(answer, axis)) for axis in AXES}
+    else:
+        texts = key.items[task.item].by_side(task.models[0])
+        values = {side: _check(getattr(answer, side), texts[side]) for side in key.sides}
+    return Answer(task.id, seconds, answer.comment, **values, rater=rater, item=task.item,
+                  models=task.models)  # fmt: skip
 
 
 def _preference(value: object) -> int:
     if not isinstance(value, int) or value not in VALUES:
         raise InputError(f"the choice {value!r} is not one of {', '.join(map(str, VALUES))}")
-    return value
-
-
-def _places(value: object, count: int) -> tuple[int, ...]:
-    if (
-        not isinstance(value, tuple)
-        or len(value) != count
-        or not {*value} <= {*range(1, RANKED + 1)}
-    ):
-        raise InputError(f"{value!r} are not places from 1 to {RANKED} for {count} texts")
     return value
 
 

@@ -19,8 +19,8 @@ import numpy as np
 from posh_reward.errors import InputError
 from posh_reward.study.packets import rater_texts
 from posh_reward.study.packets.rater_answers import with_checksum
-from posh_reward.study.packets.rater_reports import FASTEST
 from posh_reward.study.packets.rater_texts import AXES
+from posh_reward.study.packets.results import FASTEST
 from posh_reward.study.packets.study_records import ANSWERS_FORMAT, PacketKey, RaterTask, word_spans
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Floats

@@ -14,7 +14,6 @@ from posh_reward.study.packets.study_records import (
     PacketKey,
     RaterTask,
     StudyItem,
-    whole_words,
     word_spans,
 )
 from posh_reward.study.pages.html import render
@@ -29,10 +28,7 @@ def rater_page(
     ``images`` are data URIs by item id; empty in a study without images.
     """
     rater, texts = key.raters[name], key.texts
-    suggested = any(items[task.item].suggested for task in rater.tasks)
-    steps = texts.instructions(
-        rater.form, images=key.images, suggested=suggested, reference=key.reference
-    )
+    steps = texts.instructions(rater.form, images=key.images, reference=key.reference)
     return render(
         "rater.html",
         "posh_reward.study.packets",
@@ -76,7 +72,6 @@ def _contents(
             for axis, each in texts.questions.items()
         ],
         "choices": [[value, label] for label, value in texts.values.items()],
-        "places": texts.places,
         "sides": {side: [each.task, each.name, each.nothing] for side, each in marking.items()},
         "tasks": [_task(task, items[task.item], places.get(task.item)) for task in rater.tasks],
         "images": [images[item] for item in order],
@@ -87,9 +82,5 @@ def _task(task: RaterTask, item: StudyItem, image: int | None) -> Row:
     texts = [item.texts[model] for model in task.models]
     row: Row = {"id": task.id, "image": image, "reference": item.reference, "texts": texts}
     if len(texts) == 1:
-        within = {"mistakes": word_spans(texts[0]), "omissions": word_spans(item.reference)}
-        row["words"] = within
-        if marks := item.suggested.get(task.models[0]):
-            spans = ((side, whole_words(getattr(marks, side), within[side])) for side in within)
-            row["suggested"] = {side: each for side, each in spans if each}
+        row["words"] = {"mistakes": word_spans(texts[0]), "omissions": word_spans(item.reference)}
     return row

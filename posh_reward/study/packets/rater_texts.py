@@ -1,4 +1,4 @@
-"""Every word that raters read: on the page, in Label Studio, in Potato and in the guide."""
+"""Every word that raters read: on the page, in Label Studio and in the guide."""
 
 from __future__ import annotations
 
@@ -13,15 +13,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from posh_reward.errors import InputError
 
-Form = Literal["coarse", "ranking", "granular"]
-FORMS: tuple[Form, ...] = ("coarse", "ranking", "granular")
-RANKED = 3  # models in a ranking
-FIELDS: dict[Form, tuple[str, ...]] = {  # generations of a task in Label Studio and Potato
+Form = Literal["coarse", "granular"]
+FORMS: tuple[Form, ...] = ("coarse", "granular")
+FIELDS: dict[Form, tuple[str, ...]] = {  # generations of a task in Label Studio
     "coarse": ("first", "second"),
-    "ranking": ("first", "second", "third"),
     "granular": ("generation",),
 }
-NO_TEXT = "\N{EM DASH}"  # third text of a ranking in which two models wrote the same
 LANGUAGES = ("en", "nl", "de", "fr", "es")
 AXES = ("mistakes", "omissions", "overall")
 SIDES = ("mistakes", "omissions")
@@ -61,19 +58,17 @@ class RaterTexts:
     """The texts of a study, in one language; ``texts/en.yaml`` describes them."""
 
     language: str
-    heading: dict[Form, str]
+    heading: dict[str, str]  # by form, as are the steps
     contact: str
     reference: str
     generation: str
     questions: dict[str, RaterQuestion]
     choices: tuple[str, str, str, str, str]  # from the first being much better to the second
-    places: tuple[str, str, str]  # in a ranking, the best first
     marking: dict[str, MarkingTexts]
-    steps: dict[Form, tuple[str, ...]]
-    steps_without_reference: dict[Form, tuple[str, ...]]
+    steps: dict[str, tuple[str, ...]]
+    steps_without_reference: dict[str, tuple[str, ...]]
     no_image: str
     how_to_mark: str
-    suggested: str
     keeping: str
     page: dict[str, str]  # of buttons and messages, by name
 
@@ -81,11 +76,6 @@ class RaterTexts:
     def values(self) -> dict[str, int]:
         """Choices -> preferences."""
         return dict(zip(self.choices, VALUES, strict=True))
-
-    @property
-    def ranks(self) -> dict[str, int]:
-        """Labels of places -> ranks from 1, the best."""
-        return {label: rank for rank, label in enumerate(self.places, start=1)}
 
     def number(self, place: int) -> str:
         """The number of a description, from 1, as raters see it."""
@@ -96,14 +86,12 @@ class RaterTexts:
         each = self.questions[axis]
         return each.text if reference else each.without_reference or each.text
 
-    def instructions(
-        self, form: Form, *, images: bool, suggested: bool, reference: bool
-    ) -> tuple[str, ...]:
+    def instructions(self, form: Form, *, images: bool, reference: bool) -> tuple[str, ...]:
         """The steps that raters read first."""
         steps = (self.steps if reference else self.steps_without_reference)[form]
         if not images:
-            steps = (self.no_image, *steps[1:])
-        return (*steps, self.suggested) if suggested else steps
+            return (self.no_image, *steps[1:])
+        return steps
 
 
 def texts_source(language: str = "en") -> str:
@@ -116,7 +104,6 @@ def texts_source(language: str = "en") -> str:
 
 @lru_cache(maxsize=len(LANGUAGES))
 def shipped_texts(language: str = "en") -> RaterTexts:
-    """The texts of a language, unchanged."""
     return read_texts("", language)
 
 

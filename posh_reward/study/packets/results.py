@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import isnan
-from statistics import fmean
+from statistics import fmean, median
 
 import numpy as np
 
 from posh_reward.study.agreement.rater_agreement import Matches, count_ratings, span_matches
-from posh_reward.study.crossed import ALIKE, LEVEL, CrossedDesign, holm, significant, unanimous
-from posh_reward.study.packets.answer_files import AnswerCollection
+from posh_reward.study.crossed import ALIKE, LEVEL, CrossedDesign, holm, unanimous
 from posh_reward.study.packets.ranking import Ranking, rankings
-from posh_reward.study.packets.rater_reports import RaterReport, rater_reports
-from posh_reward.study.packets.rater_texts import AXES, VALUES
-from posh_reward.study.packets.study_records import (
-    PacketKey,
-    RaterAnswer,
-    comparisons,
-    unmarked_share,
-)
+from posh_reward.study.packets.rater_answers import AnswerCollection
+from posh_reward.study.packets.rater_texts import AXES, SIDES, VALUES, Form, RaterTexts
+from posh_reward.study.packets.study_records import Answer, PacketKey, unmarked_share
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import (
     Interval,
@@ -32,6 +26,67 @@ from posh_reward.study.statistics import (
     sign_test,
     tail,
 )
+
+FASTEST = 10  # words per second that nobody reads; people read about 4 and skim 8
+RUSHED = 0.25  # share of tasks answered faster than that, from which a rater is flagged
+ENOUGH = 6  # tasks; equal answers to so many are unlikely to be chance
+
+
+@dataclass(frozen=True, slots=True)
+class RaterReport:
+    """One rater's work; flags are for people, and remove no answer."""
+
+    rater: str
+    form: Form
+    tasks: int
+    answered: int
+    seconds: float | None  # median per task
+    flags: tuple[str, ...]
+
+
+def rater_reports(collection: AnswerCollection, key: PacketKey) -> tuple[RaterReport, ...]:
+    by_name: dict[str, list[Answer]] = {name: [] for name in key.raters}
+    for sheet in collection.sheets:  # one for each packet
+        by_name[sheet.rater] += sheet.answers
+    return tuple(_report(name, answers, key) for name, answers in by_name.items())
+
+
+def _report(name: str, answers: Sequence[Answer], key: PacketKey) -> RaterReport:
+    rater = key.raters[name]
+    seconds = [answer.seconds for answer in answers if answer.seconds is not None]
+    flags = _pace(answers, key)
+    flags += _monotony(answers, key.texts) if len(answers) >= ENOUGH else []
+    middle = median(seconds) if seconds else None
+    return RaterReport(name, rater.form, len(rater.tasks), len(answers), middle, tuple(flags))
+
+
+def _pace(answers: Sequence[Answer], key: PacketKey) -> list[str]:
+    fast = sum(
+        answer.seconds is not None
+        and answer.seconds < key.items[answer.item].words(answer.models) / FASTEST
+        for answer in answers
+    )
+    if not answers or fast / len(answers) < RUSHED:
+        return []
+    return [f"{fast} of {len(answers)} tasks answered faster than {FASTEST} words per second"]
+
+
+def _monotony(answers: Sequence[Answer], texts: RaterTexts) -> list[str]:
+    # Sides are balanced, so honest answers vary between tasks, whatever the rater's taste.
+    if answers[0].granular:
+        empty = not any(a.marks(side) for a in answers for side in SIDES)
+        return ["marked nothing in any task"] if empty else []
+    flags, labels = [], {value: label for label, value in texts.values.items()}
+    for axis, question in texts.questions.items():
+        values = {answer.preferences[axis] for answer in answers}
+        if len(values) == 1:
+            flags.append(f"always answered {labels[values.pop()]!r} to {question.title}")
+    signs = {value > 0 for a in answers for value in a.preferences.values() if value}
+    if not flags and len(signs) == 1:
+        flags.append(f"never preferred #{2 if signs.pop() else 1}")
+    if not flags and all(len({*a.preferences.values()}) == 1 for a in answers):
+        flags.append("gave the same answer to all three questions in every task")
+    return flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +98,7 @@ class AxisPreference:
     these_raters: Interval  # 95 % over items, for these raters only
     p_mean: float  # of the mean being 0, over items and raters
     p_holm: float  # the same, corrected for all statements of the study
-    settled: bool  # the sign holds for raters like these, corrected for statements and looks
+    settled: bool  # the sign holds for raters like these, corrected for all statements
     p_these: float  # of the mean being 0, over items
     settled_here: bool  # the sign holds for these raters, corrected likewise
     wins: int  # items on which the later model is better, by the mean of their raters
@@ -105,14 +160,13 @@ class StudyResults:
 
     packet: str
     models: tuple[str, ...]
-    suggested: bool
     comparisons: tuple[Comparison, ...]
     rankings: tuple[Ranking, ...]  # by axis; empty for two models
     side_bias: tuple[SideBias, ...]
     marked: tuple[MarkRate, ...]
     span_agreement: tuple[SpanAgreement, ...]
     raters: tuple[RaterReport, ...]
-    looks: tuple[float, ...]  # share of the answers at each look, the last one included
+    readings: int  # times that new answers were read, this one included
     refused: tuple[str, ...]
     superseded: tuple[str, ...]  # files that the same rater's newer one replaces
     missing: tuple[str, ...]  # raters from whom nothing counts
@@ -124,7 +178,7 @@ def results(
     collection: AnswerCollection,
     key: PacketKey,
     leave_out: Sequence[str] = (),
-    looks: Sequence[float] = (1.0,),
+    readings: int = 1,
 ) -> StudyResults:
     """Sum up a study.
 
@@ -132,28 +186,27 @@ def results(
         collection: what came back.
         key: of the packet.
         leave_out: raters whose answers do not count.
-        looks: share of the answers at each look, this one included.
+        readings: times that new answers were read, this one included.
     """
     answers = answers_that_count(collection, leave_out)
-    coarse = comparisons(answers, key)
-    granular = [answer for answer in answers if answer.marks is not None]
+    coarse = [answer for answer in answers if not answer.granular]
+    granular = [answer for answer in answers if answer.granular]
     pairs = [_comparison(coarse, key, *pair) for pair in combinations(key.models, 2)]
     return StudyResults(
         key.packet,
         key.models,
-        key.suggested,
-        _correct([each for each in pairs if each], looks),
+        _correct([each for each in pairs if each]),
         rankings(coarse, key, AXES) if coarse and len(key.models) > 2 else (),
         _side_bias(coarse),
         tuple(
             _mark_rate(granular, key, model, side)
             for side in key.sides
             for model in key.models
-            if any(answer.task.models == (model,) for answer in granular)
+            if any(answer.models == (model,) for answer in granular)
         ),
         tuple(_span_agreement(granular, key, side) for side in key.sides if granular),
         rater_reports(collection, key),
-        tuple(looks),
+        readings,
         tuple(map(str, collection.refusals)),
         tuple(map(str, collection.superseded)),
         collection.missing,
@@ -162,32 +215,46 @@ def results(
     )
 
 
-def answers_that_count(
-    collection: AnswerCollection, leave_out: Sequence[str] = ()
-) -> list[RaterAnswer]:
+def answers_that_count(collection: AnswerCollection, leave_out: Sequence[str] = ()) -> list[Answer]:
     """All answers but those of raters set aside."""
     return [answer for answer in collection.answers if answer.rater not in leave_out]
 
 
-def judgments(answers: Sequence[RaterAnswer], key: PacketKey) -> list[Row]:
-    """One row per comparison; preferences are towards the later model."""
-    rows: list[Row] = []
-    for answer in comparisons(answers, key):
-        earlier, later = key.in_order(answer.task.models)
-        rows.append({
-            "id": answer.task.item, "rater": answer.rater, "earlier": earlier, "later": later,
-            **answer.towards(later), "seconds": answer.seconds, "comment": answer.comment,
-        })  # fmt: skip
-    return rows
+def answer_rows(answers: Sequence[Answer], key: PacketKey) -> Iterator[Row]:
+    """One row per answer to each question; none for equal texts, which are not asked about.
+
+    ``choice`` is the answer as given, -2 to 2, above 0 if the ``first`` text is better, and
+    ``preference`` the same towards the ``later`` model; ``marks`` and ``unmarked`` (share of words)
+    are of granular tasks. Columns that a form lacks are None.
+    """
+    tasks = key.by_task()
+    for answer in answers:
+        first, *others = answer.models
+        earlier, later = key.in_order(answer.models) if others else (None, None)
+        texts = key.items[answer.item].by_side(first)
+        for axis in key.sides if answer.granular else AXES:
+            spans = answer.marks(axis) if answer.granular else None
+            yield {
+                "packet": key.packet, "rater": answer.rater, "task": answer.task,
+                "order": tasks[answer.task][1], "item": answer.item,
+                "form": key.raters[answer.rater].form, "axis": axis,
+                "first": first, "second": others[0] if others else None,
+                "choice": answer.preferences.get(axis),
+                "earlier": earlier, "later": later,
+                "preference": None if later is None else answer.towards(later)[axis],
+                "marks": None if spans is None else len(spans),
+                "unmarked": None if spans is None else unmarked_share(texts[axis], spans),
+                "seconds": answer.seconds, "comment": answer.comment,
+            }  # fmt: skip
 
 
 def _comparison(
-    answers: Sequence[RaterAnswer], key: PacketKey, earlier: str, later: str
+    answers: Sequence[Answer], key: PacketKey, earlier: str, later: str
 ) -> Comparison | None:
-    ours = [answer for answer in answers if set(answer.task.models) == {earlier, later}]
+    ours = [answer for answer in answers if set(answer.models) == {earlier, later}]
     if not ours:
         return None
-    of_item = Counter(answer.task.item for answer in ours)
+    of_item = Counter(answer.item for answer in ours)
     # Items with equal texts are ties. While answers are missing, count them in proportion to the
     # answered items: all of them would pull every early result to 0.
     identical = sum(set(task.models) == {earlier, later} for task in key.identical)
@@ -206,7 +273,7 @@ def _comparison(
 
 
 def _preference(
-    answers: Sequence[RaterAnswer],
+    answers: Sequence[Answer],
     later: str,
     axis: str,
     designs: tuple[CrossedDesign, CrossedDesign],
@@ -215,7 +282,7 @@ def _preference(
     values = [answer.towards(later)[axis] for answer in answers]
     units: dict[str, list[int]] = defaultdict(list)
     for answer, value in zip(answers, values, strict=True):
-        units[answer.task.item].append(value)
+        units[answer.item].append(value)
     item_means = [fmean(unit) for unit in units.values()]
     means = item_means + [0.0] * both.ties
     test, own = both.test(values), items_alone.test(item_means)
@@ -240,31 +307,34 @@ def _preference(
     )
 
 
-def _design(answers: Sequence[RaterAnswer], ties: int = 0) -> CrossedDesign:
-    return CrossedDesign([a.task.item for a in answers], [a.rater for a in answers], ties)
+def _design(answers: Sequence[Answer], ties: int = 0) -> CrossedDesign:
+    return CrossedDesign([a.item for a in answers], [a.rater for a in answers], ties)
 
 
-def _correct(comparisons: Sequence[Comparison], looks: Sequence[float]) -> tuple[Comparison, ...]:
+def _correct(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
     # Readers quote whichever statement of the page is striking, so all are one family.
     all_axes = [axis for comparison in comparisons for axis in comparison.axes]
-    p_values, p_these = ([getattr(a, p) for a in all_axes] for p in ("p_mean", "p_these"))
-    tests = iter(zip(holm(p_values), significant(p_values, looks), significant(p_these, looks),
-                     strict=True))  # fmt: skip
+    corrected = zip(
+        holm([axis.p_mean for axis in all_axes]),
+        holm([axis.p_these for axis in all_axes]),
+        strict=True,
+    )
     results = []
     for each in comparisons:
         axes = []
         for axis in each.axes:
-            p, holds, here = next(tests)
+            p, p_these = next(corrected)
             # One rater settles no sign for others, and what these raters leave open (as with fewer
             # than six items) would hold for others only by luck.
             excludes = axis.these_raters.excludes_zero
-            settled = holds and excludes and each.raters > 1
-            axes.append(replace(axis, p_holm=p, settled=settled, settled_here=here and excludes))
+            settled = p <= 1 - LEVEL and excludes and each.raters > 1
+            here = p_these <= 1 - LEVEL and excludes
+            axes.append(replace(axis, p_holm=p, settled=settled, settled_here=here))
         results.append(replace(each, axes=tuple(axes)))
     return tuple(results)
 
 
-def _side_bias(answers: Sequence[RaterAnswer]) -> tuple[SideBias, ...]:
+def _side_bias(answers: Sequence[Answer]) -> tuple[SideBias, ...]:
     if not answers:
         return ()
     design = _design(answers)
@@ -311,29 +381,29 @@ def same_side(units: Sequence[Sequence[int]]) -> float | None:
     return fmean(agree) if agree else None
 
 
-def _mark_rate(answers: Sequence[RaterAnswer], key: PacketKey, model: str, side: str) -> MarkRate:
+def _mark_rate(answers: Sequence[Answer], key: PacketKey, model: str, side: str) -> MarkRate:
     counts: dict[str, list[int]] = defaultdict(list)
     shares: dict[str, list[float]] = defaultdict(list)
     for answer in answers:
-        if answer.task.models == (model,):
-            spans = getattr(answer.marks, side)
-            text = key.items[answer.task.item].by_side(model)[side]
-            counts[answer.task.item].append(len(spans))
-            shares[answer.task.item].append(unmarked_share(text, spans))
+        if answer.models == (model,):
+            spans = answer.marks(side)
+            text = key.items[answer.item].by_side(model)[side]
+            counts[answer.item].append(len(spans))
+            shares[answer.item].append(unmarked_share(text, spans))
     marks = bootstrap_mean([fmean(each) for each in counts.values()])
     unmarked = bootstrap_mean([fmean(each) for each in shares.values()])
     return MarkRate(model, side, len(counts), marks, unmarked)
 
 
-def _span_agreement(answers: Sequence[RaterAnswer], key: PacketKey, side: str) -> SpanAgreement:
-    tasks: dict[tuple[str, str], list[RaterAnswer]] = defaultdict(list)
+def _span_agreement(answers: Sequence[Answer], key: PacketKey, side: str) -> SpanAgreement:
+    tasks: dict[tuple[str, str], list[Answer]] = defaultdict(list)
     for answer in answers:
-        tasks[answer.task.item, answer.task.models[0]].append(answer)
+        tasks[answer.item, answer.models[0]].append(answer)
     some, half = Matches(), Matches()
     for (item, model), several in tasks.items():
         text = key.items[item].by_side(model)[side]
         for one, other in combinations(several, 2):
-            spans = (getattr(one.marks, side), getattr(other.marks, side))
+            spans = (one.marks(side), other.marks(side))
             some += span_matches(text, *spans)
             half += span_matches(text, *spans, share=0.5)
     shared = sum(len(several) > 1 for several in tasks.values())

@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from posh_reward.errors import on_one_line
-from posh_reward.study.crossed import look_level
 from posh_reward.study.packets import rater_texts
 from posh_reward.study.packets.results import AxisPreference, Comparison, StudyResults
 from posh_reward.study.pages.html import number, render
 from posh_reward.study.statistics import Interval
 
 FEW = 6  # with fewer raters, the page points it out
-SUGGESTED = (
-    "Raters were shown marks suggested by a program, which biases their marks towards its own: "
-    "these figures cannot be used to evaluate that program."
-)
 METHODS = (
     "Preferences run from -2 to 2. Each item counts once, as the mean of its raters. Intervals "
     "(95 %) hold for other items and for other raters like these: they combine the variances of "
@@ -29,7 +24,7 @@ METHODS = (
     "pair; 1 is full agreement, 0 is chance. Same side: share of pairs of raters who prefer the "
     'same text, or both say "equal"; not corrected for chance. "none": too few answers to compare.',
 )
-FORMS = {"coarse": "compares", "ranking": "ranks", "granular": "marks"}
+FORMS = {"coarse": "compares", "granular": "marks"}
 
 
 def results_page(results: StudyResults, title: str = "What people preferred") -> str:
@@ -41,7 +36,7 @@ def results_page(results: StudyResults, title: str = "What people preferred") ->
         lead=lead(results) + ("The reasons are at the end." if results.refused else ""),
         styles=("posh.css", "shell.css", "results.css"),
         results=results,
-        notes=[*notes(results), *([SUGGESTED] if results.suggested else [])],
+        notes=notes(results),
         verdict=verdict,
         ties=ties,
         amount=amount,
@@ -80,26 +75,13 @@ def notes(results: StudyResults) -> list[str]:
             "hold for other raters like these, too; of pages about equally good models, at most "
             "one in twenty would call any of them settled (5 %, Holm's correction)."
         )
-    if any(each.form == "ranking" for each in results.raters):
-        lines.append(
-            "Raters ranked three texts at a time: a preference is the distance between two places."
-        )
     fewest = min((each.raters for each in results.comparisons), default=FEW)
     if fewest < FEW:
         lines.append(f"Only {amount(fewest, 'rater')} answered: others may prefer something else.")
-    if len(results.looks) > 1 or (results.looks and results.looks[-1] < 1):
-        shares = ", ".join(f"{look:.0%}" for look in results.looks)
-        final = " If no more answers will come, read with --final." if results.looks[-1] < 1 else ""
+    if results.readings > 1:
         lines.append(
-            f"Looks at the answers so far: {len(results.looks)}, at {shares} of the study. "
-            "Repeated looks find differences that do not exist, so the level is now "
-            f"{look_level(results.looks):.1%} instead of 5 % (O'Brien and Fleming).{final}"
-        )
-    if any(look > 1 for look in results.looks):
-        lines.append(
-            "The study grew after it was read as a whole (100 %): the chance of a false statement "
-            "is 5 % for the study as planned, and 7 % however often it grows. What an earlier page "
-            "called settled stays settled."
+            f"New answers were read {results.readings} times. Repeated readings find differences "
+            "that do not exist: the 5 % hold for a number of answers that was fixed beforehand."
         )
     lines += [
         f"Raters preferred the text shown as #{1 if bias.mean.mean > 0 else 2} "
@@ -117,7 +99,6 @@ def notes(results: StudyResults) -> list[str]:
 
 
 def amount(number: int, noun: str) -> str:
-    """A number with its noun."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
@@ -163,7 +144,6 @@ def spread(interval: Interval | None, digits: int = 2) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Minutes and seconds."""
     return "none" if seconds is None else f"{seconds // 60:.0f} min {seconds % 60:02.0f} s"
 
 
@@ -184,7 +164,6 @@ def summary(results: StudyResults) -> str:
         ]
     lines += _marks(results)
     lines += [f"look at {r.rater}: {'; '.join(r.flags)}" for r in results.raters if r.flags]
-    lines += [SUGGESTED] if results.suggested else []
     return "\n".join(lines)
 
 

@@ -4,17 +4,66 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from posh_reward.errors import InputError
+from posh_reward.errors import InputError, MissingDependencyError
 from posh_reward.graph.reader import is_missing
-from posh_reward.study.packets.study_records import SpanMarks, StudyItem, whole_words, word_spans
-from posh_reward.study.rows.posh_rows import parse_cells, scores_of
+from posh_reward.study.packets.study_records import StudyItem
+from posh_reward.study.pages.html import image_uri
+from posh_reward.study.pages.thumbnails import as_jpeg, small_copy
+from posh_reward.study.rows.dataset_images import DatasetImages, number_of
 from posh_reward.study.rows.table_items import Columns, read_items
 from posh_reward.study.rows.tables import Row
-from posh_reward.types import Direction, Scores, Span
 
-ABSENT = 2.0
-"""Elements graded below this are suggested: the paper's threshold of presence (section 5)."""
+SIDE = 1024  # longer side in pixels: 100 to 250 kB an image
+
+
+class Album:
+    """The images of items, as raters see them.
+
+    Args:
+        folders: searched for relative paths, after the current folder.
+        dataset: its rows, where ``image`` is a row number (``recipes/generate.py``).
+        side: longer side of the copies, in pixels.
+    """
+
+    def __init__(
+        self, folders: Sequence[Path], dataset: DatasetImages | None = None, side: int = SIDE
+    ) -> None:
+        try:
+            import PIL  # noqa: F401
+        except ImportError:
+            raise MissingDependencyError("images need Pillow: pip install pillow") from None
+        self._folders = (Path(), *folders)
+        self._dataset = dataset
+        self._side = side
+
+    def uri(self, item: StudyItem) -> str:
+        """An item's image as a data URI.
+
+        Raises:
+            InputError: there is no such image.
+            ConfigError: the dataset's image is of something else.
+        """
+        copy = None
+        number = number_of(item.image)
+        if number is not None:
+            # In another dataset the number is another image, which would mislead raters.
+            dataset = self._dataset
+            if dataset is not None and dataset.row(number, item.id, item.reference) is not None:
+                copy = as_jpeg(dataset.image(number), self._side)
+        elif isinstance(item.image, str) and item.image:
+            files = (folder / item.image for folder in self._folders)
+            copy = next(filter(None, (small_copy(file, self._side) for file in files)), None)
+        if copy is None:
+            raise InputError(
+                f"the image {item.image!r} of {item.id!r} cannot be found or read: run the "
+                "command in the folder that the path is relative to, or name the dataset whose "
+                "rows image numbers (--dataset, --split), or leave images out (--no-images)"
+            )
+        return image_uri(copy)
+
+
 LISTED = 50  # faulty rows listed in a message
 
 
@@ -27,13 +76,12 @@ class StudyItems:
     incomplete: tuple[str, ...]  # ids without a generation of every model
 
 
-def items_of(rows: Iterable[Row], columns: Columns, *, suggest: bool = False) -> StudyItems:
+def items_of(rows: Iterable[Row], columns: Columns) -> StudyItems:
     """Group rows by id.
 
     Args:
         rows: of any number of models, each with an id, a model, a generation and a reference.
         columns: their names; the reference's is None in a study without references.
-        suggest: keep the spans of absent elements, to show them to raters.
 
     Raises:
         InputError: fewer than two models, or unusable rows; the message lists all of them.
@@ -43,7 +91,7 @@ def items_of(rows: Iterable[Row], columns: Columns, *, suggest: bool = False) ->
     faults: list[str] = []
     for number, row in enumerate(rows, start=1):
         try:
-            item, model = _item(row, columns, suggest)
+            item, model = _item(row, columns)
             _add(groups.setdefault(item.id, {}), item, model)
         except InputError as error:
             name = row.get(columns.id or "id")
@@ -69,7 +117,7 @@ def items_of(rows: Iterable[Row], columns: Columns, *, suggest: bool = False) ->
     )
 
 
-def _item(row: Row, columns: Columns, suggest: bool) -> tuple[StudyItem, str]:
+def _item(row: Row, columns: Columns) -> tuple[StudyItem, str]:
     [item] = read_items([row], columns)
     if item.model is None:
         raise InputError(f"no model in the column {columns.model or 'model'!r}: fill it in")
@@ -77,14 +125,7 @@ def _item(row: Row, columns: Columns, suggest: bool) -> tuple[StudyItem, str]:
     text = _text(item.texts["generation"], columns.texts["generation"])
     column = columns.texts["reference"]
     reference = _text(item.texts["reference"], column) if column else ""
-    marks = {}
-    if suggest:
-        scores = scores_of(parse_cells(row))
-        marks[model] = SpanMarks(
-            _absent(scores, "precision", scores.generation),
-            _absent(scores, "recall", scores.reference),
-        )
-    return StudyItem(_whole(str(item.id)), reference, {model: text}, item.image, marks), model
+    return StudyItem(_whole(str(item.id)), reference, {model: text}, item.image), model
 
 
 def _whole(text: str) -> str:
@@ -122,29 +163,7 @@ def _join_models(group: Mapping[str, StudyItem], models: Sequence[str]) -> Study
         first.reference,
         {model: group[model].texts[model] for model in models},
         first.image,
-        {model: marks for each in group.values() for model, marks in each.suggested.items()},
     )
-
-
-def _absent(scores: Scores, direction: Direction, text: str) -> tuple[Span, ...]:
-    spans = [
-        span
-        for element in scores.elements
-        if element.direction == direction and element.grade is not None and element.grade < ABSENT
-        for span in element.spans
-    ]
-    return merge_spans(whole_words(spans, word_spans(text)))
-
-
-def merge_spans(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """The spans in order, with overlapping ones merged."""
-    apart: list[Span] = []
-    for start, end in sorted(spans):
-        if apart and start < apart[-1][1]:
-            apart[-1] = (apart[-1][0], max(end, apart[-1][1]))
-        else:
-            apart.append((start, end))
-    return tuple(apart)
 
 
 def rows_with_models(rows: Iterable[Row], column: str, model: str | None) -> Iterator[Row]:

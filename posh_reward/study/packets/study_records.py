@@ -1,22 +1,20 @@
 """Records of a human comparison. All are frozen; the key file is exactly these as JSON.
 
 A *generation* is what one model wrote about one item. A *coarse* task shows two generations of one
-item as #1 and #2, a *ranking* task those of three models, a *granular* task one. A *preference*
-runs from 2 (#1 is much better) to -2 (#2 is much better); in a ranking it is the distance between
-two places. Spans are character offsets, end exclusive, into a text as shown.
+item as #1 and #2, a *granular* task one. A *preference* runs from 2 (#1 is much better) to -2 (#2
+is much better). Spans are character offsets, end exclusive, into a text as shown.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
-from itertools import combinations
 from typing import Literal
 
 from posh_reward.study.agreement.rater_agreement import tokens_in
-from posh_reward.study.packets.rater_texts import SIDES, Form, RaterTexts, shipped_texts
+from posh_reward.study.packets.rater_texts import AXES, SIDES, Form, RaterTexts, shipped_texts
 from posh_reward.types import Span
 
 ANSWERS_FORMAT = "posh-reward answers 1"
@@ -28,14 +26,6 @@ TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]
 
 
 @dataclass(frozen=True, slots=True)
-class SpanMarks:
-    """Spans marked in a generation (mistakes) and in its reference (omissions)."""
-
-    mistakes: tuple[Span, ...] = ()
-    omissions: tuple[Span, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class StudyItem:
     """One image with its reference and what each model wrote about it."""
 
@@ -43,8 +33,6 @@ class StudyItem:
     reference: str  # empty in a study without correct descriptions
     texts: dict[str, str]  # by model, in the order of the models
     image: str | int | None = None  # path of an image, or row of a dataset
-    # By model, POSH's mistakes and omissions, if raters are to see them.
-    suggested: dict[str, SpanMarks] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +41,7 @@ class RaterTask:
 
     id: str  # opaque: reveals nothing about the item, the models or the sides
     item: str
-    # In the order shown. A ranking has one of several models that wrote the same text.
-    models: tuple[str, ...]
+    models: tuple[str, ...]  # in the order shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +78,6 @@ class PacketKey:
     seed: int
     # In the order of the input; results count a preference towards the later of two models.
     models: tuple[str, ...]
-    suggested: bool  # raters saw POSH's marks before they made theirs
     images: bool
     items: dict[str, ItemTexts]
     raters: dict[str, Rater]
@@ -107,12 +93,6 @@ class PacketKey:
         """Sides to mark; without a correct description nothing can be missing."""
         return SIDES if self.reference else SIDES[:1]
 
-    @property
-    def fewest_texts(self) -> int:
-        """Number of texts that every ranking shows."""
-        rankings = (rater for rater in self.raters.values() if rater.form == "ranking")
-        return min((len(task.models) for rater in rankings for task in rater.tasks), default=0)
-
     def by_task(self) -> dict[str, tuple[str, int, RaterTask]]:
         """Task id -> rater, place on the rater's page (from 1), task."""
         return {
@@ -127,50 +107,43 @@ class PacketKey:
 
 
 @dataclass(frozen=True, slots=True)
-class RaterAnswer:
-    """One rater's answer to one task."""
+class Answer:
+    """One rater's answer to one task: as in files of the page, and with what the key adds.
 
-    task: RaterTask
-    rater: str
-    preferences: dict[str, int]  # coarse: by axis, -2 to 2; above 0 the first shown is better
-    marks: SpanMarks | None  # granular
+    In a coarse task the axes have preferences, in a granular one the sides have marked spans.
+    """
+
+    task: str  # id
     seconds: float | None = None
     comment: str = ""
-    # Ranking: by axis, the place of each text, in the order shown; 1 is best.
-    places: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    mistakes: int | tuple[Span, ...] | None = None  # None: not answered
+    omissions: int | tuple[Span, ...] | None = None
+    overall: int | None = None
+    # From the key:
+    rater: str = ""
+    item: str = ""
+    models: tuple[str, ...] = ()  # in the order shown
+
+    @property
+    def granular(self) -> bool:
+        """True if spans were marked, of a single text."""
+        return len(self.models) == 1
+
+    @property
+    def preferences(self) -> dict[str, int]:
+        """Coarse: by axis, -2 to 2; above 0 the first shown is better."""
+        values = {axis: getattr(self, axis) for axis in AXES}
+        return {axis: value for axis, value in values.items() if isinstance(value, int)}
+
+    def marks(self, side: str) -> tuple[Span, ...]:
+        """Granular: the spans marked on one side."""
+        spans: object = getattr(self, side)
+        return spans if isinstance(spans, tuple) else ()
 
     def towards(self, model: str) -> dict[str, int]:
         """Coarse: by axis, how much better a model is than the other."""
-        sign = 1 if self.task.models[0] == model else -1
+        sign = 1 if self.models[0] == model else -1
         return {axis: sign * value for axis, value in self.preferences.items()}
-
-
-def comparisons(answers: Iterable[RaterAnswer], key: PacketKey) -> list[RaterAnswer]:
-    """Coarse answers, and those that rankings imply: one for each pair of models."""
-    return [
-        each
-        for answer in answers
-        if answer.marks is None
-        for each in (_pairs(answer, key) if answer.places else (answer,))
-    ]
-
-
-def _pairs(answer: RaterAnswer, key: PacketKey) -> Iterator[RaterAnswer]:
-    # Models that wrote the same text share its place and are not compared with each other.
-    texts = key.items[answer.task.item].texts
-    seat = {texts[model]: number for number, model in enumerate(answer.task.models)}
-    # A preference is the distance between two places. After a tie, raters may leave a place empty
-    # (1, 1, 3) or not (1, 1, 2), and mean the same.
-    ranks = {axis: sorted(set(places)) for axis, places in answer.places.items()}
-    for pair in combinations(sorted(texts, key=lambda model: seat[texts[model]]), 2):
-        one, other = (seat[texts[model]] for model in pair)
-        if one != other:
-            preferences = {
-                axis: ranks[axis].index(places[other]) - ranks[axis].index(places[one])
-                for axis, places in answer.places.items()
-            }
-            task = replace(answer.task, models=pair)
-            yield replace(answer, task=task, preferences=preferences, places={})
 
 
 WORD = re.compile(r"\w+(?:['\N{RIGHT SINGLE QUOTATION MARK}]\w+)*")
@@ -179,12 +152,6 @@ WORD = re.compile(r"\w+(?:['\N{RIGHT SINGLE QUOTATION MARK}]\w+)*")
 def word_spans(text: str) -> tuple[Span, ...]:
     """Spans of a text's words; the parts of a hyphenated word count separately."""
     return tuple(match.span() for match in WORD.finditer(text))
-
-
-def whole_words(spans: Iterable[Span], within: tuple[Span, ...]) -> tuple[Span, ...]:
-    """Each span, from the first to the last word it touches; one that touches none is dropped."""
-    places = (sorted(tokens_in([span], within)) for span in spans)
-    return tuple((within[hit[0]][0], within[hit[-1]][1]) for hit in places if hit)
 
 
 def unmarked_share(text: str, spans: Iterable[Span]) -> float:

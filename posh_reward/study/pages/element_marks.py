@@ -11,6 +11,8 @@ from typing import Literal
 
 from posh_reward.metrics.metric import field_of
 from posh_reward.metrics.posh.presets import PRESETS, question
+from posh_reward.metrics.records import fields_of_record, main_type
+from posh_reward.study.pages.html import number
 from posh_reward.types import (
     Description,
     Direction,
@@ -59,12 +61,12 @@ class Stretch:
             return "failed"
         # The worst element decides the colour: a true adjective does not make up for a false noun.
         level = level_of(self.lowest)
-        by_image = any(element.witness == "picture" for element in self.elements)
+        by_image = any(element.witness == "image" for element in self.elements)
         return "seen" if level == "clear" and by_image else level
 
     @property
     def has_mark(self) -> bool:
-        """True for a mistake, an omission or a failure."""
+        """True for a low grade or a failure."""
         return self.level not in ("none", "clear")
 
     @property
@@ -192,3 +194,12 @@ def names(element: Element) -> list[str | None]:
     grades = (None, None) if image is None else (image.reference_grade, image.grade)
     numbers = [None if grade is None else f"{grade:.1f}" for grade in grades]
     return [element.text, element.identifier, element.other, failure, *numbers]
+
+
+def figures_of(scores: Scores) -> dict[str, str]:
+    """All numbers among the fields of a pair's scores, by name, as texts to show."""
+    kinds = {name: main_type(hint) for name, hint in fields_of_record("posh").items()}
+    digits = {
+        name: 3 if kind is float else 0 for name, kind in kinds.items() if kind in (float, int)
+    }
+    return {n.replace("_", " "): number(getattr(scores, n), each) for n, each in digits.items()}

@@ -1,4 +1,4 @@
-"""Scores -> HTML without scripts: mistakes marked in the generation, omissions in the reference.
+"""Scores -> HTML without scripts, with the elements marked that the other text lacks.
 
 Texts are untrusted: all are escaped, and the page's content policy allows neither scripts nor
 network access.
@@ -11,17 +11,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from posh_reward.metrics.metric import field_of
-from posh_reward.study.pages.element_marks import level_of, question_about, stretches, worst_first
+from posh_reward.study.pages.element_marks import (
+    figures_of,
+    level_of,
+    question_about,
+    stretches,
+    worst_first,
+)
 from posh_reward.study.pages.html import render
-from posh_reward.study.rows.score_axes import AXES, EXPLANATION, SCALE
+from posh_reward.study.rows.score_axes import EXPLANATION
 from posh_reward.types import Direction, Scores
 
 LEAD = (
-    "The written text with its mistakes marked, next to the reference with its omissions marked. "
+    "The written text with what the reference does not support marked, next to the reference with "
+    "what the text leaves out. "
     "The number after a mark is the lowest grade, rounded down, of the elements in those words. "
     "A true detail that the reference leaves out is marked, too, unless a witness saw it. Point at "
     f"a mark, or reach it with the Tab key, to see the judge's question. {EXPLANATION}."
 )
+TITLE = "POSH: what was not found in the other text"
 TITLES: dict[Direction, str] = {"precision": "Written", "recall": "Reference"}
 NAMES = (
     "In a question about the written text, DESCRIPTION 1 is the reference and DESCRIPTION 2 the "
@@ -29,10 +37,9 @@ NAMES = (
 )
 PAIR: dict[str, Any] = {
     "question_about": question_about,
-    "axes": AXES,
+    "figures_of": figures_of,
     "explanation": EXPLANATION,
     "level_of": level_of,
-    "scale": SCALE,
     "stretches": stretches,
     "titles": TITLES,
     "worst_first": worst_first,
@@ -52,7 +59,7 @@ class PairCard:
 
 def page(
     cards: Sequence[PairCard],
-    title: str = "POSH: mistakes and omissions",
+    title: str = TITLE,
     *,
     in_pairs: bool = False,
     figure: bytes | None = None,

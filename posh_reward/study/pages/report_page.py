@@ -14,13 +14,21 @@ from statistics import fmean, median
 from typing import Any
 
 from posh_reward.errors import InputError
-from posh_reward.study.pages.element_marks import Stretch, names, stretches, wording, worst_first
+from posh_reward.metrics.records import row_of
+from posh_reward.study.pages.element_marks import (
+    Stretch,
+    figures_of,
+    names,
+    stretches,
+    wording,
+    worst_first,
+)
 from posh_reward.study.pages.html import render, script_json
-from posh_reward.study.pages.pair_page import NAMES, TITLES, has_witness
+from posh_reward.study.pages.pair_page import NAMES, TITLE, TITLES, has_witness
 from posh_reward.study.pages.thumbnails import Thumbnails
 from posh_reward.study.rows.dataset_images import OTHER_IMAGES
-from posh_reward.study.rows.posh_rows import elements_in, parse_cells, scores_of
 from posh_reward.study.rows.score_axes import AXES, EXPLANATION, SCALE
+from posh_reward.study.rows.scored_rows import scores_of
 from posh_reward.study.rows.standings import (
     GAINS,
     Gain,
@@ -35,7 +43,6 @@ from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Interval, bootstrap_mean
 from posh_reward.types import KINDS, Element, Scores
 
-TITLE = "POSH: mistakes and omissions"
 START = 160  # characters of a generation in the table; CSS cuts them to fit
 LOW, HIGH, BINS = 0.2, 1.0, 16  # range of scores, in bins of 0.05
 ENOUGH = 10  # least values for an interval
@@ -46,7 +53,8 @@ class ReportLine:
     """One line of the table: a pair, or several models' texts with one id."""
 
     name: str
-    # By model, "" for none: scores, number of elements, start of the text, number of the pair.
+    # By model, "" for none: scores, number of elements, start of the text, number of the pair, and
+    # all figures as texts.
     members: dict[str, list[Any]] = field(default_factory=dict)
 
 
@@ -61,6 +69,7 @@ class ReportContents:
     pairs: list[str] = field(default_factory=list)  # JSON in script elements
     wordings: dict[str, int] = field(default_factory=dict)  # wording -> index, which pairs refer to
     signatures: dict[str, None] = field(default_factory=dict)
+    figures: tuple[str, ...] = ()  # names
     has_marks: bool = False  # True if any pair has elements
 
     def add(self, row: Row) -> None:
@@ -70,17 +79,19 @@ class ReportContents:
             InputError: it is not a scored row.
             ConfigError: the dataset's row does not match.
         """
-        row = parse_cells(row)
         scores = scores_of(row)
-        count = len(scores.elements) or elements_in(row)
+        count = scores.generation_elements + scores.reference_elements
+        figures = figures_of(scores)
+        self.figures = tuple(figures)
         number = len(self.pairs)
         model, name = label(row.get("model")), label(row.get("id")) or str(number + 1)
-        axes = [getattr(scores, axis.field) for axis in AXES]  # rounded once, by the page
+        axes = [getattr(scores, axis) for axis in AXES]  # rounded once, by the page
         line = self._line(name, model)
-        line.members[model] = [*axes, count, scores.generation[:START], number]
+        start = scores.generation[:START]
+        line.members[model] = [*axes, count, start, number, list(figures.values())]
         pair = [*_pair(scores, self.wordings), self._image(row, model)]
         self.pairs.append(script_json(pair, f"pair-{number}"))
-        self.tally.add({**row, "model": model, "id": name})
+        self.tally.add({**row_of("posh", scores), "model": model, "id": name})
         self.signatures[scores.signature] = None
         self.has_marks = self.has_marks or bool(scores.elements)
 
@@ -171,6 +182,7 @@ def report_page(
         has_witness=has_witness(contents.signatures),
         footer=[NAMES, *contents.signatures],
         wordings=list(contents.wordings),
+        figures=contents.figures,
         rows=[[line.name, [line.members.get(m) for m in models]] for line in contents.lines],
         pairs=contents.pairs,
         copies=contents.images.copies if contents.images else [],
@@ -182,7 +194,6 @@ class AxisCard:
     """Scores of one axis, with mean and distribution."""
 
     title: str
-    field: str
     meaning: str
     values: Sequence[float]
     bins: list[int]
@@ -191,14 +202,13 @@ class AxisCard:
     median: float | None
 
 
-def axis_card(axis: Any, tally: Tally) -> AxisCard:
+def axis_card(axis: str, tally: Tally) -> AxisCard:
     """Return the card of an axis for a page with a single model."""
     [totals] = tally.models.values()
-    values = totals.scores[axis.name]
+    values = totals.scores[axis]
     return AxisCard(
-        axis.name.capitalize(),
-        axis.field,
-        axis.meaning,
+        axis,
+        AXES[axis],
         values,
         counts(values),
         fmean(values) if values else None,
@@ -264,7 +274,7 @@ def _lead(contents: ReportContents) -> str:
     lead += f", {count:,} of them without a score. " if count else ". "
     lead += f"{EXPLANATION}. "
     if contents.has_marks:
-        lead += "Open a pair to see its mistakes and omissions."
+        lead += "Open a pair to see what was not found in the other text."
     else:
         lead += "They were scored without --elements, so nothing is marked in the texts."
     if contents.images and contents.images.left_out:

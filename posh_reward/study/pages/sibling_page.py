@@ -6,22 +6,23 @@ texts are escaped.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, TypeVar
-
-from pydantic import BaseModel, BeforeValidator, Field
+from typing import Any
 
 from posh_reward.errors import InputError
+from posh_reward.metrics.harmonic.harmonic_eval import CriterionScore, HarmonicScores
+from posh_reward.metrics.prove.equations import ProveScores, ResponseClaim
+from posh_reward.metrics.records import metric_of
+from posh_reward.metrics.rubric.rubric_judge import MetricPoints, RubricScores
 from posh_reward.models.asker import DOUBTFUL
 from posh_reward.study.pages.html import render
 from posh_reward.study.pages.report_page import label
 from posh_reward.study.pages.thumbnails import Thumbnails
-from posh_reward.study.rows.posh_rows import record_of
-from posh_reward.study.rows.prove_means import average_values
+from posh_reward.study.rows.prove_rows import average_values
+from posh_reward.study.rows.scored_rows import read_row
 from posh_reward.study.rows.scorers import HARMONIC_SCALE
-from posh_reward.study.rows.tables import Row, cell_number
+from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import bootstrap_mean
 
 HARMONIC, PROVE = (1.0, 5.0), (0.0, 1.0)  # ranges of scores
@@ -164,65 +165,17 @@ def _means(sheets: Sequence[SiblingSheet], metric: str) -> dict[str, dict[str, l
     return means
 
 
-# ---- rows
+# ---- scores -> groups
 
 
-def _no_bool(value: object) -> object:
-    """Read a CSV cell, None if empty; refuse booleans, which pydantic would take for 0 and 1."""
-    if isinstance(value, bool):
-        raise ValueError("not a number")
-    if isinstance(value, str):
-        return cell_number(value) if value else None
-    return value
+def _harmonic(scores: HarmonicScores) -> tuple[ScoreGroup, ...]:
+    """Overall score, then the criteria."""
+    overall = PageScore("overall", scores.overall, *HARMONIC, first=True)
+    return (ScoreGroup((overall, *map(_criterion, scores.criteria))),)
 
 
-Number = Annotated[float | None, Field(allow_inf_nan=False), BeforeValidator(_no_bool)]
-Bound = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(_no_bool)]
-Words = Annotated[str, BeforeValidator(lambda words: ", ".join(map(str, words or ())))]
-"""A PROVE tuple, joined by commas."""
-T = TypeVar("T")
-
-
-def _list(value: object) -> object:
-    """Read a list, which is JSON in CSV."""
-    if isinstance(value, str):
-        try:
-            return json.loads(value or "[]")
-        except RecursionError:
-            raise ValueError("nested too deeply") from None
-    return value or []
-
-
-Items = Annotated[list[T], BeforeValidator(_list)]
-
-
-class Criterion(BaseModel):
-    """One criterion of HarmonicEval."""
-
-    criterion: str
-    mean: Number = None
-    sigma: Number = None
-    weight: Number = None
-    failure: str | None = None
-    mass: Number = None
-    reason: str | None = None
-
-
-class HarmonicRow(BaseModel):
-    """Scores in a row of ``harmonic score``."""
-
-    overall: Number = None
-    criteria: Items[Criterion] = []
-
-    @property
-    def groups(self) -> tuple[ScoreGroup, ...]:
-        """Overall score, then the criteria."""
-        overall = PageScore("overall", self.overall, *HARMONIC, first=True)
-        return (ScoreGroup((overall, *map(_criterion, self.criteria))),)
-
-
-def _criterion(each: Criterion) -> PageScore:
-    detail = each.failure or ""
+def _criterion(each: CriterionScore) -> PageScore:
+    detail = "" if each.failure is None else each.failure.detail
     if not detail:
         detail = "" if each.sigma is None else f"sigma {each.sigma:.2f} (0: sure)"
         detail += "" if each.weight is None else f", weight {each.weight:.2f}"
@@ -232,94 +185,59 @@ def _criterion(each: Criterion) -> PageScore:
     return PageScore(each.criterion, each.mean, *HARMONIC, detail=detail)
 
 
-class Points(BaseModel):
-    """A judge's points for one metric of a rubric."""
-
-    metric: str
-    title: str
-    points: Number = None
-    lowest: Bound
-    highest: Bound
-    feedback: str | None = None
-
-
-class RubricRow(BaseModel):
-    """Scores in a row of ``rubric score``."""
-
-    total: Number = None
-    points: Items[Points] = Field([], alias="given")
-
-    @property
-    def groups(self) -> tuple[ScoreGroup, ...]:
-        """Total, then each metric's points."""
-        if not self.points:
-            return (ScoreGroup(()),)
-        points = [_points(each) for each in self.points]
-        lowest, highest = sum(each.lowest for each in points), sum(each.highest for each in points)
-        total = PageScore("total", self.total, lowest, highest, digits=0, first=True)
-        return (ScoreGroup((total, *points)),)
+def _rubric(scores: RubricScores) -> tuple[ScoreGroup, ...]:
+    """Total, then each metric's points."""
+    given = scores.metric_points
+    if not given:
+        return (ScoreGroup(()),)
+    lowest, highest = sum(each.lowest for each in given), sum(each.highest for each in given)
+    total = PageScore("total", scores.total, lowest, highest, digits=0, first=True)
+    return (ScoreGroup((total, *map(_points, given))),)
 
 
-def _points(each: Points) -> PageScore:
+def _points(each: MetricPoints) -> PageScore:
     if each.lowest >= each.highest:
-        raise InputError(f"{each.metric} goes from {each.lowest:g} to {each.highest:g} points")
-    return PageScore(each.metric, each.points, each.lowest, each.highest, each.feedback or "", 0,
+        raise InputError(f"{each.metric} goes from {each.lowest} to {each.highest} points")
+    return PageScore(each.metric, each.points, each.lowest, each.highest, each.feedback, 0,
                      title=each.title)  # fmt: skip
 
 
-class Tuple(BaseModel):
-    """A tuple of the true answer or of the response; the latter is checked by two witnesses."""
-
-    tuple: Words = ""
-    score: Number = None
-    closest: Words = ""
-    witness: str | None = None
-    caption: Number = None
-    picture: Number = None
-    failure: str | None = None
-
-
-class ProveRow(BaseModel):
-    """Scores in a row of ``prove score``."""
-
-    average: Number = None
-    helpfulness: Number = None
-    truthfulness: Number = None
-    answer: Items[Tuple] = Field([], alias="wanted")
-    claims: Items[Tuple] = []
-
-    @property
-    def groups(self) -> tuple[ScoreGroup, ...]:
-        """Three scores, then the answer's tuples, then the response's."""
-        scores = (
-            PageScore("average", self.average, *PROVE, first=True),
-            PageScore("helpfulness", self.helpfulness, *PROVE),
-            PageScore("truthfulness", self.truthfulness, *PROVE),
-        )
-        answer = tuple(
-            PageScore(each.tuple, each.score, *PROVE,
-                      detail=f"closest in the response: {each.closest}" if each.closest
-                      else "not in the response")
-            for each in self.answer
-        )  # fmt: skip
-        return (
-            ScoreGroup(scores),
-            ScoreGroup(answer, "True answer: how far the response covers each part"),
-            ScoreGroup(tuple(map(_claim, self.claims)), "Response: the evidence for each claim"),
-        )
+def _prove(scores: ProveScores) -> tuple[ScoreGroup, ...]:
+    """Three scores, then the answer's tuples, then the response's."""
+    names = ("average", "helpfulness", "truthfulness")
+    means = [
+        PageScore(name, getattr(scores, name), *PROVE, first=name == "average") for name in names
+    ]
+    answer = tuple(
+        PageScore(words(each.tuple), each.score, *PROVE,
+                  detail=f"closest in the response: {words(each.closest)}" if each.closest
+                  else "not in the response")
+        for each in scores.answer_tuples
+    )  # fmt: skip
+    return (
+        ScoreGroup(tuple(means)),
+        ScoreGroup(answer, "True answer: how far the response covers each part"),
+        ScoreGroup(tuple(map(_claim, scores.claims)), "Response: the evidence for each claim"),
+    )
 
 
-def _claim(each: Tuple) -> PageScore:
+def _claim(each: ResponseClaim) -> PageScore:
     """Format a claim with its two witnesses, the better one first."""
     witnesses = {}
     if each.caption is not None:
-        witnesses["caption"] = f"caption {each.caption:.2f} (closest: {each.closest or 'nothing'})"
-    if each.picture is not None:
-        witnesses["picture"] = f"image {each.picture:.2f}"
+        closest = words(each.closest) or "nothing"
+        witnesses["caption"] = f"caption {each.caption:.2f} (closest: {closest})"
+    if each.image is not None:
+        witnesses["image"] = f"image {each.image:.2f}"
     better = witnesses.pop(str(each.witness), None)
     parts = [*([f"best witness: {better}"] if better else []), *witnesses.values()]
-    detail = "; ".join([*parts, *([each.failure] if each.failure else [])])
-    return PageScore(each.tuple, each.score, *PROVE, detail=detail)
+    parts += [each.failure.detail] if each.failure else []
+    return PageScore(words(each.tuple), each.score, *PROVE, detail="; ".join(parts))
+
+
+def words(parts: Sequence[str] | None) -> str:
+    """A tuple as text."""
+    return ", ".join(parts or ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,43 +246,38 @@ class Sibling:
 
     title: str
     explanation: str  # range of scores, and that higher is better
-    groups: Callable[[Row], tuple[ScoreGroup, ...]]  # of a row: the scores first, then the evidence
+    groups: Callable[[Any], tuple[ScoreGroup, ...]]  # the scores first, then the evidence
 
 
 SIBLINGS = {
     "harmonic": Sibling(
         "HarmonicEval: five criteria of texts about images",
         HARMONIC_SCALE,
-        lambda row: record_of(HarmonicRow, row).groups,
+        _harmonic,
     ),
     "rubric": Sibling(
         "Rubric: points with a judge's reasons",
         "Scores are points, higher is better; total is the sum of the points",
-        lambda row: record_of(RubricRow, row).groups,
+        _rubric,
     ),
     "prove": Sibling(
         "PROVE: helpful and truthful responses",
         "Scores are 0 to 1, higher is better. helpfulness: how much of the true answer the "
         "response covers; truthfulness: how much of the response the caption or the image "
         "supports; average: the mean of the two, for a model the mean of its two means",
-        lambda row: record_of(ProveRow, row).groups,
+        _prove,
     ),
 }
 """First word of a signature -> page of its rows."""
-
-
-def metric_of(row: Mapping[str, Any]) -> str:
-    """Read a row's metric from its signature; "" without one."""
-    signature = row.get("signature")
-    return signature.partition("|")[0] if isinstance(signature, str) else ""
 
 
 def sheet_of(row: Row, metric: str) -> SiblingSheet:
     """Parse a row of any table format; raise ``InputError`` unless ``metric`` scored it."""
     if metric_of(row) != metric:
         raise InputError(f"its signature is {label(row.get('signature'))!r}")
-    groups = SIBLINGS[metric].groups(row)
-    failure = row.get("failure") or None
+    scores = read_row(metric, row)
+    groups = SIBLINGS[metric].groups(scores)
+    failure = scores.failure
     partial = any(each.value is not None for each in groups[0].scores)
     return SiblingSheet(
         label(row.get("id")),

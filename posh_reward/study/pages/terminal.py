@@ -10,6 +10,7 @@ from posh_reward.errors import safe
 from posh_reward.metrics.metric import field_of
 from posh_reward.study.pages.element_marks import (
     Stretch,
+    figures_of,
     level_of,
     question_about,
     stretches,
@@ -17,7 +18,7 @@ from posh_reward.study.pages.element_marks import (
 )
 from posh_reward.study.pages.html import number
 from posh_reward.study.pages.pair_page import NAMES, TITLES
-from posh_reward.study.rows.score_axes import AXES, MEANINGS, SCALE
+from posh_reward.study.rows.score_axes import EXPLANATION
 from posh_reward.types import Direction, Scores
 
 COLORS = {
@@ -48,8 +49,8 @@ def explain(scores: Scores, *, color: bool = False, width: int = 80, worst: int 
     if scores.failure is not None and not scores.elements:  # neither text was read
         return "\n".join(_line(pieces, color) for pieces in _wrap(*_no_score(scores), width))
     sections = [
-        _text(scores, "precision", "with its mistakes marked", color),
-        _text(scores, "recall", "with its omissions marked", color),
+        _text(scores, "precision", "with what the reference does not support marked", color),
+        _text(scores, "recall", "with what the text leaves out marked", color),
         _key(scores),
         *([_worst(scores, worst)] if scores.elements else []),
         _figures(scores),
@@ -107,13 +108,13 @@ def _worst(scores: Scores, count: int) -> list[Paragraph]:
 def _figures(scores: Scores) -> list[Paragraph]:
     pieces = [
         piece
-        for axis in AXES
-        for piece in ((f"{axis.name} ", ""), (f"{number(getattr(scores, axis.field))}   ", BOLD))
+        for name, value in figures_of(scores).items()
+        for piece in ((f"{name} ", ""), (f"{value}   ", BOLD))
     ]
-    lines: list[Paragraph] = [(0, [*pieces, (SCALE, DIM)])]
+    lines: list[Paragraph] = [(0, pieces)]
     if scores.failure is not None:
         lines.append(_no_score(scores))
-    return [*lines, (0, [(MEANINGS, DIM)]), (0, [(scores.signature, DIM)])]
+    return [*lines, (0, [(EXPLANATION, DIM)]), (0, [(scores.signature, DIM)])]
 
 
 def _no_score(scores: Scores) -> Paragraph:

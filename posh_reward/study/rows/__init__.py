@@ -3,8 +3,8 @@
 ::
 
     tables          files in four formats -> rows       table_writer   rows -> a whole file
-    table_items     rows -> items to score              journal        rows that survive a kill
-    engine          items -> result rows, resumable     scorers        each metric over items
-    posh_rows       POSH's scores <-> rows              dataset_images images by their number
-    score_axes      names of the three scores           standings      means by model, compared
+    table_items     rows -> items to score              scorers        each metric over items
+    engine          items -> result rows, in a journal that survives a kill
+    scored_rows     rows -> scores                      dataset_images images by their number
+    score_axes      POSH's three scores                 standings      means by model, compared
 """

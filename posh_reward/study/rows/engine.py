@@ -10,8 +10,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from posh_reward.errors import InputError, JudgeError
+from posh_reward.metrics.records import fields_of_record, read_scores, reason_of, row_of
 from posh_reward.process.progress import progress_bar
 from posh_reward.study.rows.journal import Journal, Stream, check_apart, sink
 from posh_reward.study.rows.table_items import (
@@ -43,9 +45,10 @@ class RowScorer(ABC):
     Args:
         signature: makes the signature; called after the table is checked, since it may load models.
         wants_images: the table needs a column of images.
-        columns: columns that every result row has.
+        columns: columns that every result row has besides the fields of its scores.
     """
 
+    record = ""  # metric whose scores the rows have, one of ``RECORDS``
     unit = "text"  # noun for a row
     optional: Mapping[str, bool] = {}  # column written only with the flag of that name -> flag set
 
@@ -63,15 +66,31 @@ class RowScorer(ABC):
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
         """One result row per item, in order: its ``head``, scores, failure, signature."""
 
+    def row(self, item: TableItem, scores: Any, **columns: object) -> Row:
+        """The row of one item: its ``head``, the fields of its scores, ``columns``, lists last."""
+        fields = {**row_of(self.record, scores), **columns}
+        last = sorted(
+            fields, key=lambda name: (isinstance(fields[name], list), name == "signature")
+        )
+        head = self.head(item)
+        return {**head, **{name: fields[name] for name in last if name not in head}}
+
+    def head(self, item: TableItem) -> Row:
+        """Columns that a row repeats from its item."""
+        return item.head
+
     def has_question(self, row: Row) -> bool:
         """Return True if the judge was asked about this row: its text and image were usable."""
-        return bool(row["failure_kind"] != "text")
+        return row["failure"] is None or bool(row["failure"]["kind"] != "text")
 
     def check(self, row: Row) -> None:
         """Raise ``InputError`` if this is not a row of the metric."""
-        missing = [name for name in ("signature", *self._columns) if name not in row]
-        if missing:
+        own = fields_of_record(self.record) if self.record else ("failure", "signature")
+        names = [name for name in (*own, *self._columns) if name not in self.optional]
+        if missing := [name for name in names if name not in row]:
             raise InputError(f"it lacks {', '.join(missing)}")
+        if self.record:
+            read_scores(self.record, row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +241,7 @@ def batches(scorer: RowScorer, items: Iterator[TableItem], batch: int) -> Iterat
     while chunk := list(islice(items, batch)):
         rows = scorer.rows(chunk)
         waiting.append(rows)
-        reasons = [row["failure"] for row in rows if scorer.has_question(row)]
+        reasons = [reason_of(row) for row in rows if scorer.has_question(row)]
         if None in reasons:
             failures = 0
         elif reasons:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from functools import partial
+from math import nan
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from posh_reward.errors import InputError, on_one_line
 from posh_reward.metrics.prove.sifting import as_text
+from posh_reward.metrics.records import reason_of
 from posh_reward.study.rows.engine import (
     REMEDY,
     RowScorer,
@@ -20,9 +26,7 @@ from posh_reward.study.rows.engine import (
     open_items,
 )
 from posh_reward.study.rows.journal import check_apart, sink
-from posh_reward.study.rows.posh_rows import failure_columns
-from posh_reward.study.rows.prove_means import Means, note_failure
-from posh_reward.study.rows.scorers import FAILURE, column
+from posh_reward.study.rows.scorers import column
 from posh_reward.study.rows.standings import ReasonCount, reason_lines
 from posh_reward.study.rows.table_items import TableItem
 from posh_reward.study.rows.table_writer import write_table
@@ -30,37 +34,150 @@ from posh_reward.study.rows.tables import STANDARD, Row, format_of
 from posh_reward.types import Failure
 
 if TYPE_CHECKING:
-    from posh_reward.metrics.prove.equations import ProveScores
     from posh_reward.metrics.prove.pair_maker import PairMaker, PairVerifier
     from posh_reward.metrics.prove.prove import Prove
     from posh_reward.metrics.prove.sifting import QuestionPair
+
+
+MOST_TYPES = 10  # types of questions listed, as in the paper's Fig. 7
+
+
+@dataclass(slots=True)
+class ProveTotals:
+    """Scores of some responses."""
+
+    helpfulness: list[float] = field(default_factory=list)
+    truthfulness: list[float] = field(default_factory=list)  # responses without claims have none
+
+    def add(self, row: Row) -> None:
+        """Count one more row."""
+        for name in ("helpfulness", "truthfulness"):
+            if row[name] is not None:
+                getattr(self, name).append(row[name])
+
+    @property
+    def average(self) -> float | None:
+        """Mean of the two means, as in the paper's Table 1; None if one is missing."""
+        # Not the mean over rows with both scores: an empty response has no truthfulness, and
+        # dropping its helpfulness, which is 0, would reward silence.
+        if not self.helpfulness or not self.truthfulness:
+            return None
+        return (fmean(self.helpfulness) + fmean(self.truthfulness)) / 2
+
+    def __str__(self) -> str:
+        average = "none" if self.average is None else f"{self.average:.3f}"
+        return (
+            f"helpfulness {_mean(self.helpfulness)}, truthfulness {_mean(self.truthfulness)}, "
+            f"average of the two {average}"
+        )
+
+
+def average_values(
+    helpfulness: Sequence[float | None], truthfulness: Sequence[float | None]
+) -> list[float]:
+    """(rows,) values with the mean and interval of the mean of two means (PROVE, Table 1).
+
+    Empty if no row has one of the scores.
+    """
+    # Taking only rows with both scores would leave out silence (helpfulness 0, no truthfulness).
+    # Each value is the average plus the row's influence on both means, so resampling the values
+    # resamples, to first order, both means together.
+    columns = [
+        np.array([nan if value is None else value for value in values], dtype=float)
+        for values in (helpfulness, truthfulness)
+    ]  # each (rows,)
+    counts = [int(np.isfinite(column).sum()) for column in columns]
+    if not all(counts):
+        return []
+    means = [float(np.nanmean(column)) for column in columns]
+    influence = [
+        np.nan_to_num(column - mean) * len(column) / count
+        for column, mean, count in zip(columns, means, counts, strict=True)
+    ]
+    values: list[float] = ((sum(means) + influence[0] + influence[1]) / 2).tolist()
+    return values
+
+
+def _mean(values: Sequence[float]) -> str:
+    return f"{f'{fmean(values):.3f}' if values else 'none'} (of {len(values):,})"
+
+
+def question_type(question: object) -> str:
+    """First two words of a question, such as "where is" or "what color" (paper, Fig. 7)."""
+    return " ".join(re.findall(r"[^\W_]+(?:['\u2019][^\W_]+)?", str(question).casefold())[:2])
+
+
+class Means:
+    """Means over the rows that have the score, by model if there are several (paper, Table 1)."""
+
+    def __init__(self, *, types: bool = False) -> None:
+        self.failures: dict[str, ReasonCount] = {}  # by reason
+        self.models: dict[str | None, ProveTotals] = {}
+        self.types: dict[str | None, dict[str, ProveTotals]] = {}  # model -> type of question ->
+        self._with_types = types
+
+    def add(self, row: Row) -> None:
+        """Count one more row."""
+        note_failure(self.failures, row)
+        model = row.get("model")
+        self.models.setdefault(model, ProveTotals()).add(row)
+        if self._with_types:
+            types = self.types.setdefault(model, {})
+            types.setdefault(question_type(row.get("question") or ""), ProveTotals()).add(row)
+
+    def __str__(self) -> str:
+        lines = []
+        for model, totals in self.models.items():
+            name = "" if model is None else f"{on_one_line(model)}: "
+            lines.append(f"{name}{totals}; higher is better")
+            # The most frequent types, the best average first.
+            types = sorted(
+                self.types.get(model, {}).items(), key=lambda it: -len(it[1].helpfulness)
+            )
+            for type_, each in sorted(types[:MOST_TYPES], key=lambda it: -(it[1].average or 0)):
+                lines.append(f"  {on_one_line(type_) or '(no words)'}: {each}")
+        return "\n".join([*lines, *reason_lines(self.failures)])
+
+
+def note_failure(failures: dict[str, ReasonCount], row: Row) -> None:
+    """Count a row that failed under its reason."""
+    if reason := reason_of(row):
+        failures.setdefault(on_one_line(reason), ReasonCount()).add(row["id"])
+
 
 RESPONSE_TEXTS = ("response", "answer", "question", "caption")  # columns of a table to score
 PAIR_TEXTS = ("question", "answer", "program", "caption")  # columns of pairs to verify
 GRAPH = "_graph"
 """Suffix of columns whose graphs replace a text's own, such as the authors' graphs."""
-NAMES = ("helpfulness", "truthfulness", "average")
 
 
-class CandidateRows(RowScorer):
+class GraphRows(RowScorer):
+    """Rows of a table that may have graphs, which its rows repeat only where they are texts."""
+
+    def head(self, item: TableItem) -> Row:
+        """The item's columns, without other graphs."""
+        head = item.head.items()
+        return {name: value for name, value in head if value or not name.endswith(GRAPH)}
+
+
+class CandidateRows(GraphRows):
     """Write candidate questions for captions; each row has all of its candidates."""
 
     unit = "caption"
 
     def __init__(self, maker: PairMaker) -> None:
         looks = maker.entailment is not None
-        super().__init__(lambda: maker.signature, looks, *FAILURE, "pairs")
+        super().__init__(lambda: maker.signature, looks, "pairs")
         self.maker = maker
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
-        """One row per caption."""
         images = [item.content for item in items] if self.wants_images else None
         graphs = graphs_in(items).get("caption")
         candidates = self.maker.make(column(items, "caption"), images, graphs)
         return [
             {
-                **head(item),
-                **failure_columns(each.failure),
+                **self.head(item),
+                "failure": each.failure and asdict(each.failure),
                 "pairs": [asdict(pair) for pair in each.pairs],
                 "signature": self.signature,
             }
@@ -68,17 +185,16 @@ class CandidateRows(RowScorer):
         ]
 
 
-class ProgramRows(RowScorer):
+class ProgramRows(GraphRows):
     """Run the programs of pairs: their values, and the reason to drop a pair if there is one."""
 
     unit = "pair"
 
     def __init__(self, verifier: PairVerifier) -> None:
-        super().__init__(lambda: verifier.signature, False, *FAILURE, "dropped")
+        super().__init__(lambda: verifier.signature, False, "dropped")
         self.verifier = verifier
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
-        """One row per pair."""
         question, answer, program, caption = (column(items, name) for name in PAIR_TEXTS)
         graphs = graphs_in(items).get("caption")
         pairs = self.verifier.verify(question, answer, program, caption, graphs)
@@ -86,11 +202,11 @@ class ProgramRows(RowScorer):
 
     def _row(self, item: TableItem, pair: QuestionPair | Failure) -> Row:
         if isinstance(pair, Failure):
-            result: Row = {**failure_columns(pair), "value": None, "dropped": None, "why": None}
+            result: Row = {"failure": asdict(pair), "value": None, "dropped": None, "why": None}
         else:
             value = {"value": as_text(pair.value), "dropped": pair.dropped, "why": pair.why}
-            result = {**failure_columns(None), **value}
-        return {**head(item), **result, "signature": self.signature}
+            result = {"failure": None, **value}
+        return {**self.head(item), **result, "signature": self.signature}
 
 
 def graphs_in(items: Sequence[TableItem]) -> dict[str, list[object]]:
@@ -99,50 +215,26 @@ def graphs_in(items: Sequence[TableItem]) -> dict[str, list[object]]:
     return {name.removesuffix(GRAPH): column(items, name) for name in names}
 
 
-def head(item: TableItem) -> Row:
-    """Columns a row repeats from its item; graphs only where they are texts."""
-    return {
-        name: value
-        for name, value in item.head.items()
-        if value is not None or not name.endswith(GRAPH)
-    }
-
-
-class ResponseRows(RowScorer):
+class ResponseRows(GraphRows):
     """Score responses with PROVE; ``graphs`` are the text columns that the table has graphs of."""
 
+    record = "prove"
     unit = "response"
 
     def __init__(self, prove: Prove, graphs: Sequence[str] = ()) -> None:
         signature = partial(prove.signature_for, graphs)
-        super().__init__(signature, prove.entailment is not None, *NAMES, *FAILURE, "claims")
+        super().__init__(signature, prove.entailment is not None, "average")
         self.prove = prove
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
-        """One scored row per response."""
         images = [item.content for item in items] if self.wants_images else None
         response, answer, question, caption = (column(items, name) for name in RESPONSE_TEXTS)
         graphs = graphs_in(items)
         scores = self.prove.score(response, answer, question, caption, images, graphs=graphs)
-        return [self._row(item, each) for item, each in zip(items, scores, strict=True)]
-
-    def _row(self, item: TableItem, scores: ProveScores) -> Row:
-        claims = [_without_failure(asdict(each)) for each in scores.claims]
-        for claim in claims:  # ``image`` is a column already
-            claim["picture"] = claim.pop("image")
-        return {
-            **head(item),
-            **{name: getattr(scores, name) for name in NAMES},
-            **failure_columns(scores.failure),
-            "wanted": [_without_failure(asdict(each)) for each in scores.answer_tuples],
-            "claims": claims,
-            "signature": scores.signature,
-        }
-
-
-def _without_failure(element: Row) -> Row:
-    failure = element.pop("failure", None)
-    return element if failure is None else {**element, "failure": failure["detail"]}
+        return [
+            self.row(item, each, average=each.average)
+            for item, each in zip(items, scores, strict=True)
+        ]
 
 
 def make_pairs(maker: PairMaker, source: str, output: str, settings: TableSettings) -> list[Row]:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.harmonic.criteria import ANSWERS, IMAGE_CRITERIA, check_task
+from posh_reward.metrics.records import fields_of_record
 from posh_reward.models.asker import DOUBTFUL
-from posh_reward.study.rows.engine import RowScorer, TableSettings, batches, go_through
-from posh_reward.study.rows.posh_rows import elements_in, failure_columns, scored_row, scores_of
+from posh_reward.study.rows.engine import RowScorer, TableSettings, go_through
 from posh_reward.study.rows.standings import POSH, Board, Tally
 from posh_reward.study.rows.table_items import TableItem
+from posh_reward.study.rows.table_writer import TEXTS
 from posh_reward.study.rows.tables import Row
 from posh_reward.types import Scores
 
 if TYPE_CHECKING:
-    from posh_reward.metrics.harmonic.harmonic_eval import HarmonicEval, HarmonicScores
-    from posh_reward.metrics.rubric.points import RubricScores
+    from posh_reward.metrics.harmonic.harmonic_eval import HarmonicEval
     from posh_reward.metrics.rubric.rubric_judge import RubricJudge
 
 
@@ -37,13 +36,13 @@ class Metric(Protocol):
 
 
 def wants_images(metric: object) -> bool:
-    """True if a metric also needs the images."""
     return bool(getattr(metric, "wants_images", False))
 
 
 class PoshRows(RowScorer):
     """Score pairs with POSH; ``elements`` adds each element's grade and spans to the rows."""
 
+    record = "posh"
     unit = "pair"
     board = POSH
 
@@ -57,19 +56,14 @@ class PoshRows(RowScorer):
         columns = [column(items, name) for name in ("generation", "reference")]
         if self.wants_images:
             columns.append([item.content for item in items])
-        scores = self.metric.score(*columns)
-        return [
-            scored_row(item, each, **self.optional)
-            for item, each in zip(items, scores, strict=True)
-        ]
+        rows = list(map(self.row, items, self.metric.score(*columns)))
+        for row in rows if not self.optional["elements"] else ():
+            del row["elements"]
+        return rows
 
     def has_question(self, row: Row) -> bool:
         """Return True if the pair has elements: without any, the judge is asked nothing."""
-        return elements_in(row) > 0
-
-    def check(self, row: Row) -> None:
-        """Raise ``InputError`` if this is not a row of POSH's scores."""
-        scores_of(row)
+        return bool(row["generation_elements"] + row["reference_elements"])
 
 
 def score_table(
@@ -79,32 +73,19 @@ def score_table(
     return score_work(PoshRows(metric, elements=elements), source, output, how)
 
 
-def score_pairs(
-    metric: Metric, items: Iterator[TableItem], *, batch: int, elements: bool
-) -> Iterator[list[Row]]:
-    """Scored rows, a batch at a time; ``JudgeError`` if the judge cannot work."""
-    return batches(PoshRows(metric, elements=elements), items, batch)
-
-
-FAILURE = ("failure_kind", "failure")
-RESERVED = frozenset(
-    "id model image generation reference question total share failure_kind failure repaired given "
-    "signature".split()
-)
-"""Columns of a rubric's rows, which none of its metrics may be named after."""
-
-
 HARMONIC_SCALE = "Scores are 1 to 5, higher is better; overall is the weighted mean of the criteria"
 
 
 class HarmonicRows(RowScorer):
     """Score texts with HarmonicEval; some tasks also need a column ``question``."""
 
+    record = "harmonic"
+
     def __init__(self, metric: HarmonicEval, task: str = "captioning") -> None:
         names = ("overall", *metric.criteria)
         looks = any(each in IMAGE_CRITERIA for each in metric.criteria)
         signature = partial(metric.signature_for, task)
-        super().__init__(signature, looks, *names, *FAILURE, "criteria")
+        super().__init__(signature, looks, *metric.criteria)
         self.board = Board(names, "overall", HARMONIC_SCALE, self.unit, doubtful_criteria)
         self.metric = metric
         self.task = task
@@ -116,19 +97,11 @@ class HarmonicRows(RowScorer):
         texts, images = column(items, "generation"), [item.content for item in items]
         questions = column(items, "question") if "question" in self.texts else None
         scores = self.metric.score(texts, images, self.task, questions=questions)
-        return [self._row(item, each) for item, each in zip(items, scores, strict=True)]
-
-    def _row(self, item: TableItem, scores: HarmonicScores) -> Row:
-        return {
-            **item.head,
-            "overall": scores.overall,
-            **{name: scores.means.get(name) for name in self.metric.criteria},
-            **failure_columns(scores.failure),
-            "criteria": [
-                {**asdict(each), **failure_columns(each.failure)} for each in scores.criteria
-            ],
-            "signature": scores.signature,
-        }
+        none = dict.fromkeys(self.metric.criteria)
+        return [
+            self.row(item, each, **none | each.means)
+            for item, each in zip(items, scores, strict=True)
+        ]
 
 
 def doubtful_criteria(row: Mapping[str, Any]) -> str | None:
@@ -145,9 +118,12 @@ class RubricRows(RowScorer):
         InputError: a metric of the rubric has the name of a column that rows have anyway.
     """
 
+    record = "rubric"
+
     def __init__(self, judge: RubricJudge, *, questions: bool = False) -> None:
         metrics = judge.rubric.metrics
-        clashes = [metric.name for metric in metrics if metric.name in RESERVED]
+        reserved = TEXTS | fields_of_record(self.record).keys()
+        clashes = [metric.name for metric in metrics if metric.name in reserved]
         if clashes:
             raise InputError(
                 f"rows already have a column {clashes[0]!r}: rename the rubric's metric"
@@ -156,7 +132,7 @@ class RubricRows(RowScorer):
         whole = f"total {judge.rubric.lowest} to {judge.rubric.highest}"
         names = ("total", *(metric.name for metric in metrics))
         # No images: the reference says what is in them.
-        super().__init__(lambda: judge.signature, False, *names, *FAILURE, "given")
+        super().__init__(lambda: judge.signature, False, *names)
         explanation = f"Scores are points, higher is better: {whole}, {ranges}"
         self.board = Board(names, "total", explanation, self.unit)
         self.judge = judge
@@ -167,24 +143,11 @@ class RubricRows(RowScorer):
         questions = column(items, "question") if self.questions else None
         texts, references = column(items, "generation"), column(items, "reference")
         scores = self.judge.score(texts, references, questions)
-        return [self._row(item, each) for item, each in zip(items, scores, strict=True)]
-
-    def _row(self, item: TableItem, scores: RubricScores) -> Row:
-        metrics = self.judge.rubric.metrics
-        return {
-            **item.head,
-            "total": scores.total,
-            "share": scores.share,
-            **{metric.name: scores.points.get(metric.name) for metric in metrics},
-            **failure_columns(scores.failure),
-            "repaired": scores.repaired,
-            "given": [  # with what a page needs to show the points
-                {"metric": metric.name, "title": metric.title, "points": each.points,
-                 "lowest": metric.lowest, "highest": metric.highest, "feedback": each.feedback}
-                for metric, each in zip(metrics, scores.metric_points, strict=False)
-            ],
-            "signature": scores.signature,
-        }  # fmt: skip
+        none = dict.fromkeys(metric.name for metric in self.judge.rubric.metrics)
+        return [
+            self.row(item, each, **none | each.points)
+            for item, each in zip(items, scores, strict=True)
+        ]
 
 
 def score_work(
@@ -197,5 +160,4 @@ def score_work(
 
 
 def column(items: Sequence[TableItem], name: str) -> list[Any]:
-    """One text per item."""
     return [item.texts[name] for item in items]

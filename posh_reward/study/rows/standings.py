@@ -12,6 +12,7 @@ from typing import Any
 
 from posh_reward.errors import InputError, on_one_line
 from posh_reward.lexicon.wordnet import is_english
+from posh_reward.metrics.records import reason_of
 from posh_reward.study.rows.score_axes import EXPLANATION, NAMES
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import FEWEST, Interval, bootstrap_mean, paired_difference
@@ -19,8 +20,8 @@ from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE
 
 LISTED = 3  # rows that a summary lists for each reason
 NOT_ENGLISH = "the reference does not read like English, the only supported language"
-NOTHING_ASKED = "the reference names nothing to look for, so omissions is 1 for any generation"
-NOTHING_WRITTEN = "the generation is empty, so it has no mistakes (1) and omits everything"
+NOTHING_ASKED = "the reference names nothing to look for, so recall is 1 for any generation"
+NOTHING_WRITTEN = "the generation is empty, so nothing in it is wrong (precision is 1)"
 NO_DIGITS = "the judge answered without a digit, which counts as the lowest grade"
 LOWEST = LOWEST_GRADE / HIGHEST_GRADE + 1e-9
 """Lowest score, with room for a harmonic mean that is rounded up."""
@@ -41,7 +42,7 @@ class Board:
 
 def _doubt(row: Mapping[str, Any]) -> str | None:
     """Reason why POSH's scores of a row mean little: no failure, but a score that misleads."""
-    if row.get("unparsed") and (row.get("overall") or 1) <= LOWEST:
+    if row.get("unparsed") and (row.get("f1") or 1) <= LOWEST:
         return NO_DIGITS
     if row.get("reference_elements") == 0:
         return NOTHING_ASKED
@@ -50,7 +51,7 @@ def _doubt(row: Mapping[str, Any]) -> str | None:
     return None if is_english(row.get("reference") or "") else NOT_ENGLISH
 
 
-POSH = Board(NAMES, "overall", EXPLANATION, "pair", _doubt)
+POSH = Board(NAMES, "f1", EXPLANATION, "pair", _doubt)
 
 
 @dataclass(slots=True)
@@ -101,7 +102,6 @@ class Tally:
 
     @property
     def rows(self) -> int:
-        """All rows so far."""
         return sum(model.rows for model in self.models.values())
 
     def add(self, row: Mapping[str, Any]) -> None:
@@ -114,7 +114,7 @@ class Tally:
         words = len((row["generation"] or "").split())
         model.words += words
         if row[self.board.leading] is None:
-            self.failures.setdefault(row["failure"], ReasonCount()).add(row["id"])
+            self.failures.setdefault(reason_of(row) or "", ReasonCount()).add(row["id"])
             return
         if doubt := self.board.doubt(row):
             self.doubts.setdefault(doubt, ReasonCount()).add(row["id"])
@@ -167,12 +167,12 @@ def standings(rows: Iterable[Row]) -> list[Standing]:
     return tally.standings()
 
 
-def best_first(standings: Iterable[Standing], leading: str = "overall") -> list[Standing]:
+def best_first(standings: Iterable[Standing], leading: str = POSH.leading) -> list[Standing]:
     """Sort by one score, the highest first; models without a score come last."""
     return sorted(standings, key=lambda it: -it.axes[leading].mean if it.axes else inf)
 
 
-def difference(after: Sequence[Row], before: Sequence[Row], axis: str = "overall") -> Interval:
+def difference(after: Sequence[Row], before: Sequence[Row], axis: str = POSH.leading) -> Interval:
     """Paired by id: how much higher, so better, ``after`` is on one axis.
 
     Raises:
@@ -210,11 +210,11 @@ def leaderboard(standings: Sequence[Standing], board: Board = POSH) -> str:
 
 IdScores = Mapping[str, Sequence[float | None]]
 """Model -> scores of one id, in the order of ``NAMES``."""
-OVERALL = NAMES.index("overall")
+LEADING = NAMES.index(POSH.leading)
 WIDTH = 90  # line length of explanations
 GAINS = (
-    "over the ids that both have, with 95 % intervals; above 0 is better, in mistakes and "
-    f"omissions too. Not settled: the interval includes 0; fewer than {FEWEST} ids settle nothing"
+    "over the ids that both have, with 95 % intervals; above 0 is better. Not settled: the "
+    f"interval includes 0; fewer than {FEWEST} ids settle nothing"
 )
 
 
@@ -250,14 +250,14 @@ def gains(items: Iterable[IdScores], models: Sequence[str], baseline: str) -> li
     items = list(items)
     others = [model for model in models if model != baseline]
     gains = [Gain(model, _differences(items, model, baseline)) for model in others]
-    return sorted(gains, key=lambda it: -it.axes["overall"].mean if it.axes else inf)
+    return sorted(gains, key=lambda it: -it.axes[POSH.leading].mean if it.axes else inf)
 
 
 def _differences(items: Sequence[IdScores], model: str, baseline: str) -> dict[str, Interval]:
     pairs = [
         (item[model], item[baseline])
         for item in items
-        if all(name in item and item[name][OVERALL] is not None for name in (model, baseline))
+        if all(name in item and item[name][LEADING] is not None for name in (model, baseline))
     ]
     if not pairs:
         return {}

@@ -61,17 +61,6 @@ def _one_text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def pair_item(
-    id: str | int,
-    generation: object,
-    reference: object,
-    model: str | None = None,
-    image: str | int | None = None,
-) -> TableItem:
-    """The item of a pair; a text that is not a ``str`` has no score."""
-    return TableItem(id, {"generation": generation, "reference": reference}, model, image)
-
-
 def survey(rows: Iterable[Row], name: str, columns: Columns) -> int:
     """Number of rows of a table, checking all of it before any row is scored.
 

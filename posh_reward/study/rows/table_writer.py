@@ -7,19 +7,24 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import is_dataclass
 from gzip import GzipFile
 from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
-from posh_reward.metrics.metric import field_of
+from posh_reward.metrics.records import RECORDS, fields_of_record, main_type, metric_of
 from posh_reward.process.file_lock import open_alone
 from posh_reward.study.rows.tables import Format, Row, guard
+from posh_reward.types import Failure
 
 if TYPE_CHECKING:
     import pyarrow
 
+TEXTS = frozenset("id model image generation reference question signature".split())
+PROVE_TEXTS = frozenset("response answer caption program value dropped why".split())
+"""Columns of texts beside a metric's own fields."""
 AT_ONCE = 1000  # rows converted to Parquet at a time
 DECIMALS = 6  # of numbers in CSV, which people read; other formats have full precision
 
@@ -133,44 +138,29 @@ def _whole(value: object) -> object:
 
 
 def _schema(rows: Sequence[Row]) -> pyarrow.Schema:
-    """Column types: fixed ones for scored rows, for other columns those of the values."""
+    """Column types: those of the metric's record, texts, and otherwise those of the values."""
     import pyarrow as pa
 
-    text, real, whole = pa.string(), pa.float64(), pa.int64()
-    element = {
-        "direction": text, "kind": text, "text": text, "grade": real,
-        "spans": pa.list_(pa.list_(whole)), "identifier": text, "other": text,
-        "asked": pa.bool_(), "failure": text, "failure_kind": text,
-    }  # fmt: skip
-    if field_of(str(rows[0].get("signature")), "witness") is not None:
-        image_grade = {"grade": real, "stated": real, "failure": text, "failure_kind": text}
-        element["seen"] = pa.struct(list(image_grade.items()))
-    criterion = {
-        "criterion": text, "mean": real, "sigma": real, "weight": real,
-        "failure": text, "failure_kind": text, "mass": real, "reason": text,
-    }  # fmt: skip
-    points = {
-        "metric": text, "title": text, "points": whole, "lowest": whole, "highest": whole,
-        "feedback": text,
-    }  # fmt: skip
-    words = pa.list_(text)
-    answer = {"tuple": words, "score": real, "closest": words}
-    claim = {
-        **answer, "witness": text, "caption": real, "picture": real, "failure": text,
-    }  # fmt: skip
-    types = {
-        "id": text, "model": text, "image": text, "generation": text, "reference": text,
-        "mistakes": real, "omissions": real, "overall": real, "generation_elements": whole,
-        "reference_elements": whole, "failure_kind": text, "failure": text, "unparsed": whole,
-        "signature": text, "elements": pa.list_(pa.struct(list(element.items()))),
-        "question": text, "criteria": pa.list_(pa.struct(list(criterion.items()))),
-        "given": pa.list_(pa.struct(list(points.items()))),
-        "wanted": pa.list_(pa.struct(list(answer.items()))),
-        "claims": pa.list_(pa.struct(list(claim.items()))),
-    }  # fmt: skip
-    if str(rows[0].get("signature")).startswith("prove"):
-        types |= dict.fromkeys(("answer", "caption", "program", "value", "dropped", "why"), text)
-    # A column without values so far may get numbers later.
-    guesses = {field.name: real if pa.types.is_null(field.type) else field.type
-               for field in pa.Table.from_pylist(rows).schema}  # fmt: skip
-    return pa.schema([(name, types.get(name) or guesses[name]) for name in rows[0]])
+    metric = metric_of(rows[0])
+    texts = TEXTS | PROVE_TEXTS if metric.startswith("prove") else TEXTS
+    fields = fields_of_record(metric) if metric in RECORDS else {}
+    known = {**dict.fromkeys(texts, str), "failure": Failure, **fields}
+    types = {name: arrow_type(known[name]) for name in rows[0] if name in known}
+    for name in rows[0].keys() - types:
+        guess = pa.array([row.get(name) for row in rows]).type
+        # A column without values so far may get numbers later.
+        types[name] = pa.float64() if pa.types.is_null(guess) else guess
+    return pa.schema([(name, types[name]) for name in rows[0]])
+
+
+def arrow_type(hint: Any) -> pyarrow.DataType:
+    """Type of a column for a field of a record, such as ``tuple[Element, ...]``."""
+    import pyarrow as pa
+
+    kind = main_type(hint)
+    if is_dataclass(kind):
+        fields = get_type_hints(kind)
+        return pa.struct([(name, arrow_type(each)) for name, each in fields.items()])
+    if get_origin(kind) is tuple:  # of one type
+        return pa.list_(arrow_type(get_args(kind)[0]))
+    return {str: pa.string(), float: pa.float64(), int: pa.int64(), bool: pa.bool_()}[kind]

@@ -123,16 +123,12 @@ def test_joined_prepositions_share_head_and_object() -> None:
     assert linked(sentence, "place") == [("over", "bridges"), ("under", "bridges")]
 
 
-def test_links_are_known_from_both_ends_and_can_be_parted() -> None:
+def test_links_are_known_from_both_ends() -> None:
     links = Links(3)
     links.join(0, "place_of", 2)
     links.join(1, "place_of", 2)
+    assert links.ends(0, "place_of") == [2]
     assert links.ends(2, "preposition") == [0, 1]
-    links.part(0, "place_of")
-    assert not links.ends(0, "place_of")
-    assert links.ends(2, "preposition") == [1]
-    links.part(1, "place_of")
-    assert links.roles(2) == {}
 
 
 def test_a_borrowed_link_is_known_to_the_borrower_alone() -> None:
@@ -142,10 +138,8 @@ def test_a_borrowed_link_is_known_to_the_borrower_alone() -> None:
     assert links.roles(1) == {}
 
 
-def test_only_the_release_links_things_twice_or_to_themselves() -> None:
-    for mended, ends in ((False, [0, 1, 1]), (True, [1])):
-        links = Links(2, mended=mended)
-        links.join(0, "describes", 0)
-        links.join(0, "describes", 1)
-        links.join(0, "describes", 1)
-        assert links.ends(0, "describes") == ends
+def test_the_release_links_things_twice_and_to_themselves() -> None:
+    links = Links(2)
+    for end in (0, 1, 1):
+        links.join(0, "describes", end)
+    assert links.ends(0, "describes") == [0, 1, 1]

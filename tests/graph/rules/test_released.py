@@ -14,8 +14,8 @@ from tests.parses import parse
 Triple = tuple[str, str, str]
 
 
-def graph(*sentences: str, clusters: Clusters = (), mended: bool = False) -> SceneGraph:
-    return build(parse(*sentences), clusters, mended=mended)
+def graph(*sentences: str, clusters: Clusters = ()) -> SceneGraph:
+    return build(parse(*sentences), clusters)
 
 
 def said(graph: SceneGraph) -> list[tuple[str, str]]:
@@ -47,7 +47,6 @@ FLIES = (
 def test_what_is_described_itself_describes_nothing_below() -> None:
     """G1: "flies" is described by "her" and "ribbon", so it takes over the sash."""
     assert said(graph(FLIES)) == [("sash", "pink"), ("sash", "flies")]
-    assert said(graph(FLIES, mended=True)) == [("sash", "pink")]
 
 
 SAILOR = (
@@ -66,8 +65,6 @@ def test_each_word_of_a_description_is_evidence() -> None:
     sentence = "an/DET/det/4 off/ADV/compound/3 -/PUNCT/punct/3 white/ADJ/amod/4 wall/NOUN/ROOT/4"
     (attribute,) = graph(sentence).entities[0].attributes
     assert (attribute.text, attribute.sentences, len(attribute.spans)) == ("off white", (0, 0), 4)
-    (attribute,) = graph(sentence, mended=True).entities[0].attributes
-    assert (attribute.sentences, len(attribute.spans)) == ((0,), 2)
 
 
 def test_no_pronoun_or_verb_is_described_over_a_modifier() -> None:
@@ -121,7 +118,6 @@ def test_a_joined_preposition_is_met_twice() -> None:
     """G5: by way of the verb, and of the preposition that it is joined to."""
     assert times(graph(WIRES)) == [("run alongside", 1), ("run alongside across", 2)]
     assert times(graph(CURTAIN)) == [("falls along near", 3)]
-    assert times(graph(CURTAIN, mended=True)) == [("falls along near", 1)]
 
 
 PATH = (
@@ -134,7 +130,6 @@ def test_a_borrowed_object_does_not_bring_what_is_joined_to_it() -> None:
     """G6."""
     own = [("path", "to", "house"), ("path", "from", "house"), ("path", "from", "garden")]
     assert told(graph(PATH)) == own
-    assert set(told(graph(PATH, mended=True))) == {*own, ("path", "to", "garden")}
 
 
 def test_a_joined_preposition_takes_over_one_head() -> None:
@@ -157,7 +152,6 @@ def test_the_first_mention_alone_says_who_the_viewer_is() -> None:
     """G9."""
     clusters = (((0, 1), (6, 6)),)
     assert not graph(*DOG_FACES_US, clusters=clusters).entities[0].us
-    assert graph(*DOG_FACES_US, clusters=clusters, mended=True).entities[0].us
 
 
 SIDE = "A/DET/det/1 side/NOUN/nsubj/2 glows/VERB/ROOT/2"
@@ -188,9 +182,8 @@ def test_our_right_alone_is_our_left_too() -> None:
         f"{thing}/NOUN/ROOT/0 to/ADP/prep/0 our/PRON/poss/3 right/NOUN/pobj/1"
         for thing in ("tree", "man")
     ]
-    released, mended = graph(*sentences).entities[1], graph(*sentences, mended=True).entities[1]
-    assert (released.left, released.right) == (True, True)
-    assert (mended.left, mended.right) == (False, True)
+    man = graph(*sentences).entities[1]
+    assert (man.left, man.right) == (True, True)
 
 
 def test_a_bare_apostrophe_does_not_cut_a_possessor_off() -> None:
@@ -258,7 +251,6 @@ def test_a_preposition_before_the_one_that_it_hangs_on_is_left_out() -> None:
     """G17."""
     sentence = "Birds/NOUN/nsubj/1 fly/VERB/ROOT/1 up/ADP/prep/3 from/ADP/prep/1 trees/NOUN/pobj/3"
     assert told(graph(sentence)) == [("Birds", "fly from", "trees")]
-    assert told(graph(sentence, mended=True)) == [("Birds", "fly up from", "trees")]
 
 
 def test_particles_have_two_labels() -> None:
@@ -273,7 +265,6 @@ def test_a_preposition_that_is_met_twice_is_told_twice() -> None:
     """A: "down" hangs on "fly", and on "up" that it is joined to."""
     sentence = FLY + "up/ADP/prep/1 and/CCONJ/cc/2 down/ADP/conj/2"
     assert said(graph(sentence)) == [("Birds", "fly up down down")]
-    assert said(graph(sentence, mended=True)) == [("Birds", "fly up down")]
 
 
 def test_prepositions_of_one_word_are_met_in_text_order() -> None:

@@ -45,7 +45,7 @@ def disturbed(draw: st.DrawFn) -> Description:
         if leaf not in heads:
             heads[leaf] = head
     doc = Doc(VOCAB, words=words, pos=pos, deps=deps, heads=heads)
-    return describe(doc, draw(clusters(len(words))), mended=draw(st.booleans()))
+    return describe(doc, draw(clusters(len(words))))
 
 
 @st.composite
@@ -79,7 +79,7 @@ class Failing(FakeJudge):
 
 
 def examined(
-    text: Description, *, mended: bool, pace: Pace = "lazy", judge: FakeJudge | None = None
+    text: Description, *, pace: Pace = "lazy", judge: FakeJudge | None = None
 ) -> Examination:
     judge = judge or FakeJudge(grade)
     steps = examine(
@@ -87,33 +87,30 @@ def examined(
         Description("A man.", replace(text.graph, entities=(), relations=())),
         "precision",
         pace=pace,
-        mended=mended,
     )
     return run_together([steps], judge, Rewriter(judge))[0]
 
 
-@given(disturbed(), st.booleans())
+@given(disturbed())
 def test_the_pace_of_asking_changes_nothing_however_odd_the_parse(
-    text: Description, mended: bool
+    text: Description,
 ) -> None:
-    lazy, brisk, eager = (examined(text, pace=pace, mended=mended) for pace in get_args(Pace))
+    lazy, brisk, eager = (examined(text, pace=pace) for pace in get_args(Pace))
     assert lazy == brisk == eager
     mean = mean_score(lazy.elements)
     assert mean is not None
     assert 0.2 <= mean <= 1.0
 
 
-@given(disturbed(), st.booleans())
-def test_the_pace_changes_nothing_where_judgments_fail(text: Description, mended: bool) -> None:
-    lazy, brisk, eager = (
-        examined(text, pace=pace, mended=mended, judge=Failing()) for pace in get_args(Pace)
-    )
+@given(disturbed())
+def test_the_pace_changes_nothing_where_judgments_fail(text: Description) -> None:
+    lazy, brisk, eager = (examined(text, pace=pace, judge=Failing()) for pace in get_args(Pace))
     assert lazy == brisk == eager
 
 
-@given(disturbed(), st.booleans())
-def test_elements_lie_in_their_text_and_keep_their_order(text: Description, mended: bool) -> None:
-    once, again = (examined(text, mended=mended) for _ in range(2))
+@given(disturbed())
+def test_elements_lie_in_their_text_and_keep_their_order(text: Description) -> None:
+    once, again = (examined(text) for _ in range(2))
     assert once.elements == again.elements
     for element in once.elements:
         assert element.spans == tuple(sorted(set(element.spans)))

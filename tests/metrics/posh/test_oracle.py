@@ -12,8 +12,7 @@ from posh_reward.datasets.scenes import scene_wording
 from posh_reward.datasets.scenes.drawing import draw
 from posh_reward.datasets.scenes.generate_scenes import generate
 from posh_reward.datasets.scenes.subjects import Scene, Subject, things
-from posh_reward.metrics.posh.judges.oracle.grounding import ground
-from posh_reward.metrics.posh.judges.oracle.oracle import Oracle, is_true
+from posh_reward.metrics.posh.judges.oracle import Oracle, ground, is_true
 from posh_reward.types import Description, Question, SceneGraph
 
 WOMAN = Subject("woman", "red", pose="stands", hat="white", held="fan", held_color="blue")

@@ -57,10 +57,6 @@ def test_all_questions_about_a_pair_share_their_prefix(preset: str, direction: s
     assert '"cat"' in second.suffix
 
 
-def test_the_mended_preset_asks_as_the_release_does() -> None:
-    assert prompt(make_question(), "mended") == prompt(make_question(), "released")
-
-
 def test_questions_about_another_pair_have_their_own_prefix() -> None:
     first, other = prompt(make_question()), prompt(make_question(source=description("A cat.")))
     assert "DESCRIPTION 2: A dog." in first.prefix
@@ -97,7 +93,7 @@ def test_rewrites_have_an_instruction_for_each_kind() -> None:
 
 
 def test_an_unknown_preset_is_named_with_those_there_are() -> None:
-    with pytest.raises(InputError, match=r"'mine'.*released, paper, prefix-first, mended"):
+    with pytest.raises(InputError, match=r"'mine'.*released, paper, prefix-first"):
         prompt(make_question(), "mine")
 
 
@@ -115,12 +111,6 @@ def test_the_release_rewrites_its_scoring_guide(preset: str) -> None:
     assert "2: the weak hint; 3: partial" in text
 
 
-def test_the_mended_question_is_about_the_rewrite() -> None:
-    ask = make_question(identifier="the weak hint", raw="weak hint")
-    assert question(ask, "mended").startswith('Q: Is "the weak hint" from')
-    assert "2: weak hint; 3: partial" in prompt(ask, "mended").text
-
-
 def test_a_rewrite_may_fall_within_the_rest_of_the_question() -> None:
     ask = make_question(identifier="the unstated details", raw="unstated details")
     assert question(ask).endswith("do NOT infer the unstated details.")
@@ -129,4 +119,3 @@ def test_a_rewrite_may_fall_within_the_rest_of_the_question() -> None:
 def test_the_release_shows_descriptions_with_the_white_space_around_them() -> None:
     ask = make_question(source=replace(GENERATION, original=" A dog.\n"))
     assert "DESCRIPTION 2:  A dog.\n\n\nQ:" in prompt(ask).text
-    assert "DESCRIPTION 2: A dog.\n\nQ:" in prompt(ask, "mended").text

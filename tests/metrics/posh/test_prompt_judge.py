@@ -201,14 +201,6 @@ def test_a_store_that_the_judge_would_not_use_is_refused(tmp_path: Path) -> None
         PoSh(PromptJudge(fake_model()), store=tmp_path / "store")
 
 
-def test_presets_with_equal_prompts_share_answers(tmp_path: Path) -> None:
-    PoSh("fake-model", store=tmp_path / "store").score(*TEXTS)
-    store = Store(tmp_path / "store")
-    judge = PromptJudge(fake_model(), "mended", store)
-    PoSh(judge, preset="mended", store=store).score(*TEXTS)
-    assert judge.usage.cache_hits > judge.usage.requests / 2
-
-
 def test_settings_of_the_wrong_type_are_the_callers_mistake() -> None:
     with pytest.raises(ConfigError, match=r"memory_gb is .8."):
         load_judge({"name": "vllm", "model": "m", "memory_gb": "8"})

@@ -72,7 +72,7 @@ def by_text(examination: Examination) -> dict[str, Element]:
 def test_the_larger_of_the_two_grades_counts_and_the_element_keeps_both() -> None:
     elements = by_text(run(lambda question: 4.5 if "fan" in question.identifier else 1.0)[0])
     fan, dog, woman = elements["fan"], elements["dog"], elements["woman"]
-    assert (fan.grade, fan.witness) == (4.5, "picture")
+    assert (fan.grade, fan.witness) == (4.5, "image")
     assert fan.image_grade is not None
     assert (fan.image_grade.reference_grade, fan.image_grade.grade) == (1.0, 4.5)
     assert (dog.grade, dog.witness) == (1.0, "reference")
@@ -97,7 +97,7 @@ def test_a_higher_bar_asks_more() -> None:
 
 def test_what_belongs_to_a_thing_that_only_the_image_shows_is_asked_of_the_image() -> None:
     elements = by_text(run(lambda question: 1.0 if "dog" in question.identifier else 5.0)[0])
-    assert (elements["red"].grade, elements["red"].witness) == (5.0, "picture")
+    assert (elements["red"].grade, elements["red"].witness) == (5.0, "image")
     assert (elements["near"].grade, elements["near"].direct) == (5.0, False)
     assert (elements["sleeps"].grade, elements["sleeps"].image_grade) == (1.0, None)
     assert (elements["beside"].grade, elements["beside"].image_grade) == (1.0, None)

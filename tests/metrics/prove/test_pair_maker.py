@@ -27,8 +27,7 @@ from posh_reward.metrics.prove.prove_prompts import (
     writing_prompt,
 )
 from posh_reward.metrics.prove.sifting import CaptionQuestions
-from posh_reward.metrics.prove.tuple_scenes import nodes_of
-from posh_reward.metrics.prove.tuples import read_tuples
+from posh_reward.metrics.prove.tuples import nodes_of, read_tuples
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.types import Failure, Reply

@@ -12,7 +12,7 @@ from posh_reward.errors import InputError
 from posh_reward.metrics.prove.pair_maker import PairVerifier
 from posh_reward.metrics.prove.prove import Prove
 from posh_reward.metrics.prove.sifting import QuestionPair
-from posh_reward.metrics.prove.tuple_scenes import nodes_of, read_graph, tuples_in
+from posh_reward.metrics.prove.tuples import nodes_of, read_graph, tuples_in
 from posh_reward.types import Failure
 from tests.metrics.prove.hostile import body
 

@@ -78,7 +78,7 @@ def test_the_better_of_caption_and_image_counts() -> None:
     scores = one(Prove(plane, sees(0.7)), "The hat is blue.", image=IMAGE)
     hat, blue = scores.claims
     assert (hat.witness, hat.image) == ("caption", None), "certain already: nobody was asked"
-    assert blue.witness == "picture"
+    assert blue.witness == "image"
     assert blue.score == pytest.approx(0.7)
     assert scores.truthfulness == pytest.approx((1 + 0.7) / 2)
     doubter = one(Prove(plane, sees(0.2)), "The hat is blue.", image=IMAGE).claims[1]

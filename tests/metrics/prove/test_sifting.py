@@ -6,7 +6,7 @@ import pytest
 
 from posh_reward.metrics.prove.programs.program_scene import Value
 from posh_reward.metrics.prove.sifting import agrees, is_trivial
-from posh_reward.metrics.prove.tuple_scenes import kind_of, nodes_of
+from posh_reward.metrics.prove.tuples import kind_of, nodes_of
 
 
 @pytest.mark.parametrize(

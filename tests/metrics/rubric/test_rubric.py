@@ -11,7 +11,7 @@ import yaml
 
 from posh_reward import ConfigError, InputError
 from posh_reward.metrics.rubric.rubric import load_rubric, rubric_names
-from posh_reward.metrics.rubric.rubric_prompt import opening
+from posh_reward.metrics.rubric.rubric_judge import opening
 
 METRICS: list[dict[str, Any]] = [
     {"name": "truth", "title": "No mistakes", "points": {1: "None.", -1: "Some."}},

@@ -22,17 +22,17 @@ from posh_reward.metrics.posh.judges.fake_judge import (
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.study.judges import judge_runs
-from posh_reward.study.judges.judge_figures import JudgeComparison
+from posh_reward.study.judges.judge_agreement import JudgeComparison
 from posh_reward.study.judges.judge_page import judge_page
 from posh_reward.study.judges.judge_report import as_json, decision, judge_report, terminal_text
 from posh_reward.study.judges.judge_runs import (
     JudgeChoice,
+    QuestionLog,
     RunSettings,
     ScoredPair,
     judge_choice,
     run_judges,
 )
-from posh_reward.study.judges.question_log import QuestionLog
 from posh_reward.types import Verdict
 
 COLORS = ("red", "blue", "green", "black", "white", "brown")
@@ -119,8 +119,8 @@ def test_a_judge_is_named_with_its_preset_or_by_the_metrics_settings(tmp_path: P
         "vllm@prefix-first", "vllm", "prefix-first"
     )
     metric = tmp_path / "metric.yaml"
-    metric.write_text("judge: fake\npreset: mended\n")
-    assert judge_choice(str(metric)).preset == "mended"
+    metric.write_text("judge: fake\npreset: prefix-first\n")
+    assert judge_choice(str(metric)).preset == "prefix-first"
     assert judge_choice(f"{metric}@paper").judge == "fake"
     judge = tmp_path / "judge.yaml"
     judge.write_text("name: fake\n")

@@ -20,7 +20,7 @@ import pytest
 
 from posh_reward.errors import InputError
 from posh_reward.study.packets.make import Packet
-from posh_reward.study.packets.rater_answers import sheets
+from posh_reward.study.packets.rater_answers import sheets_in
 from posh_reward.training.doctor.node_checks import free_port
 from tests.study.packets.studies import EVIL, items, packet
 
@@ -100,7 +100,7 @@ def test_preferences_come_back(studio: Studio) -> None:
     controls = studio.call(f"/api/projects/{number}")["parsed_label_config"]
     assert set(controls) == {"mistakes", "omissions", "overall"}
     with pytest.raises(InputError, match="it has no answers"):  # an empty list
-        sheets(export(studio, number), made.key)
+        sheets_in(export(studio, number), made.key)
     wanted = {"mistakes": 2, "omissions": 0, "overall": -1}
     result = [
         {"from_name": axis, "to_name": "first", "type": "choices",
@@ -109,35 +109,12 @@ def test_preferences_come_back(studio: Studio) -> None:
     ]  # fmt: skip
     for task, unfinished in zip(ids, (1, 0), strict=True):
         studio.call(f"/api/tasks/{task}/annotations/", {"result": result, "lead_time": 42.5})
-        [sheet] = sheets(export(studio, number), made.key)
+        [sheet] = sheets_in(export(studio, number), made.key)
         assert len(sheet.unfinished) == unfinished
-    [sheet] = sheets(export(studio, number), made.key)
+    [sheet] = sheets_in(export(studio, number), made.key)
     assert (sheet.rater, sheet.unfinished) == ("rater-01", ())
     assert [answer.preferences for answer in sheet.answers] == [wanted, wanted]
     assert sheet.answers[0].seconds == 42.5
-
-
-def test_rankings_come_back(studio: Studio) -> None:
-    found = items(2, ("a", "b", "c"))
-    made = packet(found=found, coarse=0, ranking=1)
-    number, ids, _ = project(studio, made, "rater-01")
-    wanted = {"mistakes": (1, 2, 3), "omissions": (1, 1, 3), "overall": (3, 1, 2)}
-    result = [
-        {"from_name": f"{axis}_{seat}", "to_name": name, "type": "choices",
-         "value": {"choices": [str(place)]}}
-        for axis, places in wanted.items()
-        for seat, (name, place) in enumerate(
-            zip(("first", "second", "third"), places, strict=True), start=1)
-    ]  # fmt: skip
-    controls = studio.call(f"/api/projects/{number}")["parsed_label_config"]
-    assert {(each["from_name"], each["to_name"]) for each in result} == {
-        (name, control["to_name"][0]) for name, control in controls.items()
-    }
-    for task in ids:
-        studio.call(f"/api/tasks/{task}/annotations/", {"result": result})
-    [sheet] = sheets(export(studio, number), made.key)
-    assert sheet.unfinished == ()
-    assert [answer.places for answer in sheet.answers] == [wanted, wanted]
 
 
 def test_marks_come_back_from_texts_of_any_kind(studio: Studio) -> None:
@@ -155,13 +132,13 @@ def test_marks_come_back_from_texts_of_any_kind(studio: Studio) -> None:
              "value": {"choices": ["nothing"]}},
         ]  # fmt: skip
         studio.call(f"/api/tasks/{task}/annotations/", {"result": result})
-    [sheet] = sheets(export(studio, number), made.key)
+    [sheet] = sheets_in(export(studio, number), made.key)
     assert sheet.unfinished == ()
     for answer in sheet.answers:
-        text = texts[answer.task.models[0]]
-        assert answer.marks is not None
-        assert [text[a:b] for a, b in answer.marks.mistakes] == ["dog"]
-        assert answer.marks.omissions == ()
+        text = texts[answer.models[0]]
+        assert answer.granular
+        assert [text[a:b] for a, b in answer.marks("mistakes")] == ["dog"]
+        assert answer.marks("omissions") == ()
 
 
 def test_what_the_server_lets_pass_is_refused(studio: Studio) -> None:
@@ -172,4 +149,4 @@ def test_what_the_server_lets_pass_is_refused(studio: Studio) -> None:
                "value": {"choices": ["99"]}}]  # fmt: skip
     studio.call(f"/api/tasks/{ids[0]}/annotations/", {"result": result})
     with pytest.raises(ValueError, match="the choice"):
-        sheets(export(studio, number), made.key)
+        sheets_in(export(studio, number), made.key)

@@ -19,9 +19,8 @@ import pytest
 from posh_reward.errors import InputError
 from posh_reward.study.packets.draw import Design
 from posh_reward.study.packets.make import Packet, digest, make_packet, read_key, write_packet
-from posh_reward.study.packets.study_images import Album
-from posh_reward.study.packets.study_items import StudyItems
-from posh_reward.study.packets.study_records import SpanMarks, StudyItem
+from posh_reward.study.packets.study_items import Album, StudyItems
+from posh_reward.study.packets.study_records import StudyItem
 from tests.pages import unfilled
 from tests.study.packets.studies import EVIL, items, packet
 
@@ -175,22 +174,6 @@ def test_texts_cannot_end_their_element() -> None:
             assert json.loads(shown)["tasks"][0]["reference"] == EVIL
             assert "connect-src" not in html
             assert "default-src 'none'; script-src 'sha256-" in html
-
-
-def test_marks_are_suggested_only_on_request_and_said_to_be() -> None:
-    plain = packet(granular=1)
-    assert not plain.key.suggested
-    assert b"Raters see no marks" in plain.files["READ-ME-FIRST.txt"]
-    found = items(2)
-    marks = {model: SpanMarks(((2, 5),), ()) for model in found.models}
-    shown = tuple(replace(item, suggested=marks) for item in found.items)
-    made = packet(found=replace(found, items=shown), granular=1)
-    assert made.key.suggested
-    assert b"biases their answers" in made.files["READ-ME-FIRST.txt"]
-    assert b"suggested by a program" in made.files["rater-03.html"]
-    tasks = json.loads(made.files["label-studio/rater-03.json"])
-    assert tasks[0]["predictions"][0]["result"][0]["value"]["labels"] == ["Mistake"]
-    assert b"predictions" not in plain.files["label-studio/rater-03.json"]
 
 
 def test_an_image_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from posh_reward.study.packets.answer_files import collect
 from posh_reward.study.packets.ranking import _strengths
+from posh_reward.study.packets.rater_answers import collect
 from posh_reward.study.packets.rater_texts import AXES
 from posh_reward.study.packets.results import StudyResults, results
 from posh_reward.study.packets.results_page import results_page, summary

@@ -13,10 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posh_reward.errors import InputError
-from posh_reward.study.packets.answer_files import collect, record_look
 from posh_reward.study.packets.make import Packet
-from posh_reward.study.packets.rater_answers import sheets, with_checksum
-from posh_reward.study.packets.study_records import PacketKey, SpanMarks
+from posh_reward.study.packets.rater_answers import collect, count_reading, sheets_in, with_checksum
+from posh_reward.study.packets.study_records import PacketKey
 from tests.study.packets.studies import coarse, content, exported, packet, saved
 
 PACKET = packet(granular=1)
@@ -32,10 +31,10 @@ def marking(task_id: str, mistakes: Any = ((0, 1),), omissions: Any = ()) -> Row
 
 
 def test_a_finished_file_is_read() -> None:
-    [sheet] = sheets(saved(KEY, FIRST), KEY)
+    [sheet] = sheets_in(saved(KEY, FIRST), KEY)
     assert (sheet.rater, sheet.unfinished) == (FIRST, ())
     for answer, task in zip(sheet.answers, KEY.raters[FIRST].tasks, strict=True):
-        assert answer.task == task
+        assert (answer.task, answer.models) == (task.id, task.models)
         assert answer.preferences["overall"] == (1 if task.models[0] == "posh-tuned" else -1)
         assert answer.seconds == 60
 
@@ -43,8 +42,8 @@ def test_a_finished_file_is_read() -> None:
 def test_marks_are_read() -> None:
     tasks = KEY.raters[MARKER].tasks
     answers = [marking(task.id, [[8, 11], [0, 1]]) for task in tasks]
-    [sheet] = sheets(saved(KEY, MARKER, answers), KEY)
-    assert sheet.answers[0].marks == SpanMarks(((0, 1), (8, 11)), ())
+    [sheet] = sheets_in(saved(KEY, MARKER, answers), KEY)
+    assert (sheet.answers[0].mistakes, sheet.answers[0].omissions) == (((0, 1), (8, 11)), ())
 
 
 def edited(change: Callable[[Row], object]) -> bytes:
@@ -71,8 +70,8 @@ REFUSED = {
     "torn": (TORN, "not JSON"),
     "not UTF-8": (b"\xff\xfe", "not JSON"),
     "deep": (b"[" * 100_000, "not JSON"),
-    "another form": (b'{"a": 1}', "not a file of answers from our page, Label Studio or Potato"),
-    "a number": (b"3", "not a file of answers from our page, Label Studio or Potato"),
+    "another form": (b'{"a": 1}', "not a file of answers from our page or Label Studio"),
+    "a number": (b"3", "not a file of answers from our page or Label Studio"),
     "another packet": (edited(lambda made: made.update(FOREIGN)), "foreign: it answers the packet"),
     "unknown rater": (edited(lambda made: made.update(rater="rater-99")), "no rater 'rater-99'"),
     "another rater's": (edited(lambda made: made.update(rater=SECOND)), "changed since"),
@@ -101,13 +100,13 @@ REFUSED = {
 def test_a_file_that_does_not_count_says_why(name: str) -> None:
     data, why = REFUSED[name]
     with pytest.raises(InputError, match=why):
-        sheets(data, KEY)
+        sheets_in(data, KEY)
 
 
 @given(st.binary(max_size=60) | st.text().map(str.encode))
 def test_no_file_breaks_the_reader(data: bytes) -> None:
     with pytest.raises(InputError):
-        sheets(data, KEY)
+        sheets_in(data, KEY)
 
 
 JSON = st.recursive(
@@ -122,7 +121,7 @@ JSON = st.recursive(
 @given(JSON)
 def test_no_json_breaks_the_reader(value: Any) -> None:
     with pytest.raises(InputError):
-        sheets(json.dumps(value).encode(), KEY)
+        sheets_in(json.dumps(value).encode(), KEY)
 
 
 # ---- many files
@@ -205,51 +204,18 @@ def test_an_unfinished_file_is_refused_unless_the_rater_sent_a_newer_one(tmp_pat
     assert found.refusals[0].reason.startswith("rater-01 has not finished")
 
 
-@pytest.mark.parametrize(
-    ("broken", "encoding"), [("", "utf-8"), ("\n> ", "utf-8"), ("\r\n", "utf-16")]
-)
-def test_a_mail_around_the_answers_is_cut_away(broken: str, encoding: str) -> None:
-    made = content(KEY, FIRST)
-    made["answers"][0]["comment"] = "a long and winding comment that a mail program wraps"
-    text = with_checksum(made, KEY.raters[FIRST].token).decode()
-    text = text.replace("winding ", f"winding {broken}") if broken else text
-    mail = (
-        f'Dear {{colleague}},\r\n\r\nhere it is:\r\n{text}\r\n\r\nBest "wishes",\r\nA. {{B: "C"}}'
-    )
-    [sheet] = sheets(mail.encode(encoding), KEY)
-    assert sheet.answers[0].comment == made["answers"][0]["comment"]
-
-
-def test_all_answers_of_a_thread_of_mails_are_read(tmp_path: Path) -> None:
-    made = packet(coarse=2, granular=0)
-    first, other = made.key.raters
-    early = content(made.key, first)
-    early |= {"answers": half(made.key, first), "saved": "2026-01-01T00:00:00.000Z"}
-    mails = [
-        saved(made.key, first),
-        b"And mine:",
-        saved(made.key, other),
-        b"> On Monday you wrote:",
-        with_checksum(early, made.key.raters[first].token),
-    ]
-    collection = collect(write(tmp_path, **{"all.txt": b"\r\n".join(mails)}), made.key)
-    assert [sheet.rater for sheet in collection.sheets] == [first, other]
-    assert not collection.refusals
-    assert "superseded by a newer file" in str(collection.superseded[0])
-
-
-def test_a_look_at_new_answers_is_noted_once(tmp_path: Path) -> None:
-    path = tmp_path / "study.looks.jsonl"
+def test_a_reading_of_new_answers_counts_once(tmp_path: Path) -> None:
+    path = tmp_path / "study.readings.jsonl"
     whole = collect(write(tmp_path, a=saved(KEY, FIRST), b=saved(KEY, SECOND)), KEY)
     half_way = replace(whole, sheets=whole.sheets[:1])
-    assert record_look(path, half_way.answers, KEY) == (0.5,)
-    assert record_look(path, half_way.answers, KEY) == (0.5,)
-    assert record_look(path, whole.answers, KEY) == (0.5, 1.0)
+    assert count_reading(path, half_way.answers) == 1
+    assert count_reading(path, half_way.answers) == 1
+    assert count_reading(path, whole.answers) == 2
+    assert count_reading(path, half_way.answers) == 2
     assert len(path.read_text().splitlines()) == 2
-    assert record_look(tmp_path / "new", half_way.answers, KEY, final=True) == (1.0,)
     path.write_text('{"share": 7}\n')
-    with pytest.raises(InputError, match=r"line 1: not a look"):
-        record_look(path, whole.answers, KEY)
+    with pytest.raises(InputError, match=r"line 1: not a reading"):
+        count_reading(path, whole.answers)
 
 
 def test_files_that_differ_are_for_people_to_decide(tmp_path: Path) -> None:
@@ -283,7 +249,7 @@ DENIED = {"from_name": "no_omissions", "type": "choices", "value": {"choices": [
 
 
 def test_an_export_is_read() -> None:
-    [sheet] = sheets(exported(KEY, tasks(PACKET, FIRST), CHOSEN), KEY)
+    [sheet] = sheets_in(exported(KEY, tasks(PACKET, FIRST), CHOSEN), KEY)
     assert (sheet.rater, len(sheet.answers), sheet.unfinished) == (FIRST, 3, ())
     assert sheet.answers[0].preferences == {"mistakes": 2, "omissions": 0, "overall": -1}
     assert sheet.answers[0].seconds == 30.5
@@ -291,16 +257,16 @@ def test_an_export_is_read() -> None:
 
 def test_spans_of_an_export_are_read() -> None:
     result = [span(8, 11), span(0, 1), DENIED]
-    [sheet] = sheets(exported(KEY, tasks(PACKET, MARKER), result), KEY)
-    assert sheet.answers[0].marks == SpanMarks(((0, 1), (8, 11)), ())
-    [sheet] = sheets(exported(KEY, tasks(PACKET, MARKER), [span(0, 1)]), KEY)
+    [sheet] = sheets_in(exported(KEY, tasks(PACKET, MARKER), result), KEY)
+    assert (sheet.answers[0].mistakes, sheet.answers[0].omissions) == (((0, 1), (8, 11)), ())
+    [sheet] = sheets_in(exported(KEY, tasks(PACKET, MARKER), [span(0, 1)]), KEY)
     assert sheet.unfinished[0] == "task 1 (Missing details)"
 
 
 def test_skipped_and_unanswered_tasks_are_unfinished() -> None:
-    [sheet] = sheets(exported(KEY, tasks(PACKET, FIRST), CHOSEN, was_cancelled=True), KEY)
+    [sheet] = sheets_in(exported(KEY, tasks(PACKET, FIRST), CHOSEN, was_cancelled=True), KEY)
     assert (len(sheet.answers), len(sheet.unfinished)) == (0, 3)
-    [sheet] = sheets(exported(KEY, tasks(PACKET, FIRST)[:1], CHOSEN[:2]), KEY)
+    [sheet] = sheets_in(exported(KEY, tasks(PACKET, FIRST)[:1], CHOSEN[:2]), KEY)
     assert sheet.unfinished[0].endswith("(Overall quality)")
 
 
@@ -325,31 +291,31 @@ def test_an_export_that_does_not_count_says_why(
     shown: Callable[[list[Row]], list[Row]], result: list[Row], why: str
 ) -> None:
     with pytest.raises(InputError, match=why):
-        sheets(exported(KEY, shown(tasks(PACKET, FIRST)), result), KEY)
+        sheets_in(exported(KEY, shown(tasks(PACKET, FIRST)), result), KEY)
 
 
 @pytest.mark.parametrize("ends", [(900, 999), (0.5, 2), ("0", 1), (3, 3), ([1], 2)])
 def test_spans_that_label_studio_let_pass_are_refused(ends: tuple[Any, Any]) -> None:
     with pytest.raises(InputError, match=r"task 1: the mark|not of our form"):
-        sheets(exported(KEY, tasks(PACKET, MARKER), [span(*ends), DENIED]), KEY)
+        sheets_in(exported(KEY, tasks(PACKET, MARKER), [span(*ends), DENIED]), KEY)
 
 
 def test_a_time_beyond_all_numbers_is_refused() -> None:
     with pytest.raises(InputError, match="exported task 1 is malformed: OverflowError"):
-        sheets(exported(KEY, tasks(PACKET, FIRST), CHOSEN, lead_time=10**400), KEY)
+        sheets_in(exported(KEY, tasks(PACKET, FIRST), CHOSEN, lead_time=10**400), KEY)
 
 
 def test_one_person_must_not_answer_for_two_raters() -> None:
     both = tasks(PACKET, FIRST) + tasks(PACKET, SECOND)
     with pytest.raises(InputError, match="one person answered tasks of rater-01 and of rater-02"):
-        sheets(exported(KEY, both, CHOSEN), KEY)
+        sheets_in(exported(KEY, both, CHOSEN), KEY)
 
 
 def test_two_annotations_of_a_task_are_for_people_to_decide() -> None:
     rows = json.loads(exported(KEY, tasks(PACKET, FIRST), CHOSEN))
     rows[0]["annotations"] *= 2
     with pytest.raises(InputError, match="exported task 1: it has 2 annotations"):
-        sheets(json.dumps(rows).encode(), KEY)
+        sheets_in(json.dumps(rows).encode(), KEY)
 
 
 def test_a_refusal_repeats_no_long_value(tmp_path: Path) -> None:

@@ -10,19 +10,16 @@ from typing import Any
 
 import pytest
 
-from posh_reward.study.packets.answer_files import collect
 from posh_reward.study.packets.draw import Design
 from posh_reward.study.packets.make import Packet, make_packet
-from posh_reward.study.packets.rater_answers import AnswerSheet, checksum, sheets
+from posh_reward.study.packets.rater_answers import AnswerSheet, checksum, collect, sheets_in
 from posh_reward.study.packets.results import StudyResults, results
 from posh_reward.study.packets.results_page import results_page
-from posh_reward.study.packets.study_records import SpanMarks
 from tests.chromium import Browser, axe, obscured, violations
 from tests.study.packets.studies import EVIL, coarse, content, items, packet, saved
 
 COARSE, GRANULAR = packet(4), packet(3, coarse=0, granular=1)
-RANKING = packet(found=items(4, ("a", "b", "c")), coarse=0, ranking=2)
-FORMS = [COARSE, RANKING, GRANULAR]
+FORMS = [COARSE, GRANULAR]
 AXES = ("mistakes", "omissions", "overall")
 
 
@@ -50,7 +47,7 @@ def downloaded(made: Packet, folder: Path, name: str = "rater-01") -> AnswerShee
         if path.exists() and path.stat().st_size:
             break
         time.sleep(0.05)
-    [sheet] = sheets(path.read_bytes(), made.key)
+    [sheet] = sheets_in(path.read_bytes(), made.key)
     return sheet
 
 
@@ -123,38 +120,6 @@ def test_a_packet_is_rated_by_keyboard_alone(browser: Browser, tmp_path: Path) -
     assert [answer.preferences for answer in sheet.answers] == [chosen, chosen]
 
 
-def test_three_texts_are_ranked_by_keyboard_alone(browser: Browser, tmp_path: Path) -> None:
-    opened(browser, RANKING, tmp_path)
-    browser.point("#begin", click=True)
-    for _ in RANKING.key.raters["rater-01"].tasks:
-        for axis in AXES:
-            for seat, downs in enumerate((2, 0, 1)):
-                tab_to(browser, f"it.name === '{axis}-{seat}'")
-                browser.press(" ", 32, " ")
-                for _ in range(downs):
-                    browser.press("ArrowDown", 40)
-        tab_to(browser, "it.id === 'next'")
-        browser.press("Enter", 13, "\r")
-    browser.point("#save", click=True)
-    sheet = downloaded(RANKING, tmp_path)
-    assert sheet.unfinished == ()
-    assert [answer.places for answer in sheet.answers] == [dict.fromkeys(AXES, (3, 1, 2))] * 2
-    assert browser.complaints() == []
-
-
-def test_a_ranking_in_part_is_kept_and_called_unfinished(browser: Browser, tmp_path: Path) -> None:
-    path = opened(browser, RANKING, tmp_path)
-    browser.point("#begin", click=True)
-    choose(browser, "overall-1", 3)
-    browser.open(path)
-    browser.point("#begin", click=True)
-    assert browser.run("document.querySelector('input:checked').name") == "overall-1"
-    browser.point("#finish", click=True)
-    assert browser.run("document.getElementById('open').innerText").split("\n")[0] == "Task 1 of 2"
-    browser.point("#save", click=True)
-    assert len(downloaded(RANKING, tmp_path).unfinished) == 2
-
-
 @pytest.mark.parametrize("forgets", [False, True])  # as Chromium did soon after its start
 def test_a_reload_loses_nothing(browser: Browser, tmp_path: Path, forgets: bool) -> None:
     path = opened(browser, COARSE, tmp_path)
@@ -222,7 +187,7 @@ def test_a_saved_file_is_loaded_on_another_computer(browser: Browser, tmp_path: 
     assert "2 of 2 tasks done" in browser.run("document.querySelector('header').innerText")
     browser.point("#begin", click=True)
     browser.point("#save", click=True)
-    [before] = sheets(good.read_bytes(), COARSE.key)
+    [before] = sheets_in(good.read_bytes(), COARSE.key)
     after = downloaded(COARSE, tmp_path)
     assert [a.preferences for a in after.answers] == [a.preferences for a in before.answers]
 
@@ -344,11 +309,11 @@ def test_words_are_marked_by_mouse(browser: Browser, tmp_path: Path) -> None:
     [answer] = downloaded(GRANULAR, tmp_path).answers
     task = GRANULAR.key.raters["rater-01"].tasks[0]
     text = GRANULAR.key.items[task.item].texts[task.models[0]]
-    assert answer.marks is not None
-    assert [text[a:b] for a, b in answer.marks.mistakes] == [
+    assert answer.granular
+    assert [text[a:b] for a, b in answer.marks("mistakes")] == [
         " ".join(text.split()[1:3]), "spots sits",
     ]  # fmt: skip
-    assert answer.marks.omissions == ()
+    assert answer.marks("omissions") == ()
     assert browser.complaints() == []
 
 
@@ -408,9 +373,9 @@ def test_a_packet_is_marked_by_keyboard_alone(browser: Browser, tmp_path: Path) 
     sheet = downloaded(GRANULAR, tmp_path)
     assert len(sheet.answers) == len(tasks)
     for answer in sheet.answers:
-        text = GRANULAR.key.items[answer.task.item].texts[answer.task.models[0]]
-        assert answer.marks is not None
-        assert [text[a:b] for a, b in answer.marks.mistakes] == [" ".join(text.split()[1:3])]
+        text = GRANULAR.key.items[answer.item].texts[answer.models[0]]
+        assert answer.granular
+        assert [text[a:b] for a, b in answer.marks("mistakes")] == [" ".join(text.split()[1:3])]
 
 
 def test_offsets_count_characters_as_python_does(browser: Browser, tmp_path: Path) -> None:
@@ -430,26 +395,8 @@ def test_offsets_count_characters_as_python_does(browser: Browser, tmp_path: Pat
     browser.point("#finish", click=True)
     browser.point("#save", click=True)
     [answer] = downloaded(made, tmp_path).answers
-    assert answer.marks is not None
-    assert [text[a:b] for a, b in answer.marks.mistakes] == ["dog"]
-
-
-def test_suggested_marks_are_no_answer_before_they_are_seen(
-    browser: Browser, tmp_path: Path
-) -> None:
-    found = items(2)
-    marks = {model: SpanMarks(((2, 6),), ((2, 7),)) for model in found.models}
-    shown = tuple(replace(item, suggested=marks) for item in found.items)
-    made = packet(found=replace(found, items=shown), coarse=0, granular=1)
-    opened(browser, made, tmp_path)
-    assert "0 of 4 tasks done" in browser.run("document.querySelector('header').innerText")
-    browser.point("#begin", click=True)
-    browser.run("new Promise((done) => setTimeout(done, 250))")
-    assert browser.run("document.querySelectorAll('.marks button').length") == 2
-    browser.point("#finish", click=True)
-    browser.point("#save", click=True)
-    sheet = downloaded(made, tmp_path)
-    assert (len(sheet.answers), len(sheet.unfinished)) == (1, 3)
+    assert answer.granular
+    assert [text[a:b] for a, b in answer.marks("mistakes")] == ["dog"]
 
 
 # ---- both
@@ -474,7 +421,7 @@ def test_texts_stay_texts_and_nothing_is_fetched(browser: Browser, tmp_path: Pat
     assert "violates" in " ".join(browser.complaints())
 
 
-@pytest.mark.parametrize("made", FORMS, ids=["coarse", "ranking", "granular"])
+@pytest.mark.parametrize("made", FORMS, ids=["coarse", "granular"])
 def test_no_width_scrolls_sideways(browser: Browser, tmp_path: Path, made: Packet) -> None:
     opened(browser, made, tmp_path)
     for button in (None, "#begin", "#finish"):
@@ -485,31 +432,26 @@ def test_no_width_scrolls_sideways(browser: Browser, tmp_path: Path, made: Packe
             assert browser.run("document.documentElement.scrollWidth") <= width
 
 
-def of_long_texts(folder: Path, models: tuple[str, ...], design: Design) -> Packet:
-    """Texts of 200 words, with images."""
-    image = pytest.importorskip("PIL.Image")
-    from posh_reward.study.packets.study_images import Album
-
-    image.new("RGB", (1200, 800), "red").save(folder / "a.png")
-    few = items(3, models)
-    words = "A brown dog sleeps under the wooden table. " * 25
-    texts = {model: words + model[0] * n for n, model in enumerate(models, start=1)}
-    rows = tuple(replace(item, reference=words, texts=texts, image="a.png") for item in few.items)
-    return make_packet(replace(few, items=rows), design, Album([folder]), {})
-
-
 @pytest.fixture
 def long(tmp_path: Path) -> Packet:
-    return of_long_texts(tmp_path, ("sft", "posh-tuned"), Design(7, 1, 1, 0))
+    """Texts of 200 words, with images."""
+    image = pytest.importorskip("PIL.Image")
+    from posh_reward.study.packets.study_items import Album
+
+    image.new("RGB", (1200, 800), "red").save(tmp_path / "a.png")
+    few = items(3)
+    words = "A brown dog sleeps under the wooden table. " * 25
+    texts = {model: words + model[0] * n for n, model in enumerate(few.models, start=1)}
+    rows = tuple(replace(item, reference=words, texts=texts, image="a.png") for item in few.items)
+    return make_packet(replace(few, items=rows), Design(7, 1, 1, 0), Album([tmp_path]), {})
 
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 900), (640, 450), (390, 844), (320, 600)])
 def test_what_has_the_focus_is_in_sight(
     browser: Browser, tmp_path: Path, long: Packet, width: int, height: int
 ) -> None:
-    ranking = of_long_texts(tmp_path, ("a", "b", "c"), Design(7, 0, 0, 0, 1, 1))
-    for made, name in [*((long, name) for name in long.key.raters), (ranking, "rater-01")]:
-        opened(browser, made, tmp_path, name)
+    for name in long.key.raters:
+        opened(browser, long, tmp_path, name)
         browser.resize(width, height)
         browser.point("#begin", click=True)
         hidden = []
@@ -552,7 +494,7 @@ def test_an_image_is_enlarged_and_closed_by_keyboard(
     assert focused(browser, "it.className") == "enlarge"
 
 
-@pytest.mark.parametrize("made", FORMS, ids=["coarse", "ranking", "granular"])
+@pytest.mark.parametrize("made", FORMS, ids=["coarse", "granular"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(browser: Browser, tmp_path: Path, made: Packet, scheme: str) -> None:
     script = axe()
@@ -576,7 +518,7 @@ def rated(made: Packet, folder: Path) -> StudyResults:
     folder.mkdir()
     for name in made.key.raters:
         (folder / name).write_bytes(saved(made.key, name))
-    return results(collect(folder.iterdir(), made.key), made.key, looks=(0.5, 0.8))
+    return results(collect(folder.iterdir(), made.key), made.key, readings=2)
 
 
 def test_the_printed_results_are_whole(browser: Browser, tmp_path: Path) -> None:

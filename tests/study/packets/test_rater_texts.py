@@ -13,7 +13,7 @@ import yaml
 from posh_reward.errors import InputError
 from posh_reward.study.packets.draw import Design
 from posh_reward.study.packets.make import make_packet
-from posh_reward.study.packets.rater_answers import sheets
+from posh_reward.study.packets.rater_answers import sheets_in
 from posh_reward.study.packets.rater_texts import (
     AXES,
     LANGUAGES,
@@ -80,17 +80,16 @@ def test_a_fault_in_an_edited_file_is_named(own: str, why: str) -> None:
 
 def test_a_study_in_another_language_reads_its_answers() -> None:
     texts = replace(shipped_texts("fr"), contact="Anne <anne@musee.example>")
-    made = make_packet(items(4), Design(7, 1, 0, 0), None, {}, texts=texts, with_potato=True)
+    made = make_packet(items(4), Design(7, 1, 0, 0), None, {}, texts=texts)
     page = made.files["rater-01.html"].decode()
     assert '<html lang="fr">' in page
     assert "Anne &lt;anne@musee.example&gt;" in page
     assert "Erreurs importantes" in page
     assert "Begin" not in page.split("<script")[0]
     assert "N° 1 bien meilleure" in made.files["label-studio/coarse.xml"].decode()
-    assert "Détails manquants" in made.files["potato/rater-01/config.yaml"].decode()
     assert "Regardez" not in made.files["READ-ME-FIRST.txt"].decode()  # there are no images
     one = coarse(made.key, made.key.raters["rater-01"].tasks[0])
-    [sheet] = sheets(saved(made.key, "rater-01", [{**one, "overall": None}]), made.key)
+    [sheet] = sheets_in(saved(made.key, "rater-01", [{**one, "overall": None}]), made.key)
     assert sheet.unfinished[0] == "task 1 (Qualité d'ensemble)"
 
 
@@ -103,7 +102,7 @@ def test_a_study_without_references_shows_none_and_asks_for_none() -> None:
 def test_without_references_only_mistakes_are_marked(images: Any) -> None:
     bare = replace(items(4), items=tuple(replace(item, reference="", image="a.png")
                                          for item in items(4).items))  # fmt: skip
-    made = make_packet(bare, Design(7, 1, 1, 0), images, {}, with_potato=True)
+    made = make_packet(bare, Design(7, 1, 1, 0), images, {})
     assert made.key.sides == ("mistakes",)
     everything = b"".join(made.files.values()).decode()
     assert "orrect description" not in everything.replace("the correct description alone", "")
@@ -114,16 +113,16 @@ def test_without_references_only_mistakes_are_marked(images: Any) -> None:
         assert set(fields) == data.keys() - {"task"}  # Label Studio finds all that it shows
     answers = [{"task": task.id, "mistakes": [[0, 1]], "seconds": 3, "comment": ""}
                for task in made.key.raters["rater-02"].tasks]  # fmt: skip
-    [sheet] = sheets(saved(made.key, "rater-02", answers), made.key)
+    [sheet] = sheets_in(saved(made.key, "rater-02", answers), made.key)
     assert len(sheet.answers) == 8
-    assert sheet.answers[0].marks is not None
-    assert sheet.answers[0].marks.omissions == ()
+    assert sheet.answers[0].granular
+    assert sheet.answers[0].marks("omissions") == ()
 
 
 @pytest.fixture
 def images(tmp_path: Any) -> Any:
     image = pytest.importorskip("PIL.Image")
-    from posh_reward.study.packets.study_images import Album
+    from posh_reward.study.packets.study_items import Album
 
     image.new("RGB", (8, 8), "red").save(tmp_path / "a.png")
     return Album([tmp_path])

@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 from posh_reward.study.agreement.rater_agreement import count_ratings
-from posh_reward.study.packets.answer_files import AnswerCollection, collect
 from posh_reward.study.packets.make import Packet
-from posh_reward.study.packets.rater_answers import sheets
+from posh_reward.study.packets.rater_answers import AnswerCollection, collect, sheets_in
 from posh_reward.study.packets.results import (
     StudyResults,
     alpha_both_orders,
-    judgments,
+    answer_rows,
     results,
     same_side,
 )
@@ -98,16 +97,25 @@ def test_agreement_does_not_depend_on_which_model_is_named_first() -> None:
     assert same_side(units) == same_side(turned) == 1
 
 
-def test_single_answers_are_rows_about_the_later_model(tmp_path: Path) -> None:
-    made = packet(4)
-    collected, _ = study(
-        tmp_path, made,
-        rater_01=towards(made.key, "rater-01", dict.fromkeys(made.key.items, 2), comment="=1+1"),
-    )  # fmt: skip
-    rows = judgments(collected.answers, made.key)
-    assert [row["overall"] for row in rows] == [2, 2]
-    assert {(row["earlier"], row["later"]) for row in rows} == {("sft", "posh-tuned")}
-    assert rows[0]["comment"] == "=1+1"
+def test_each_answer_to_a_question_is_a_row() -> None:
+    made = packet(2, coarse=1, granular=1)
+    tasks = made.key.raters["rater-01"].tasks
+    marks = [
+        {"task": task.id, "mistakes": [[2, 9]], "omissions": [], "seconds": 50, "comment": ""}
+        for task in made.key.raters["rater-02"].tasks
+    ]
+    compared = [coarse(made.key, task, 2) for task in tasks]
+    files = saved(made.key, "rater-01", compared), saved(made.key, "rater-02", marks)
+    answers = [answer for file in files for answer in sheets_in(file, made.key)[0].answers]
+    rows = list(answer_rows(answers, made.key))
+    assert len(rows) == 2 * 3 + 4 * 2
+    assert [row["order"] for row in rows[:6]] == [1, 1, 1, 2, 2, 2]
+    assert {row["preference"] for row in rows[:6]} == {2}
+    assert {row["choice"] for row in rows[:6]} == {2, -2}  # as shown: sides are balanced
+    assert {(row["earlier"], row["later"]) for row in rows[:6]} == {("sft", "posh-tuned")}
+    # "A red dog with 0 spots sits under a table.": 2-9 touches two of ten words.
+    assert {row["unmarked"] for row in rows[6:] if row["axis"] == "mistakes"} == {0.8}
+    assert {row["later"] for row in rows[6:]} == {None}
 
 
 def test_equal_texts_count_as_ties(tmp_path: Path) -> None:
@@ -297,7 +305,7 @@ def test_names_can_neither_steer_the_terminal_nor_forge_its_lines() -> None:
     forged = "\x1b[31mb\nposh-reward: all is well"
     made = packet(found=items(6, ("a", forged)))
     answers = [
-        sheet for name in made.key.raters for sheet in sheets(saved(made.key, name), made.key)
+        sheet for name in made.key.raters for sheet in sheets_in(saved(made.key, name), made.key)
     ]
     shown = summary(results(AnswerCollection(tuple(answers), (), ()), made.key))
     shown += files_that_do_not_count([f"{forged}.json: torn"], ())

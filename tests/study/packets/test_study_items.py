@@ -8,15 +8,11 @@ import pytest
 
 from posh_reward.errors import InputError
 from posh_reward.study.agreement.rater_agreement import tokens_in
-from posh_reward.study.packets.study_items import items_of, merge_spans
+from posh_reward.study.packets.study_items import items_of
 from posh_reward.study.packets.study_records import (
-    SpanMarks,
-    whole_words,
     word_spans,
 )
-from posh_reward.study.rows.posh_rows import scored_row
-from posh_reward.study.rows.table_items import Columns, pair_item
-from posh_reward.types import Element, Scores
+from posh_reward.study.rows.table_items import Columns
 
 COLUMNS = Columns(id="id")
 
@@ -62,22 +58,6 @@ def test_rows_that_cannot_be_compared_are_named(last: dict[str, Any], why: str) 
         items_of([row("1", "a"), last], COLUMNS)
 
 
-def test_absent_elements_are_suggested_as_whole_words() -> None:
-    elements = (
-        Element("precision", "attribute", "red", 1.2, ((2, 4),), "dog"),
-        Element("precision", "entity", "red dog", 1.9, ((2, 9),), "dog"),
-        Element("precision", "entity", "mat", 2.0, ((15, 18),), "mat"),
-        Element("recall", "entity", "cat", 1.0, ((2, 5),), "cat"),
-        Element("recall", "entity", "cow", None, ((2, 5),), "cow"),
-    )
-    scores = Scores(0.5, 0.5, 0.5, "s", elements)
-    scored = scored_row(pair_item("1", "A red dog on a mat.", "A cat."), scores, elements=True)
-    rows = [{**scored, "model": "a"}, {**scored, "model": "b"}]
-    marks = SpanMarks(((2, 9),), ((2, 5),))
-    assert items_of(rows, COLUMNS, suggest=True).items[0].suggested == {"a": marks, "b": marks}
-    assert items_of(rows, COLUMNS).items[0].suggested == {}
-
-
 def test_words() -> None:
     text = "Mary\u2019s gold-edged, \r\nblue  robe 🐶."
     assert [text[a:b] for a, b in word_spans(text)] == [
@@ -88,5 +68,3 @@ def test_words() -> None:
         "robe",
     ]
     assert tokens_in([(8, 13)], word_spans(text)) == {1, 2}
-    assert whole_words([(8, 13), (17, 19)], word_spans(text)) == ((7, 17),)
-    assert merge_spans([(5, 9), (0, 2), (8, 12), (2, 3)]) == ((0, 2), (2, 3), (5, 12))

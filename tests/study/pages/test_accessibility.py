@@ -12,8 +12,8 @@ from PIL import Image
 from posh_reward.attack.finds import PaidText
 from posh_reward.attack.finds import page as attack_page
 from posh_reward.cli import OK, main
-from posh_reward.study.packets.answer_files import collect
 from posh_reward.study.packets.make import Packet
+from posh_reward.study.packets.rater_answers import collect
 from posh_reward.study.packets.results import results
 from posh_reward.study.packets.results_page import results_page
 from posh_reward.study.pages.pair_page import PairCard
@@ -50,15 +50,13 @@ def of_study(made: Packet) -> Callable[[Path], str]:
         for name, rater in made.key.raters.items():
             answers = [
                 {**coarse(made.key, task), "overall": -1} if rater.form == "coarse" else
-                {"task": task.id, "mistakes": [1, 2, 2], "omissions": [2, 1, 3],
-                 "overall": [3, 1, 2], "seconds": 1} if rater.form == "ranking" else
                 {"task": task.id, "mistakes": [[0, 1]], "omissions": [], "seconds": 1}
                 for task in rater.tasks
             ]  # fmt: skip
             (folder / f"{name}.json").write_bytes(saved(made.key, name, answers))
         (folder / "damaged.json").write_bytes(b"{")
         files = sorted(folder.glob("*.json"))
-        return results_page(results(collect(files, made.key), made.key, looks=(0.5, 0.8)))
+        return results_page(results(collect(files, made.key), made.key, readings=2))
 
     return page
 
@@ -85,17 +83,18 @@ THREE = ("a", "b", "c")
 PAGES: dict[str, Callable[[Path], str]] = {
     "harmonic": of_sibling("harmonic", overall=3.2, criteria=[
         {"criterion": "correctness", "mean": 2.5, "sigma": 0.3, "weight": 0.6, "mass": 0.2},
-        {"criterion": "clarity", "mean": 4, "sigma": 0, "weight": 0.4, "reason": "It is clear."},
+        {"criterion": "clarity", "mean": 4, "sigma": 0.0, "weight": 0.4, "reason": "It is clear."},
     ]),
-    "rubric": of_sibling("rubric", total=3, given=[
+    "rubric": of_sibling("rubric", total=3, share=0.6, metric_points=[
         {"metric": "M1", "title": "Class", "points": 1, "lowest": 0, "highest": 2,
          "feedback": "It is a bird."},
-        {"metric": "M2", "title": "Family", "points": 2, "lowest": 0, "highest": 3},
+        {"metric": "M2", "title": "Family", "points": 2, "lowest": 0, "highest": 3,
+         "feedback": ""},
     ]),
     "prove": of_sibling("prove", average=0.7, helpfulness=0.8, truthfulness=0.6, response="Red.",
-        wanted=[{"tuple": ["dress", "red"], "score": 0.9, "closest": ["dress"]}],
-        claims=[{"tuple": ["dog"], "score": 0.3, "witness": "caption", "caption": 0.3,
-                 "picture": 0.2}]),
+        answer_tuples=[{"tuple": ["dress", "red"], "score": 0.9, "closest": ["dress"]}],
+        claims=[{"tuple": ["dog"], "score": 0.3, "witness": "caption", "closest": None,
+                 "caption": 0.3, "image": 0.2}]),
     "report": of_command("report"),
     "pair": lambda _: pair_page([PairCard("A pair", SCORES)]),
     "agreement": of_command("agreement", "pairs", "--no-posh", "--baseline", "words,cider",
@@ -107,7 +106,6 @@ PAGES: dict[str, Callable[[Path], str]] = {
     "results of three models": of_study(
         packet(found=replace(items(8, THREE), incomplete=("x",)), coarse=6)
     ),
-    "ranking results": of_study(packet(found=items(8, THREE), coarse=0, ranking=2)),
 }  # fmt: skip
 
 

@@ -34,8 +34,8 @@ def tally(names: list[str], texts: int) -> Tally:
             score = 0.5 + 0.01 * place + 0.02 * (text % 5)
             made.add({
                 "id": str(text), "model": name, "generation": "word " * (20 + place + text),
-                "reference": "A dog.", "overall": score, "mistakes": score + 0.1,
-                "omissions": score - 0.1, "failure": None,
+                "reference": "A dog.", "f1": score, "precision": score + 0.1,
+                "recall": score - 0.1, "failure": None,
             })  # fmt: skip
     return made
 
@@ -68,8 +68,8 @@ def test_twelve_models_with_odd_and_long_names_are_told_apart() -> None:
         ranks = boxes(plot, str.isdecimal)
         assert len(ranks) >= 12
     said = " ".join(text for plot in plots for text in texts(plot))
-    assert said.count("higher is better") == 4
-    assert "fewer mistakes" in said
+    assert said.count("higher is better") == 2
+    assert "precision: how much of the description the reference supports" in said
 
 
 def test_the_best_model_is_on_top() -> None:

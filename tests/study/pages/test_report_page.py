@@ -11,12 +11,11 @@ import pytest
 from posh_reward.errors import InputError
 from posh_reward.study.pages.report_page import contents_of, counts, report_page
 from posh_reward.study.pages.thumbnails import Thumbnails
-from posh_reward.study.rows.posh_rows import scored_row
-from posh_reward.study.rows.table_items import pair_item
 from posh_reward.study.rows.tables import Row
 from posh_reward.types import Element, Failure, ImageGrade, Scores
 from tests.chromium import Browser
 from tests.pages import unfilled
+from tests.study.pairs import pair_item, scored_row
 
 EVIL = "</script><script>document.title = 'owned'</script><img src=//x onerror=alert(1)>"
 RED = Element("precision", "attribute", "red", 1.2, ((2, 5),), "dog")
@@ -27,7 +26,7 @@ def row(name: str, overall: float | None, *elements: Element, **more: str) -> di
     texts = {"generation": "A red dog 🐶.", "reference": "A cat.", **more}
     failure = Failure("text", "the reference is empty") if overall is None else None
     scores = Scores(overall, overall, overall, "posh|preset:released|judge:x", elements, failure)
-    return scored_row(pair_item(name, **texts), scores, elements=True)
+    return scored_row(pair_item(name, **texts), scores)
 
 
 def report(
@@ -56,7 +55,8 @@ def data(html: str, name: str) -> Any:
 def test_a_pair_is_packed_with_its_marks() -> None:
     html = report(ROWS)
     assert unfilled(html) == []
-    assert data(html, "rows")[0] == ["good", [[0.9, 0.9, 0.9, 2, "A red dog 🐶.", 0]]]
+    figures = ["0.900", "0.900", "0.900", "0", "1", "1"]
+    assert data(html, "rows")[0] == ["good", [[0.9, 0.9, 0.9, 2, "A red dog 🐶.", 0, figures]]]
     written, reference, elements, failure, image = data(html, "pair-0")
     assert written == [["A "], ["red", 1.2, [0]], [" dog 🐶."]]
     assert reference == [["A "], ["cat", 2.7, [1]], ["."]]
@@ -183,7 +183,7 @@ def test_plots_are_in_the_page_and_may_not_reach_out(chromium: Browser, tmp_path
 
 def test_the_page_says_once_what_the_scores_are() -> None:
     html = report(ROWS)
-    assert html.count("precision in the paper") == html.count("recall in the paper") == 1
+    assert html.count("precision: how much of the description the reference supports") == 1
     assert html.count("<small>higher is better</small>") == 3
 
 
@@ -339,7 +339,7 @@ def test_models_are_shown_side_by_side(compared: Browser) -> None:
     compared.point("tr.pair .name button", click=True)
     sides = compared.run("[...document.querySelectorAll('.side')].map((it) => it.innerText)")
     assert [side.split("\n")[0] for side in sides] == ["base", "tuned"]
-    assert ["overall 0.400" in sides[0], "overall 0.900" in sides[1]] == [True, True]
+    assert ["f1 0.400" in sides[0], "f1 0.900" in sides[1]] == [True, True]
     tops = compared.run("[...document.querySelectorAll('.side')].map((it) => it.offsetTop)")
     assert tops[0] == tops[1]
     assert compared.run("document.querySelector('.sheet img').naturalWidth") == 360

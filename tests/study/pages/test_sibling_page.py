@@ -171,7 +171,8 @@ def test_a_row_that_is_not_of_this_metric_is_named(change: Row) -> None:
 
 def test_a_range_without_room_is_named() -> None:
     given = {"metric": "M1", "title": "Class", "points": 1, "lowest": 2, "highest": 2}
-    row = {"id": 1, "signature": "rubric|model:x", "total": 1, "given": [given]}
+    row = {"id": 1, "signature": "rubric|model:x", "total": 1, "share": None}
+    row["metric_points"] = [{**given, "feedback": ""}]
     with pytest.raises(InputError, match="M1 goes from 2 to 2 points"):
         sibling_page([row], "rubric")
 

@@ -17,10 +17,11 @@ from posh_reward.metrics.prove.prove import Prove
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.study.rows.engine import TableSettings
-from posh_reward.study.rows.prove_means import Means, average_values
 from posh_reward.study.rows.prove_rows import (
     PAIR_TEXTS,
     RESPONSE_TEXTS,
+    Means,
+    average_values,
     candidates_summary,
     make_pairs,
     score_responses,
@@ -183,8 +184,8 @@ def test_responses_are_scored_row_by_row_and_summed_up_by_model(tmp_path: Path) 
     best, worse, none = rows
     assert best["helpfulness"] == pytest.approx(1)
     assert best["truthfulness"] > worse["truthfulness"]
-    assert best["wanted"][0]["closest"] == ["dress", "red"]
-    assert (none["helpfulness"], none["failure"]) == (None, "the response is missing")
+    assert best["answer_tuples"][0]["closest"] == ["dress", "red"]
+    assert (none["helpfulness"], none["failure"]["detail"]) == (None, "the response is missing")
     first, second, unscored = str(means).splitlines()
     assert unscored.endswith(": the response is missing")
     assert first.startswith("a: helpfulness 0.")
@@ -228,7 +229,7 @@ def test_images_are_found_next_to_the_table(tmp_path: Path) -> None:
     score_responses(Prove(entailment=judge), responses(tmp_path), str(out), SCORING)
     _, hat, _ = read(out)
     assert hat["truthfulness"] == pytest.approx(0.8)
-    assert hat["claims"][0]["witness"] == "picture"
+    assert hat["claims"][0]["witness"] == "image"
     assert hat["image"] == "red.png"
 
 

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from posh_reward.errors import InputError
+from posh_reward.metrics.records import read_scores
 from posh_reward.study.rows.journal import Journal, read_journal
-from posh_reward.study.rows.posh_rows import scored_row, scores_of
+from posh_reward.study.rows.scored_rows import scores_of
 from posh_reward.study.rows.standings import (
     IdScores,
     baseline_of,
@@ -25,13 +26,14 @@ from posh_reward.study.rows.standings import (
     standings,
     verdict,
 )
-from posh_reward.study.rows.table_items import TableItem, pair_item, with_images
+from posh_reward.study.rows.table_items import TableItem, with_images
 from posh_reward.study.statistics import (
     bootstrap,
     bootstrap_mean,
     paired_difference,
 )
 from posh_reward.types import Element, Failure, ImageGrade, Scores
+from tests.study.pairs import pair_item, scored_row
 
 LOST = Failure("engine", "timed out")
 ELEMENTS = (
@@ -47,7 +49,7 @@ UNTOLD = Element(
 )
 WITNESSED = Scores(0.6, 0.9, 0.7, "s", (SHOWN, UNTOLD), None, 0, "A fan sky.", "A dog.")
 SCORES = Scores(None, 0.9, None, "s", ELEMENTS, LOST, 0, "A red dog.", "A dog.")
-ELEMENT = scored_row(PAIR, SCORES, elements=True)["elements"][0]
+ELEMENT = scored_row(PAIR, SCORES)["elements"][0]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +64,7 @@ def test_a_scored_row_gives_its_scores_back(tmp_path: Path, scores: Scores) -> N
         pair_item("1", *texts, "sft", "images/1.png") if scores.elements else pair_item("1", "", "")
     )
     with closing(Journal(path)) as journal:
-        journal.append([scored_row(pair, scores, elements=True)])
+        journal.append([scored_row(pair, scores)])
     [row] = read_journal(path)
     assert scores_of(row) == scores
     assert row.get("image") == pair.image
@@ -71,8 +73,8 @@ def test_a_scored_row_gives_its_scores_back(tmp_path: Path, scores: Scores) -> N
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"overall": float("nan")}, "overall is nan, not a finite number"),
-        ({"mistakes": "0.5"}, "mistakes is '0.5', not a number"),
+        ({"f1": float("nan")}, "f1 is nan, not a finite number"),
+        ({"precision": "0.5"}, "precision is '0.5', not a number"),
         (
             {"elements": [{"text": "red"}]},
             "it lacks elements.0.direction, elements",
@@ -80,16 +82,22 @@ def test_a_scored_row_gives_its_scores_back(tmp_path: Path, scores: Scores) -> N
         ({"elements": 7}, "elements is 7, not a list"),
         ({"generation": 7}, "generation is 7, not a text"),
         (
-            {"elements": [{**ELEMENT, "seen": {"grade": 6, "stated": 1}}]},
-            "seen.grade is 6, it should be less",
+            {"elements": [{**ELEMENT, "image_grade": {"grade": 6, "reference_grade": 1}}]},
+            "image_grade.grade is 6, it should be less",
         ),
-        ({"elements": [{**ELEMENT, "seen": {"grade": 2}}]}, "it lacks elements.0.seen.stated"),
-        ({"elements": [{**ELEMENT, "seen": 2}]}, "elements.0.seen is 2, not a record"),
+        (
+            {"elements": [{**ELEMENT, "image_grade": {"grade": 2}}]},
+            "it lacks elements.0.image_grade.reference_grade",
+        ),
+        (
+            {"elements": [{**ELEMENT, "image_grade": 2}]},
+            "elements.0.image_grade is 2, not a record",
+        ),
     ],
 )
 def test_a_row_with_broken_scores_says_why(change: dict[str, object], why: str) -> None:
     with pytest.raises(InputError, match=why):
-        scores_of({**scored_row(PAIR, SCORES, elements=True), **change})
+        read_scores("posh", {**scored_row(PAIR, SCORES), **change})
 
 
 def test_a_line_cut_short_by_a_kill_is_removed(tmp_path: Path) -> None:
@@ -103,8 +111,7 @@ def test_a_line_cut_short_by_a_kill_is_removed(tmp_path: Path) -> None:
 
 def rows(*overall: float | None) -> list[dict[str, object]]:
     return [
-        {**scored_row(PAIR, SCORES, elements=False), "id": str(i), "overall": x}
-        | {"mistakes": x, "omissions": x}
+        {**scored_row(PAIR, SCORES), "id": str(i), "f1": x} | {"precision": x, "recall": x}
         for i, x in enumerate(overall)
     ]
 
@@ -112,7 +119,7 @@ def rows(*overall: float | None) -> list[dict[str, object]]:
 def test_failed_rows_are_counted_and_left_out() -> None:
     [it] = standings(rows(0.5, None, 0.7))
     assert (it.model, it.count, it.failures) == ("sft", 2, 1)
-    assert it.axes["overall"].mean == pytest.approx(0.6)
+    assert it.axes["f1"].mean == pytest.approx(0.6)
     assert "none of its 1 generations was scored" in leaderboard(standings(rows(None)))
     assert "higher is better" in leaderboard([it])
 
@@ -198,14 +205,12 @@ def test_any_two_models_are_compared_over_what_both_have() -> None:
     items: list[IdScores] = [*scores(0.6, 0.7, 0.6, 0.7, 0.6, 0.7, None), {"tuned": (0.1,) * 3}]
     tuned, odd = gains(items, ["base", "tuned", "odd"], "base")
     assert (tuned.model, tuned.count) == ("tuned", 6)
-    assert tuned.axes["overall"].mean == pytest.approx(0.15)
-    assert verdict(tuned.axes["overall"]) == "better"
+    assert tuned.axes["f1"].mean == pytest.approx(0.15)
+    assert verdict(tuned.axes["f1"]) == "better"
     assert (odd.model, odd.axes) == ("odd", {})
     base, _ = gains(items, ["base", "tuned", "odd"], "tuned")
-    assert verdict(base.axes["mistakes"]) == "worse"
-    assert (
-        verdict(gains(scores(0.9), ["base", "tuned"], "base")[0].axes["overall"]) == "too few ids"
-    )
+    assert verdict(base.axes["precision"]) == "worse"
+    assert verdict(gains(scores(0.9), ["base", "tuned"], "base")[0].axes["f1"]) == "too few ids"
     assert "tuned      6  +0.150" in gains_table([tuned, odd], "base")
 
 

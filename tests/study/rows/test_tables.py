@@ -20,11 +20,16 @@ from hypothesis import strategies as st
 from posh_reward.errors import InputError
 from posh_reward.study.agreement.metric_scores import number_in
 from posh_reward.study.agreement.preferences import label_score
-from posh_reward.study.pages.sibling_page import HarmonicRow
 from posh_reward.study.rows.journal import sink
-from posh_reward.study.rows.posh_rows import parse_cells
+from posh_reward.study.rows.scored_rows import parse_cells
 from posh_reward.study.rows.table_writer import write_table
-from posh_reward.study.rows.tables import LONGEST, Format, format_of, open_table, read_table
+from posh_reward.study.rows.tables import (
+    LONGEST,
+    Format,
+    format_of,
+    open_table,
+    read_table,
+)
 
 STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001
 PIECES = st.sampled_from([*STARTS, "\r\n", "\0", '"', "'", ",", ";", "a", " ", "\ufeff", "\x85"])
@@ -141,14 +146,13 @@ def test_numbers_in_csv_are_short(tmp_path: Path) -> None:
 def test_decimal_commas_are_read_alike_everywhere(cell: str, value: float) -> None:
     assert number_in({"score": cell}, "score") == value
     assert label_score(cell) == value
-    assert parse_cells({"overall": cell})["overall"] == value
-    assert HarmonicRow.model_validate({"overall": cell}).overall == value
+    assert parse_cells("posh", {"f1": cell})["f1"] == value
 
 
 @pytest.mark.parametrize("cell", ["1.234,5", "1,234,5", "1,", "five"])
 def test_what_may_be_two_numbers_is_none(cell: str) -> None:
     for read in (lambda: number_in({"score": cell}, "score"), lambda: label_score(cell),
-                 lambda: parse_cells({"overall": cell})):  # fmt: skip
+                 lambda: parse_cells("posh", {"f1": cell})):  # fmt: skip
         with pytest.raises(InputError, match=re.escape(repr(cell))):
             read()
 

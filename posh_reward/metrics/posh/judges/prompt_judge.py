@@ -61,9 +61,7 @@ class PromptJudge:
         self.model.sleep()
 
     def wake(self) -> None:
-        """Wake the model."""
         self.model.wake()
 
     def close(self) -> None:
-        """Close the model."""
         self.model.close()

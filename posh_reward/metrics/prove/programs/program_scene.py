@@ -29,7 +29,6 @@ class ProgramScene:
         self._nodes = nodes
 
     def get_entities(self) -> list[str]:
-        """Names of all entities."""
         return list(self._nodes)
 
     def get_attributes(self, ent_name: str) -> dict[str, str]:

@@ -2,9 +2,7 @@
 
 ::
 
-    catalogue        names -> baselines, or the remedy for those that cannot run; random scores
-    word_overlap     length, shared words, BLEU-4, ROUGE-L-sum, METEOR
-    graph_overlap    scene graphs compared without a judge, like SPICE and CAPTURE
+    catalogue        names -> length, shared words, BLEU-4, ROUGE-L-sum, METEOR, random scores
     embedding_alerts 4-grams and graph elements compared by an encoder, with spans
     llm_scores       a language model's own scores, as JSON
 """

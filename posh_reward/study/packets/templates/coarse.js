@@ -1,9 +1,9 @@
-// Two generations side by side, or three, and questions about them.
+// Two generations side by side, and questions about them.
 
 function comparedTexts(task) {
   const correct = task.reference ? [reading(packet.words.reference, task.reference)] : [];
   return materials(row(correct.length ? "two" : "one", picture(task), ...correct),
-    row(task.texts.length > 2 ? "three" : "two", ...task.texts.map((text, place) =>
+    row("two", ...task.texts.map((text, place) =>
       reading(`${packet.words.generation} ${nth(place)}`, text, nth(place)))));
 }
 
@@ -29,22 +29,3 @@ function coarseTask(task, answer, changed) {
 
 const coarseLeft = (task, answer) =>
   packet.questions.filter(([axis]) => answer[axis] === null).map(([, title]) => title);
-
-function rankingTask(task, answer, changed) {
-  const labels = packet.places.slice(0, task.texts.length);
-  const questions = packet.questions.map((question) => {
-    const [axis] = question;
-    return questionBox(question, ...task.texts.map((_, seat) => make("div", { class: "places",
-      role: "radiogroup", "aria-label": `${packet.words.generation} ${nth(seat)}` },
-      make("b", {}, nth(seat)), ...labels.map((label, place) =>
-        choice(`${axis}-${seat}`, place + 1, label, answer[axis]?.[seat], (value) => {
-          answer[axis] ??= task.texts.map(() => null);
-          answer[axis][seat] = value;
-          changed();
-        })))));
-  });
-  return [comparedTexts(task), row("three", ...questions)];
-}
-
-const rankingLeft = (task, answer) => packet.questions.filter(([axis]) =>
-  answer[axis] === null || answer[axis].includes(null)).map(([, title]) => title);

@@ -10,9 +10,8 @@ function granularTask(task, answer, changed) {
     markable(side, ...texts[side], task.words[side], answer, changed)))];
 }
 
-// Suggested marks do not count as an answer until a rater has seen them.
 const granularLeft = (task, answer) => Object.keys(packet.sides).filter((side) =>
-  answer[side] === null || (task.suggested && !answer.seconds)).map((side) => packet.sides[side][1]);
+  answer[side] === null).map((side) => packet.sides[side][1]);
 
 const phrase = (name, words) => packet.words[name].replace("{words}", () => words);
 

@@ -47,15 +47,14 @@ function materials(...rows) {
   return make("div", { class: "sight" }, jump, pane);
 }
 
-const FORMS = { coarse: [coarseTask, coarseLeft], ranking: [rankingTask, rankingLeft],
-  granular: [granularTask, granularLeft] };
+const FORMS = { coarse: [coarseTask, coarseLeft], granular: [granularTask, granularLeft] };
 const [drawTask, leftOpen] = FORMS[packet.form];
 
 // ---- answers, kept in the browser
 
 const axes = packet.form === "granular" ? Object.keys(packet.sides) : packet.questions.map(([axis]) => axis);
 const blank = (task) => ({ task: task.id, ...Object.fromEntries(axes.map((axis) =>
-  [axis, task.suggested?.[axis] ?? null])), seconds: 0, comment: "" });
+  [axis, null])), seconds: 0, comment: "" });
 let answers = packet.tasks.map(blank);
 let at = -1;  // place of the task shown; -1: what to do; as many as there are tasks: the end
 let since = null;

@@ -78,10 +78,9 @@ function pairParts([written, reference, elements, failure]) {
   return parts;
 }
 
-function figures([mistakes, omissions, overall]) {
-  const named = Object.entries({ mistakes, omissions, overall });
-  return make("p", { class: "scores" }, ...named.map(([name, value]) =>
-    make("span", {}, `${name} `, make("b", {}, figure(value, 3)))));
+function figures(member) {
+  return make("p", { class: "scores" }, ...figureNames.map((name, place) =>
+    make("span", {}, `${name} `, make("b", {}, member[FIGURES][place]))));
 }
 
 function picture(place) {
@@ -99,7 +98,7 @@ function sheet(place) {
   if (seen !== undefined) box.append(picture(seen));
   if (present.some(([, , elements]) => elements.length)) box.append(byId("key").content.cloneNode(true));
   if (models.length === 1) {
-    box.append(...pairParts(present[0]));
+    box.append(figures(members[0]), ...pairParts(present[0]));
     return box;
   }
   const sides = pairs.map((pair, place) => pair && make("section", { class: "side" },
@@ -109,9 +108,10 @@ function sheet(place) {
 }
 
 // ---- the list: rows are [name, members]; a member (null for a missing model) is
-// [mistakes, omissions, overall, elements, start of the text, number of the pair]
+// [precision, recall, f1, elements, start of the text, number of the pair, all figures as texts]
 
-const [OVERALL, ELEMENTS, BEGINNING, NUMBER] = [2, 3, 4, 5];
+const [F1, ELEMENTS, BEGINNING, NUMBER, FIGURES] = [2, 3, 4, 5, 6];
+const figureNames = unpack("figures");
 const models = unpack("models");
 const baseline = unpack("baseline");
 const rows = unpack("rows");
@@ -124,16 +124,16 @@ let drawn = 0;
 const least = (values) => values.length ? Math.min(...values) : null;
 const lowest = (field) => ([, members]) => least(members.flatMap((member) => member?.[field] ?? []));
 
-// Overall of each model minus the baseline's; null for the baseline and for missing scores.
+// f1 of each model minus the baseline's; null for the baseline and for missing scores.
 function gains([, members]) {
-  const overall = members.map((member) => member?.[OVERALL] ?? null);
-  const before = overall[baseline];
-  return overall.map((after, place) =>
+  const all = members.map((member) => member?.[F1] ?? null);
+  const before = all[baseline];
+  return all.map((after, place) =>
     before === null || after === null || place === baseline ? null : after - before);
 }
 
 const lowestGain = (row) => least(gains(row).filter((value) => value !== null));
-const KEYS = [([name]) => name, lowest(0), lowest(1), lowest(OVERALL), lowest(ELEMENTS), lowestGain];
+const KEYS = [([name]) => name, lowest(0), lowest(1), lowest(F1), lowest(ELEMENTS), lowestGain];
 
 function score(value) {
   const line = make("div", { class: value === null ? "line none" : "line" }, figure(value, 3));
@@ -159,7 +159,7 @@ function draw(index) {
     cells[0].append(make("div", { class: "model narrow" }, ...named()));
     cells.push(make("td", { class: "model wide" }, ...named()));
   }
-  for (const field of [0, 1, OVERALL]) cells.push(lines({ class: "n" }, (it) => score(it[field])));
+  for (const field of [0, 1, F1]) cells.push(lines({ class: "n" }, (it) => score(it[field])));
   if (models.length > 1) cells.push(make("td", { class: "n wide" },
     ...gains(rows[index]).map((value) => plain(signed(value)))));
   cells.push(lines({ class: "n wide" }, (it) => plain(String(it[ELEMENTS]))));

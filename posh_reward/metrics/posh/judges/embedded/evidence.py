@@ -86,7 +86,6 @@ class PairFacts:
         self._gatherings: dict[int, float] = {}
 
     def about(self, question: Question) -> Facts:
-        """Facts about a question of any kind."""
         if question.kind == "entity":
             return entity_facts(self.matching, question.entity, question.identifier)
         key = question.entity, question.text or "", question.other_entity
