@@ -29,7 +29,7 @@ from posh_reward.models.labels import label_tokens
 from posh_reward.models.model import Prompt
 from posh_reward.models.packed import TransformersModel
 from posh_reward.models.packed.packing import Pack
-from posh_reward.models.packed.text_runner import NO_ROOM
+from posh_reward.models.packed.runner import NO_ROOM
 from posh_reward.types import (
     Description,
     Failure,

@@ -21,8 +21,8 @@ from posh_reward.models.asker import BLIND, Asker
 from posh_reward.models.labels import label_tokens
 from posh_reward.models.model import Prompt, load_model
 from posh_reward.models.packed import TransformersModel
-from posh_reward.models.packed.text_runner import NO_ROOM, OUT_OF_MEMORY
-from posh_reward.models.vision.image_tokens import expand
+from posh_reward.models.packed.runner import NO_ROOM, OUT_OF_MEMORY
+
 from posh_reward.store import Store
 from posh_reward.types import Failure, PromptImage, Verdict
 from tests.models.tiny import byte_tokenizer, tiny_model

@@ -2,8 +2,8 @@
 
 ::
 
-    transformers_model --> packed_model --> text_runner --> packing, slots   prompts -> passes
-      `-> checkpoint, placement                         loading, devices, sleep
+    transformers_model --> loaded_model --> runner --> packing, slots   prompts -> passes
+      `-> checkpoint         loading, devices, sleep     `-> prompt_tokens   ids, images
 """
 
 from posh_reward.models.packed.transformers_model import TransformersModel

@@ -2,7 +2,22 @@
 
 The tokens to compute form one long row, so that linear layers see no padding. Only attention knows
 which belong together: each segment attends to its own path, the slots of its prompt's tokens so
-far, whichever prompt or pass computed them.
+far, whichever prompt or pass computed them. Three prompts, in sorted order, and their trie::
+
+    a b c d      prompt 0        a -- b -- c -- d
+    a b c e f    prompt 1        |         `--- e -- f
+    a g          prompt 2        `--- g
+
+    segment    its slots    its path = what its last token attends to
+    a b c d    0 1 2 3      0 1 2 3
+    e f        4 5          0 1 2 4 5        slots of a b c, then its own
+    g          6            0 6
+
+The pass is ``a b c d e f g``, 7 tokens instead of 11, at positions 0 1 2 3 3 4 1. Every layer
+writes the keys and values of the 7 tokens into their slots, then gathers those of each path. The
+last n slots of a path are the n tokens of its segment, so that token i of the segment may attend to
+all but the last n - 1 - i of the path: e to 0 1 2 4, f to all. If ``a b c x`` follows in a later
+pass, its segment is only ``x``, with the path 0 1 2 7.
 """
 
 from __future__ import annotations
@@ -18,13 +33,13 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from posh_reward.errors import JudgeError
-from posh_reward.models.packed.slots import Ints
+from posh_reward.models.packed.prompt_tokens import Ints, PromptTokens
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 NAME = "posh_reward_paths"  # this attention's name in transformers
-STRETCH = 128  # most tokens in a row; longer ones are split, so that rows of a group are similar
+STRETCH = 128  # most tokens in a segment; longer ones are split, so that a group's are similar
 GROUP_KEYS = 2**16  # most keys gathered at once, padding included; bounds memory
 ALIGNED = 16  # keys of a group are padded to a multiple of this, as fast kernels require of masks
 SDPA_ON_CUDA = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
@@ -33,22 +48,35 @@ SDPA_ON_CUDA = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Consecutive tokens of a prompt that are computed together: one row."""
+    """Consecutive tokens of a prompt that are computed together."""
 
-    ids: Ints  # (n,) the tokens
+    ids: Ints  # (n,) the tokens; negative for those of images
+    positions: Ints  # (3, n) in time, height and width
     path: Ints  # (m,) slots of the prompt's first m tokens; the last n are these tokens' own
-    prompt: int | None = None  # index of the prompt that ends with this row, if one does
+    prompt: int | None = None  # index of the prompt that ends with this segment, if one does
+    features: torch.Tensor | None = None  # (layers, image tokens among the n, size)
 
 
-def segments(ids: Ints, path: Ints, start: int, prompt: int) -> list[Segment]:
-    """The tokens of a prompt from ``start`` on, as rows of about equal length."""
-    # Rows of a group are padded to the longest, so equal pieces waste least.
+def segments(
+    tokens: PromptTokens, path: Ints, start: int, prompt: int, features: torch.Tensor | None = None
+) -> list[Segment]:
+    """The tokens of a prompt from ``start`` on, in pieces of about equal length.
+
+    ``features`` (layers, tokens, size) are those of the image tokens from ``start`` on.
+    """
+    ids, positions = tokens.ids, tokens.positions(start, len(path))
+    # Segments of a group are padded to the longest, so equal pieces waste least.
     pieces = -(-(len(ids) - start) // STRETCH)
     bounds = np.linspace(start, len(ids), pieces + 1).round().astype(int).tolist()
-    return [
-        Segment(ids[first:end], path[:end], prompt if end == len(ids) else None)
-        for first, end in pairwise(bounds)
-    ]
+    made = []
+    for first, end in pairwise(bounds):
+        seen, own = int((ids[first:end] < 0).sum()), None
+        if features is not None and seen:
+            own, features = features[:, :seen], features[:, seen:]
+        ends = prompt if end == len(ids) else None
+        at = slice(first - start, end - start)
+        made.append(Segment(ids[first:end], positions[:, at], path[:end], ends, own))
+    return made
 
 
 def similar_rows(rows: Sequence[Segment]) -> Iterator[list[int]]:
@@ -154,20 +182,19 @@ class RowGroup:
 
 
 class Pack:
-    """One forward pass of rows, whose paths consist of slots written earlier or in this pass."""
+    """One forward pass of segments, whose paths are slots written earlier or in this pass."""
 
     def __init__(self, rows: Sequence[Segment], states: SlotStates, device: torch.device) -> None:
         # All rows are concatenated without padding: linear layers, which take most of the time,
         # compute no wasted token. Only ``groups`` pad, and only for attention.
-        lengths = [len(row.ids) for row in rows]
-        ends = np.cumsum(lengths)
-        offsets = (ends - lengths).tolist()
-        starts = [len(row.path) - len(row.ids) for row in rows]
+        ends = np.cumsum([len(row.ids) for row in rows])
+        offsets = [int(end) - len(row.ids) for row, end in zip(rows, ends, strict=True)]
         self.states = states
-        self.ids = on(device, np.concatenate([row.ids for row in rows]))
-        positions = [np.arange(s, s + n) for s, n in zip(starts, lengths, strict=True)]
-        self.positions = on(device, np.concatenate(positions))
+        self.ids = on(device, np.concatenate([row.ids for row in rows]))  # (tokens,)
+        self.positions = on(device, np.concatenate([row.positions for row in rows], axis=1))
         self.slots = on(device, np.concatenate([row.path[-len(row.ids) :] for row in rows]))
+        seen = [row.features for row in rows if row.features is not None]
+        self.features = torch.cat(seen, dim=1) if seen else None  # (layers, image tokens, size)
         self.prompts = [row.prompt for row in rows if row.prompt is not None]
         last = [end - 1 for row, end in zip(rows, ends, strict=True) if row.prompt is not None]
         self.last = on(device, np.asarray(last, np.int64))
@@ -181,13 +208,30 @@ class Pack:
         # A trainer's autocast would round a float32 judge to bfloat16. Instead of transformers'
         # cache, ``attend`` reads and writes ``states``.
         with torch.autocast(model.device.type, enabled=False):
+            if self.features is not None:
+                return self._run_with_images(model, self.features)
             logits: torch.Tensor = model(
                 input_ids=self.ids[None],
-                position_ids=self.positions[None],
+                position_ids=self.positions[:1],  # in text, all three are equal
                 use_cache=False,
                 logits_to_keep=self.last,
                 pack=self,
             ).logits[0]
+        return logits
+
+    def _run_with_images(self, model: PreTrainedModel, features: torch.Tensor) -> torch.Tensor:
+        seen = self.ids < 0  # (tokens,)
+        embeddings = model.get_input_embeddings()(self.ids.clamp(min=0))
+        embeddings[seen] = features[0].to(embeddings.dtype)
+        deep = {"visual_pos_masks": seen[None], "deepstack_visual_embeds": [*features[1:]]}
+        hidden = model.get_decoder()(
+            inputs_embeds=embeddings[None],
+            position_ids=self.positions[:, None],
+            use_cache=False,
+            pack=self,
+            **(deep if len(features) > 1 else {}),
+        ).last_hidden_state[0]
+        logits: torch.Tensor = model.get_output_embeddings()(hidden[self.last])
         return logits
 
     def attend(
@@ -290,12 +334,13 @@ def packed_attention(model: PreTrainedModel) -> Iterator[None]:
     from transformers import AttentionInterface
 
     AttentionInterface.register(NAME, attention)
-    before = model.config._attn_implementation
-    model.set_attn_implementation(NAME)
+    decoder = model.get_decoder()  # not a vision tower, which attends as it always does
+    before = decoder.config._attn_implementation
+    decoder.set_attn_implementation(NAME)
     try:
         yield
     finally:
-        model.set_attn_implementation(before)
+        decoder.set_attn_implementation(before)
 
 
 def on(device: torch.device, values: Ints) -> torch.Tensor:

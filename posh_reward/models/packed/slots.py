@@ -9,36 +9,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
+from posh_reward.models.packed.prompt_tokens import TOKEN, Ints
+
 NO_SLOTS: Ints = np.zeros(0, np.int64)
-TOKEN = np.dtype(">u4")  # big-endian, so that keys as bytes sort in token order
-
-
-@dataclass(frozen=True, slots=True)
-class TextTokens:
-    """A tokenised prompt without images."""
-
-    key: bytes  # token ids, four bytes each, most significant first
-    shared: int  # length in tokens of the prefix that other prompts share
-
-    @staticmethod
-    def of(ids: Sequence[int], shared: int) -> TextTokens:
-        """Make a prompt from token ids."""
-        return TextTokens(np.asarray(ids, TOKEN).tobytes(), shared)
-
-    @property
-    def ids(self) -> Ints:
-        """Token ids."""
-        return np.frombuffer(self.key, TOKEN).astype(np.int64)
-
-    def __len__(self) -> int:
-        return len(self.key) // TOKEN.itemsize
 
 
 class Slots:

@@ -28,8 +28,9 @@ from posh_reward.types import Failure, Reply, Usage, Verdict
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from posh_reward.models.packed.packed_model import PackedModel, PromptTokens
-    from posh_reward.models.packed.text_runner import PromptValues
+    from posh_reward.models.packed.loaded_model import LoadedModel
+    from posh_reward.models.packed.prompt_tokens import PromptTokens
+    from posh_reward.models.packed.runner import PromptValues
 
     ModelParts = tuple[PreTrainedModel, PreTrainedTokenizerBase, Any]
 
@@ -43,8 +44,8 @@ class TransformersModel:
     prompts of a call change only rounding: by less than 1e-5 of a probability in float32, by up to
     a few hundredths of a grade in bfloat16.
 
-    Checkpoints of Qwen2.5-VL and Qwen3-VL accept images; each is computed once for all prompts
-    about it (``models.vision``). Prompts without images are packed as for any model.
+    Checkpoints of Qwen2.5-VL and Qwen3-VL accept images. An image is part of the prefix, and so
+    computed once for all prompts about it.
 
     Args:
         model: a folder, or a name on the hub. Safetensors only; a checkpoint's code is not run.
@@ -54,8 +55,7 @@ class TransformersModel:
         reading: of label probabilities; see ``models.labels.LabelReading``.
         max_batch_tokens: most tokens in a forward pass; halved when memory runs out.
         memory_gb: GiB for tokens' keys and values, in addition to the weights. Default: half of
-            what the weights leave free on a GPU, or 2 on a CPU. Vision models reserve half of it
-            for prompts with images.
+            what the weights leave free on a GPU, or 2 on a CPU.
         max_pixels: larger images are shrunk to this; each 28 x 28 (Qwen2.5-VL) or 32 x 32
             (Qwen3-VL) pixels cost a token.
         sleep: between batches, move the weights from the GPU to host memory (28 GB per process for
@@ -93,7 +93,7 @@ class TransformersModel:
         self._sleep = sleep
         self._from_memory = False
         self._parts: ModelParts | None = None
-        self._loaded: PackedModel | None = None
+        self._loaded: LoadedModel | None = None
         self._tokens: dict[tuple[str, ...], tuple[tuple[int, ...], ...]] = {}
 
     @classmethod
@@ -150,7 +150,7 @@ class TransformersModel:
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
         """See ``Model.choose``. Raises ``JudgeError`` as ``wake`` does."""
-        from posh_reward.models.packed.text_runner import log_probabilities
+        from posh_reward.models.packed.runner import log_probabilities
 
         loaded = self._ready()
         tokens = self._label_tokens(loaded, tuple(labels))
@@ -161,7 +161,7 @@ class TransformersModel:
         top = TOP if self._reading == "top-20" else 0
         read = partial(log_probabilities, tokens=flat, top=top)
         encoded = self._encode(loaded, prompts, 0)
-        answers = loaded.answers(encoded, lambda runner, batch: runner.read(batch, read))
+        answers = loaded.answers(encoded, lambda batch: loaded.runner.read(batch, read))
         self._count(loaded)
         return [self._verdict(answer, flat, tokens) for answer in answers]
 
@@ -169,8 +169,8 @@ class TransformersModel:
         """See ``Model.write``. Raises ``JudgeError`` as ``wake`` does."""
         loaded = self._ready()
         encoded = self._encode(loaded, prompts, max_tokens)
-        stops = loaded.stops
-        replies = loaded.answers(encoded, lambda run, batch: run.write(batch, max_tokens, stops))
+        write = partial(loaded.runner.write, max_tokens=max_tokens, stops=loaded.stops)
+        replies = loaded.answers(encoded, write)
         self._count(loaded)
         return [loaded.reply(reply) for reply in replies]
 
@@ -178,9 +178,9 @@ class TransformersModel:
         """Drop cached states and, on a GPU, move the weights to host memory."""
         if self._loaded is None:
             return
-        self._loaded.clear(0)
+        self._loaded.runner.clear(0)
         if self._sleep:
-            self._loaded.weights.put_away()
+            self._loaded.put_away()
 
     def wake(self) -> None:
         """Load the model the first time; later move its weights back to their device.
@@ -195,21 +195,16 @@ class TransformersModel:
         """Release the model."""
         self._parts = self._loaded = None
 
-    def _ready(self) -> PackedModel:
+    def _ready(self) -> LoadedModel:
         checkpoint.require_libraries()
-        from posh_reward.models.packed.packed_model import ready_model
-        from posh_reward.models.packed.placement import states_room
+        from posh_reward.models.packed.loaded_model import LoadedModel
 
         if self._loaded is None:
             model, tokenizer, images = self._parts or self._from_checkpoint()
             chat = Chat(tokenizer)
-            self._loaded = ready_model(model, chat, images, self._budget, self._max_pixels)
-        loaded = self._loaded
-        loaded.weights.bring_back()
-        if loaded.is_empty:  # it was asleep: the free memory of the GPU may have changed
-            device = loaded.runner.model.device
-            loaded.clear(states_room(device, loaded.per_token, self._memory_gb))
-        return loaded
+            self._loaded = LoadedModel(model, chat, images, self._budget, self._max_pixels)
+        self._loaded.bring_back(self._memory_gb)
+        return self._loaded
 
     def _from_checkpoint(self) -> ModelParts:
         if self._from_memory:
@@ -236,7 +231,7 @@ class TransformersModel:
         return {**self.__dict__, **fresh}
 
     def _encode(
-        self, loaded: PackedModel, prompts: Sequence[Prompt], reply: int
+        self, loaded: LoadedModel, prompts: Sequence[Prompt], reply: int
     ) -> list[PromptTokens | Failure]:
         encoded = loaded.encode(prompts, reply)
         sound = [each for each in encoded if not isinstance(each, Failure)]
@@ -244,7 +239,7 @@ class TransformersModel:
         return encoded
 
     def _label_tokens(
-        self, loaded: PackedModel, labels: tuple[str, ...]
+        self, loaded: LoadedModel, labels: tuple[str, ...]
     ) -> tuple[tuple[int, ...], ...]:
         if labels not in self._tokens:
             self._tokens[labels] = label_tokens(loaded.chat.tokenizer, labels, self._reading)
@@ -259,8 +254,8 @@ class TransformersModel:
         logprobs = dict(zip(flat, answer, strict=True))
         return verdict(label_masses(logprobs, tokens), self._reading)
 
-    def _count(self, loaded: PackedModel) -> None:
-        for runner in loaded.runners:
-            self.usage.prompt_tokens_computed += runner.computed
-            self.usage.tokens_decoded += runner.decoded
-            runner.computed = runner.decoded = 0
+    def _count(self, loaded: LoadedModel) -> None:
+        runner = loaded.runner
+        self.usage.prompt_tokens_computed += runner.computed
+        self.usage.tokens_decoded += runner.decoded
+        runner.computed = runner.decoded = 0

@@ -1,4 +1,8 @@
-"""Forward passes of a causal language model, computing shared prefixes once, even across calls."""
+"""Forward passes of a language model, computing shared prefixes once, even across calls.
+
+Prompts are taken in sorted order, so that those with common beginnings, images included, follow
+each other: each needs states only from where it differs from the one before, or from a cached one.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,8 @@ from posh_reward.models.packed.packing import (
     packed_attention,
     segments,
 )
-from posh_reward.models.packed.slots import NO_SLOTS, TOKEN, Ints, Slots, TextTokens, common
+from posh_reward.models.packed.prompt_tokens import ImageEncoder, Ints, PromptTokens
+from posh_reward.models.packed.slots import NO_SLOTS, Slots, common
 from posh_reward.types import Failure
 
 if TYPE_CHECKING:
@@ -42,7 +47,7 @@ OUT_OF_MEMORY = Failure(
 )
 
 
-class TextRunner:
+class Runner:
     """Read logits after prompts and write greedy replies.
 
     Results do not depend on the order of the prompts. The other prompts of a pass, and how much of
@@ -51,11 +56,15 @@ class TextRunner:
 
     Args:
         model: in evaluation mode, on one device.
-        budget: most tokens in a forward pass.
+        budget: most tokens in a forward pass; a prompt that begins below it is added whole.
+        encoder: of images; None for a text-only model.
     """
 
-    def __init__(self, model: PreTrainedModel, budget: int) -> None:
+    def __init__(
+        self, model: PreTrainedModel, budget: int, encoder: ImageEncoder | None = None
+    ) -> None:
         self.model = model
+        self.encoder = encoder
         self.computed = 0  # prompt tokens computed so far
         self.decoded = 0  # tokens of replies so far
         self._full_budget = budget
@@ -70,7 +79,7 @@ class TextRunner:
         self._forget()
 
     @torch.inference_mode()
-    def read(self, prompts: Sequence[TextTokens], read: Read) -> list[PromptValues]:
+    def read(self, prompts: Sequence[PromptTokens], read: Read) -> list[PromptValues]:
         """``read`` of the logits after each prompt, or a failure."""
         with packed_attention(self.model), float32_head(self.model), self._sound():
             values, paths = self._prefill(prompts, read, hold=False)
@@ -79,23 +88,19 @@ class TextRunner:
 
     @torch.inference_mode()
     def write(
-        self, prompts: Sequence[TextTokens], max_tokens: int, stops: Collection[int]
+        self, prompts: Sequence[PromptTokens], max_tokens: int, stops: Collection[int]
     ) -> list[list[int] | Failure]:
         """The greedy reply to each prompt, including its stop token, or a failure."""
-        needs = [len(prompt) + max_tokens for prompt in prompts]
-        replies: dict[int, list[int] | Failure] = {
-            index: NO_ROOM for index, tokens in enumerate(needs) if tokens > self._capacity
-        }
-        left = [index for index in range(len(prompts)) if index not in replies]
+        replies: dict[int, list[int] | Failure] = {}
         with packed_attention(self.model), self._sound():
-            for group in self._groups(sorted(left, key=lambda i: prompts[i].key), needs):
+            for group in self._groups(prompts, max_tokens):
                 self._forget_last()
                 group_replies = self._reply([prompts[i] for i in group], max_tokens, stops)
                 replies.update(zip(group, group_replies, strict=True))
-        return [replies[index] for index in range(len(prompts))]
+        return [replies.get(index, NO_ROOM) for index in range(len(prompts))]
 
     def _prefill(
-        self, prompts: Sequence[TextTokens], read: Read, *, hold: bool
+        self, prompts: Sequence[PromptTokens], read: Read, *, hold: bool
     ) -> tuple[list[PromptValues], dict[int, Ints]]:
         """The values after each prompt and, with ``hold``, the paths of prompts that have them."""
         passes: list[PassValues] = []
@@ -117,12 +122,12 @@ class TextRunner:
         try:
             for index in self._order(prompts):
                 new_rows = self._place(prompts[index], index)
-                if new_rows is None:  # computing the waiting rows frees slots
+                if new_rows is NO_ROOM:  # computing the waiting rows frees slots
                     compute()
                     self._forget_last()
                     new_rows = self._place(prompts[index], index)
-                if new_rows is None:
-                    failures[index] = NO_ROOM
+                if isinstance(new_rows, Failure):
+                    failures[index] = new_rows
                     continue
                 paths[index] = new_rows[-1].path
                 rows.extend(new_rows)
@@ -139,18 +144,18 @@ class TextRunner:
             results.update(zip(ended, values.tolist(), strict=True))
         return [results.get(index, OUT_OF_MEMORY) for index in range(len(prompts))], paths
 
-    def _order(self, prompts: Sequence[TextTokens]) -> list[int]:
+    def _order(self, prompts: Sequence[PromptTokens]) -> list[int]:
         """Prompts with a cached prefix first, before it is evicted; then by tokens."""
 
-        def rank(index: int) -> tuple[bool, bytes]:
+        def rank(index: int) -> tuple[bool, bytes, bytes]:
             each = prompts[index]
-            start = each.key[: each.shared * TOKEN.itemsize]
-            return common(self._slots.nearest(start), start) < each.shared, each.key
+            new = common(self._slots.nearest(each.start), each.start) < each.shared
+            return new, each.start, each.own
 
         return sorted(range(len(prompts)), key=rank)
 
-    def _place(self, prompt: TextTokens, index: int) -> list[Segment] | None:
-        """Allocate slots for a prompt's tokens; return the rows to compute, None without room."""
+    def _place(self, prompt: PromptTokens, index: int) -> list[Segment] | Failure:
+        """Allocate slots for a prompt's tokens; return the rows to compute."""
         key, last = self._last
         prefix = max(last[: common(key, prompt.key)], self._slots.prefix(prompt.key), key=len)
         prefix = prefix[: len(prompt) - 1]  # the last token must be computed: it is read
@@ -158,15 +163,35 @@ class TextRunner:
         new = self._slots.take(len(prompt) - len(prefix))
         if new is None:
             self._slots.release(prefix)
-            return None
+            return NO_ROOM
         path = np.concatenate([prefix, new])
+        features = self._features(prompt, len(prefix))
+        if isinstance(features, Failure):
+            self._slots.release(path)
+            return features
         # The previous prompt is held until now: in sorted order the next one shares most with it,
         # even beyond the cached prefix.
         self._slots.hold(path)
         self._slots.release(last)
         self._last = (prompt.key, path)
-        self._slots.keep(prompt.key[: prompt.shared * TOKEN.itemsize], path[: prompt.shared])
-        return segments(prompt.ids, path, len(prefix), index)
+        self._slots.keep(prompt.start, path[: prompt.shared])
+        return segments(prompt, path, len(prefix), index, features)
+
+    def _features(self, prompt: PromptTokens, start: int) -> torch.Tensor | Failure | None:
+        """Features of a prompt's images from token ``start`` on, if there are any.
+
+        Only here are pixels read. The images of a pass are at most those of ``budget`` tokens, and
+        of one prompt more.
+        """
+        images = [each.image for each in prompt.images if each.start >= start]
+        if not images or self.encoder is None:
+            return None
+        try:
+            with torch.autocast(self.model.device.type, enabled=False):
+                return self.encoder.features(images)
+        except torch.OutOfMemoryError:
+            torch.cuda.empty_cache()  # does nothing without CUDA
+            return OUT_OF_MEMORY
 
     def _passes(self, rows: Sequence[Segment], read: Read) -> Iterator[PassValues]:
         """Compute rows in one pass, or in more if memory is too small.
@@ -182,7 +207,7 @@ class TextRunner:
         else:
             yield result
             return
-        torch.cuda.empty_cache()  # does nothing without CUDA
+        torch.cuda.empty_cache()
         tokens = sum(len(row.ids) for row in rows)
         self._budget = max(min(self._budget, tokens) // 2, 1)
         logger.warning("the judge is out of memory: passes of %d tokens from now on", self._budget)
@@ -197,21 +222,24 @@ class TextRunner:
         pack = Pack(rows, self.states, self.model.device)
         return pack.prompts, read(pack.run(self.model))
 
-    def _groups(self, indices: Sequence[int], needs: Sequence[int]) -> Iterator[list[int]]:
-        """Groups of prompts whose replies fit into the slots together; ``needs`` slots each."""
+    def _groups(self, prompts: Sequence[PromptTokens], reply: int) -> Iterator[list[int]]:
+        """Sorted prompts in groups that fit into the slots with their replies; none too long."""
         group: list[int] = []
         room = self._capacity
-        for index in indices:
-            if group and (needs[index] > room or len(group) == REPLIES_AT_ONCE):
+        for index in sorted(range(len(prompts)), key=lambda i: (prompts[i].start, prompts[i].own)):
+            need = len(prompts[index]) + reply
+            if need > self._capacity:
+                continue
+            if group and (need > room or len(group) == REPLIES_AT_ONCE):
                 yield group
                 group, room = [], self._capacity
             group.append(index)
-            room -= needs[index]
+            room -= need
         if group:
             yield group
 
     def _reply(
-        self, prompts: Sequence[TextTokens], max_tokens: int, stops: Collection[int]
+        self, prompts: Sequence[PromptTokens], max_tokens: int, stops: Collection[int]
     ) -> list[list[int] | Failure]:
         # The prefill's logits give each reply's first token. Paths are held, since every further
         # token attends to its whole prompt.
@@ -224,7 +252,7 @@ class TextRunner:
                 unfinished = [i for i in unfinished if replies[i][-1] not in {*stops, NOTHING}]
                 if not unfinished:
                     break
-                self._step(replies, paths, unfinished)
+                self._step(prompts, replies, paths, unfinished)
             for path in paths.values():
                 self._slots.release(path)
         except torch.OutOfMemoryError:
@@ -238,15 +266,23 @@ class TextRunner:
                 replies[index] = NOT_NUMBERS
         return replies
 
-    def _step(self, replies: list[Any], paths: dict[int, Ints], unfinished: Sequence[int]) -> None:
+    def _step(
+        self,
+        prompts: Sequence[PromptTokens],
+        replies: list[Any],
+        paths: dict[int, Ints],
+        unfinished: Sequence[int],
+    ) -> None:
         """Decode one token of each unfinished reply."""
         # A row is one token long: the reply's last, at the end of its path.
         slots = self._slots.take(len(unfinished))
         assert slots is not None, "groups are sized to fit"
         rows = []
         for index, slot in zip(unfinished, slots, strict=True):
-            paths[index] = np.append(paths[index], slot)
-            rows.append(Segment(np.asarray(replies[index][-1:], np.int64), paths[index], index))
+            path = paths[index] = np.append(paths[index], slot)
+            ids = np.asarray(replies[index][-1:], np.int64)
+            positions = prompts[index].positions(len(path) - 1, len(path))
+            rows.append(Segment(ids, positions, path, index))
         for start in range(0, len(rows), self._budget):
             for ended, tokens in self._passes(rows[start : start + self._budget], likeliest):
                 for index, token in zip(ended, tokens.tolist(), strict=True):

@@ -1,0 +1,214 @@
+"""A loaded model: its weights on a device, its tokenizer, and a check of what it answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from posh_reward.errors import JudgeError
+from posh_reward.models.asker import BLIND
+from posh_reward.models.chat import Chat
+from posh_reward.models.model import Prompt
+from posh_reward.models.packed.checkpoint import free_memory
+from posh_reward.models.packed.prompt_tokens import ImageEncoder, PromptTokens, prompt_tokens
+from posh_reward.models.packed.runner import Runner
+from posh_reward.types import Failure, PromptImage, Reply
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+CPU_BYTES = 2 * 2**30  # default memory for states on a CPU
+CUDA_SHARE = 0.5  # default share for states of the memory that the weights leave free on a GPU
+MOST_TOKENS = 2**20  # cap on stored states
+SAMPLE = [Prompt("A dog and a cat sleep.\n\n", f'Q: Is "{word}" there?') for word in ("dog", "it")]
+"""Two prompts with a common prefix."""
+TOLERANCE = 0.1
+"""Maximal RMS difference of packed and plain logits, relative to their standard deviation. Rounding
+in bfloat16 causes a few hundredths; seeing another prompt's token about 1."""
+
+
+class LoadedModel:
+    """A model with its tokenizer and, if it takes images, their encoder.
+
+    Args:
+        model: on its device; put into evaluation mode.
+        chat: with its tokenizer.
+        images: its image processor; None for a text-only model.
+        budget: most tokens in a forward pass.
+        max_pixels: larger images are shrunk to this.
+
+    Raises:
+        JudgeError: packed prompts do not get the answers that they would get alone.
+    """
+
+    def __init__(
+        self, model: PreTrainedModel, chat: Chat, images: Any, budget: int, max_pixels: int
+    ) -> None:
+        self.model = model.eval()
+        self.chat = chat
+        encoder = None if images is None else ImageEncoder(model, images, max_pixels)
+        self.runner = Runner(model, budget, encoder)
+        self.per_token = self._check()  # bytes of a token's states
+        self._device = model.device
+        self._copies: list[torch.Tensor] = []  # of the parameters, in host memory
+
+    @cached_property
+    def context(self) -> float:
+        """Length of the model's context in tokens; infinity if unknown."""
+        context = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
+        return context if isinstance(context, int) else math.inf
+
+    @property
+    def stops(self) -> set[int]:
+        """Tokens that end a reply."""
+        ends = getattr(self.model.generation_config, "eos_token_id", None)
+        several = ends if isinstance(ends, list) else [ends]
+        stops = {*several, self.chat.tokenizer.eos_token_id, self.chat.turn_end}
+        return {token for token in stops if token is not None}
+
+    def encode(self, prompts: Sequence[Prompt], reply: int) -> list[PromptTokens | Failure]:
+        """Tokenise prompts; fail those with unusable images, or too long with ``reply`` tokens."""
+        too_long = Failure(
+            "prompt", f"the prompt is longer than the model's context of {self.context} tokens"
+        )
+        tokens = self._tokens(prompts)
+        lengths = [0 if isinstance(each, Failure) else len(each) + reply for each in tokens]
+        return [
+            too_long if length > self.context else each
+            for each, length in zip(tokens, lengths, strict=True)
+        ]
+
+    @staticmethod
+    def answers(
+        tokens: Sequence[PromptTokens | Failure],
+        ask: Callable[[list[PromptTokens]], Sequence[Any]],
+    ) -> list[Any]:
+        """Answers to prompts, in order; failures stay."""
+        answers = iter(ask([each for each in tokens if isinstance(each, PromptTokens)]))
+        return [each if isinstance(each, Failure) else next(answers) for each in tokens]
+
+    def reply(self, ids: list[int] | Failure) -> Reply:
+        """A reply's text, stripped."""
+        if isinstance(ids, Failure):
+            return Reply(None, ids)
+        return Reply(self.chat.tokenizer.decode(ids, skip_special_tokens=True).strip())
+
+    def put_away(self) -> None:
+        """Move the weights off the GPU; do nothing on a CPU."""
+        if self._device.type == "cpu":
+            return
+        # The weights never change, so one copy suffices.
+        parameters = list(self.model.parameters())
+        self._copies = self._copies or [each.data.cpu() for each in parameters]
+        for parameter, copy in zip(parameters, self._copies, strict=True):
+            parameter.data = copy
+        torch.cuda.empty_cache()
+
+    def bring_back(self, memory_gb: float | None) -> None:
+        """Undo ``put_away``, and make room for states if there is none.
+
+        Args:
+            memory_gb: GiB for states; None for a share of the free memory.
+
+        Raises:
+            JudgeError: memory no longer suffices.
+        """
+        try:
+            for parameter in self.model.parameters():
+                if parameter.device != self._device:
+                    parameter.data = parameter.data.to(self._device)
+        except torch.OutOfMemoryError as error:
+            self.put_away()
+            raise JudgeError(
+                f"the judge's weights no longer fit on {self._device} ({error}): leave it more "
+                "memory, or use the judge 'server'"
+            ) from error
+        if not self.runner.states.layers:  # it was asleep: the GPU's free memory may have changed
+            room = CPU_BYTES if self._device.type == "cpu" else 0.0
+            if memory_gb is not None:
+                room = memory_gb * 2**30
+            elif self._device.type == "cuda":
+                room = CUDA_SHARE * (free_memory(self._device) or 0)
+            self.runner.clear(max(min(int(room / self.per_token), MOST_TOKENS), 1))
+
+    def _tokens(self, prompts: Sequence[Prompt]) -> list[PromptTokens | Failure]:
+        encoder = self.runner.encoder
+        # A text-only model's template cannot render images.
+        texts = prompts if encoder else [each._replace(images=()) for each in prompts]
+        starts: dict[bytes, bytes] = {}
+        made: list[PromptTokens | Failure] = []
+        for prompt, (ids, shared) in zip(prompts, self.chat.split(texts), strict=True):
+            blind = prompt.images and encoder is None
+            made.append(BLIND if blind else prompt_tokens(prompt, ids, shared, encoder, starts))
+        return made
+
+    @torch.inference_mode()
+    def _check(self) -> int:
+        """Compare packed prompts with a plain pass for each; return bytes of a token's states."""
+        prompts = SAMPLE
+        if self.runner.encoder is not None:
+            prompts = SAMPLE + [each._replace(images=(self._sample_image(),)) for each in SAMPLE]
+        tokens = self._tokens(prompts)
+        for each in tokens:
+            if isinstance(each, Failure):
+                raise JudgeError(f"{type(self.model).__name__} cannot take images: {each}")
+        sample = [each for each in tokens if isinstance(each, PromptTokens)]
+        self.runner.clear(sum(map(len, sample)))
+        try:
+            plain = torch.stack([self._plain(each) for each in sample]).cpu()
+            answers = self.runner.read(sample, lambda logits: logits.float())
+        except JudgeError:
+            raise
+        except torch.OutOfMemoryError as error:
+            raise JudgeError(f"the judge's model leaves no memory to run it: {error}") from error
+        except (TypeError, ValueError, AttributeError, KeyError, IndexError, RuntimeError) as error:
+            raise self._unfit(f"{type(error).__name__}: {error}") from error
+        for answer in answers:
+            if isinstance(answer, Failure):
+                raise JudgeError(f"the judge's model leaves no memory to run it: {answer}")
+        layers, states = self.model.config.get_text_config().num_hidden_layers, self.runner.states
+        if states.layers != layers:
+            raise self._unfit(f"{states.layers} of its {layers} layers use the common attention")
+        unlike = (torch.tensor(answers) - plain).square().mean().sqrt()
+        if not unlike <= TOLERANCE * plain.std():  # also if they are NaN
+            raise self._unfit("its answers differ")
+        per_token = states.bytes_per_slot
+        self.runner.computed = 0
+        self.runner.clear(0)
+        return per_token
+
+    def _plain(self, tokens: PromptTokens) -> torch.Tensor:
+        """Logits (vocabulary) after a prompt, by transformers alone."""
+        model: Any = self.model
+        ids, options = tokens.ids, {}
+        if tokens.images and self.runner.encoder is not None:
+            patches = self.runner.encoder.patches(tokens.images[0].image)
+            assert not isinstance(patches, Failure), patches
+            ids = np.where(ids < 0, self.runner.encoder.placeholder, ids)
+            kinds = torch.from_numpy(tokens.ids < 0).int()[None].to(model.device)
+            names = ("pixel_values", "image_grid_thw", "mm_token_type_ids")
+            options = dict(zip(names, (*patches, kinds), strict=True))
+        with torch.autocast(model.device.type, enabled=False):
+            logits: torch.Tensor = model(
+                input_ids=torch.from_numpy(ids)[None].to(model.device), use_cache=False, **options
+            ).logits
+        return logits[0, -1].float()
+
+    def _sample_image(self) -> PromptImage:
+        """An image that is wider than high, since positions depend on its shape."""
+        from PIL import Image
+
+        assert self.runner.encoder is not None
+        side = self.runner.encoder.sizes.factor
+        return PromptImage("sample", Image.linear_gradient("L").resize((3 * side, 2 * side)))
+
+    def _unfit(self, reason: str) -> JudgeError:
+        return JudgeError(
+            f"{type(self.model).__name__} cannot answer packed prompts ({reason}): serve it with "
+            "vLLM and use the judge 'server'"
+        )
