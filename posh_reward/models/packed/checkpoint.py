@@ -65,15 +65,16 @@ def dtype_of(dtype: str, config: PretrainedConfig, device: torch.device) -> torc
     """
     import torch
 
-    if dtype == "auto":
-        stored = getattr(config, "dtype", None) or torch.float32
-        return torch.float32 if device.type == "cpu" else stored
-    torch_dtype = getattr(torch, dtype, None)
-    if not isinstance(torch_dtype, torch.dtype) or not torch_dtype.is_floating_point:
-        raise ConfigError(
-            f'the judge cannot use dtype {dtype!r}: choose "auto", "bfloat16" or "float32"'
-        )
-    return torch_dtype
+    stored = getattr(config, "dtype", None) or torch.float32
+    auto = torch.float32 if device.type == "cpu" else stored
+    torch_dtype = auto if dtype == "auto" else getattr(torch, dtype, None)
+    if isinstance(torch_dtype, torch.dtype) and torch_dtype.is_floating_point:
+        if torch_dtype.itemsize > 1:  # transformers cannot compute in float8
+            return torch_dtype
+    raise ConfigError(
+        f"the judge cannot use dtype {str(torch_dtype or dtype).removeprefix('torch.')!r}: choose "
+        '"auto", "bfloat16" or "float32"'
+    )
 
 
 def load_config(model: str, revision: str | None) -> PretrainedConfig:
@@ -136,6 +137,9 @@ def load(
         return loaded.to(device), tokenizer, images
     except (torch.OutOfMemoryError, MemoryError) as error:
         raise JudgeError(f"{model} does not fit into the memory of {device}: {error}") from error
+    except (ImportError, RuntimeError) as error:  # mostly, quantised weights need a library, a GPU
+        reason = _not_loaded(model, revision, error)
+        raise JudgeError(f"{reason}, or serve it with vLLM and use the judge 'server'") from error
     except (OSError, ValueError, SafetensorError) as error:  # the last: a file that was cut short
         raise JudgeError(_not_loaded(model, revision, error)) from error
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -73,24 +73,22 @@ class LoadedModel:
 
     def encode(self, prompts: Sequence[Prompt], reply: int) -> list[PromptTokens | Failure]:
         """Tokenise prompts; fail those with unusable images, or too long with ``reply`` tokens."""
+        encoder, limit = self.runner.encoder, self.context
         too_long = Failure(
-            "prompt", f"the prompt is longer than the model's context of {self.context} tokens"
+            "prompt", f"the prompt is longer than the model's context of {limit} tokens"
         )
-        tokens = self._tokens(prompts)
-        lengths = [0 if isinstance(each, Failure) else len(each) + reply for each in tokens]
-        return [
-            too_long if length > self.context else each
-            for each, length in zip(tokens, lengths, strict=True)
-        ]
-
-    @staticmethod
-    def answers(
-        tokens: Sequence[PromptTokens | Failure],
-        ask: Callable[[list[PromptTokens]], Sequence[Any]],
-    ) -> list[Any]:
-        """Answers to prompts, in order; failures stay."""
-        answers = iter(ask([each for each in tokens if isinstance(each, PromptTokens)]))
-        return [each if isinstance(each, Failure) else next(answers) for each in tokens]
+        starts: dict[bytes, bytes] = {}
+        encoded: list[PromptTokens | Failure] = []
+        # A text-only model's template cannot render images.
+        texts = prompts if encoder else [each._replace(images=()) for each in prompts]
+        for prompt, (ids, shared) in zip(prompts, self.chat.split(texts), strict=True):
+            if prompt.images and encoder is None:
+                encoded.append(BLIND)
+                continue
+            tokens = prompt_tokens(prompt, ids, shared, encoder, starts)
+            long = not isinstance(tokens, Failure) and len(tokens) + reply > limit
+            encoded.append(too_long if long else tokens)
+        return encoded
 
     def reply(self, ids: list[int] | Failure) -> Reply:
         """A reply's text, stripped."""
@@ -136,49 +134,39 @@ class LoadedModel:
                 room = CUDA_SHARE * (free_memory(self._device) or 0)
             self.runner.clear(max(min(int(room / self.per_token), MOST_TOKENS), 1))
 
-    def _tokens(self, prompts: Sequence[Prompt]) -> list[PromptTokens | Failure]:
-        encoder = self.runner.encoder
-        # A text-only model's template cannot render images.
-        texts = prompts if encoder else [each._replace(images=()) for each in prompts]
-        starts: dict[bytes, bytes] = {}
-        made: list[PromptTokens | Failure] = []
-        for prompt, (ids, shared) in zip(prompts, self.chat.split(texts), strict=True):
-            blind = prompt.images and encoder is None
-            made.append(BLIND if blind else prompt_tokens(prompt, ids, shared, encoder, starts))
-        return made
-
     @torch.inference_mode()
     def _check(self) -> int:
         """Compare packed prompts with a plain pass for each; return bytes of a token's states."""
-        prompts = SAMPLE
-        if self.runner.encoder is not None:
-            prompts = SAMPLE + [each._replace(images=(self._sample_image(),)) for each in SAMPLE]
-        tokens = self._tokens(prompts)
-        for each in tokens:
-            if isinstance(each, Failure):
-                raise JudgeError(f"{type(self.model).__name__} cannot take images: {each}")
-        sample = [each for each in tokens if isinstance(each, PromptTokens)]
-        self.runner.clear(sum(map(len, sample)))
+        prompts, encoder = SAMPLE, self.runner.encoder
+        if encoder is not None:
+            from PIL import Image
+
+            side = encoder.sizes.factor  # wider than high, since positions depend on the shape
+            image = Image.linear_gradient("L").resize((3 * side, 2 * side))
+            seeing = (PromptImage("sample", image),)
+            prompts = [*SAMPLE, *(each._replace(images=seeing) for each in SAMPLE)]
+        sample: list[Any] = self.encode(prompts, 0)
         try:
-            plain = torch.stack([self._plain(each) for each in sample]).cpu()
-            answers = self.runner.read(sample, lambda logits: logits.float())
-        except JudgeError:
-            raise
-        except torch.OutOfMemoryError as error:
-            raise JudgeError(f"the judge's model leaves no memory to run it: {error}") from error
-        except (TypeError, ValueError, AttributeError, KeyError, IndexError, RuntimeError) as error:
+            failure = next((each for each in sample if isinstance(each, Failure)), None)
+            if failure is None:
+                plain = torch.stack([self._plain(each) for each in sample]).cpu()
+                self.runner.clear(sum(map(len, sample)))
+                packed: list[Any] = self.runner.read(sample, torch.Tensor.float)
+                states = self.runner.states
+                failure = next((each for each in packed if isinstance(each, Failure)), None)
+        except (torch.OutOfMemoryError, TypeError, ValueError, AttributeError, LookupError,
+                RuntimeError) as error:  # fmt: skip
             raise self._unfit(f"{type(error).__name__}: {error}") from error
-        for answer in answers:
-            if isinstance(answer, Failure):
-                raise JudgeError(f"the judge's model leaves no memory to run it: {answer}")
-        layers, states = self.model.config.get_text_config().num_hidden_layers, self.runner.states
-        if states.layers != layers:
-            raise self._unfit(f"{states.layers} of its {layers} layers use the common attention")
-        unlike = (torch.tensor(answers) - plain).square().mean().sqrt()
+        if failure is not None:
+            raise self._unfit(str(failure))
+        layers, used = self.model.config.get_text_config().num_hidden_layers, len(states.layers)
+        if used != layers:
+            raise self._unfit(f"{used} of its {layers} layers use the common attention")
+        unlike = (torch.tensor(packed) - plain).square().mean().sqrt()
         if not unlike <= TOLERANCE * plain.std():  # also if they are NaN
             raise self._unfit("its answers differ")
-        per_token = states.bytes_per_slot
         self.runner.computed = 0
+        per_token = states.bytes_per_slot
         self.runner.clear(0)
         return per_token
 
@@ -198,14 +186,6 @@ class LoadedModel:
                 input_ids=torch.from_numpy(ids)[None].to(model.device), use_cache=False, **options
             ).logits
         return logits[0, -1].float()
-
-    def _sample_image(self) -> PromptImage:
-        """An image that is wider than high, since positions depend on its shape."""
-        from PIL import Image
-
-        assert self.runner.encoder is not None
-        side = self.runner.encoder.sizes.factor
-        return PromptImage("sample", Image.linear_gradient("L").resize((3 * side, 2 * side)))
 
     def _unfit(self, reason: str) -> JudgeError:
         return JudgeError(

@@ -106,79 +106,107 @@ class SlotStates:
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
-        self._layers: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-
-    @property
-    def layers(self) -> int:
-        """Number of layers written so far."""
-        return len(self._layers)
+        self.layers: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # (capacity, heads, size)
 
     @property
     def bytes_per_slot(self) -> int:
         """Bytes of one slot in all layers written so far."""
-        tensors = (tensor for pair in self._layers.values() for tensor in pair)
+        tensors = (tensor for pair in self.layers.values() for tensor in pair)
         return sum(each.nbytes for each in tensors) // self.capacity
 
     def write(
         self, layer: int, slots: torch.Tensor, key: torch.Tensor, value: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Write new keys and values, each (tokens, heads, size), into their slots.
-
-        Returns:
-            All keys and values of the layer, (capacity, heads, size).
-        """
-        if layer not in self._layers:
+        """Write (tokens, heads, size) into their slots; return all of the layer."""
+        if layer not in self.layers:
             k, v = (each.new_empty((self.capacity, *each.shape[1:])) for each in (key, value))
-            self._layers[layer] = (k, v)
-        keys, values = self._layers[layer]
+            self.layers[layer] = (k, v)
+        keys, values = self.layers[layer]
         keys.index_copy_(0, slots, key)
         values.index_copy_(0, slots, value)
         return keys, values
 
 
 class RowGroup:
-    """Rows of similar lengths, padded to the same length for one call of attention."""
+    """Segments of similar lengths, padded to the same length for one call of attention.
+
+    ::
+
+        a b c d    queries a b c d, keys a b c d d      e sees a b c e, f sees a b c e f;
+        e f                e f f f       a b c e f      the padding of e f, its second and third f,
+                                                        is computed and dropped
+    """
 
     def __init__(
         self, rows: Sequence[Segment], offsets: Sequence[int], device: torch.device
     ) -> None:
-        width = max(len(row.ids) for row in rows)
-        keys = -(-max(len(row.path) for row in rows) // ALIGNED) * ALIGNED
         # Padding repeats a token of the same row, so no prompt ever reads another's states.
         # Repeated queries are dropped by ``real``; repeated keys lie beyond every query's position,
         # so the causal mask hides them.
-        column = [np.minimum(np.arange(width), len(row.ids) - 1) for row in rows]  # (width,) each
-        query = np.stack([c + offset for c, offset in zip(column, offsets, strict=True)])
-        # A position is an index into the row's path, whichever slots that consists of.
-        starts = [len(row.path) - len(row.ids) for row in rows]
-        position = np.stack([c + start for c, start in zip(column, starts, strict=True)])
-        key = np.stack([np.pad(r.path, (0, keys - len(r.path)), "edge") for r in rows])
-        real = np.concatenate(
-            [np.arange(len(row.ids)) + index * width for index, row in enumerate(rows)]
-        )
+        lengths = np.array([[len(row.ids)] for row in rows])  # (rows, 1)
+        before = np.array([[len(row.path) - len(row.ids)] for row in rows])  # (rows, 1)
+        columns = np.arange(lengths.max())  # (width,)
+        keys = -(-max(len(row.path) for row in rows) // ALIGNED) * ALIGNED
+        column = np.minimum(columns, lengths - 1)  # (rows, width)
+        query = column + np.array(offsets)[:, None]
+        real = np.flatnonzero(columns < lengths)
         self.query = on(device, query)  # (rows, width) indices of tokens in the pass
-        self.key = on(device, key)  # (rows, keys) slots
+        self.key = on(
+            device, np.stack([np.pad(r.path, (0, keys - len(r.path)), "edge") for r in rows])
+        )
         self.real = on(device, real)  # (tokens,) the rows x width queries that are not padding
         self.target = on(device, query.reshape(-1)[real])  # (tokens,) the index of each in the pass
-        self._position = on(device, position)
+        # Indices into the row's path, whichever slots that consists of.
+        self._at = on(device, column + before)  # (rows, width)
         self._masks: dict[tuple[int, int | None], torch.Tensor] = {}
 
-    def mask(self, shared_by: int, window: int | None, dtype: torch.dtype) -> torch.Tensor:
-        """Additive mask (rows, 1, shared_by x width, keys): 0 where a query may attend, else -inf.
+    def attend(
+        self,
+        query: torch.Tensor,
+        keys: torch.Tensor,
+        values: torch.Tensor,
+        scaling: float | None,
+        window: int | None,
+    ) -> torch.Tensor:
+        """Attention (tokens, heads, size) of the group's tokens.
 
-        ``shared_by`` query heads share a key head; queries see ``window`` tokens back, or all.
+        Args:
+            query: (tokens of the pass, heads, size).
+            keys: (slots, heads, size); ``values`` alike. They may have fewer heads.
+            values: see ``keys``.
+            scaling: of the products.
+            window: tokens that the layer looks back; None for all.
         """
-        if (shared_by, window) not in self._masks:
+        heads, shared = keys.shape[1], query.shape[1] // keys.shape[1]
+        rows, width = self.query.shape
+        # Grouped-query attention: ``shared`` query heads use the same keys. Arranged as shared x
+        # width queries of one key head, they need the keys gathered only once.
+        queries = rows_at(query, self.query).view(rows, width, heads, shared, -1)
+        queries = queries.permute(0, 2, 3, 1, 4)  # (rows, heads, shared, width, size)
+        with sdpa_kernel(SDPA_ON_CUDA) if query.is_cuda else nullcontext():
+            out = torch.nn.functional.scaled_dot_product_attention(
+                queries.reshape(rows, heads, shared * width, -1),
+                rows_at(keys, self.key).transpose(1, 2),  # (rows, heads, keys, size)
+                rows_at(values, self.key).transpose(1, 2),
+                attn_mask=self._mask(shared, window, query.dtype),
+                scale=scaling,
+            )
+        out = out.view(rows, heads, shared, width, -1).permute(0, 3, 1, 2, 4)
+        return out.reshape(rows * width, heads * shared, -1).index_select(0, self.real)
+
+    def _mask(self, shared: int, window: int | None, dtype: torch.dtype) -> torch.Tensor:
+        """Additive mask (rows, 1, shared x width, keys): 0 where a query may attend, else -inf."""
+        if (shared, window) not in self._masks:
             at = torch.arange(self.key.shape[1], device=self.key.device)  # (keys,)
-            position = self._position[:, :, None]  # (rows, width, 1)
-            visible = at <= position  # (rows, width, keys)
+            query_at = self._at[:, :, None]  # (rows, width, 1)
+            visible = at <= query_at  # (rows, width, keys)
             if window is not None:
-                visible &= at > position - window
+                visible &= at > query_at - window
             mask = torch.zeros(visible.shape, dtype=dtype, device=at.device)
             mask.masked_fill_(~visible, float("-inf"))
             # Cached for all layers of a pass: they differ at most in their window.
-            self._masks[shared_by, window] = mask.repeat(1, shared_by, 1)[:, None]
-        return self._masks[shared_by, window]
+            self._masks[shared, window] = mask.repeat(1, shared, 1)[:, None]
+        return self._masks[shared, window]
 
 
 class Pack:
@@ -189,15 +217,15 @@ class Pack:
         # compute no wasted token. Only ``groups`` pad, and only for attention.
         ends = np.cumsum([len(row.ids) for row in rows])
         offsets = [int(end) - len(row.ids) for row, end in zip(rows, ends, strict=True)]
+        seen = [row.features for row in rows if row.features is not None]
+        last = [end - 1 for row, end in zip(rows, ends, strict=True) if row.prompt is not None]
+        self.prompts = [row.prompt for row in rows if row.prompt is not None]
         self.states = states
         self.ids = on(device, np.concatenate([row.ids for row in rows]))  # (tokens,)
         self.positions = on(device, np.concatenate([row.positions for row in rows], axis=1))
         self.slots = on(device, np.concatenate([row.path[-len(row.ids) :] for row in rows]))
-        seen = [row.features for row in rows if row.features is not None]
         self.features = torch.cat(seen, dim=1) if seen else None  # (layers, image tokens, size)
-        self.prompts = [row.prompt for row in rows if row.prompt is not None]
-        last = [end - 1 for row, end in zip(rows, ends, strict=True) if row.prompt is not None]
-        self.last = on(device, np.asarray(last, np.int64))
+        self.last = on(device, np.asarray(last, np.int64))  # (prompts,)
         self.groups = [
             RowGroup([rows[i] for i in group], [offsets[i] for i in group], device)
             for group in similar_rows(rows)
@@ -205,92 +233,27 @@ class Pack:
 
     def run(self, model: PreTrainedModel) -> torch.Tensor:
         """Logits (prompts, vocabulary) after the prompts that end in this pass, in their order."""
-        # A trainer's autocast would round a float32 judge to bfloat16. Instead of transformers'
-        # cache, ``attend`` reads and writes ``states``.
+        # Instead of transformers' cache, ``attention`` reads and writes ``states``.
+        options: dict[str, Any] = {"use_cache": False, "pack": self}
+        logits: torch.Tensor
+        # A trainer's autocast would round a float32 judge to bfloat16.
         with torch.autocast(model.device.type, enabled=False):
-            if self.features is not None:
-                return self._run_with_images(model, self.features)
-            logits: torch.Tensor = model(
-                input_ids=self.ids[None],
-                position_ids=self.positions[:1],  # in text, all three are equal
-                use_cache=False,
-                logits_to_keep=self.last,
-                pack=self,
-            ).logits[0]
-        return logits
-
-    def _run_with_images(self, model: PreTrainedModel, features: torch.Tensor) -> torch.Tensor:
-        seen = self.ids < 0  # (tokens,)
-        embeddings = model.get_input_embeddings()(self.ids.clamp(min=0))
-        embeddings[seen] = features[0].to(embeddings.dtype)
-        deep = {"visual_pos_masks": seen[None], "deepstack_visual_embeds": [*features[1:]]}
-        hidden = model.get_decoder()(
-            inputs_embeds=embeddings[None],
-            position_ids=self.positions[:, None],
-            use_cache=False,
-            pack=self,
-            **(deep if len(features) > 1 else {}),
-        ).last_hidden_state[0]
-        logits: torch.Tensor = model.get_output_embeddings()(hidden[self.last])
-        return logits
-
-    def attend(
-        self,
-        layer: int,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        scaling: float | None,
-        window: int | None,
-    ) -> torch.Tensor:
-        """Attention (tokens, heads, size) of every token to its path.
-
-        Args:
-            layer: index of the layer.
-            query: (heads, tokens, size); ``key`` and ``value`` may have fewer heads.
-            key: of this pass's tokens.
-            value: of this pass's tokens.
-            scaling: of the products.
-            window: tokens that the layer looks back; None for all.
-        """
-        # Write before reading: a row's path ends in the slots of its own tokens, and a row may
-        # continue another row of this pass.
-        keys, values = self.states.write(
-            layer, self.slots, key.transpose(0, 1), value.transpose(0, 1)
-        )
-        query = query.transpose(0, 1)
-        out = query.new_empty((*query.shape[:2], value.shape[-1]))
-        for group in self.groups:
-            part = attend_group(group, query, keys, values, scaling, window)
-            out.index_copy_(0, group.target, part)
-        return out
-
-
-def attend_group(
-    group: RowGroup,
-    query: torch.Tensor,
-    keys: torch.Tensor,
-    values: torch.Tensor,
-    scaling: float | None,
-    window: int | None,
-) -> torch.Tensor:
-    """Attention (tokens, heads, size) of a group's tokens."""
-    heads, shared = keys.shape[1], query.shape[1] // keys.shape[1]
-    rows, width = group.query.shape
-    # Grouped-query attention: ``shared`` query heads use the same keys. Arranged as shared x width
-    # queries of one key head, they need the keys gathered only once.
-    queries = rows_at(query, group.query).view(rows, width, heads, shared, -1)
-    queries = queries.permute(0, 2, 3, 1, 4)  # (rows, heads, shared, width, size)
-    with sdpa_kernel(SDPA_ON_CUDA) if query.is_cuda else nullcontext():
-        out = torch.nn.functional.scaled_dot_product_attention(
-            queries.reshape(rows, heads, shared * width, -1),
-            rows_at(keys, group.key).transpose(1, 2),  # (rows, heads, keys, size)
-            rows_at(values, group.key).transpose(1, 2),
-            attn_mask=group.mask(shared, window, query.dtype),
-            scale=scaling,
-        )
-    out = out.view(rows, heads, shared, width, -1).permute(0, 3, 1, 2, 4)
-    return out.reshape(rows * width, heads * shared, -1).index_select(0, group.real)
+            if self.features is None:
+                options |= {"input_ids": self.ids[None], "logits_to_keep": self.last}
+                # In text, the positions in time, height and width are equal.
+                logits = model(position_ids=self.positions[:1], **options).logits[0]
+                return logits
+            seen = self.ids < 0  # (tokens,)
+            embedded = model.get_input_embeddings()(self.ids.clamp(min=0))  # (tokens, size)
+            embedded[seen] = self.features[0].to(embedded.dtype)
+            if len(self.features) > 1:  # Qwen3-VL adds features in its first layers, too
+                deep = [*self.features[1:]]
+                options |= {"visual_pos_masks": seen[None], "deepstack_visual_embeds": deep}
+            hidden = model.get_decoder()(
+                inputs_embeds=embedded[None], position_ids=self.positions[:, None], **options
+            ).last_hidden_state[0]
+            logits = model.get_output_embeddings()(hidden[self.last])
+            return logits
 
 
 def rows_at(values: torch.Tensor, which: torch.Tensor) -> torch.Tensor:
@@ -309,7 +272,9 @@ def attention(
     pack: Pack | None = None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Attention for transformers to call in each layer; ``query`` is (1, heads, tokens, size).
+    """Attention (1, tokens, heads, size) for transformers to call in each layer.
+
+    ``query`` is (1, heads, tokens, size); ``key`` and ``value`` may have fewer heads.
 
     Raises:
         JudgeError: the layer needs something that packed attention does not support.
@@ -322,9 +287,15 @@ def attention(
             f"{type(module).__name__} needs {extras[0] if extras else 'its own attention'}, which "
             "packed prompts do not support: serve the model with vLLM, judge 'server'"
         )
-    layer = module.layer_idx
-    assert isinstance(layer, int)
-    out = pack.attend(layer, query[0], key[0], value[0], scaling, sliding_window)
+    layer: Any = module.layer_idx
+    query, key, value = (each[0].transpose(0, 1) for each in (query, key, value))
+    # Write before reading: a row's path ends in the slots of its own tokens, and a row may
+    # continue another row of this pass.
+    keys, values = pack.states.write(layer, pack.slots, key, value)
+    out = query.new_empty((*query.shape[:2], value.shape[-1]))
+    for group in pack.groups:
+        part = group.attend(query, keys, values, scaling, sliding_window)
+        out.index_copy_(0, group.target, part)
     return out[None], None
 
 

@@ -75,7 +75,6 @@ class Runner:
         """Drop all states, make room for those of ``capacity`` tokens, and reset the budget."""
         self.states = SlotStates(capacity)
         self._budget = self._full_budget
-        self._capacity = capacity
         self._forget()
 
     @torch.inference_mode()
@@ -103,10 +102,10 @@ class Runner:
         self, prompts: Sequence[PromptTokens], read: Read, *, hold: bool
     ) -> tuple[list[PromptValues], dict[int, Ints]]:
         """The values after each prompt and, with ``hold``, the paths of prompts that have them."""
+        results: dict[int, PromptValues] = {}
         passes: list[PassValues] = []
         paths: dict[int, Ints] = {}
         rows: list[Segment] = []  # placed, not yet computed
-        failures: dict[int, Failure] = {}
         waiting = 0  # tokens of ``rows``
 
         def compute() -> None:
@@ -119,15 +118,20 @@ class Runner:
             rows.clear()
             waiting = 0
 
+        def rank(index: int) -> tuple[bool, bytes, bytes]:
+            start, own = prompts[index].start, prompts[index].own
+            # Prompts with a cached prefix first, before it is evicted.
+            return common(self._slots.nearest(start), start) < prompts[index].shared, start, own
+
         try:
-            for index in self._order(prompts):
+            for index in sorted(range(len(prompts)), key=rank):
                 new_rows = self._place(prompts[index], index)
                 if new_rows is NO_ROOM:  # computing the waiting rows frees slots
                     compute()
                     self._forget_last()
                     new_rows = self._place(prompts[index], index)
                 if isinstance(new_rows, Failure):
-                    failures[index] = new_rows
+                    results[index] = new_rows
                     continue
                 paths[index] = new_rows[-1].path
                 rows.extend(new_rows)
@@ -138,26 +142,17 @@ class Runner:
         except torch.OutOfMemoryError:
             self._forget()
             paths = {}
+            if hold:
+                passes = []  # without their states, replies cannot go on
         # Values stay on the device until here, since reading them waits for each pass.
-        results: dict[int, PromptValues] = {**failures}
         for ended, values in passes:
             results.update(zip(ended, values.tolist(), strict=True))
         return [results.get(index, OUT_OF_MEMORY) for index in range(len(prompts))], paths
 
-    def _order(self, prompts: Sequence[PromptTokens]) -> list[int]:
-        """Prompts with a cached prefix first, before it is evicted; then by tokens."""
-
-        def rank(index: int) -> tuple[bool, bytes, bytes]:
-            each = prompts[index]
-            new = common(self._slots.nearest(each.start), each.start) < each.shared
-            return new, each.start, each.own
-
-        return sorted(range(len(prompts)), key=rank)
-
     def _place(self, prompt: PromptTokens, index: int) -> list[Segment] | Failure:
         """Allocate slots for a prompt's tokens; return the rows to compute."""
-        key, last = self._last
-        prefix = max(last[: common(key, prompt.key)], self._slots.prefix(prompt.key), key=len)
+        key, (last_key, last) = prompt.key, self._last
+        prefix = max(last[: common(last_key, key)], self._slots.prefix(key), key=len)
         prefix = prefix[: len(prompt) - 1]  # the last token must be computed: it is read
         self._slots.hold(prefix)  # otherwise ``take`` might evict it
         new = self._slots.take(len(prompt) - len(prefix))
@@ -173,15 +168,14 @@ class Runner:
         # even beyond the cached prefix.
         self._slots.hold(path)
         self._slots.release(last)
-        self._last = (prompt.key, path)
+        self._last = (key, path)
         self._slots.keep(prompt.start, path[: prompt.shared])
         return segments(prompt, path, len(prefix), index, features)
 
     def _features(self, prompt: PromptTokens, start: int) -> torch.Tensor | Failure | None:
         """Features of a prompt's images from token ``start`` on, if there are any.
 
-        Only here are pixels read. The images of a pass are at most those of ``budget`` tokens, and
-        of one prompt more.
+        Only here are pixels read: those of a pass, so of ``budget`` tokens and one prompt.
         """
         images = [each.image for each in prompt.images if each.start >= start]
         if not images or self.encoder is None:
@@ -200,13 +194,11 @@ class Runner:
             torch.OutOfMemoryError: it is too small for a single row.
         """
         try:
-            result = self._pass(rows, read)
+            yield self._pass(rows, read)
+            return
         except torch.OutOfMemoryError:
             if len(rows) == 1:
                 raise
-        else:
-            yield result
-            return
         torch.cuda.empty_cache()
         tokens = sum(len(row.ids) for row in rows)
         self._budget = max(min(self._budget, tokens) // 2, 1)
@@ -225,16 +217,15 @@ class Runner:
     def _groups(self, prompts: Sequence[PromptTokens], reply: int) -> Iterator[list[int]]:
         """Sorted prompts in groups that fit into the slots with their replies; none too long."""
         group: list[int] = []
-        room = self._capacity
+        room = self._slots.capacity
         for index in sorted(range(len(prompts)), key=lambda i: (prompts[i].start, prompts[i].own)):
             need = len(prompts[index]) + reply
-            if need > self._capacity:
-                continue
             if group and (need > room or len(group) == REPLIES_AT_ONCE):
                 yield group
-                group, room = [], self._capacity
-            group.append(index)
-            room -= need
+                group, room = [], self._slots.capacity
+            if need <= room:
+                group.append(index)
+                room -= need
         if group:
             yield group
 
@@ -245,48 +236,39 @@ class Runner:
         # token attends to its whole prompt.
         first, paths = self._prefill(prompts, likeliest, hold=True)
         replies: list[Any] = list(first)
-        lost = [index for index in range(len(prompts)) if index not in paths]
         unfinished = list(paths)
         try:
             for _ in range(max_tokens - 1):
                 unfinished = [i for i in unfinished if replies[i][-1] not in {*stops, NOTHING}]
                 if not unfinished:
                     break
-                self._step(prompts, replies, paths, unfinished)
+                slots = self._slots.take(len(unfinished))
+                assert slots is not None, "groups are sized to fit"
+                rows = []
+                for index, slot in zip(unfinished, slots, strict=True):
+                    # A row is one token long: the reply's last, at the end of its path.
+                    path = paths[index] = np.append(paths[index], slot)
+                    ids = np.asarray(replies[index][-1:], np.int64)
+                    positions = prompts[index].positions(len(path) - 1, len(path))
+                    rows.append(Segment(ids, positions, path, index))
+                for start in range(0, len(rows), self._budget):
+                    for ended, tokens in self._passes(
+                        rows[start : start + self._budget], likeliest
+                    ):
+                        for index, token in zip(ended, tokens.tolist(), strict=True):
+                            replies[index] += token
             for path in paths.values():
                 self._slots.release(path)
+            unfinished = []
         except torch.OutOfMemoryError:
             self._forget()
-            lost += unfinished
         self.decoded += sum(len(reply) for reply in replies if not isinstance(reply, Failure))
-        for index, reply in enumerate(replies):
-            if index in lost:
-                replies[index] = reply if isinstance(reply, Failure) else OUT_OF_MEMORY
-            elif reply[-1] == NOTHING:
+        for index in paths:
+            if index in unfinished:
+                replies[index] = OUT_OF_MEMORY
+            elif replies[index][-1] == NOTHING:
                 replies[index] = NOT_NUMBERS
         return replies
-
-    def _step(
-        self,
-        prompts: Sequence[PromptTokens],
-        replies: list[Any],
-        paths: dict[int, Ints],
-        unfinished: Sequence[int],
-    ) -> None:
-        """Decode one token of each unfinished reply."""
-        # A row is one token long: the reply's last, at the end of its path.
-        slots = self._slots.take(len(unfinished))
-        assert slots is not None, "groups are sized to fit"
-        rows = []
-        for index, slot in zip(unfinished, slots, strict=True):
-            path = paths[index] = np.append(paths[index], slot)
-            ids = np.asarray(replies[index][-1:], np.int64)
-            positions = prompts[index].positions(len(path) - 1, len(path))
-            rows.append(Segment(ids, positions, path, index))
-        for start in range(0, len(rows), self._budget):
-            for ended, tokens in self._passes(rows[start : start + self._budget], likeliest):
-                for index, token in zip(ended, tokens.tolist(), strict=True):
-                    replies[index] += token
 
     @contextmanager
     def _sound(self) -> Iterator[None]:
@@ -298,7 +280,7 @@ class Runner:
             raise
 
     def _forget(self) -> None:
-        self._slots = Slots(self._capacity)
+        self._slots = Slots(self.states.capacity)
         self._last = (b"", NO_SLOTS)
 
     def _forget_last(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from importlib import metadata
 from itertools import chain
@@ -19,7 +19,7 @@ from posh_reward.models.labels import (
     label_tokens,
     no_token,
     verdict,
-)
+)  # fmt: skip
 from posh_reward.models.model import Prompt
 from posh_reward.models.packed import checkpoint
 from posh_reward.models.prompt_images import MAX_PIXELS
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from posh_reward.models.packed.loaded_model import LoadedModel
     from posh_reward.models.packed.prompt_tokens import PromptTokens
-    from posh_reward.models.packed.runner import PromptValues
 
     ModelParts = tuple[PreTrainedModel, PreTrainedTokenizerBase, Any]
 
@@ -94,7 +93,7 @@ class TransformersModel:
         self._from_memory = False
         self._parts: ModelParts | None = None
         self._loaded: LoadedModel | None = None
-        self._tokens: dict[tuple[str, ...], tuple[tuple[int, ...], ...]] = {}
+        self._label_tokens: dict[tuple[str, ...], tuple[tuple[int, ...], ...]] = {}
 
     @classmethod
     def of(
@@ -152,27 +151,44 @@ class TransformersModel:
         """See ``Model.choose``. Raises ``JudgeError`` as ``wake`` does."""
         from posh_reward.models.packed.runner import log_probabilities
 
-        loaded = self._ready()
-        tokens = self._label_tokens(loaded, tuple(labels))
-        unreadable = no_token(labels, tokens)
-        if unreadable is not None:
+        loaded, key = self._ready(), tuple(labels)
+        if key not in self._label_tokens:
+            self._label_tokens[key] = label_tokens(loaded.chat.tokenizer, labels, self._reading)
+        tokens = self._label_tokens[key]
+        if (unreadable := no_token(labels, tokens)) is not None:
             return [Verdict(None, unreadable)] * len(prompts)
         flat = list(chain.from_iterable(tokens))
         top = TOP if self._reading == "top-20" else 0
         read = partial(log_probabilities, tokens=flat, top=top)
-        encoded = self._encode(loaded, prompts, 0)
-        answers = loaded.answers(encoded, lambda batch: loaded.runner.read(batch, read))
-        self._count(loaded)
-        return [self._verdict(answer, flat, tokens) for answer in answers]
+        verdicts: list[Verdict] = []
+        for answer in self._answers(prompts, 0, partial(loaded.runner.read, read=read)):
+            if isinstance(answer, Failure):
+                verdicts.append(Verdict(None, answer))
+                continue
+            self.usage.tokens_decoded += 1
+            masses = label_masses(dict(zip(flat, answer, strict=True)), tokens)
+            verdicts.append(verdict(masses, self._reading))
+        return verdicts
 
     def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
         """See ``Model.write``. Raises ``JudgeError`` as ``wake`` does."""
         loaded = self._ready()
-        encoded = self._encode(loaded, prompts, max_tokens)
         write = partial(loaded.runner.write, max_tokens=max_tokens, stops=loaded.stops)
-        replies = loaded.answers(encoded, write)
-        self._count(loaded)
-        return [loaded.reply(reply) for reply in replies]
+        return [loaded.reply(ids) for ids in self._answers(prompts, max_tokens, write)]
+
+    def _answers(
+        self, prompts: Sequence[Prompt], reply: int, ask: Callable[[list[PromptTokens]], list[Any]]
+    ) -> list[Any]:
+        """``ask``'s answers to prompts that fit with ``reply`` tokens; failures for the others."""
+        loaded = self._ready()
+        encoded = loaded.encode(prompts, reply)
+        sound = [each for each in encoded if not isinstance(each, Failure)]
+        answers = iter(ask(sound))
+        self.usage.prompt_tokens_submitted += sum(map(len, sound))
+        self.usage.prompt_tokens_computed += loaded.runner.computed
+        self.usage.tokens_decoded += loaded.runner.decoded
+        loaded.runner.computed = loaded.runner.decoded = 0
+        return [each if isinstance(each, Failure) else next(answers) for each in encoded]
 
     def sleep(self) -> None:
         """Drop cached states and, on a GPU, move the weights to host memory."""
@@ -227,35 +243,5 @@ class TransformersModel:
         return None if Path(self._model).is_dir() else self._identity
 
     def __getstate__(self) -> dict[str, Any]:
-        fresh: dict[str, Any] = {"usage": Usage(), "_parts": None, "_loaded": None, "_tokens": {}}
+        fresh = {"usage": Usage(), "_parts": None, "_loaded": None}
         return {**self.__dict__, **fresh}
-
-    def _encode(
-        self, loaded: LoadedModel, prompts: Sequence[Prompt], reply: int
-    ) -> list[PromptTokens | Failure]:
-        encoded = loaded.encode(prompts, reply)
-        sound = [each for each in encoded if not isinstance(each, Failure)]
-        self.usage.prompt_tokens_submitted += sum(map(len, sound))
-        return encoded
-
-    def _label_tokens(
-        self, loaded: LoadedModel, labels: tuple[str, ...]
-    ) -> tuple[tuple[int, ...], ...]:
-        if labels not in self._tokens:
-            self._tokens[labels] = label_tokens(loaded.chat.tokenizer, labels, self._reading)
-        return self._tokens[labels]
-
-    def _verdict(
-        self, answer: PromptValues, flat: Sequence[int], tokens: Sequence[Sequence[int]]
-    ) -> Verdict:
-        if isinstance(answer, Failure):
-            return Verdict(None, answer)
-        self.usage.tokens_decoded += 1
-        logprobs = dict(zip(flat, answer, strict=True))
-        return verdict(label_masses(logprobs, tokens), self._reading)
-
-    def _count(self, loaded: LoadedModel) -> None:
-        runner = loaded.runner
-        self.usage.prompt_tokens_computed += runner.computed
-        self.usage.tokens_decoded += runner.decoded
-        runner.computed = runner.decoded = 0
