@@ -533,7 +533,7 @@ def test_a_job_with_less_memory_than_its_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A control group's limit, as Slurm and containers set it, counts like the machine's memory."""
-    monkeypatch.setattr("posh_reward.models.packed.checkpoint.CGROUPS", ((tmp_path, "most"),))
+    monkeypatch.setattr("posh_reward.process.host_memory.CGROUPS", ((tmp_path, "most"),))
     (tmp_path / "most").write_text("1000\n")
     with pytest.raises(JudgeError, match=r"cpu has 0\.0 GB free"):
         TransformersModel(str(saved(tmp_path / "model")), device="cpu").wake()

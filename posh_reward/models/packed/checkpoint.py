@@ -5,20 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError
 from posh_reward.models.prompt_images import SEEING
+from posh_reward.process.host_memory import host_memory
 
 if TYPE_CHECKING:
     import torch
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 SPARE = 1.1  # memory required, relative to the weights
-CGROUPS = (("/sys/fs/cgroup", "memory.max"), ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"))
-"""Mount points of both versions of control groups, and their files of limits."""
 
 
 def require_libraries() -> None:
@@ -68,13 +66,13 @@ def dtype_of(dtype: str, config: PretrainedConfig, device: torch.device) -> torc
     stored = getattr(config, "dtype", None) or torch.float32
     auto = torch.float32 if device.type == "cpu" else stored
     torch_dtype = auto if dtype == "auto" else getattr(torch, dtype, None)
-    if isinstance(torch_dtype, torch.dtype) and torch_dtype.is_floating_point:
-        if torch_dtype.itemsize > 1:  # transformers cannot compute in float8
-            return torch_dtype
-    raise ConfigError(
-        f"the judge cannot use dtype {str(torch_dtype or dtype).removeprefix('torch.')!r}: choose "
-        '"auto", "bfloat16" or "float32"'
-    )
+    floating = isinstance(torch_dtype, torch.dtype) and torch_dtype.is_floating_point
+    if torch_dtype is None or not floating or torch_dtype.itemsize == 1:  # float8 only stores
+        raise ConfigError(
+            f"the judge cannot use dtype {str(torch_dtype or dtype).removeprefix('torch.')!r}: "
+            'choose "auto", "bfloat16" or "float32"'
+        )
+    return torch_dtype
 
 
 def load_config(model: str, revision: str | None) -> PretrainedConfig:
@@ -106,9 +104,10 @@ def sees(config: PretrainedConfig) -> bool:
 
 def auto_class(config: PretrainedConfig) -> Any:
     """The class of transformers that loads a model of this configuration."""
-    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
+    import transformers
 
-    return AutoModelForImageTextToText if sees(config) else AutoModelForCausalLM
+    which = "AutoModelForImageTextToText" if sees(config) else "AutoModelForCausalLM"
+    return getattr(transformers, which)
 
 
 def load(
@@ -190,21 +189,6 @@ def free_memory(device: torch.device) -> int | None:
         torch.cuda.empty_cache()
         return torch.cuda.mem_get_info(device)[0]
     return host_memory() if device.type == "cpu" and Path("/proc/meminfo").exists() else None
-
-
-def host_memory() -> int:
-    """Return the bytes of memory available to this process, on the machine or in its job."""
-    lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
-    kib = {line.split(":")[0]: int(line.split()[1]) for line in lines}
-    limits = [kib["MemAvailable"] * 1024]
-    lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
-    groups = {Path(line.split(":", 2)[2].strip("/")) for line in lines}
-    for (mount, name), group in product(CGROUPS, groups):
-        for each in (group, *group.parents):  # a job's limit is above that of its step
-            limit = Path(mount, each, name)
-            if limit.is_file() and (text := limit.read_text(encoding="utf-8").strip()).isdigit():
-                limits.append(int(text))
-    return min(limits)
 
 
 def _not_loaded(model: str, revision: str | None, error: Exception) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from posh_reward.models.model import Prompt
 from posh_reward.models.packed.checkpoint import free_memory
 from posh_reward.models.packed.prompt_tokens import ImageEncoder, PromptTokens, prompt_tokens
 from posh_reward.models.packed.runner import Runner
-from posh_reward.types import Failure, PromptImage, Reply
+from posh_reward.types import Failure, PromptImage
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -33,14 +32,7 @@ in bfloat16 causes a few hundredths; seeing another prompt's token about 1."""
 
 
 class LoadedModel:
-    """A model with its tokenizer and, if it takes images, their encoder.
-
-    Args:
-        model: on its device; put into evaluation mode.
-        chat: with its tokenizer.
-        images: its image processor; None for a text-only model.
-        budget: most tokens in a forward pass.
-        max_pixels: larger images are shrunk to this.
+    """A model on its device, with its tokenizer and, if it takes images, their processor.
 
     Raises:
         JudgeError: packed prompts do not get the answers that they would get alone.
@@ -53,15 +45,11 @@ class LoadedModel:
         self.chat = chat
         encoder = None if images is None else ImageEncoder(model, images, max_pixels)
         self.runner = Runner(model, budget, encoder)
+        context = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+        self._context = context if isinstance(context, int) else math.inf
         self.per_token = self._check()  # bytes of a token's states
         self._device = model.device
         self._copies: list[torch.Tensor] = []  # of the parameters, in host memory
-
-    @cached_property
-    def context(self) -> float:
-        """Length of the model's context in tokens; infinity if unknown."""
-        context = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
-        return context if isinstance(context, int) else math.inf
 
     @property
     def stops(self) -> set[int]:
@@ -73,28 +61,23 @@ class LoadedModel:
 
     def encode(self, prompts: Sequence[Prompt], reply: int) -> list[PromptTokens | Failure]:
         """Tokenise prompts; fail those with unusable images, or too long with ``reply`` tokens."""
-        encoder, limit = self.runner.encoder, self.context
-        too_long = Failure(
-            "prompt", f"the prompt is longer than the model's context of {limit} tokens"
-        )
-        starts: dict[bytes, bytes] = {}
-        encoded: list[PromptTokens | Failure] = []
+        encoder, limit = self.runner.encoder, self._context
+        why = f"the prompt is longer than the model's context of {limit} tokens"
         # A text-only model's template cannot render images.
         texts = prompts if encoder else [each._replace(images=()) for each in prompts]
+        starts: dict[bytes, bytes] = {}
+        encoded: list[PromptTokens | Failure] = []
         for prompt, (ids, shared) in zip(prompts, self.chat.split(texts), strict=True):
-            if prompt.images and encoder is None:
-                encoded.append(BLIND)
-                continue
-            tokens = prompt_tokens(prompt, ids, shared, encoder, starts)
-            long = not isinstance(tokens, Failure) and len(tokens) + reply > limit
-            encoded.append(too_long if long else tokens)
+            blind = prompt.images and encoder is None
+            tokens = BLIND if blind else prompt_tokens(prompt, ids, shared, encoder)
+            if isinstance(tokens, PromptTokens):
+                if len(tokens) + reply > limit:
+                    tokens = Failure("prompt", why)
+                else:  # one object for the start that thousands of questions share
+                    start = starts.setdefault(tokens.start, tokens.start)
+                    tokens = PromptTokens(start, tokens.own, tokens.images)
+            encoded.append(tokens)
         return encoded
-
-    def reply(self, ids: list[int] | Failure) -> Reply:
-        """A reply's text, stripped."""
-        if isinstance(ids, Failure):
-            return Reply(None, ids)
-        return Reply(self.chat.tokenizer.decode(ids, skip_special_tokens=True).strip())
 
     def put_away(self) -> None:
         """Move the weights off the GPU; do nothing on a CPU."""

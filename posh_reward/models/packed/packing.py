@@ -128,14 +128,7 @@ class SlotStates:
 
 
 class RowGroup:
-    """Segments of similar lengths, padded to the same length for one call of attention.
-
-    ::
-
-        a b c d    queries a b c d, keys a b c d d      e sees a b c e, f sees a b c e f;
-        e f                e f f f       a b c e f      the padding of e f, its second and third f,
-                                                        is computed and dropped
-    """
+    """Segments of similar lengths, padded to the same length for one call of attention."""
 
     def __init__(
         self, rows: Sequence[Segment], offsets: Sequence[int], device: torch.device
@@ -168,14 +161,10 @@ class RowGroup:
         scaling: float | None,
         window: int | None,
     ) -> torch.Tensor:
-        """Attention (tokens, heads, size) of the group's tokens.
+        """Attention (tokens, heads, size) of the group's tokens; ``window`` is as far as they see.
 
-        Args:
-            query: (tokens of the pass, heads, size).
-            keys: (slots, heads, size); ``values`` alike. They may have fewer heads.
-            values: see ``keys``.
-            scaling: of the products.
-            window: tokens that the layer looks back; None for all.
+        ``query`` is (tokens of the pass, heads, size), ``keys`` and ``values`` (slots, heads,
+        size), perhaps with fewer heads.
         """
         heads, shared = keys.shape[1], query.shape[1] // keys.shape[1]
         rows, width = self.query.shape

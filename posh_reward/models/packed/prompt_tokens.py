@@ -54,7 +54,7 @@ class PromptTokens:
     the same ids begin with the same images, and sharing prefixes shares images as well.
     """
 
-    start: bytes  # ids, eight bytes each; one object for all prompts of a call that share it
+    start: bytes  # ids, eight bytes each
     own: bytes
     images: tuple[PlacedImage, ...] = ()  # in order; all end in ``start``
 
@@ -97,11 +97,7 @@ class PromptTokens:
 
 
 def prompt_tokens(
-    prompt: Prompt,
-    ids: Sequence[int],
-    shared: int,
-    encoder: ImageEncoder | None,
-    starts: dict[bytes, bytes],
+    prompt: Prompt, ids: Sequence[int], shared: int, encoder: ImageEncoder | None
 ) -> PromptTokens | Failure:
     """A prompt's tokens; a failure for unusable images.
 
@@ -110,7 +106,6 @@ def prompt_tokens(
         ids: of its tokens, with one placeholder per image.
         shared: how many of them are the prefix that other prompts share.
         encoder: of images.
-        starts: those made so far, so that thousands of questions share one.
     """
     whole = np.asarray(ids, np.uint64)
     images: list[PlacedImage] = []
@@ -118,26 +113,20 @@ def prompt_tokens(
         places = np.flatnonzero(whole == encoder.placeholder)
         if len(places) != len(prompt.images) or places[-1] >= shared:
             return NO_PLACE
-        # From the last to the first, so that the places before stay valid.
-        for place, image in reversed(list(zip(places.tolist(), prompt.images, strict=True))):
+        counts = np.ones(len(whole), np.int64)
+        for place, image in zip(places.tolist(), prompt.images, strict=True):
             try:
                 rows, columns = encoder.shape(image)
             except InputError as error:
                 return image_failure(error)
-            more = rows * columns - 1
-            images = [each._replace(start=each.start + more) for each in images]
-            images.insert(0, PlacedImage(image, place, rows, columns))
-            same = np.full(more + 1, image_id(image), np.uint64)
-            whole = np.concatenate([whole[:place], same, whole[place + 1 :]])
-            shared += more
-    key = whole.astype(TOKEN).tobytes()
-    at = shared * TOKEN.itemsize
-    return PromptTokens(starts.setdefault(key[:at], key[:at]), key[at:], tuple(images))
-
-
-def image_id(image: PromptImage) -> int:
-    """The id of an image's tokens: 63 bits of a digest, so a million images have 1e-7 collisions."""
-    return IMAGE_BIT | int.from_bytes(sha256(image.digest.encode()).digest()[:8])
+            images.append(PlacedImage(image, int(counts[:place].sum()), rows, columns))
+            counts[place] = rows * columns
+            # 63 bits of a digest: among a million images, two are alike with probability 1e-7.
+            digest = sha256(image.digest.encode()).digest()
+            whole[place] = IMAGE_BIT | int.from_bytes(digest[:8], "big")
+        whole, shared = whole.repeat(counts), int(counts[:shared].sum())
+    key, at = whole.astype(TOKEN).tobytes(), shared * TOKEN.itemsize
+    return PromptTokens(key[:at], key[at:], tuple(images))
 
 
 class ImageEncoder:

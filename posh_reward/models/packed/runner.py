@@ -7,6 +7,8 @@ each other: each needs states only from where it differs from the one before, or
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -23,8 +25,7 @@ from posh_reward.models.packed.packing import (
     packed_attention,
     segments,
 )
-from posh_reward.models.packed.prompt_tokens import ImageEncoder, Ints, PromptTokens
-from posh_reward.models.packed.slots import NO_SLOTS, Slots, common
+from posh_reward.models.packed.prompt_tokens import TOKEN, ImageEncoder, Ints, PromptTokens
 from posh_reward.types import Failure
 
 if TYPE_CHECKING:
@@ -32,13 +33,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-Read = Callable[[torch.Tensor], torch.Tensor]
-"""Logits (prompts, vocabulary) -> values of interest, (prompts, values)."""
-PassValues = tuple[list[int], torch.Tensor]
-"""Indices of the prompts that ended in a pass, and values read there, (prompts, values)."""
+Read = Callable[[torch.Tensor], torch.Tensor]  # logits (prompts, vocabulary) -> (prompts, values)
+PassValues = tuple[list[int], torch.Tensor]  # prompts that ended in a pass; values read there
 PromptValues = list[float] | Failure  # values read after a prompt
 
 HEAD_CHUNK = 16384  # tokens of the vocabulary whose weights are cast to float32 at once
+NO_SLOTS: Ints = np.zeros(0, np.int64)
 NOTHING = -1  # in place of a token where logits are NaN
 REPLIES_AT_ONCE = 512  # enough to keep a large GPU busy; their logits take 150 MB
 NO_ROOM = Failure("prompt", "the prompt does not fit into memory_gb: raise it")
@@ -47,17 +47,85 @@ OUT_OF_MEMORY = Failure(
 )
 
 
+class Slots:
+    """Reference-counted slots, and an LRU cache of prefixes that yields when slots run out.
+
+    These are only numbers; the tensors are in ``SlotStates``. A slot is one token, not a page of
+    several: prefixes are shared up to their last common token.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self._users = np.zeros(capacity, np.int32)
+        self._free: Ints = np.arange(capacity, dtype=np.int64)[::-1].copy()
+        self._left = capacity
+        self._prefixes: OrderedDict[bytes, Ints] = OrderedDict()
+        self._keys: list[bytes] = []
+
+    def take(self, count: int) -> Ints | None:
+        """Allocate slots with one user each; None if there are not enough."""
+        while self._left < count and self._prefixes:
+            key, path = self._prefixes.popitem(last=False)
+            del self._keys[bisect_left(self._keys, key)]
+            self.release(path)
+        if self._left < count:
+            return None
+        # A stack, lowest slots on top: a path then covers neighbouring rows of the tensors, which
+        # are faster to gather.
+        slots: Ints = self._free[self._left - count : self._left][::-1].copy()
+        self._left -= count
+        self._users[slots] = 1
+        return slots
+
+    def hold(self, path: Ints) -> None:
+        """Add a user to each slot; ``path`` has no duplicates."""
+        self._users[path] += 1
+
+    def release(self, path: Ints) -> None:
+        """Remove a user from each slot; free slots without users."""
+        self._users[path] -= 1
+        idle = path[self._users[path] == 0]
+        self._free[self._left : self._left + len(idle)] = idle
+        self._left += len(idle)
+
+    def keep(self, key: bytes, path: Ints) -> None:
+        """Cache the states of these tokens for later prompts."""
+        if key in self._prefixes:
+            self._prefixes.move_to_end(key)
+            return
+        self.hold(path)
+        self._prefixes[key] = path
+        self._keys.insert(bisect_left(self._keys, key), key)
+
+    def prefix(self, key: bytes) -> Ints:
+        """Slots of the longest cached prefix of these tokens."""
+        nearest = self.nearest(key)
+        if not nearest:
+            return NO_SLOTS
+        self._prefixes.move_to_end(nearest)
+        return self._prefixes[nearest][: common(nearest, key)]
+
+    def nearest(self, key: bytes) -> bytes:
+        """The cached key with the longest common prefix; empty if none is cached."""
+        # In sorted order, it is one of the two neighbours.
+        at = bisect_left(self._keys, key)
+        neighbours = self._keys[max(at - 1, 0) : at + 1]
+        return max(neighbours, key=lambda each: common(each, key), default=b"")
+
+
+def common(first: bytes, second: bytes) -> int:
+    """Length in tokens of the common prefix."""
+    length = min(len(first), len(second)) // TOKEN.itemsize
+    different = np.frombuffer(first, TOKEN, length) != np.frombuffer(second, TOKEN, length)
+    return int(different.argmax()) if different.any() else length
+
+
 class Runner:
     """Read logits after prompts and write greedy replies.
 
     Results do not depend on the order of the prompts. The other prompts of a pass, and how much of
-    a prompt is cached, change matrix shapes and so the rounding: about 1e-6 of a logit in float32,
-    a few hundredths in bfloat16.
-
-    Args:
-        model: in evaluation mode, on one device.
-        budget: most tokens in a forward pass; a prompt that begins below it is added whole.
-        encoder: of images; None for a text-only model.
+    a prompt is cached, change only rounding: by about 1e-6 of a logit in float32, a few hundredths
+    in bfloat16. Passes are of ``budget`` tokens and what the last prompt has beyond them.
     """
 
     def __init__(

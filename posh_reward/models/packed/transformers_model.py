@@ -10,16 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import InputError, JudgeError
+from posh_reward.models import labels as label_reading
 from posh_reward.models.chat import Chat
-from posh_reward.models.labels import (
-    TOP,
-    LabelReading,
-    check_reading,
-    label_masses,
-    label_tokens,
-    no_token,
-    verdict,
-)  # fmt: skip
 from posh_reward.models.model import Prompt
 from posh_reward.models.packed import checkpoint
 from posh_reward.models.prompt_images import MAX_PIXELS
@@ -71,13 +63,13 @@ class TransformersModel:
         *,
         device: str = "auto",
         dtype: str = "auto",
-        reading: LabelReading = "labels",
+        reading: label_reading.LabelReading = "labels",
         max_batch_tokens: int = 8192,
         memory_gb: float | None = None,
         max_pixels: int = MAX_PIXELS,
         sleep: bool = True,
     ) -> None:
-        check_reading(reading)
+        label_reading.check_reading(reading)
         if min(max_batch_tokens, max_pixels) < 1 or (memory_gb is not None and memory_gb <= 0):
             raise InputError("max_batch_tokens, memory_gb and max_pixels must be more than 0")
         self.usage = Usage()
@@ -85,7 +77,7 @@ class TransformersModel:
         self._revision = revision
         self._device = device
         self._dtype = dtype
-        self._reading: LabelReading = reading
+        self._reading: label_reading.LabelReading = reading
         self._budget = max_batch_tokens
         self._memory_gb = memory_gb
         self._max_pixels = max_pixels
@@ -153,12 +145,14 @@ class TransformersModel:
 
         loaded, key = self._ready(), tuple(labels)
         if key not in self._label_tokens:
-            self._label_tokens[key] = label_tokens(loaded.chat.tokenizer, labels, self._reading)
+            self._label_tokens[key] = label_reading.label_tokens(
+                loaded.chat.tokenizer, labels, self._reading
+            )
         tokens = self._label_tokens[key]
-        if (unreadable := no_token(labels, tokens)) is not None:
+        if (unreadable := label_reading.no_token(labels, tokens)) is not None:
             return [Verdict(None, unreadable)] * len(prompts)
         flat = list(chain.from_iterable(tokens))
-        top = TOP if self._reading == "top-20" else 0
+        top = label_reading.TOP if self._reading == "top-20" else 0
         read = partial(log_probabilities, tokens=flat, top=top)
         verdicts: list[Verdict] = []
         for answer in self._answers(prompts, 0, partial(loaded.runner.read, read=read)):
@@ -166,15 +160,19 @@ class TransformersModel:
                 verdicts.append(Verdict(None, answer))
                 continue
             self.usage.tokens_decoded += 1
-            masses = label_masses(dict(zip(flat, answer, strict=True)), tokens)
-            verdicts.append(verdict(masses, self._reading))
+            masses = label_reading.label_masses(dict(zip(flat, answer, strict=True)), tokens)
+            verdicts.append(label_reading.verdict(masses, self._reading))
         return verdicts
 
     def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
         """See ``Model.write``. Raises ``JudgeError`` as ``wake`` does."""
         loaded = self._ready()
         write = partial(loaded.runner.write, max_tokens=max_tokens, stops=loaded.stops)
-        return [loaded.reply(ids) for ids in self._answers(prompts, max_tokens, write)]
+        decode = partial(loaded.chat.tokenizer.decode, skip_special_tokens=True)
+        return [
+            Reply(None, ids) if isinstance(ids, Failure) else Reply(decode(ids).strip())
+            for ids in self._answers(prompts, max_tokens, write)
+        ]
 
     def _answers(
         self, prompts: Sequence[Prompt], reply: int, ask: Callable[[list[PromptTokens]], list[Any]]
@@ -243,5 +241,5 @@ class TransformersModel:
         return None if Path(self._model).is_dir() else self._identity
 
     def __getstate__(self) -> dict[str, Any]:
-        fresh = {"usage": Usage(), "_parts": None, "_loaded": None}
+        fresh = {"usage": Usage(), "_parts": None, "_loaded": None, "_label_tokens": {}}
         return {**self.__dict__, **fresh}
