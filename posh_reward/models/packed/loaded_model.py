@@ -137,6 +137,8 @@ class LoadedModel:
                 packed: list[Any] = self.runner.read(sample, torch.Tensor.float)
                 states = self.runner.states
                 failure = next((each for each in packed if isinstance(each, Failure)), None)
+        except JudgeError:
+            raise
         except (torch.OutOfMemoryError, TypeError, ValueError, AttributeError, LookupError,
                 RuntimeError) as error:  # fmt: skip
             raise self._unfit(f"{type(error).__name__}: {error}") from error
