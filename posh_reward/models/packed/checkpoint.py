@@ -31,11 +31,7 @@ def require_libraries() -> None:
 
 
 def device_of(device: str) -> torch.device:
-    """The device of that name; for "auto" this process's GPU, or the CPU without one.
-
-    Raises:
-        ConfigError: there is no such device.
-    """
+    """The device of that name; for "auto" this process's GPU, or the CPU without one."""
     import torch
 
     if device == "auto":
@@ -56,11 +52,7 @@ def device_of(device: str) -> torch.device:
 
 
 def dtype_of(dtype: str, config: PretrainedConfig, device: torch.device) -> torch.dtype:
-    """The dtype of that name; for "auto" the checkpoint's, or float32 on a CPU.
-
-    Raises:
-        ConfigError: not a floating-point dtype.
-    """
+    """The dtype of that name; for "auto" the checkpoint's, or float32 on a CPU."""
     import torch
 
     stored = getattr(config, "dtype", None) or torch.float32
@@ -113,11 +105,7 @@ def auto_class(config: PretrainedConfig) -> Any:
 def load(
     model: str, revision: str | None, device: torch.device, dtype: torch.dtype
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, Any]:
-    """Load a model onto its device, its tokenizer and, for vision models, its image processor.
-
-    Raises:
-        JudgeError: there is no such model, or not enough memory.
-    """
+    """Load a model onto its device, its tokenizer and, for vision models, its image processor."""
     import torch
     from safetensors import SafetensorError
     from transformers import AutoTokenizer, Qwen2VLImageProcessorPil

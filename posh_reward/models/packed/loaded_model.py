@@ -91,14 +91,7 @@ class LoadedModel:
         torch.cuda.empty_cache()
 
     def bring_back(self, memory_gb: float | None) -> None:
-        """Undo ``put_away``, and make room for states if there is none.
-
-        Args:
-            memory_gb: GiB for states; None for a share of the free memory.
-
-        Raises:
-            JudgeError: memory no longer suffices.
-        """
+        """Undo ``put_away``; make room for states: ``memory_gb``, or a share of what is free."""
         try:
             for parameter in self.model.parameters():
                 if parameter.device != self._device:

@@ -101,11 +101,7 @@ def prompt_tokens(
 ) -> PromptTokens | Failure:
     """A prompt's tokens; a failure for unusable images.
 
-    Args:
-        prompt: with images only if there is an ``encoder``.
-        ids: of its tokens, with one placeholder per image.
-        shared: how many of them are the prefix that other prompts share.
-        encoder: of images.
+    ``ids`` have one placeholder per image; other prompts share the first ``shared`` of them.
     """
     whole = np.asarray(ids, np.uint64)
     images: list[PlacedImage] = []
@@ -130,16 +126,7 @@ def prompt_tokens(
 
 
 class ImageEncoder:
-    """A vision-language model's image processor and vision tower.
-
-    Args:
-        model: Qwen2.5-VL or Qwen3-VL.
-        processor: the checkpoint's image processor, Qwen's.
-        max_pixels: larger images are shrunk to this.
-
-    Raises:
-        InputError: ``max_pixels`` is less than one token's square.
-    """
+    """The image processor and the vision tower of Qwen2.5-VL or Qwen3-VL."""
 
     def __init__(self, model: PreTrainedModel, processor: Any, max_pixels: int) -> None:
         factor = processor.patch_size * processor.merge_size

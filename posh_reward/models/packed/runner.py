@@ -148,7 +148,7 @@ class Runner:
     @torch.inference_mode()
     def read(self, prompts: Sequence[PromptTokens], read: Read) -> list[PromptValues]:
         """``read`` of the logits after each prompt, or a failure."""
-        with packed_attention(self.model), float32_head(self.model), self._sound():
+        with self._packed(), float32_head(self.model):
             values, paths = self._prefill(prompts, read, hold=False)
         assert not paths
         return values
@@ -159,7 +159,7 @@ class Runner:
     ) -> list[list[int] | Failure]:
         """The greedy reply to each prompt, including its stop token, or a failure."""
         replies: dict[int, list[int] | Failure] = {}
-        with packed_attention(self.model), self._sound():
+        with self._packed():
             for group in self._groups(prompts, max_tokens):
                 self._forget_last()
                 group_replies = self._reply([prompts[i] for i in group], max_tokens, stops)
@@ -256,11 +256,7 @@ class Runner:
             return OUT_OF_MEMORY
 
     def _passes(self, rows: Sequence[Segment], read: Read) -> Iterator[PassValues]:
-        """Compute rows in one pass, or in more if memory is too small.
-
-        Raises:
-            torch.OutOfMemoryError: it is too small for a single row.
-        """
+        """Compute rows in one pass, or in more if memory is too small for that."""
         try:
             yield self._pass(rows, read)
             return
@@ -339,12 +335,12 @@ class Runner:
         return replies
 
     @contextmanager
-    def _sound(self) -> Iterator[None]:
-        """Reset all slots after an error, since their contents are then unknown."""
+    def _packed(self) -> Iterator[None]:
         try:
-            yield
+            with packed_attention(self.model):
+                yield
         except BaseException:
-            self._forget()
+            self._forget()  # the contents of slots are unknown after an error
             raise
 
     def _forget(self) -> None:
@@ -359,10 +355,7 @@ class Runner:
 def log_probabilities(logits: torch.Tensor, tokens: Sequence[int], top: int = 0) -> torch.Tensor:
     """Log-probabilities (prompts, tokens) of these tokens, normalised over the vocabulary.
 
-    Args:
-        logits: (prompts, vocabulary).
-        tokens: ids.
-        top: if not 0, tokens beyond this many likeliest ones get minus infinity.
+    ``logits`` are (prompts, vocabulary). Tokens beyond the ``top`` likeliest get minus infinity.
     """
     logits = logits.float()
     token_logits = logits.index_select(-1, on(logits.device, np.asarray(tokens, np.int64)))

@@ -97,14 +97,11 @@ class TransformersModel:
         images: Any = None,
         **options: Any,
     ) -> TransformersModel:
-        """Wrap a model that is already in memory; put it into evaluation mode.
+        """Wrap a model that is in memory, on one device; put it into evaluation mode.
 
-        Args:
-            model: a causal language model, on one device.
-            tokenizer: its own, with a chat template.
-            name: for signatures and stores; different weights need different names.
-            images: its image processor; without one, images are not accepted.
-            **options: of the class, except ``revision``, ``device`` and ``dtype``.
+        ``name`` is for signatures and stores: different weights need different names. Without its
+        image processor, ``images``, a model gets none. ``options`` are those of the class, except
+        ``revision``, ``device`` and ``dtype``.
         """
         wrapper = cls(name, **options)
         wrapper._from_memory = True
@@ -241,5 +238,10 @@ class TransformersModel:
         return None if Path(self._model).is_dir() else self._identity
 
     def __getstate__(self) -> dict[str, Any]:
-        fresh = {"usage": Usage(), "_parts": None, "_loaded": None, "_label_tokens": {}}
+        fresh: dict[str, Any] = {
+            "usage": Usage(),
+            "_parts": None,
+            "_loaded": None,
+            "_label_tokens": {},
+        }
         return {**self.__dict__, **fresh}
