@@ -32,7 +32,7 @@ FLOORS = [
 """From the ground up. A room imports from lower floors and from itself."""
 APART = ("metrics", "adapters")
 """Rooms whose own rooms (``metrics/posh``) do not import each other."""
-TORCH = ("models/packed", "models/vision", "training", "adapters")
+TORCH = ("models/packed", "training", "adapters")
 FILES = sorted(PACKAGE.rglob("*.py"))
 FACE = PACKAGE / "__init__.py"
 """Hands out names of all rooms, so it stands above them."""

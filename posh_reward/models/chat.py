@@ -36,10 +36,11 @@ class Chat:
 
     @property
     def turn_end(self) -> int | None:
-        """The special token with which the template ends a turn, if any."""
+        """The special or added token with which the template ends a turn, if any."""
         _, tail = self._frame(0)
-        first = tail[0] if tail else None
-        return first if first in self.tokenizer.all_special_ids else None
+        # A tokenizer read from GGUF marks few as special: Gemma's <end_of_turn> is only added.
+        added = self.tokenizer.added_tokens_decoder.get(tail[0]) if tail else None
+        return tail[0] if added is not None and added.content.strip() else None
 
     def encode(self, prompts: Sequence[Prompt]) -> list[list[int]]:
         """Token ids of each prompt, including the template's."""

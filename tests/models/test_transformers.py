@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import random
@@ -29,7 +30,7 @@ from posh_reward.models.labels import label_tokens
 from posh_reward.models.model import Prompt
 from posh_reward.models.packed import TransformersModel
 from posh_reward.models.packed.packing import Pack
-from posh_reward.models.packed.text_runner import NO_ROOM
+from posh_reward.models.packed.runner import NO_ROOM
 from posh_reward.types import (
     Description,
     Failure,
@@ -141,6 +142,23 @@ def test_other_shapes_of_attention(changes: dict[str, Any]) -> None:
     model, prompts = tiny_model(TOKENIZER, **changes), questions()
     told = masses(judge_of(model, max_batch_tokens=300).choose(prompts, DIGITS))
     torch.testing.assert_close(told, alone(model, prompts, TOKENIZER), atol=1e-6, rtol=1e-4)
+
+
+def test_gemmas_windows_are_packed_and_its_soft_caps_refused() -> None:
+    from transformers import Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig
+
+    torch.manual_seed(0)
+    shape: dict[str, Any] = {
+        "vocab_size": len(TOKENIZER), "hidden_size": 64, "intermediate_size": 128, "head_dim": 16,
+        "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 1,
+        "sliding_window": 30, "initializer_range": 0.2,
+    }  # fmt: skip
+    kinds = ["sliding_attention", "full_attention", "sliding_attention"]
+    gemma3 = Gemma3ForCausalLM(Gemma3TextConfig(**shape, layer_types=kinds)).eval()
+    told = masses(judge_of(gemma3, max_batch_tokens=300).choose(questions(), DIGITS))
+    torch.testing.assert_close(told, alone(gemma3, questions(), TOKENIZER), atol=1e-6, rtol=1e-4)
+    with pytest.raises(JudgeError, match="needs softcap"):
+        judge_of(Gemma2ForCausalLM(Gemma2Config(**shape))).wake()
 
 
 def test_prefixes_are_kept_for_later_calls() -> None:
@@ -335,6 +353,14 @@ def test_a_reply_ends_at_the_end_of_the_turn() -> None:
     assert reply.text == ""
 
 
+def test_a_turn_may_end_with_a_token_that_is_not_marked_as_special(shared_data: Path) -> None:
+    """As in tokenizers that transformers reads from GGUF, Gemma's for one."""
+    tokenizer = qwen_tokenizer(shared_data, unmarked=("<|im_end|>",))
+    turn_end = tokenizer.convert_tokens_to_ids("<|im_end|>")
+    assert turn_end not in tokenizer.all_special_ids
+    assert Chat(tokenizer).turn_end == turn_end
+
+
 def test_a_reply_ends_where_the_models_own_settings_say() -> None:
     model = tiny_model(TOKENIZER)
     [reply] = judge_of(model).write(phrases()[:1], 6)
@@ -509,8 +535,9 @@ def test_a_missing_library_or_model_is_named(tmp_path: Path) -> None:
     folder = saved(tmp_path)
     with pytest.raises(ConfigError, match="'cuda:99'"):
         TransformersModel(str(folder), device="cuda:99").wake()
-    with pytest.raises(ConfigError, match="'int8'"):
-        TransformersModel(str(folder), dtype="int8").wake()
+    for dtype in ("int8", "float8_e4m3fn"):
+        with pytest.raises(ConfigError, match=f"dtype '{dtype}'"):
+            TransformersModel(str(folder), dtype=dtype).wake()
     with pytest.raises(InputError, match="unknown reading 'lables'"):
         TransformersModel(str(folder), reading="lables")  # type: ignore[arg-type]
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
@@ -518,9 +545,19 @@ def test_a_missing_library_or_model_is_named(tmp_path: Path) -> None:
         TransformersModel(str(folder), device="cpu").wake()
 
 
-def test_a_model_too_large_is_refused_before_it_is_read(tmp_path: Path) -> None:
-    import json
+@pytest.mark.parametrize(
+    "method", [{"quant_method": "awq"}, {"quant_method": "bitsandbytes", "load_in_4bit": True}]
+)
+def test_a_quantised_model_names_the_library_it_needs(
+    tmp_path: Path, method: dict[str, Any]
+) -> None:
+    config = json.loads((saved(tmp_path) / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, "quantization_config": method}))
+    with pytest.raises(JudgeError, match=r"requires .*serve it with vLLM"):
+        TransformersModel(str(tmp_path), device="cpu").wake()
 
+
+def test_a_model_too_large_is_refused_before_it_is_read(tmp_path: Path) -> None:
     saved(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     config["vocab_size"] = 10**11
@@ -533,7 +570,7 @@ def test_a_job_with_less_memory_than_its_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A control group's limit, as Slurm and containers set it, counts like the machine's memory."""
-    monkeypatch.setattr("posh_reward.models.packed.checkpoint.CGROUPS", ((tmp_path, "most"),))
+    monkeypatch.setattr("posh_reward.process.host_memory.CGROUPS", ((tmp_path, "most"),))
     (tmp_path / "most").write_text("1000\n")
     with pytest.raises(JudgeError, match=r"cpu has 0\.0 GB free"):
         TransformersModel(str(saved(tmp_path / "model")), device="cpu").wake()

@@ -2,8 +2,9 @@
 
 ::
 
-    transformers_model --> packed_model --> text_runner --> packing, slots   prompts -> passes
-      `-> checkpoint, placement                         loading, devices, sleep
+    transformers_model --> loaded_model --> runner --> packing    prompts -> passes
+      `-> checkpoint         |  weights       `-> prompt_tokens   ids, positions, images
+                             `-> a check against plain passes
 """
 
 from posh_reward.models.packed.transformers_model import TransformersModel

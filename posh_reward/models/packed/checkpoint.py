@@ -5,20 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError
 from posh_reward.models.prompt_images import SEEING
+from posh_reward.process.host_memory import host_memory
 
 if TYPE_CHECKING:
     import torch
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 SPARE = 1.1  # memory required, relative to the weights
-CGROUPS = (("/sys/fs/cgroup", "memory.max"), ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"))
-"""Mount points of both versions of control groups, and their files of limits."""
 
 
 def require_libraries() -> None:
@@ -33,11 +31,7 @@ def require_libraries() -> None:
 
 
 def device_of(device: str) -> torch.device:
-    """The device of that name; for "auto" this process's GPU, or the CPU without one.
-
-    Raises:
-        ConfigError: there is no such device.
-    """
+    """The device of that name; for "auto" this process's GPU, or the CPU without one."""
     import torch
 
     if device == "auto":
@@ -58,20 +52,17 @@ def device_of(device: str) -> torch.device:
 
 
 def dtype_of(dtype: str, config: PretrainedConfig, device: torch.device) -> torch.dtype:
-    """The dtype of that name; for "auto" the checkpoint's, or float32 on a CPU.
-
-    Raises:
-        ConfigError: not a floating-point dtype.
-    """
+    """The dtype of that name; for "auto" the checkpoint's, or float32 on a CPU."""
     import torch
 
-    if dtype == "auto":
-        stored = getattr(config, "dtype", None) or torch.float32
-        return torch.float32 if device.type == "cpu" else stored
-    torch_dtype = getattr(torch, dtype, None)
-    if not isinstance(torch_dtype, torch.dtype) or not torch_dtype.is_floating_point:
+    stored = getattr(config, "dtype", None) or torch.float32
+    auto = torch.float32 if device.type == "cpu" else stored
+    torch_dtype = auto if dtype == "auto" else getattr(torch, dtype, None)
+    floating = isinstance(torch_dtype, torch.dtype) and torch_dtype.is_floating_point
+    if torch_dtype is None or not floating or torch_dtype.itemsize == 1:  # float8 only stores
         raise ConfigError(
-            f'the judge cannot use dtype {dtype!r}: choose "auto", "bfloat16" or "float32"'
+            f"the judge cannot use dtype {str(torch_dtype or dtype).removeprefix('torch.')!r}: "
+            'choose "auto", "bfloat16" or "float32"'
         )
     return torch_dtype
 
@@ -105,19 +96,16 @@ def sees(config: PretrainedConfig) -> bool:
 
 def auto_class(config: PretrainedConfig) -> Any:
     """The class of transformers that loads a model of this configuration."""
-    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
+    import transformers
 
-    return AutoModelForImageTextToText if sees(config) else AutoModelForCausalLM
+    which = "AutoModelForImageTextToText" if sees(config) else "AutoModelForCausalLM"
+    return getattr(transformers, which)
 
 
 def load(
     model: str, revision: str | None, device: torch.device, dtype: torch.dtype
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, Any]:
-    """Load a model onto its device, its tokenizer and, for vision models, its image processor.
-
-    Raises:
-        JudgeError: there is no such model, or not enough memory.
-    """
+    """Load a model onto its device, its tokenizer and, for vision models, its image processor."""
     import torch
     from safetensors import SafetensorError
     from transformers import AutoTokenizer, Qwen2VLImageProcessorPil
@@ -136,6 +124,9 @@ def load(
         return loaded.to(device), tokenizer, images
     except (torch.OutOfMemoryError, MemoryError) as error:
         raise JudgeError(f"{model} does not fit into the memory of {device}: {error}") from error
+    except (ImportError, RuntimeError) as error:  # mostly, quantised weights need a library, a GPU
+        reason = _not_loaded(model, revision, error)
+        raise JudgeError(f"{reason}, or serve it with vLLM and use the judge 'server'") from error
     except (OSError, ValueError, SafetensorError) as error:  # the last: a file that was cut short
         raise JudgeError(_not_loaded(model, revision, error)) from error
 
@@ -186,21 +177,6 @@ def free_memory(device: torch.device) -> int | None:
         torch.cuda.empty_cache()
         return torch.cuda.mem_get_info(device)[0]
     return host_memory() if device.type == "cpu" and Path("/proc/meminfo").exists() else None
-
-
-def host_memory() -> int:
-    """Return the bytes of memory available to this process, on the machine or in its job."""
-    lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
-    kib = {line.split(":")[0]: int(line.split()[1]) for line in lines}
-    limits = [kib["MemAvailable"] * 1024]
-    lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
-    groups = {Path(line.split(":", 2)[2].strip("/")) for line in lines}
-    for (mount, name), group in product(CGROUPS, groups):
-        for each in (group, *group.parents):  # a job's limit is above that of its step
-            limit = Path(mount, each, name)
-            if limit.is_file() and (text := limit.read_text(encoding="utf-8").strip()).isdigit():
-                limits.append(int(text))
-    return min(limits)
 
 
 def _not_loaded(model: str, revision: str | None, error: Exception) -> str:

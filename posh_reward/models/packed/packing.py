@@ -2,7 +2,22 @@
 
 The tokens to compute form one long row, so that linear layers see no padding. Only attention knows
 which belong together: each segment attends to its own path, the slots of its prompt's tokens so
-far, whichever prompt or pass computed them.
+far, whichever prompt or pass computed them. Three prompts, in sorted order, and their trie::
+
+    a b c d      prompt 0        a -- b -- c -- d
+    a b c e f    prompt 1        |         `--- e -- f
+    a g          prompt 2        `--- g
+
+    segment    its slots    its path = what its last token attends to
+    a b c d    0 1 2 3      0 1 2 3
+    e f        4 5          0 1 2 4 5        slots of a b c, then its own
+    g          6            0 6
+
+The pass is ``a b c d e f g``, 7 tokens instead of 11, at positions 0 1 2 3 3 4 1. Every layer
+writes the keys and values of the 7 tokens into their slots, then gathers those of each path. The
+last n slots of a path are the n tokens of its segment, so that token i of the segment may attend to
+all but the last n - 1 - i of the path: e to 0 1 2 4, f to all. If ``a b c x`` follows in a later
+pass, its segment is only ``x``, with the path 0 1 2 7.
 """
 
 from __future__ import annotations
@@ -18,13 +33,13 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from posh_reward.errors import JudgeError
-from posh_reward.models.packed.slots import Ints
+from posh_reward.models.packed.prompt_tokens import Ints, PromptTokens
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 NAME = "posh_reward_paths"  # this attention's name in transformers
-STRETCH = 128  # most tokens in a row; longer ones are split, so that rows of a group are similar
+STRETCH = 128  # most tokens in a segment; longer ones are split, so that a group's are similar
 GROUP_KEYS = 2**16  # most keys gathered at once, padding included; bounds memory
 ALIGNED = 16  # keys of a group are padded to a multiple of this, as fast kernels require of masks
 SDPA_ON_CUDA = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
@@ -33,22 +48,35 @@ SDPA_ON_CUDA = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Consecutive tokens of a prompt that are computed together: one row."""
+    """Consecutive tokens of a prompt that are computed together."""
 
-    ids: Ints  # (n,) the tokens
+    ids: Ints  # (n,) the tokens; negative for those of images
+    positions: Ints  # (3, n) in time, height and width
     path: Ints  # (m,) slots of the prompt's first m tokens; the last n are these tokens' own
-    prompt: int | None = None  # index of the prompt that ends with this row, if one does
+    prompt: int | None = None  # index of the prompt that ends with this segment, if one does
+    features: torch.Tensor | None = None  # (layers, image tokens among the n, size)
 
 
-def segments(ids: Ints, path: Ints, start: int, prompt: int) -> list[Segment]:
-    """The tokens of a prompt from ``start`` on, as rows of about equal length."""
-    # Rows of a group are padded to the longest, so equal pieces waste least.
+def segments(
+    tokens: PromptTokens, path: Ints, start: int, prompt: int, features: torch.Tensor | None = None
+) -> list[Segment]:
+    """The tokens of a prompt from ``start`` on, in pieces of about equal length.
+
+    ``features`` (layers, tokens, size) are those of the image tokens from ``start`` on.
+    """
+    ids, positions = tokens.ids, tokens.positions(start, len(path))
+    # Segments of a group are padded to the longest, so equal pieces waste least.
     pieces = -(-(len(ids) - start) // STRETCH)
     bounds = np.linspace(start, len(ids), pieces + 1).round().astype(int).tolist()
-    return [
-        Segment(ids[first:end], path[:end], prompt if end == len(ids) else None)
-        for first, end in pairwise(bounds)
-    ]
+    made = []
+    for first, end in pairwise(bounds):
+        seen, own = int((ids[first:end] < 0).sum()), None
+        if features is not None and seen:
+            own, features = features[:, :seen], features[:, seen:]
+        ends = prompt if end == len(ids) else None
+        at = slice(first - start, end - start)
+        made.append(Segment(ids[first:end], positions[:, at], path[:end], ends, own))
+    return made
 
 
 def similar_rows(rows: Sequence[Segment]) -> Iterator[list[int]]:
@@ -78,99 +106,115 @@ class SlotStates:
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
-        self._layers: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-
-    @property
-    def layers(self) -> int:
-        """Number of layers written so far."""
-        return len(self._layers)
+        self.layers: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # (capacity, heads, size)
 
     @property
     def bytes_per_slot(self) -> int:
         """Bytes of one slot in all layers written so far."""
-        tensors = (tensor for pair in self._layers.values() for tensor in pair)
+        tensors = (tensor for pair in self.layers.values() for tensor in pair)
         return sum(each.nbytes for each in tensors) // self.capacity
 
     def write(
         self, layer: int, slots: torch.Tensor, key: torch.Tensor, value: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Write new keys and values, each (tokens, heads, size), into their slots.
-
-        Returns:
-            All keys and values of the layer, (capacity, heads, size).
-        """
-        if layer not in self._layers:
+        """Write (tokens, heads, size) into their slots; return all of the layer."""
+        if layer not in self.layers:
             k, v = (each.new_empty((self.capacity, *each.shape[1:])) for each in (key, value))
-            self._layers[layer] = (k, v)
-        keys, values = self._layers[layer]
+            self.layers[layer] = (k, v)
+        keys, values = self.layers[layer]
         keys.index_copy_(0, slots, key)
         values.index_copy_(0, slots, value)
         return keys, values
 
 
 class RowGroup:
-    """Rows of similar lengths, padded to the same length for one call of attention."""
+    """Segments of similar lengths, padded to the same length for one call of attention."""
 
     def __init__(
         self, rows: Sequence[Segment], offsets: Sequence[int], device: torch.device
     ) -> None:
-        width = max(len(row.ids) for row in rows)
-        keys = -(-max(len(row.path) for row in rows) // ALIGNED) * ALIGNED
         # Padding repeats a token of the same row, so no prompt ever reads another's states.
         # Repeated queries are dropped by ``real``; repeated keys lie beyond every query's position,
         # so the causal mask hides them.
-        column = [np.minimum(np.arange(width), len(row.ids) - 1) for row in rows]  # (width,) each
-        query = np.stack([c + offset for c, offset in zip(column, offsets, strict=True)])
-        # A position is an index into the row's path, whichever slots that consists of.
-        starts = [len(row.path) - len(row.ids) for row in rows]
-        position = np.stack([c + start for c, start in zip(column, starts, strict=True)])
-        key = np.stack([np.pad(r.path, (0, keys - len(r.path)), "edge") for r in rows])
-        real = np.concatenate(
-            [np.arange(len(row.ids)) + index * width for index, row in enumerate(rows)]
-        )
+        lengths = np.array([[len(row.ids)] for row in rows])  # (rows, 1)
+        before = np.array([[len(row.path) - len(row.ids)] for row in rows])  # (rows, 1)
+        columns = np.arange(lengths.max())  # (width,)
+        keys = -(-max(len(row.path) for row in rows) // ALIGNED) * ALIGNED
+        column = np.minimum(columns, lengths - 1)  # (rows, width)
+        query = column + np.array(offsets)[:, None]
+        real = np.flatnonzero(columns < lengths)
         self.query = on(device, query)  # (rows, width) indices of tokens in the pass
-        self.key = on(device, key)  # (rows, keys) slots
+        self.key = on(
+            device, np.stack([np.pad(r.path, (0, keys - len(r.path)), "edge") for r in rows])
+        )
         self.real = on(device, real)  # (tokens,) the rows x width queries that are not padding
         self.target = on(device, query.reshape(-1)[real])  # (tokens,) the index of each in the pass
-        self._position = on(device, position)
+        # Indices into the row's path, whichever slots that consists of.
+        self._at = on(device, column + before)  # (rows, width)
         self._masks: dict[tuple[int, int | None], torch.Tensor] = {}
 
-    def mask(self, shared_by: int, window: int | None, dtype: torch.dtype) -> torch.Tensor:
-        """Additive mask (rows, 1, shared_by x width, keys): 0 where a query may attend, else -inf.
+    def attend(
+        self,
+        query: torch.Tensor,
+        keys: torch.Tensor,
+        values: torch.Tensor,
+        scaling: float | None,
+        window: int | None,
+    ) -> torch.Tensor:
+        """Attention (tokens, heads, size) of the group's tokens; ``window`` is as far as they see.
 
-        ``shared_by`` query heads share a key head; queries see ``window`` tokens back, or all.
+        ``query`` is (tokens of the pass, heads, size), ``keys`` and ``values`` (slots, heads,
+        size), perhaps with fewer heads.
         """
-        if (shared_by, window) not in self._masks:
+        heads, shared = keys.shape[1], query.shape[1] // keys.shape[1]
+        rows, width = self.query.shape
+        # Grouped-query attention: ``shared`` query heads use the same keys. Arranged as shared x
+        # width queries of one key head, they need the keys gathered only once.
+        queries = rows_at(query, self.query).view(rows, width, heads, shared, -1)
+        queries = queries.permute(0, 2, 3, 1, 4)  # (rows, heads, shared, width, size)
+        with sdpa_kernel(SDPA_ON_CUDA) if query.is_cuda else nullcontext():
+            out = torch.nn.functional.scaled_dot_product_attention(
+                queries.reshape(rows, heads, shared * width, -1),
+                rows_at(keys, self.key).transpose(1, 2),  # (rows, heads, keys, size)
+                rows_at(values, self.key).transpose(1, 2),
+                attn_mask=self._mask(shared, window, query.dtype),
+                scale=scaling,
+            )
+        out = out.view(rows, heads, shared, width, -1).permute(0, 3, 1, 2, 4)
+        return out.reshape(rows * width, heads * shared, -1).index_select(0, self.real)
+
+    def _mask(self, shared: int, window: int | None, dtype: torch.dtype) -> torch.Tensor:
+        """Additive mask (rows, 1, shared x width, keys): 0 where a query may attend, else -inf."""
+        if (shared, window) not in self._masks:
             at = torch.arange(self.key.shape[1], device=self.key.device)  # (keys,)
-            position = self._position[:, :, None]  # (rows, width, 1)
-            visible = at <= position  # (rows, width, keys)
+            query_at = self._at[:, :, None]  # (rows, width, 1)
+            visible = at <= query_at  # (rows, width, keys)
             if window is not None:
-                visible &= at > position - window
+                visible &= at > query_at - window
             mask = torch.zeros(visible.shape, dtype=dtype, device=at.device)
             mask.masked_fill_(~visible, float("-inf"))
             # Cached for all layers of a pass: they differ at most in their window.
-            self._masks[shared_by, window] = mask.repeat(1, shared_by, 1)[:, None]
-        return self._masks[shared_by, window]
+            self._masks[shared, window] = mask.repeat(1, shared, 1)[:, None]
+        return self._masks[shared, window]
 
 
 class Pack:
-    """One forward pass of rows, whose paths consist of slots written earlier or in this pass."""
+    """One forward pass of segments, whose paths are slots written earlier or in this pass."""
 
     def __init__(self, rows: Sequence[Segment], states: SlotStates, device: torch.device) -> None:
         # All rows are concatenated without padding: linear layers, which take most of the time,
         # compute no wasted token. Only ``groups`` pad, and only for attention.
-        lengths = [len(row.ids) for row in rows]
-        ends = np.cumsum(lengths)
-        offsets = (ends - lengths).tolist()
-        starts = [len(row.path) - len(row.ids) for row in rows]
-        self.states = states
-        self.ids = on(device, np.concatenate([row.ids for row in rows]))
-        positions = [np.arange(s, s + n) for s, n in zip(starts, lengths, strict=True)]
-        self.positions = on(device, np.concatenate(positions))
-        self.slots = on(device, np.concatenate([row.path[-len(row.ids) :] for row in rows]))
-        self.prompts = [row.prompt for row in rows if row.prompt is not None]
+        ends = np.cumsum([len(row.ids) for row in rows])
+        offsets = [int(end) - len(row.ids) for row, end in zip(rows, ends, strict=True)]
+        seen = [row.features for row in rows if row.features is not None]
         last = [end - 1 for row, end in zip(rows, ends, strict=True) if row.prompt is not None]
-        self.last = on(device, np.asarray(last, np.int64))
+        self.prompts = [row.prompt for row in rows if row.prompt is not None]
+        self.states = states
+        self.ids = on(device, np.concatenate([row.ids for row in rows]))  # (tokens,)
+        self.positions = on(device, np.concatenate([row.positions for row in rows], axis=1))
+        self.slots = on(device, np.concatenate([row.path[-len(row.ids) :] for row in rows]))
+        self.features = torch.cat(seen, dim=1) if seen else None  # (layers, image tokens, size)
+        self.last = on(device, np.asarray(last, np.int64))  # (prompts,)
         self.groups = [
             RowGroup([rows[i] for i in group], [offsets[i] for i in group], device)
             for group in similar_rows(rows)
@@ -178,75 +222,27 @@ class Pack:
 
     def run(self, model: PreTrainedModel) -> torch.Tensor:
         """Logits (prompts, vocabulary) after the prompts that end in this pass, in their order."""
-        # A trainer's autocast would round a float32 judge to bfloat16. Instead of transformers'
-        # cache, ``attend`` reads and writes ``states``.
+        # Instead of transformers' cache, ``attention`` reads and writes ``states``.
+        options: dict[str, Any] = {"use_cache": False, "pack": self}
+        logits: torch.Tensor
+        # A trainer's autocast would round a float32 judge to bfloat16.
         with torch.autocast(model.device.type, enabled=False):
-            logits: torch.Tensor = model(
-                input_ids=self.ids[None],
-                position_ids=self.positions[None],
-                use_cache=False,
-                logits_to_keep=self.last,
-                pack=self,
-            ).logits[0]
-        return logits
-
-    def attend(
-        self,
-        layer: int,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        scaling: float | None,
-        window: int | None,
-    ) -> torch.Tensor:
-        """Attention (tokens, heads, size) of every token to its path.
-
-        Args:
-            layer: index of the layer.
-            query: (heads, tokens, size); ``key`` and ``value`` may have fewer heads.
-            key: of this pass's tokens.
-            value: of this pass's tokens.
-            scaling: of the products.
-            window: tokens that the layer looks back; None for all.
-        """
-        # Write before reading: a row's path ends in the slots of its own tokens, and a row may
-        # continue another row of this pass.
-        keys, values = self.states.write(
-            layer, self.slots, key.transpose(0, 1), value.transpose(0, 1)
-        )
-        query = query.transpose(0, 1)
-        out = query.new_empty((*query.shape[:2], value.shape[-1]))
-        for group in self.groups:
-            part = attend_group(group, query, keys, values, scaling, window)
-            out.index_copy_(0, group.target, part)
-        return out
-
-
-def attend_group(
-    group: RowGroup,
-    query: torch.Tensor,
-    keys: torch.Tensor,
-    values: torch.Tensor,
-    scaling: float | None,
-    window: int | None,
-) -> torch.Tensor:
-    """Attention (tokens, heads, size) of a group's tokens."""
-    heads, shared = keys.shape[1], query.shape[1] // keys.shape[1]
-    rows, width = group.query.shape
-    # Grouped-query attention: ``shared`` query heads use the same keys. Arranged as shared x width
-    # queries of one key head, they need the keys gathered only once.
-    queries = rows_at(query, group.query).view(rows, width, heads, shared, -1)
-    queries = queries.permute(0, 2, 3, 1, 4)  # (rows, heads, shared, width, size)
-    with sdpa_kernel(SDPA_ON_CUDA) if query.is_cuda else nullcontext():
-        out = torch.nn.functional.scaled_dot_product_attention(
-            queries.reshape(rows, heads, shared * width, -1),
-            rows_at(keys, group.key).transpose(1, 2),  # (rows, heads, keys, size)
-            rows_at(values, group.key).transpose(1, 2),
-            attn_mask=group.mask(shared, window, query.dtype),
-            scale=scaling,
-        )
-    out = out.view(rows, heads, shared, width, -1).permute(0, 3, 1, 2, 4)
-    return out.reshape(rows * width, heads * shared, -1).index_select(0, group.real)
+            if self.features is None:
+                options |= {"input_ids": self.ids[None], "logits_to_keep": self.last}
+                # In text, the positions in time, height and width are equal.
+                logits = model(position_ids=self.positions[:1], **options).logits[0]
+                return logits
+            seen = self.ids < 0  # (tokens,)
+            embedded = model.get_input_embeddings()(self.ids.clamp(min=0))  # (tokens, size)
+            embedded[seen] = self.features[0].to(embedded.dtype)
+            if len(self.features) > 1:  # Qwen3-VL adds features in its first layers, too
+                deep = [*self.features[1:]]
+                options |= {"visual_pos_masks": seen[None], "deepstack_visual_embeds": deep}
+            hidden = model.get_decoder()(
+                inputs_embeds=embedded[None], position_ids=self.positions[:, None], **options
+            ).last_hidden_state[0]
+            logits = model.get_output_embeddings()(hidden[self.last])
+            return logits
 
 
 def rows_at(values: torch.Tensor, which: torch.Tensor) -> torch.Tensor:
@@ -265,7 +261,9 @@ def attention(
     pack: Pack | None = None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Attention for transformers to call in each layer; ``query`` is (1, heads, tokens, size).
+    """Attention (1, tokens, heads, size) for transformers to call in each layer.
+
+    ``query`` is (1, heads, tokens, size); ``key`` and ``value`` may have fewer heads.
 
     Raises:
         JudgeError: the layer needs something that packed attention does not support.
@@ -278,9 +276,15 @@ def attention(
             f"{type(module).__name__} needs {extras[0] if extras else 'its own attention'}, which "
             "packed prompts do not support: serve the model with vLLM, judge 'server'"
         )
-    layer = module.layer_idx
-    assert isinstance(layer, int)
-    out = pack.attend(layer, query[0], key[0], value[0], scaling, sliding_window)
+    layer: Any = module.layer_idx
+    query, key, value = (each[0].transpose(0, 1) for each in (query, key, value))
+    # Write before reading: a row's path ends in the slots of its own tokens, and a row may
+    # continue another row of this pass.
+    keys, values = pack.states.write(layer, pack.slots, key, value)
+    out = query.new_empty((*query.shape[:2], value.shape[-1]))
+    for group in pack.groups:
+        part = group.attend(query, keys, values, scaling, sliding_window)
+        out.index_copy_(0, group.target, part)
     return out[None], None
 
 
@@ -290,12 +294,13 @@ def packed_attention(model: PreTrainedModel) -> Iterator[None]:
     from transformers import AttentionInterface
 
     AttentionInterface.register(NAME, attention)
-    before = model.config._attn_implementation
-    model.set_attn_implementation(NAME)
+    decoder = model.get_decoder()  # not a vision tower, which attends as it always does
+    before = decoder.config._attn_implementation
+    decoder.set_attn_implementation(NAME)
     try:
         yield
     finally:
-        model.set_attn_implementation(before)
+        decoder.set_attn_implementation(before)
 
 
 def on(device: torch.device, values: Ints) -> torch.Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from importlib import metadata
 from itertools import chain
@@ -10,16 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import InputError, JudgeError
+from posh_reward.models import labels as label_reading
 from posh_reward.models.chat import Chat
-from posh_reward.models.labels import (
-    TOP,
-    LabelReading,
-    check_reading,
-    label_masses,
-    label_tokens,
-    no_token,
-    verdict,
-)
 from posh_reward.models.model import Prompt
 from posh_reward.models.packed import checkpoint
 from posh_reward.models.prompt_images import MAX_PIXELS
@@ -28,8 +20,8 @@ from posh_reward.types import Failure, Reply, Usage, Verdict
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from posh_reward.models.packed.packed_model import PackedModel, PromptTokens
-    from posh_reward.models.packed.text_runner import PromptValues
+    from posh_reward.models.packed.loaded_model import LoadedModel
+    from posh_reward.models.packed.prompt_tokens import PromptTokens
 
     ModelParts = tuple[PreTrainedModel, PreTrainedTokenizerBase, Any]
 
@@ -43,8 +35,8 @@ class TransformersModel:
     prompts of a call change only rounding: by less than 1e-5 of a probability in float32, by up to
     a few hundredths of a grade in bfloat16.
 
-    Checkpoints of Qwen2.5-VL and Qwen3-VL accept images; each is computed once for all prompts
-    about it (``models.vision``). Prompts without images are packed as for any model.
+    Checkpoints of Qwen2.5-VL and Qwen3-VL accept images. An image is part of the prefix, and so
+    computed once for all prompts about it.
 
     Args:
         model: a folder, or a name on the hub. Safetensors only; a checkpoint's code is not run.
@@ -54,8 +46,7 @@ class TransformersModel:
         reading: of label probabilities; see ``models.labels.LabelReading``.
         max_batch_tokens: most tokens in a forward pass; halved when memory runs out.
         memory_gb: GiB for tokens' keys and values, in addition to the weights. Default: half of
-            what the weights leave free on a GPU, or 2 on a CPU. Vision models reserve half of it
-            for prompts with images.
+            what the weights leave free on a GPU, or 2 on a CPU.
         max_pixels: larger images are shrunk to this; each 28 x 28 (Qwen2.5-VL) or 32 x 32
             (Qwen3-VL) pixels cost a token.
         sleep: between batches, move the weights from the GPU to host memory (28 GB per process for
@@ -72,13 +63,13 @@ class TransformersModel:
         *,
         device: str = "auto",
         dtype: str = "auto",
-        reading: LabelReading = "labels",
+        reading: label_reading.LabelReading = "labels",
         max_batch_tokens: int = 8192,
         memory_gb: float | None = None,
         max_pixels: int = MAX_PIXELS,
         sleep: bool = True,
     ) -> None:
-        check_reading(reading)
+        label_reading.check_reading(reading)
         if min(max_batch_tokens, max_pixels) < 1 or (memory_gb is not None and memory_gb <= 0):
             raise InputError("max_batch_tokens, memory_gb and max_pixels must be more than 0")
         self.usage = Usage()
@@ -86,15 +77,15 @@ class TransformersModel:
         self._revision = revision
         self._device = device
         self._dtype = dtype
-        self._reading: LabelReading = reading
+        self._reading: label_reading.LabelReading = reading
         self._budget = max_batch_tokens
         self._memory_gb = memory_gb
         self._max_pixels = max_pixels
         self._sleep = sleep
         self._from_memory = False
         self._parts: ModelParts | None = None
-        self._loaded: PackedModel | None = None
-        self._tokens: dict[tuple[str, ...], tuple[tuple[int, ...], ...]] = {}
+        self._loaded: LoadedModel | None = None
+        self._label_tokens: dict[tuple[str, ...], tuple[tuple[int, ...], ...]] = {}
 
     @classmethod
     def of(
@@ -106,14 +97,11 @@ class TransformersModel:
         images: Any = None,
         **options: Any,
     ) -> TransformersModel:
-        """Wrap a model that is already in memory; put it into evaluation mode.
+        """Wrap a model that is in memory, on one device; put it into evaluation mode.
 
-        Args:
-            model: a causal language model, on one device.
-            tokenizer: its own, with a chat template.
-            name: for signatures and stores; different weights need different names.
-            images: its image processor; without one, images are not accepted.
-            **options: of the class, except ``revision``, ``device`` and ``dtype``.
+        ``name`` is for signatures and stores: different weights need different names. Without its
+        image processor, ``images``, a model gets none. ``options`` are those of the class, except
+        ``revision``, ``device`` and ``dtype``.
         """
         wrapper = cls(name, **options)
         wrapper._from_memory = True
@@ -150,37 +138,60 @@ class TransformersModel:
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
         """See ``Model.choose``. Raises ``JudgeError`` as ``wake`` does."""
-        from posh_reward.models.packed.text_runner import log_probabilities
+        from posh_reward.models.packed.runner import log_probabilities
 
-        loaded = self._ready()
-        tokens = self._label_tokens(loaded, tuple(labels))
-        unreadable = no_token(labels, tokens)
-        if unreadable is not None:
+        loaded, key = self._ready(), tuple(labels)
+        if key not in self._label_tokens:
+            self._label_tokens[key] = label_reading.label_tokens(
+                loaded.chat.tokenizer, labels, self._reading
+            )
+        tokens = self._label_tokens[key]
+        if (unreadable := label_reading.no_token(labels, tokens)) is not None:
             return [Verdict(None, unreadable)] * len(prompts)
         flat = list(chain.from_iterable(tokens))
-        top = TOP if self._reading == "top-20" else 0
+        top = label_reading.TOP if self._reading == "top-20" else 0
         read = partial(log_probabilities, tokens=flat, top=top)
-        encoded = self._encode(loaded, prompts, 0)
-        answers = loaded.answers(encoded, lambda runner, batch: runner.read(batch, read))
-        self._count(loaded)
-        return [self._verdict(answer, flat, tokens) for answer in answers]
+        verdicts: list[Verdict] = []
+        for answer in self._answers(prompts, 0, partial(loaded.runner.read, read=read)):
+            if isinstance(answer, Failure):
+                verdicts.append(Verdict(None, answer))
+                continue
+            self.usage.tokens_decoded += 1
+            masses = label_reading.label_masses(dict(zip(flat, answer, strict=True)), tokens)
+            verdicts.append(label_reading.verdict(masses, self._reading))
+        return verdicts
 
     def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
         """See ``Model.write``. Raises ``JudgeError`` as ``wake`` does."""
         loaded = self._ready()
-        encoded = self._encode(loaded, prompts, max_tokens)
-        stops = loaded.stops
-        replies = loaded.answers(encoded, lambda run, batch: run.write(batch, max_tokens, stops))
-        self._count(loaded)
-        return [loaded.reply(reply) for reply in replies]
+        write = partial(loaded.runner.write, max_tokens=max_tokens, stops=loaded.stops)
+        decode = partial(loaded.chat.tokenizer.decode, skip_special_tokens=True)
+        return [
+            Reply(None, ids) if isinstance(ids, Failure) else Reply(decode(ids).strip())
+            for ids in self._answers(prompts, max_tokens, write)
+        ]
+
+    def _answers(
+        self, prompts: Sequence[Prompt], reply: int, ask: Callable[[list[PromptTokens]], list[Any]]
+    ) -> list[Any]:
+        """``ask``'s answers to prompts that fit with ``reply`` tokens; failures for the others."""
+        loaded = self._ready()
+        encoded = loaded.encode(prompts, reply)
+        sound = [each for each in encoded if not isinstance(each, Failure)]
+        answers = iter(ask(sound))
+        self.usage.prompt_tokens_submitted += sum(map(len, sound))
+        self.usage.prompt_tokens_computed += loaded.runner.computed
+        self.usage.tokens_decoded += loaded.runner.decoded
+        loaded.runner.computed = loaded.runner.decoded = 0
+        return [each if isinstance(each, Failure) else next(answers) for each in encoded]
 
     def sleep(self) -> None:
         """Drop cached states and, on a GPU, move the weights to host memory."""
         if self._loaded is None:
             return
-        self._loaded.clear(0)
+        self._loaded.runner.clear(0)
         if self._sleep:
-            self._loaded.weights.put_away()
+            self._loaded.put_away()
 
     def wake(self) -> None:
         """Load the model the first time; later move its weights back to their device.
@@ -195,21 +206,16 @@ class TransformersModel:
         """Release the model."""
         self._parts = self._loaded = None
 
-    def _ready(self) -> PackedModel:
+    def _ready(self) -> LoadedModel:
         checkpoint.require_libraries()
-        from posh_reward.models.packed.packed_model import ready_model
-        from posh_reward.models.packed.placement import states_room
+        from posh_reward.models.packed.loaded_model import LoadedModel
 
         if self._loaded is None:
             model, tokenizer, images = self._parts or self._from_checkpoint()
             chat = Chat(tokenizer)
-            self._loaded = ready_model(model, chat, images, self._budget, self._max_pixels)
-        loaded = self._loaded
-        loaded.weights.bring_back()
-        if loaded.is_empty:  # it was asleep: the free memory of the GPU may have changed
-            device = loaded.runner.model.device
-            loaded.clear(states_room(device, loaded.per_token, self._memory_gb))
-        return loaded
+            self._loaded = LoadedModel(model, chat, images, self._budget, self._max_pixels)
+        self._loaded.bring_back(self._memory_gb)
+        return self._loaded
 
     def _from_checkpoint(self) -> ModelParts:
         if self._from_memory:
@@ -232,35 +238,10 @@ class TransformersModel:
         return None if Path(self._model).is_dir() else self._identity
 
     def __getstate__(self) -> dict[str, Any]:
-        fresh: dict[str, Any] = {"usage": Usage(), "_parts": None, "_loaded": None, "_tokens": {}}
+        fresh: dict[str, Any] = {
+            "usage": Usage(),
+            "_parts": None,
+            "_loaded": None,
+            "_label_tokens": {},
+        }
         return {**self.__dict__, **fresh}
-
-    def _encode(
-        self, loaded: PackedModel, prompts: Sequence[Prompt], reply: int
-    ) -> list[PromptTokens | Failure]:
-        encoded = loaded.encode(prompts, reply)
-        sound = [each for each in encoded if not isinstance(each, Failure)]
-        self.usage.prompt_tokens_submitted += sum(map(len, sound))
-        return encoded
-
-    def _label_tokens(
-        self, loaded: PackedModel, labels: tuple[str, ...]
-    ) -> tuple[tuple[int, ...], ...]:
-        if labels not in self._tokens:
-            self._tokens[labels] = label_tokens(loaded.chat.tokenizer, labels, self._reading)
-        return self._tokens[labels]
-
-    def _verdict(
-        self, answer: PromptValues, flat: Sequence[int], tokens: Sequence[Sequence[int]]
-    ) -> Verdict:
-        if isinstance(answer, Failure):
-            return Verdict(None, answer)
-        self.usage.tokens_decoded += 1
-        logprobs = dict(zip(flat, answer, strict=True))
-        return verdict(label_masses(logprobs, tokens), self._reading)
-
-    def _count(self, loaded: PackedModel) -> None:
-        for runner in loaded.runners:
-            self.usage.prompt_tokens_computed += runner.computed
-            self.usage.tokens_decoded += runner.decoded
-            runner.computed = runner.decoded = 0

@@ -1,0 +1,394 @@
+"""Forward passes of a language model, computing shared prefixes once, even across calls.
+
+Prompts are taken in sorted order, so that those with common beginnings, images included, follow
+each other: each needs states only from where it differs from the one before, or from a cached one.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from posh_reward.models.labels import NOT_NUMBERS
+from posh_reward.models.packed.packing import (
+    Pack,
+    Segment,
+    SlotStates,
+    on,
+    packed_attention,
+    segments,
+)
+from posh_reward.models.packed.prompt_tokens import TOKEN, ImageEncoder, Ints, PromptTokens
+from posh_reward.types import Failure
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+logger = logging.getLogger(__name__)
+
+Read = Callable[[torch.Tensor], torch.Tensor]  # logits (prompts, vocabulary) -> (prompts, values)
+PassValues = tuple[list[int], torch.Tensor]  # prompts that ended in a pass; values read there
+PromptValues = list[float] | Failure  # values read after a prompt
+
+HEAD_CHUNK = 16384  # tokens of the vocabulary whose weights are cast to float32 at once
+NO_SLOTS: Ints = np.zeros(0, np.int64)
+NOTHING = -1  # in place of a token where logits are NaN
+REPLIES_AT_ONCE = 512  # enough to keep a large GPU busy; their logits take 150 MB
+NO_ROOM = Failure("prompt", "the prompt does not fit into memory_gb: raise it")
+OUT_OF_MEMORY = Failure(
+    "engine", "out of memory: lower max_batch_tokens or memory_gb, or choose a smaller model"
+)
+
+
+class Slots:
+    """Reference-counted slots, and an LRU cache of prefixes that yields when slots run out.
+
+    These are only numbers; the tensors are in ``SlotStates``. A slot is one token, not a page of
+    several: prefixes are shared up to their last common token.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self._users = np.zeros(capacity, np.int32)
+        self._free: Ints = np.arange(capacity, dtype=np.int64)[::-1].copy()
+        self._left = capacity
+        self._prefixes: OrderedDict[bytes, Ints] = OrderedDict()
+        self._keys: list[bytes] = []
+
+    def take(self, count: int) -> Ints | None:
+        """Allocate slots with one user each; None if there are not enough."""
+        while self._left < count and self._prefixes:
+            key, path = self._prefixes.popitem(last=False)
+            del self._keys[bisect_left(self._keys, key)]
+            self.release(path)
+        if self._left < count:
+            return None
+        # A stack, lowest slots on top: a path then covers neighbouring rows of the tensors, which
+        # are faster to gather.
+        slots: Ints = self._free[self._left - count : self._left][::-1].copy()
+        self._left -= count
+        self._users[slots] = 1
+        return slots
+
+    def hold(self, path: Ints) -> None:
+        """Add a user to each slot; ``path`` has no duplicates."""
+        self._users[path] += 1
+
+    def release(self, path: Ints) -> None:
+        """Remove a user from each slot; free slots without users."""
+        self._users[path] -= 1
+        idle = path[self._users[path] == 0]
+        self._free[self._left : self._left + len(idle)] = idle
+        self._left += len(idle)
+
+    def keep(self, key: bytes, path: Ints) -> None:
+        """Cache the states of these tokens for later prompts."""
+        if key in self._prefixes:
+            self._prefixes.move_to_end(key)
+            return
+        self.hold(path)
+        self._prefixes[key] = path
+        self._keys.insert(bisect_left(self._keys, key), key)
+
+    def prefix(self, key: bytes) -> Ints:
+        """Slots of the longest cached prefix of these tokens."""
+        nearest = self.nearest(key)
+        if not nearest:
+            return NO_SLOTS
+        self._prefixes.move_to_end(nearest)
+        return self._prefixes[nearest][: common(nearest, key)]
+
+    def nearest(self, key: bytes) -> bytes:
+        """The cached key with the longest common prefix; empty if none is cached."""
+        # In sorted order, it is one of the two neighbours.
+        at = bisect_left(self._keys, key)
+        neighbours = self._keys[max(at - 1, 0) : at + 1]
+        return max(neighbours, key=lambda each: common(each, key), default=b"")
+
+
+def common(first: bytes, second: bytes) -> int:
+    """Length in tokens of the common prefix."""
+    length = min(len(first), len(second)) // TOKEN.itemsize
+    different = np.frombuffer(first, TOKEN, length) != np.frombuffer(second, TOKEN, length)
+    return int(different.argmax()) if different.any() else length
+
+
+class Runner:
+    """Read logits after prompts and write greedy replies.
+
+    Results do not depend on the order of the prompts. The other prompts of a pass, and how much of
+    a prompt is cached, change only rounding: by about 1e-6 of a logit in float32, a few hundredths
+    in bfloat16. Passes are of ``budget`` tokens and what the last prompt has beyond them.
+    """
+
+    def __init__(
+        self, model: PreTrainedModel, budget: int, encoder: ImageEncoder | None = None
+    ) -> None:
+        self.model = model
+        self.encoder = encoder
+        self.computed = 0  # prompt tokens computed so far
+        self.decoded = 0  # tokens of replies so far
+        self._full_budget = budget
+        self._last: tuple[bytes, Ints] = (b"", NO_SLOTS)
+        self.clear(0)
+
+    def clear(self, capacity: int) -> None:
+        """Drop all states, make room for those of ``capacity`` tokens, and reset the budget."""
+        self.states = SlotStates(capacity)
+        self._budget = self._full_budget
+        self._forget()
+
+    @torch.inference_mode()
+    def read(self, prompts: Sequence[PromptTokens], read: Read) -> list[PromptValues]:
+        """``read`` of the logits after each prompt, or a failure."""
+        with self._packed(), float32_head(self.model):
+            values, paths = self._prefill(prompts, read, hold=False)
+        assert not paths
+        return values
+
+    @torch.inference_mode()
+    def write(
+        self, prompts: Sequence[PromptTokens], max_tokens: int, stops: Collection[int]
+    ) -> list[list[int] | Failure]:
+        """The greedy reply to each prompt, including its stop token, or a failure."""
+        replies: dict[int, list[int] | Failure] = {}
+        with self._packed():
+            for group in self._groups(prompts, max_tokens):
+                self._forget_last()
+                group_replies = self._reply([prompts[i] for i in group], max_tokens, stops)
+                replies.update(zip(group, group_replies, strict=True))
+        return [replies.get(index, NO_ROOM) for index in range(len(prompts))]
+
+    def _prefill(
+        self, prompts: Sequence[PromptTokens], read: Read, *, hold: bool
+    ) -> tuple[list[PromptValues], dict[int, Ints]]:
+        """The values after each prompt and, with ``hold``, the paths of prompts that have them."""
+        results: dict[int, PromptValues] = {}
+        passes: list[PassValues] = []
+        paths: dict[int, Ints] = {}
+        rows: list[Segment] = []  # placed, not yet computed
+        waiting = 0  # tokens of ``rows``
+
+        def compute() -> None:
+            nonlocal waiting
+            for ended, values in self._passes(rows, read) if rows else ():
+                passes.append((ended, values))
+                for prompt in () if hold else ended:
+                    self._slots.release(paths.pop(prompt))
+            self.computed += waiting
+            rows.clear()
+            waiting = 0
+
+        def rank(index: int) -> tuple[bool, bytes, bytes]:
+            start, own = prompts[index].start, prompts[index].own
+            # Prompts with a cached prefix first, before it is evicted.
+            return common(self._slots.nearest(start), start) < prompts[index].shared, start, own
+
+        try:
+            for index in sorted(range(len(prompts)), key=rank):
+                new_rows = self._place(prompts[index], index)
+                if new_rows is NO_ROOM:  # computing the waiting rows frees slots
+                    compute()
+                    self._forget_last()
+                    new_rows = self._place(prompts[index], index)
+                if isinstance(new_rows, Failure):
+                    results[index] = new_rows
+                    continue
+                paths[index] = new_rows[-1].path
+                rows.extend(new_rows)
+                waiting += sum(len(row.ids) for row in new_rows)
+                if waiting >= self._budget:
+                    compute()
+            compute()
+        except torch.OutOfMemoryError:
+            self._forget()
+            paths = {}
+            if hold:
+                passes = []  # without their states, replies cannot go on
+        # Values stay on the device until here, since reading them waits for each pass.
+        for ended, values in passes:
+            results.update(zip(ended, values.tolist(), strict=True))
+        return [results.get(index, OUT_OF_MEMORY) for index in range(len(prompts))], paths
+
+    def _place(self, prompt: PromptTokens, index: int) -> list[Segment] | Failure:
+        """Allocate slots for a prompt's tokens; return the rows to compute."""
+        key, (last_key, last) = prompt.key, self._last
+        prefix = max(last[: common(last_key, key)], self._slots.prefix(key), key=len)
+        prefix = prefix[: len(prompt) - 1]  # the last token must be computed: it is read
+        self._slots.hold(prefix)  # otherwise ``take`` might evict it
+        new = self._slots.take(len(prompt) - len(prefix))
+        if new is None:
+            self._slots.release(prefix)
+            return NO_ROOM
+        path = np.concatenate([prefix, new])
+        features = self._features(prompt, len(prefix))
+        if isinstance(features, Failure):
+            self._slots.release(path)
+            return features
+        # The previous prompt is held until now: in sorted order the next one shares most with it,
+        # even beyond the cached prefix.
+        self._slots.hold(path)
+        self._slots.release(last)
+        self._last = (key, path)
+        self._slots.keep(prompt.start, path[: prompt.shared])
+        return segments(prompt, path, len(prefix), index, features)
+
+    def _features(self, prompt: PromptTokens, start: int) -> torch.Tensor | Failure | None:
+        """Features of a prompt's images from token ``start`` on, if there are any.
+
+        Only here are pixels read: those of a pass, so of ``budget`` tokens and one prompt.
+        """
+        images = [each.image for each in prompt.images if each.start >= start]
+        if not images or self.encoder is None:
+            return None
+        try:
+            with torch.autocast(self.model.device.type, enabled=False):
+                return self.encoder.features(images)
+        except torch.OutOfMemoryError:
+            torch.cuda.empty_cache()  # does nothing without CUDA
+            return OUT_OF_MEMORY
+
+    def _passes(self, rows: Sequence[Segment], read: Read) -> Iterator[PassValues]:
+        """Compute rows in one pass, or in more if memory is too small for that."""
+        try:
+            yield self._pass(rows, read)
+            return
+        except torch.OutOfMemoryError:
+            if len(rows) == 1:
+                raise
+        torch.cuda.empty_cache()
+        tokens = sum(len(row.ids) for row in rows)
+        self._budget = max(min(self._budget, tokens) // 2, 1)
+        logger.warning("the judge is out of memory: passes of %d tokens from now on", self._budget)
+        # In order, since a row may continue one of the first half.
+        half = len(rows) // 2
+        yield from self._passes(rows[:half], read)
+        yield from self._passes(rows[half:], read)
+
+    def _pass(self, rows: Sequence[Segment], read: Read) -> PassValues:
+        # In its own frame, so that the pack of a failed pass, whose masks may take gigabytes, is
+        # freed before the halves run.
+        pack = Pack(rows, self.states, self.model.device)
+        return pack.prompts, read(pack.run(self.model))
+
+    def _groups(self, prompts: Sequence[PromptTokens], reply: int) -> Iterator[list[int]]:
+        """Sorted prompts in groups that fit into the slots with their replies; none too long."""
+        group: list[int] = []
+        room = self._slots.capacity
+        for index in sorted(range(len(prompts)), key=lambda i: (prompts[i].start, prompts[i].own)):
+            need = len(prompts[index]) + reply
+            if group and (need > room or len(group) == REPLIES_AT_ONCE):
+                yield group
+                group, room = [], self._slots.capacity
+            if need <= room:
+                group.append(index)
+                room -= need
+        if group:
+            yield group
+
+    def _reply(
+        self, prompts: Sequence[PromptTokens], max_tokens: int, stops: Collection[int]
+    ) -> list[list[int] | Failure]:
+        # The prefill's logits give each reply's first token. Paths are held, since every further
+        # token attends to its whole prompt.
+        first, paths = self._prefill(prompts, likeliest, hold=True)
+        replies: list[Any] = list(first)
+        unfinished = list(paths)
+        try:
+            for _ in range(max_tokens - 1):
+                unfinished = [i for i in unfinished if replies[i][-1] not in {*stops, NOTHING}]
+                if not unfinished:
+                    break
+                slots = self._slots.take(len(unfinished))
+                assert slots is not None, "groups are sized to fit"
+                rows = []
+                for index, slot in zip(unfinished, slots, strict=True):
+                    # A row is one token long: the reply's last, at the end of its path.
+                    path = paths[index] = np.append(paths[index], slot)
+                    ids = np.asarray(replies[index][-1:], np.int64)
+                    positions = prompts[index].positions(len(path) - 1, len(path))
+                    rows.append(Segment(ids, positions, path, index))
+                for start in range(0, len(rows), self._budget):
+                    for ended, tokens in self._passes(
+                        rows[start : start + self._budget], likeliest
+                    ):
+                        for index, token in zip(ended, tokens.tolist(), strict=True):
+                            replies[index] += token
+            for path in paths.values():
+                self._slots.release(path)
+            unfinished = []
+        except torch.OutOfMemoryError:
+            self._forget()
+        self.decoded += sum(len(reply) for reply in replies if not isinstance(reply, Failure))
+        for index in paths:
+            if index in unfinished:
+                replies[index] = OUT_OF_MEMORY
+            elif replies[index][-1] == NOTHING:
+                replies[index] = NOT_NUMBERS
+        return replies
+
+    @contextmanager
+    def _packed(self) -> Iterator[None]:
+        try:
+            with packed_attention(self.model):
+                yield
+        except BaseException:
+            self._forget()  # the contents of slots are unknown after an error
+            raise
+
+    def _forget(self) -> None:
+        self._slots = Slots(self.states.capacity)
+        self._last = (b"", NO_SLOTS)
+
+    def _forget_last(self) -> None:
+        self._slots.release(self._last[1])
+        self._last = (b"", NO_SLOTS)
+
+
+def log_probabilities(logits: torch.Tensor, tokens: Sequence[int], top: int = 0) -> torch.Tensor:
+    """Log-probabilities (prompts, tokens) of these tokens, normalised over the vocabulary.
+
+    ``logits`` are (prompts, vocabulary). Tokens beyond the ``top`` likeliest get minus infinity.
+    """
+    logits = logits.float()
+    token_logits = logits.index_select(-1, on(logits.device, np.asarray(tokens, np.int64)))
+    logprobs = token_logits - logits.logsumexp(-1, keepdim=True)
+    if not top:
+        return logprobs
+    least = logits.topk(min(top, logits.shape[-1])).values[:, -1:]
+    # Comparisons with NaN are false, so NaN stays NaN.
+    return logprobs.masked_fill(token_logits < least, float("-inf"))
+
+
+def likeliest(logits: torch.Tensor) -> torch.Tensor:
+    """Tokens (prompts, 1) with the highest logit; ``NOTHING`` where some logit is NaN."""
+    return torch.where(logits.isnan().any(-1), NOTHING, logits.argmax(-1))[:, None]
+
+
+@contextmanager
+def float32_head(model: PreTrainedModel) -> Iterator[None]:
+    """Inside this context, compute logits in float32: bfloat16 rounds them to multiples of 1/8."""
+    head = model.get_output_embeddings()
+    if not isinstance(head, torch.nn.Linear) or head.weight.dtype == torch.float32:
+        yield
+        return
+
+    def in_float32(module: torch.nn.Linear, inputs: tuple[torch.Tensor], _: Any) -> torch.Tensor:
+        hidden = inputs[0].float()  # (1, prompts, size)
+        # In chunks: all weights in float32 would take as much memory as several layers.
+        chunks = torch.split(module.weight, HEAD_CHUNK)
+        logits = torch.cat([hidden @ chunk.float().T for chunk in chunks], dim=-1)
+        return logits if module.bias is None else logits + module.bias
+
+    hook = head.register_forward_hook(in_float32)
+    try:
+        yield
+    finally:
+        hook.remove()
