@@ -12,7 +12,6 @@ from posh_reward.lexicon.wordnet import is_english
 from posh_reward.metrics.metric import Figures, field_of
 from posh_reward.metrics.posh.aggregate import Weights
 from posh_reward.metrics.posh.posh import PoSh
-from posh_reward.metrics.posh.presets import templates_of
 from posh_reward.reward.objectives import AXES
 from posh_reward.reward.shaping import REWARD_VERSION, WORST, Shaping, shape, shape_axes
 from posh_reward.reward.texts import column_of, images_of
@@ -90,11 +89,6 @@ class PoshReward(MetricReward[Scores]):
         self.image_column = image_column
         self._warned = False
         super().__init__(max_failed_calls)
-
-    @property
-    def templates(self) -> tuple[str, ...]:
-        """The wording of the metric's preset, even if its judge reads no prompts."""
-        return templates_of(self.metric.preset)
 
     @property
     def signature(self) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -19,6 +18,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from posh_reward.errors import ConfigError, JudgeError, PoshError
 from posh_reward.metrics.metric import Figures, MetricResult, check_sizes
+from posh_reward.reward.cleaning import clean
 from posh_reward.reward.objectives import (
     Rewards,
     TextBatch,
@@ -27,14 +27,7 @@ from posh_reward.reward.objectives import (
     together,
     trainer_of,
 )
-from posh_reward.reward.texts import (
-    completion_text,
-    labels_of,
-    repeated_share,
-    unjoined,
-    unlabelled,
-    without_thoughts,
-)
+from posh_reward.reward.texts import completion_text, repeated_share, without_thoughts
 from posh_reward.types import Failure, Usage
 
 logger = logging.getLogger(__name__)
@@ -190,11 +183,6 @@ class MetricReward(FailureLimit, ABC, Generic[T]):
         """Turn a score into one reward per objective."""
 
     @property
-    def templates(self) -> tuple[str, ...]:
-        """The judge's prompts, whose labels are blanked out of completions."""
-        return ()
-
-    @property
     def signature(self) -> str:
         """Everything that the scores depend on."""
         return self.metric.signature
@@ -255,8 +243,7 @@ class MetricReward(FailureLimit, ABC, Generic[T]):
 
         ``raw`` keeps strings as they are, to evaluate with the metric as published.
         """
-        labels = labels_of(self.templates)
-        texts = list(completions) if raw else [_text_of(each, labels) for each in completions]
+        texts = list(completions) if raw else [_text_of(each) for each in completions]
         return (texts, *self._columns(columns, len(texts)))
 
     def rewards(
@@ -309,12 +296,10 @@ class MetricReward(FailureLimit, ABC, Generic[T]):
         return [self._failed(why) for _ in texts]
 
 
-def _text_of(completion: object, labels: re.Pattern[str] | None) -> Any:
+def _text_of(completion: object) -> Any:
     text = completion_text(completion)
-    if not isinstance(text, str):
-        return text
-    # Thoughts go first: ``unjoined`` would break the tags around them.
-    return unlabelled(unjoined(without_thoughts(text)), labels)
+    # Thoughts go first: ``clean`` would blank the tags around them.
+    return clean(without_thoughts(text)) if isinstance(text, str) else text
 
 
 def metrics(
