@@ -85,8 +85,8 @@ ROLES = (
 )  # fmt: skip
 """Labels that any judge's template may have, besides those of our prompts."""
 NUMBER = r"[\s#(\[]{0,9}(?:\d{1,3}|one|two|three|four|five)?[\s)\]]{0,9}"
-PROMPTS = ("posh", "harmonic", "rubric", "prove")
-"""Metrics whose prompts' labels are blanked: one text may be scored by several."""
+PROMPTS = ("posh", "harmonic", "rubric")
+"""Metrics with rewards: the labels of all are blanked, since one text may be scored by several."""
 LOOKALIKES = str.maketrans(
     "\u0410\u0412\u0415\u0406\u0408\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0423\u0425\u0405"
     "\u0430\u0435\u0456\u0458\u043e\u0440\u0441\u0443\u0445\u0455"
@@ -219,8 +219,9 @@ def labels() -> re.Pattern[str]:
     not delimit texts. A label is the start of a template's line up to a colon or an arrow, with any
     number; an instruction is a sentence of four words or more without a field.
     """
+    instructions: set[str] = set()
     patterns = {rf"{role}{NUMBER}[:\u2192]" for role in ROLES}
-    for line in (line.strip("- ") for text in _templates() for line in text.splitlines()):
+    for line in (line.strip("- ") for text in templates() for line in text.splitlines()):
         label = LABEL.match(line)
         if label is not None:
             words = r"\s+".join(map(re.escape, label["words"].split()))
@@ -229,13 +230,18 @@ def labels() -> re.Pattern[str]:
         for sentence in re.split(r"(?<=[.;!?])\s", FIELD.sub("\0", line)):
             parts = sentence.strip(" .;").split()
             if len(parts) >= INSTRUCTION and "\0" not in sentence:
-                patterns.add(r"\W+".join(map(re.escape, (w.strip(".,;:") for w in parts))))
-    longest_first = sorted(patterns, key=lambda each: (-len(each), each))
+                instructions.add(r"\W+".join(map(re.escape, (w.strip(".,;:") for w in parts))))
+    # An instruction may begin with a label, and a label with a shorter one.
+    longest_first = [
+        each
+        for some in (instructions, patterns)
+        for each in sorted(some, key=lambda each: (-len(each), each))
+    ]
     return re.compile(rf"(?<!\w)(?:{'|'.join(longest_first)})", re.I)
 
 
-def _templates() -> list[str]:
-    """Texts of all prompts that ship."""
+def templates() -> list[str]:
+    """Return the texts of all prompts that ship."""
     metrics = resources.files("posh_reward.metrics")
     return [
         file.read_text(encoding="utf-8")
