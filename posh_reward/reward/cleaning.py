@@ -85,6 +85,7 @@ ROLES = (
 )  # fmt: skip
 """Labels that any judge's template may have, besides those of our prompts."""
 NUMBER = r"[\s#(\[]{0,9}(?:\d{1,3}|one|two|three|four|five)?[\s)\]]{0,9}"
+UNPRECEDED = r"(?<![A-Za-z,]\s)"
 PROMPTS = ("posh", "harmonic", "rubric")
 """Metrics with rewards: the labels of all are blanked, since one text may be scored by several."""
 LOOKALIKES = str.maketrans(
@@ -220,13 +221,18 @@ def labels() -> re.Pattern[str]:
     number; an instruction is a sentence of four words or more without a field.
     """
     instructions: set[str] = set()
-    patterns = {rf"{role}{NUMBER}[:\u2192]" for role in ROLES}
+    patterns = {rf"{UNPRECEDED}{role}{NUMBER}[:\u2192]" for role in ROLES}
     for line in (line.strip("- ") for text in templates() for line in text.splitlines()):
         label = LABEL.match(line)
         if label is not None:
             words = r"\s+".join(map(re.escape, label["words"].split()))
             number = r"\s*\d+" if label["number"] else ""
-            patterns |= {rf"{words}{NUMBER}[:\u2192]", *([words + number] if number else ())}
+            anywhere = number or " " in label["words"]
+            place = "" if anywhere else UNPRECEDED  # "a jovial expression: two dots" is no label
+            patterns |= {
+                rf"{place}{words}{NUMBER}[:\u2192]",
+                *([words + number] if number else ()),
+            }
         for sentence in re.split(r"(?<=[.;!?])\s", FIELD.sub("\0", line)):
             parts = sentence.strip(" .;").split()
             if len(parts) >= INSTRUCTION and "\0" not in sentence:
