@@ -25,7 +25,7 @@ class JudgeError(PoshError, RuntimeError):
 
 
 class BusyError(PoshError, RuntimeError):
-    """The queue is full; a later attempt may succeed."""
+    """A queue is full, or another process writes the file; a later attempt may succeed."""
 
 
 class ForkError(PoshError, RuntimeError):

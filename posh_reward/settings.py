@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from posh_reward.errors import ConfigError, InputError, shortened
+from posh_reward.settings_trust import refuse_harm
 
 ENDINGS = (".yaml", ".yml", ".json")
 Table = Mapping[str, str]  # name in settings -> ``module:class``, imported on demand
@@ -34,14 +35,15 @@ LONGEST_LIST = 200  # characters of the names that a message lists
 
 
 def read_settings(path: Path, what: str = "the configuration") -> dict[str, Any]:
-    """Read the mapping in a file, without checking its values.
+    """Read the mapping in a file, without checking its values other than for harm.
 
     Args:
         path: YAML or JSON file.
         what: what the file describes, for messages: "the judge's settings".
 
     Raises:
-        ConfigError: the file cannot be read, or does not contain a mapping.
+        ConfigError: the file cannot be read, does not contain a mapping, or would run or send
+            what a file may not (``settings_trust``).
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -54,6 +56,7 @@ def read_settings(path: Path, what: str = "the configuration") -> dict[str, Any]
     settings = _parse(text, path)
     if not isinstance(settings, dict) or not all(isinstance(name, str) for name in settings):
         raise ConfigError(f"{path.name} is not a mapping: write lines of `setting: value`")
+    refuse_harm(settings, path.name)
     return settings
 
 

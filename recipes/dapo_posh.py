@@ -25,7 +25,7 @@ from posh_reward.training.combinations import shaping_of
 from posh_reward.training.dapo.sampling import MIN_SPREAD, DynamicSampling
 from posh_reward.training.dapo.trainer import DapoTrainer
 from posh_reward.training.launch import (
-    end_if_finished,
+    enter_output,
     finish,
     model_init_kwargs,
     reseed_sampling,
@@ -167,7 +167,7 @@ def main(argv: list[str] | None = None) -> DapoTrainer:
         SystemExit: the run is already finished, or was only checked.
     """
     script, args, model = parse_settings(SETTINGS, argv)
-    end_if_finished(args)
+    enter_output(args)
     trainer = make_trainer(script, args, model)
     pages = show_completions(trainer, script.pages_every)
     train(trainer)  # from the checkpoint that resume_from_checkpoint names, if any

@@ -26,7 +26,7 @@ from posh_reward.study.judges.question_set import SUMMARY, read_question_set
 from posh_reward.training.distill.answer_rows import AnswerTrees, read_rows
 from posh_reward.training.distill.answer_trainer import AnswerTrainer
 from posh_reward.training.distill.ship_judge import measure_judge, save_judge, write_card
-from posh_reward.training.launch import end_if_finished, finish, model_init_kwargs, run, train
+from posh_reward.training.launch import enter_output, finish, model_init_kwargs, run, train
 from posh_reward.training.resume import RefuseLostWeights, last_checkpoint
 from posh_reward.training.run_check import parse_settings
 from posh_reward.training.run_settings import flag
@@ -137,7 +137,7 @@ def main(argv: list[str] | None = None) -> AnswerTrainer:
     """
     script, args, model = parse_settings(SETTINGS, argv)
     read_question_set(Path(script.dataset_name))
-    end_if_finished(args)
+    enter_output(args)
     refuse_other_questions(Path(script.dataset_name), args)
     trainer = make_trainer(script, args, model)
     train(trainer)

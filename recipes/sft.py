@@ -19,7 +19,7 @@ from transformers import TrainerCallback
 from trl import ModelConfig, ScriptArguments, SFTConfig
 
 from posh_reward.datasets.load_dataset import answer, load_images, prompt, with_other_images
-from posh_reward.training.launch import end_if_finished, finish, model_init_kwargs, run, train
+from posh_reward.training.launch import enter_output, finish, model_init_kwargs, run, train
 from posh_reward.training.processors import load_processor
 from posh_reward.training.resume import RefuseLostWeights
 from posh_reward.training.run_check import parse_settings
@@ -135,7 +135,7 @@ def main(argv: list[str] | None = None) -> SFTTrainer:
         SystemExit: the run is already finished, or was only checked.
     """
     script, args, model = parse_settings(SETTINGS, argv)
-    end_if_finished(args)
+    enter_output(args)
     trainer = make_trainer(script, args, model)
     train(trainer)
     trainer.save_model(args.output_dir)

@@ -39,6 +39,7 @@ HEADS = 4
 PATCH = 28
 MERGE = 2
 INITIALIZER_RANGE = 0.08
+SHORTEST = 20  # steps of a schedule; the shares of its phases would round to none
 CORPUS = 1000  # references that the tokenizer is trained on
 SPECIAL = (
     "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>",
@@ -169,7 +170,9 @@ def warm_up(
     probes = torch.nn.ModuleDict({p: torch.nn.Linear(WIDTH, len(c)) for p, c in PROBES.items()})
     parameters = [*visual.parameters(), *probes.parameters()]
     optimizer = torch.optim.AdamW(parameters, lr=3e-3, weight_decay=0.01)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, total_steps=max(steps, 1))
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, 3e-3, total_steps=max(steps, SHORTEST)
+    )
     stream = scenes.generate("train", steps * batch_size, seed + 1, plain=True)
     accuracy: dict[str, float] = {}
     for _ in progress_bar(
@@ -209,7 +212,7 @@ def pretrain(
 
     optimizer = torch.optim.AdamW(model.parameters(), lr=1.5e-3, betas=(0.9, 0.95))
     schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, 1.5e-3, total_steps=max(steps, 1), pct_start=0.1, cycle_momentum=False
+        optimizer, 1.5e-3, total_steps=max(steps, SHORTEST), pct_start=0.1, cycle_momentum=False
     )
     stream = scenes.generate("train", steps * batch_size, seed + 1, plain=True)
     subjects = (alone for scene in stream for alone in scenes.alone(scene))

@@ -16,6 +16,7 @@ FLOORS = [
     {"errors"},
     {"shipped"},
     {"lexicon"},
+    {"settings_trust"},
     {"settings"},
     {"process"},
     {"store"},

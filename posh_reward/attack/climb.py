@@ -8,11 +8,11 @@ own random generator, so an interrupted climb resumes with the same results.
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -28,7 +28,9 @@ from posh_reward.attack.grammars import (
     stems,
 )
 from posh_reward.errors import InputError
+from posh_reward.study.rows.journal import Journal
 
+BEGINS = b'{"grammar": '  # first bytes of a journal's lines
 ROUND = 8
 """Mutants per round, scored in one call of the reward."""
 LONGEST = 160
@@ -240,8 +242,8 @@ def attack(
             raise InputError(f"unknown grammar {name!r}: choose one of {', '.join(GRAMMARS)}")
     if not target.rows:
         raise InputError("there are no rows to search on: use a table with the column reference")
-    best = read_journal(journal)
-    with journal.open("a", encoding="utf-8") as file:
+    with closing(Journal(journal, BEGINS)) as file:
+        best = _best_finds(file)
         for name in grammars:
             for behind in (False, True):
                 climb = Climb(target, name, behind, stock, seed)
@@ -250,26 +252,25 @@ def attack(
                 for find in climb.finds(budget, last):
                     progress(find.calls - (last.calls if last else 0))
                     last = best[name, behind] = find
-                    file.write(json.dumps(asdict(find)) + "\n")
-                    file.flush()
+                    file.append([_as_row(find)])
     return [best[name, behind] for name in grammars for behind in (False, True)]
 
 
-def read_journal(path: Path) -> dict[tuple[str, bool], Find]:
-    """Read the last find of each climb, and remove an incomplete last line."""
+def _as_row(find: Find) -> dict[str, Any]:
+    """A find as JSON takes it: null for a row without reward (-inf)."""
+    values = [value if math.isfinite(value) else None for value in find.values]
+    return asdict(find) | {"values": values}
+
+
+def _best_finds(journal: Journal) -> dict[tuple[str, bool], Find]:
+    """Return the last find of each climb; ``InputError`` if the file is no such journal."""
     last: dict[tuple[str, bool], Find] = {}
-    if not path.exists():
-        return last
-    text = path.read_text(encoding="utf-8")
-    whole = text[: text.rfind("\n") + 1]
     try:
-        for line in whole.splitlines():
-            values = json.loads(line)
-            values |= {name: tuple(values[name]) for name in ("values", "units")}
-            find = Find(**values)
+        for row in journal.rows():
+            values = tuple(-math.inf if value is None else value for value in row["values"])
+            find = Find(**row | {"values": values, "units": tuple(row["units"])})
             last[find.grammar, find.behind] = find
     except (ValueError, TypeError, KeyError) as error:
-        raise InputError(f"{str(path)!r} is not a journal ({error}): delete it") from None
-    if whole != text:
-        path.write_text(whole, encoding="utf-8")
+        why = f"{str(journal.path)!r} is not a journal ({error}): delete it"
+        raise InputError(why) from None
     return last

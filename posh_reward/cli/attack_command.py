@@ -10,7 +10,7 @@ from typing import Any
 
 from posh_reward.attack.grammars import GRAMMARS
 from posh_reward.cli import OK
-from posh_reward.cli.flags import describe, positive, write_file, write_text
+from posh_reward.cli.flags import add_trust, describe, positive, write_file, write_text
 from posh_reward.errors import InputError
 
 ATTACK = """\
@@ -42,6 +42,7 @@ def add_attack(command: argparse.ArgumentParser) -> None:
     add("--budget", type=positive, default=2000, help="texts that each search tries")
     add("--search", type=positive, default=4, metavar="ROWS", help="rows that searches are paid on")
     add("--seed", type=int, default=0, help="seed of the search")
+    add_trust(command)
     command.set_defaults(command=attack_reward)
 
 

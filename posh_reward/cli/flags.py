@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from posh_reward.cli import EXITS, HelpFormatter
 from posh_reward.errors import InputError
 from posh_reward.metrics.load_metric import MetricSettings, load_metric, metric_flags
+from posh_reward.settings_trust import trust_settings
 from posh_reward.study.rows.score_axes import EXPLANATION
 from posh_reward.study.rows.tables import FORMATS, STANDARD, standard_input, standard_output
 
@@ -128,6 +129,21 @@ def add_metric(command: argparse.ArgumentParser, *, witness: bool = False) -> No
     for each in fields(MetricSettings):
         if witness or each.name != "witness":
             group.add_argument(f"--{each.name}", **each.metadata)
+    add_trust(command)
+
+
+class TrustSettings(argparse.Action):
+    """Let settings files do everything; an action, so that it holds wherever they are read."""
+
+    def __call__(self, *_: object) -> None:
+        """Trust them in this process and its children."""
+        trust_settings()
+
+
+def add_trust(command: argparse.ArgumentParser) -> None:
+    """Add ``--trust-settings``."""
+    command.add_argument("--trust-settings", action=TrustSettings, nargs=0, help="let settings "
+                         "files run programs and send keys (docs/cli.md)")  # fmt: skip
 
 
 def metric_of(flags: argparse.Namespace) -> PoSh:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posh_reward.cli import OK, UNUSABLE
-from posh_reward.cli.flags import describe, size, write_text
+from posh_reward.cli.flags import add_trust, describe, size, write_text
 from posh_reward.errors import safe
 from posh_reward.shipped import FOLDERS, copy_to
 
@@ -114,6 +114,7 @@ def add_fetch(command: argparse.ArgumentParser) -> None:
                          "of a judge, or of a metric (also by name: published)")  # fmt: skip
     command.add_argument("--dry-run", action="store_true", help="only list what is here and what "
                          "is missing; uses no network")  # fmt: skip
+    add_trust(command)
     command.set_defaults(command=fetch)
 
 
@@ -145,6 +146,7 @@ def add_doctor(command: argparse.ArgumentParser) -> None:
     add("--address", default="127.0.0.1", help="address of the first node")
     add("--port", type=int, default=29500, help="port at which the ranks meet")
     add("recipe_flags", nargs=argparse.REMAINDER, metavar="-- FLAGS", help="flags of the recipe")
+    add_trust(command)
     command.set_defaults(command=doctor)
 
 

@@ -16,6 +16,7 @@ from posh_reward.cli.flags import (
     INPUTS,
     add_column_names,
     add_format,
+    add_trust,
     check_replaceable,
     count,
     describe,
@@ -95,6 +96,7 @@ def _add_texts(command: argparse.ArgumentParser) -> None:
         "models' answers")  # fmt: skip
     add("--batch", type=positive, default=64, help="pairs to score at a time")
     add("-q", "--quiet", action="store_true", help="print no progress bars")
+    add_trust(command)
 
 
 def compare(flags: argparse.Namespace) -> int:

@@ -55,8 +55,8 @@ def serve(flags: argparse.Namespace) -> int:
             raise MissingDependencyError(f"serve needs {name}: pip install 'posh-reward[serve]'")
     from posh_reward.models.server.server_http import read_key
     from posh_reward.serve.app import create_app
-    from posh_reward.serve.connections import QUEUED, server_of
     from posh_reward.serve.contract import KEY
+    from posh_reward.serve.gate import server_of
     from posh_reward.serve.window import BatchedMetric
 
     key = read_key(KEY)
@@ -69,7 +69,7 @@ def serve(flags: argparse.Namespace) -> int:
         reward.metric = metric
         rewarding = flags.reward is not None or not metric.wants_images
         app = create_app(metric, reward if rewarding else None, key=key, fallback=flags.fallback)
-        bound.listen(QUEUED)  # before the address is printed
+        bound.listen(2048)  # before the address is printed
         _announce(bound.getsockname(), metric.signature, key)
         # uvicorn answers what it has accepted, then raises the signal again. What is still being
         # computed is for clients that have gone; an orderly exit would wait for its thread.

@@ -14,7 +14,14 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 from posh_reward.cli import INCOMPLETE, OK
-from posh_reward.cli.flags import add_columns, add_files, add_running, describe, table_settings
+from posh_reward.cli.flags import (
+    add_columns,
+    add_files,
+    add_running,
+    add_trust,
+    describe,
+    table_settings,
+)
 from posh_reward.errors import InputError, on_one_line
 
 if TYPE_CHECKING:
@@ -96,6 +103,7 @@ def _add_judge(command: argparse.ArgumentParser) -> Callable[..., argparse.Actio
     add("--judge", metavar="MODEL", required=True, help=f"model to ask: {MODEL}")
     add("--store", metavar="FILE", help="file that keeps the judge's answers for other runs; "
         "created if missing")  # fmt: skip
+    add_trust(command)
     return add
 
 
@@ -239,6 +247,7 @@ def _add_tuples(command: argparse.ArgumentParser) -> None:
         "which is our parser, or a model")  # fmt: skip
     add("--store", metavar="FILE", help="file that keeps scene graphs and models' answers for "
         "other runs")  # fmt: skip
+    add_trust(command)
 
 
 def make_questions(flags: argparse.Namespace) -> int:

@@ -7,9 +7,10 @@ A model tuned on POSH as published trades mistakes for coverage: against SFT, on
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Literal, get_args
 
 from posh_reward.errors import ConfigError
@@ -97,6 +98,10 @@ class Shaping:
             raise ConfigError(
                 f"objective is {self.objective!r}: choose {', '.join(get_args(Objective))}"
             )
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ConfigError(f"{each.name} is {value}: use a finite number")
         if min(self.weights) < 0 or not sum(self.weights):
             raise ConfigError(
                 f"weights of precision and recall are {self.precision_weight:g} and "

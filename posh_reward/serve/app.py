@@ -14,6 +14,7 @@ from base64 import b64decode
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 from fastapi import Depends, FastAPI, Request
@@ -23,6 +24,7 @@ from fastapi.security import HTTPBearer
 from fastapi_offline import FastAPIOffline
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from pydantic import create_model
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
@@ -33,7 +35,7 @@ from posh_reward.reward.texts import completion_of
 from posh_reward.reward.trl import MetricReward, figure_columns
 from posh_reward.serve.bodies import OpenRlhfReply, OpenRlhfRequest, ScoreRequest, SlimeRequest
 from posh_reward.serve.contract import MetricInfo, fields_of, record_class, records_adapter
-from posh_reward.serve.gate import Gate
+from posh_reward.serve.gate import Gate, has_key
 from posh_reward.serve.refusals import (
     HTTP_CODES,
     RequestError,
@@ -49,6 +51,8 @@ logger = logging.getLogger(__name__)
 
 LARGEST_BODY, ALL_BODIES = 32_000_000, 256_000_000
 """Most bytes of a request, and of all unanswered ones."""
+GUARDED = ("/v1", "/metrics")
+"""Prefixes of the paths that need the key; the others reveal nothing."""
 LONGEST_PAUSE = 60
 """Most seconds that a client is asked to wait."""
 
@@ -78,8 +82,8 @@ def create_app(
         redoc_url=None,
         title="posh-reward",
         version=package_version(),
-        description="Scores descriptions of images. Requests of all clients are scored together. "
-        f"This server's metric: `{metric.signature}`.",
+        description="Scores descriptions of images. Requests of all clients are scored together.",
+        redirect_slashes=False,  # to whatever host a request names
     )
     record: Any = record_class(metric.name)
     reply = create_model("ScoreReply", signature=(str, ...), scores=(list[record], ...))
@@ -101,10 +105,22 @@ def create_app(
     route("/", lambda: RedirectResponse("/docs"), include_in_schema=False, **get)
     for kind in (PoshError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, service.refuse)
+    # Who sends a body does not matter here: all have the same key, or there is none.
     app.add_middleware(
-        Gate, key=key, largest=LARGEST_BODY, together=ALL_BODIES, observe=service.observe
-    )
+        Gate, admit=partial(_admit, key), largest=LARGEST_BODY, each=ALL_BODIES,
+        together=ALL_BODIES, observe=service.observe,
+    )  # fmt: skip
     return app
+
+
+def _admit(key: str | None, path: str, headers: Headers) -> Response | str | None:
+    if key is None:
+        return ""
+    if not path.startswith(GUARDED):
+        return None
+    why = "this server needs its key, and got another one or none"
+    is_known = has_key(headers, key)
+    return "" if is_known else refusal("unauthorized", why, field="Authorization")
 
 
 class Service:

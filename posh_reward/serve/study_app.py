@@ -13,21 +13,24 @@ import os
 import secrets
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from posh_reward.errors import InputError
+from posh_reward.process.file_lock import LOCK, keep_folder
 from posh_reward.serve.gate import Gate
-from posh_reward.study.packets.rater_answers import sheets
+from posh_reward.study.packets.rater_answers import AnswerSheet, sheets
 from posh_reward.study.packets.rater_page import page_to_serve
-from posh_reward.study.packets.study_records import PacketKey
+from posh_reward.study.packets.study_records import PacketKey, RaterAnswer
 from posh_reward.study.rows.table_writer import whole_file
 
 LARGEST, ALL_BODIES = 4_000_000, 64_000_000
@@ -41,6 +44,8 @@ HEADERS = {
 }
 VERSION = "X-Answers-Version"
 """Header of requests and replies; not an ETag, which proxies change, such as to compress."""
+EARLIER, MOST_KEPT = ".earlier", 200
+"""Folder of replaced answers, next to those that count, and most of them for a rater."""
 NOTHING = "none"
 """Version of missing answers."""
 STRANGER = PlainTextResponse(
@@ -58,19 +63,24 @@ def study_app(key: PacketKey, packet: Path, answers: Path, tokens: Mapping[str, 
         tokens: token -> rater.
 
     Raises:
+        BusyError: another process stores this packet's answers there.
         InputError: a page is missing, or an older version made it.
     """
-    answers.mkdir(parents=True, exist_ok=True)
+    keep_folder(answers, f".{key.packet}{LOCK}")
     site = StudySite(key, packet, answers, tokens)
-    return Starlette(
+    app = Starlette(
         routes=[
             Route("/r/{token}", site.page),
             Route("/r/{token}/answers", site.send, methods=["GET"]),
             Route("/r/{token}/answers", site.store, methods=["PUT"]),
             Route("/health", lambda _: PlainTextResponse("ok")),
         ],
-        middleware=[Middleware(Gate, None, LARGEST, ALL_BODIES, lambda *_: None)],
+        middleware=[
+            Middleware(Gate, site.admit, largest=LARGEST, each=2 * LARGEST, together=ALL_BODIES)
+        ],
     )
+    app.router.redirect_slashes = False  # to whatever host a request names
+    return app
 
 
 class StudySite:
@@ -91,18 +101,20 @@ class StudySite:
                 raise InputError(why) from None
             self._pages[rater] = page_to_serve(page).encode()
 
+    def admit(self, path: str, headers: Headers) -> Response | str | None:
+        """Refuse strangers before they send anything; see ``gate.Admit``."""
+        if not path.startswith("/r/"):
+            return None
+        token = path.split("/")[2]
+        return token if token in self._tokens else STRANGER
+
     async def page(self, request: Request) -> Response:
         """Send a rater's page."""
-        rater = self._rater(request)
-        if rater is None:
-            return STRANGER
-        return Response(self._pages[rater], media_type="text/html", headers=HEADERS)
+        return Response(self._pages[self._rater(request)], media_type="text/html", headers=HEADERS)
 
     async def send(self, request: Request) -> Response:
         """Send the stored answers with their version; status 204 without any."""
         rater = self._rater(request)
-        if rater is None:
-            return STRANGER
         data = await run_in_threadpool(self._stored, rater)
         headers = {**HEADERS, VERSION: _version(data)}
         if data is None:
@@ -116,8 +128,6 @@ class StudySite:
         again.
         """
         rater = self._rater(request)
-        if rater is None:
-            return STRANGER
         data = await request.body()
         try:
             [sheet] = await run_in_threadpool(sheets, data, self._key)
@@ -126,23 +136,46 @@ class StudySite:
         if sheet.rater != rater:
             return PlainTextResponse("these are another rater's answers", 422)
         async with self._locks[rater]:
-            before = _version(await run_in_threadpool(self._stored, rater))
-            if request.headers.get(VERSION) != before:
+            before = await run_in_threadpool(self._stored, rater)
+            if request.headers.get(VERSION) != _version(before):
                 return Response(status_code=412)
+            if before is not None and before != data:
+                await run_in_threadpool(self._keep, before, sheet)
             await run_in_threadpool(write_through, self._file(rater), data)
         return Response(status_code=204, headers={VERSION: _version(data)})
 
-    def _rater(self, request: Request) -> str | None:
-        return self._tokens.get(request.path_params["token"])
+    def _rater(self, request: Request) -> str:
+        return self._tokens[request.path_params["token"]]
 
     def _file(self, rater: str) -> Path:
         return self._answers / f"answers-{self._key.packet}-{rater}.json"
+
+    def _keep(self, before: bytes, after: AnswerSheet) -> None:
+        """Keep stored answers that are not among those which replace them.
+
+        Whoever opens a link with old answers in the browser could send them instead of newer ones.
+        """
+        now = _timeless(after)
+        try:
+            [stored] = sheets(before, self._key)
+            is_lost = any(each not in now for each in _timeless(stored))
+        except ValueError:  # damaged, or of an older version
+            is_lost = True
+        folder, name = self._answers / EARLIER, self._file(after.rater).stem
+        count = len(list(folder.glob(f"{name}-*.json")))
+        if is_lost and count < MOST_KEPT:
+            folder.mkdir(exist_ok=True)
+            write_through(folder / f"{name}-{count + 1:03}.json", before)
 
     def _stored(self, rater: str) -> bytes | None:
         try:
             return self._file(rater).read_bytes()
         except FileNotFoundError:
             return None
+
+
+def _timeless(sheet: AnswerSheet) -> list[RaterAnswer]:
+    return [replace(each, seconds=None) for each in sheet.answers]
 
 
 def _version(data: bytes | None) -> str:

@@ -16,6 +16,7 @@ from transformers import ProgressCallback, TrainerState
 
 from posh_reward.errors import ConfigError, JudgeError, PoshError
 from posh_reward.models.vllm.vllm_environment import set_vllm_defaults
+from posh_reward.process.file_lock import keep_folder
 from posh_reward.process.progress import on_terminal, progress_bar
 from posh_reward.reward.objectives import metrics_behind
 from posh_reward.reward.texts import content_text
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 IMAGE_COLUMNS = ("img", "picture", "photo", "image_path", "file_name", "pixel_values")
 """Columns that probably hold the images, under another name than ``image``."""
+JUDGE = 4  # exit status if the judge cannot work, as of ``posh-reward``
 STATUS_FILE = "POSH_STATUS_FILE"  # environment variable: file for a failed recipe's exit status
 HEADLINES = {
     "loss": "loss",
@@ -188,15 +190,20 @@ def plain_prompt(prompt: Any) -> Any:
     return [message | {"content": content_text(message["content"]) or ""} for message in prompt]
 
 
-def end_if_finished(args: TrainingArguments) -> None:
-    """Exit if the run in ``output_dir`` is finished; call this before loading anything.
+def enter_output(args: TrainingArguments) -> None:
+    """Keep other processes out of ``output_dir``, and exit if its run is finished.
+
+    Call this before loading anything.
 
     ``trainer.save_state`` writes ``trainer_state.json`` there after training, so a killed run has
     none and continues. So does a run whose steps or epochs have been raised since.
 
     Raises:
+        BusyError: another process trains into ``output_dir``.
         SystemExit: the run is finished; status 0, after printing a line.
     """
+    if args.process_index == 0:
+        keep_folder(Path(args.output_dir))
     saved = Path(args.output_dir) / "trainer_state.json"
     if not saved.is_file():
         return
@@ -288,9 +295,10 @@ def run(main: Callable[[], object]) -> None:
     """Run a recipe's ``main``, and exit with its status.
 
     The status is 75 (``stopping.TRY_AGAIN``) after a run that saved a checkpoint and stopped early,
-    and 1 after an error that the user can fix, which is printed without a traceback; a launcher
-    then ends the other ranks. Launchers (torchrun, ``accelerate launch``) turn any failure into
-    status 1, so the status is also written to the file that ``POSH_STATUS_FILE`` names.
+    4 if the judge cannot work, and 1 after another error that the user can fix. Errors are printed
+    without a traceback; a launcher then ends the other ranks. Launchers (torchrun, ``accelerate
+    launch``) turn any failure into status 1, so the status is also written to the file that
+    ``POSH_STATUS_FILE`` names.
     """
     separate_vllm_caches(os.environ)
     # Users cannot fix deprecations inside TRL and transformers.
@@ -302,6 +310,7 @@ def run(main: Callable[[], object]) -> None:
         rank = f" (rank {os.environ['RANK']})" if os.environ.get("RANK") else ""
         print(f"{Path(sys.argv[0]).name}{rank}: {error}", file=sys.stderr)
         status = TRY_AGAIN if isinstance(error, StoppedEarlyError) else 1
+        status = JUDGE if isinstance(error, JudgeError) else status
         if STATUS_FILE in os.environ:
             Path(os.environ[STATUS_FILE]).write_text(str(status), encoding="utf-8")
         sys.exit(status)

@@ -13,11 +13,13 @@ from trl import TrlParser
 
 from posh_reward.errors import ConfigError
 from posh_reward.settings import brief, guess, misfit, read_settings
+from posh_reward.settings_trust import trust_settings
 from posh_reward.training.combinations import refusals
 from posh_reward.training.processes import Processes
 
 LIKE = "like"  # key of a configuration: another one, from which it inherits
 CHECK = "--check"
+TRUST_FLAG = "--trust_settings"
 ENV = "env"  # key of a configuration: environment variables, as in TRL
 
 
@@ -47,6 +49,10 @@ def parse(kinds: Sequence[type], argv: Sequence[str]) -> tuple[Any, ...]:
     flags = list(argv)
     parser = SettingsParser(kinds)
     parser.add_argument(CHECK, action="store_true", help="show what would run, and whether it fits")
+    parser.add_argument(TRUST_FLAG, action="store_true", help="let the configuration and the "
+                        "files that it names run programs and send keys (docs/cli.md)")  # fmt: skip
+    if TRUST_FLAG in flags:
+        trust_settings()
     if "--config" in flags:
         place = flags.index("--config")
         if place + 1 == len(flags):

@@ -41,6 +41,12 @@ SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
 JOB_END = "SLURM_JOB_END_TIME"
 """Environment variable with the job's end in Unix seconds; newer versions of Slurm set it, for
 older ones our scripts do."""
+UNJUDGED = Failure(
+    "engine",
+    "no completion had a reward in the last step, which left the weights as they were. The "
+    "checkpoint is saved: with a judge that works, --resume_from_checkpoint latest ends the run "
+    "with it, and a larger --max_steps or --num_train_epochs trains it further",
+)
 ELSEWHERE = Failure("engine", "another rank's judge failed; see its log")
 
 
@@ -153,6 +159,10 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
     ) -> None:
         """Agree with all ranks, after each optimizer step, on stopping."""
         self.deadline.end_step()
+        if state.global_step >= state.max_steps > 0 and self._nothing_was_judged():
+            # Too few calls for the rewards to give up, but this run must not pass for a whole one.
+            for reward in self.rewards:
+                reward.stop_reason = reward.stop_reason or UNJUDGED
         interruption = "the job's time is nearly up" if self.deadline.is_over else None
         if self.signals.first is not None:
             interruption = f"{self.signals.first} asked for it"

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Collection, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import ClassVar
 
@@ -19,8 +20,10 @@ from posh_reward.cli import INCOMPLETE, JUDGE, OK, UNREAD, UNUSABLE, UNWRITABLE,
 from posh_reward.errors import JudgeError
 from posh_reward.metrics.posh.judges import load_judge
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
+from posh_reward.study.rows.journal import Journal
 from posh_reward.types import Failure, Question, Verdict
 from tests.cli.running import COMMAND, ROOT, pairs, rows_in, run, write_rows
+from tests.cli.two_writers import many_pairs
 
 
 class Counted(FakeJudge):
@@ -96,6 +99,57 @@ def kill_once_it_has_written(journal: Path, command: list[str]) -> None:
             process.send_signal(signal.SIGKILL)
         time.sleep(0.002)
     assert process.wait() == -signal.SIGKILL, "it ended before it was killed"
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet", "csv.gz"])
+def test_a_second_process_with_the_same_output_is_refused(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], ending: str
+) -> None:
+    out = tmp_path / f"out.{ending}"
+    journal = out if ending == "jsonl" else tmp_path / f"out.{ending}.journal.jsonl"
+    for flags in ((), ("--overwrite",)):
+        with closing(Journal(journal)):
+            assert run("score", table, "-o", out, *flags) == UNUSABLE
+        assert f"another process writes {str(journal)!r}: wait" in capsys.readouterr().err
+    assert run("score", table, "-o", out) == OK
+    assert "5 pairs" in capsys.readouterr().err
+    assert not journal.with_name(journal.name + ".part").exists()
+
+
+@pytest.mark.slow
+def test_two_processes_with_one_output_lose_nothing(pytestconfig: pytest.Config) -> None:
+    """``--examples 200`` for two hundred pairs."""
+    seen = many_pairs(pytestconfig.getoption("--examples"), seed=0)
+    assert not [what for what in seen if what.startswith("fault")], seen
+
+
+def test_an_input_that_shrinks_meanwhile_is_no_success(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, out = write_rows(tmp_path / "in.jsonl", pairs(4000)), tmp_path / "out.csv"
+    size = sum(map(len, table.read_bytes().splitlines(keepends=True)[:200]))
+    grade = FakeJudge.grade
+
+    def shrink(self: FakeJudge, questions: Sequence[Question]) -> list[Verdict]:
+        os.truncate(table, size)
+        return grade(self, questions)
+
+    monkeypatch.setattr(FakeJudge, "grade", shrink)
+    assert run("score", table, "-o", out, "--batch", 2) == UNUSABLE
+    assert "the input had 4,000 rows and now has 200" in capsys.readouterr().err
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("zeros", [1, 4096])
+def test_zeros_that_a_power_cut_leaves_are_dropped(table: Path, tmp_path: Path, zeros: int) -> None:
+    out, whole = tmp_path / "out.jsonl", tmp_path / "whole.jsonl"
+    assert run("score", table, "-o", whole) == OK
+    first, second, *_ = whole.read_bytes().splitlines(keepends=True)
+    for left in (first, first + second[:50]):
+        for rest in (b"", b'"signature": "posh"}\n'):  # the block after the zeros was written
+            out.write_bytes(left + b"\0" * zeros + rest)
+            assert run("score", table, "-o", out) == OK
+            assert out.read_bytes() == whole.read_bytes()
 
 
 def test_a_judge_that_breaks_keeps_what_was_scored(

@@ -345,3 +345,9 @@ def test_several_references_of_a_row_are_one_text(tmp_path: Path) -> None:
     assert one["reference"] == "A dog sleeps."
     assert "references" not in one["signature"]
     assert none["failure_kind"] == "text"
+
+
+def test_an_id_with_a_nul_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = write_rows(tmp_path / "in.jsonl", [{**pairs(1)[0], "id": "a\0b"}])
+    assert run("score", table, "-o", tmp_path / "out.parquet", "--id", "id") == UNUSABLE
+    assert r"the id 'a\x00b' contains a NUL" in capsys.readouterr().err

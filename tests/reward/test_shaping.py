@@ -264,6 +264,18 @@ def test_shaping_never_adds_and_never_goes_below_the_worst(
         {"repetition_limit": -0.1},
         {"detail_floor": -1},
         {"disorder_limit": -0.1},
+        *(
+            {name: value}
+            for name in (
+                "precision_weight",
+                "detail_floor",
+                "loose_weight",
+                "disorder_limit",
+                "length_limit",
+                "repetition_limit",
+            )
+            for value in (float("nan"), float("inf"))
+        ),
     ],
 )
 def test_impossible_shapings_are_refused(wrong: dict[str, object]) -> None:

@@ -24,9 +24,10 @@ from posh_reward.models.fake_model import FakeModel
 from posh_reward.reward.shaping import Shaping
 from posh_reward.reward.texts import completion_of
 from posh_reward.serve import app as app_module
+from posh_reward.serve import gate
 from posh_reward.serve.app import create_app
 from posh_reward.serve.client import RemoteMetric, RemotePosh
-from posh_reward.serve.connections import server_of
+from posh_reward.serve.gate import server_of
 from posh_reward.serve.window import BatchedMetric
 from posh_reward.types import Failure, Scores
 
@@ -207,6 +208,27 @@ def test_the_key_is_wanted_and_never_repeated(posh: PoSh) -> None:
     ).is_success
     assert post(app, "/v1/score", body, auth=("any", "s3cret-of-mine")).is_success
     assert post(app, "/v1/score", body, auth=("s3cret-of-mine", "no")).status_code == 401
+
+
+def test_the_schema_tells_a_stranger_no_signature(posh: PoSh) -> None:
+    app = create_app(BatchedMetric(posh), key="s3cret-of-mine")
+    assert posh.signature not in get(app, "/openapi.json").text
+    reply = get(app, "/docs/", headers={"host": "evil.example"})
+    assert reply.status_code == 404, "no redirect to that host"
+
+
+def test_the_end_waits_for_an_upload_as_long_as_for_a_body(
+    posh: PoSh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate, "BODY_SECONDS", 1.0)
+    half = b"POST /v1/score HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{"
+    with served(create_app(BatchedMetric(posh))) as url:
+        client = socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])))
+        client.sendall(half)
+        time.sleep(0.2)
+        begun = time.monotonic()
+    assert time.monotonic() - begun < 5
+    client.close()
 
 
 def test_a_judge_that_is_gone_is_a_503_with_its_reason(posh: PoSh) -> None:

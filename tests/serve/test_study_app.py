@@ -9,17 +9,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from posh_reward.cli.packet_answers import answer_files
 from posh_reward.errors import InputError
 from posh_reward.study.packets.answer_files import collect
 from posh_reward.study.packets.make import write_packet
 from posh_reward.study.packets.rater_page import page_to_serve
 from tests.chromium import Browser, axe, violations
-from tests.study.packets.studies import content, packet, saved
+from tests.study.packets.studies import coarse, content, packet, saved
 
 httpx = pytest.importorskip("httpx")
 pytest.importorskip("starlette")
@@ -121,7 +123,7 @@ def test_what_is_called_sent_survives_a_kill_and_the_rest_follows(
     site.start()
     until(chromium, says(SENT), True)
     assert overalls(site.file()) == [1, -2, None]
-    assert [p.name for p in site.file().parent.iterdir()] == [site.file().name]
+    assert [p.name for p in site.file().parent.glob("[!.]*")] == [site.file().name]
 
 
 def test_nothing_is_called_sent_while_it_is_on_its_way(site: Site, chromium: Browser) -> None:
@@ -203,6 +205,40 @@ def test_only_a_raters_own_whole_answers_are_stored(site: Site) -> None:
     for path in ("x", "../packet.key.json", "%2e%2e/packet.key.json"):
         assert httpx.get(site.links["rater-01"][:-22] + path).status_code == 404
     assert collect([site.file()], PACKET.key).sheets[0].unfinished == ()
+
+
+def test_neither_strangers_nor_one_rater_keep_the_others_from_sending(site: Site) -> None:
+    theirs = site.links["rater-02"].rpartition("/")[2]
+    with ExitStack() as clients:
+        for token in ["nobody"] * 16 + [theirs] * 16:
+            client = clients.enter_context(socket.create_connection(("127.0.0.1", site.port)))
+            head = f"PUT /r/{token}/answers HTTP/1.1\r\nHost: x\r\nContent-Length: 4000000\r\n\r\n"
+            with suppress(OSError):  # refused while it sends
+                client.sendall(head.encode() + b" " * 3_999_999)
+        reply = put(site, saved(PACKET.key, "rater-01"))
+        assert reply.status_code == 204, reply.text
+
+
+def test_answers_that_older_ones_replace_are_kept(site: Site) -> None:
+    tasks = PACKET.key.raters["rater-01"].tasks
+    whole = [coarse(PACKET.key, task) for task in tasks]
+    first, full, old = (saved(PACKET.key, "rater-01", each) for each in (whole[:1], whole, []))
+    version = "none"
+    for data in (first, full, old):  # the last comes from a browser that was away
+        reply = put(site, data, version)
+        assert reply.status_code == 204
+        version = reply.headers["X-Answers-Version"]
+    assert site.file().read_bytes() == old
+    [kept] = (site.folder / "packet.answers" / ".earlier").iterdir()
+    assert kept.read_bytes() == full, "the first are among these"
+    assert answer_files([str(site.file().parent)]) == [site.file()]
+
+
+def test_no_redirect_leads_to_the_host_that_a_request_names(site: Site) -> None:
+    for path in ("/health/", "/r/x/"):
+        url = f"http://127.0.0.1:{site.port}{path}"
+        reply = httpx.get(url, headers={"Host": "evil.example"}, follow_redirects=False)
+        assert reply.status_code == 404
 
 
 def test_links_stay_and_are_nobodys_else(site: Site) -> None:

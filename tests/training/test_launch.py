@@ -12,7 +12,7 @@ import pytest
 from datasets import Dataset
 
 from posh_reward import PoshReward
-from posh_reward.errors import ConfigError, PoshError
+from posh_reward.errors import ConfigError, JudgeError, PoshError
 from posh_reward.models.vllm.vllm_environment import VLLM_DEFAULTS
 from posh_reward.training.launch import run, separate_vllm_caches, train
 from posh_reward.training.stopping import StoppedEarlyError
@@ -27,7 +27,11 @@ def raises(error: PoshError) -> Callable[[], None]:
 
 @pytest.mark.parametrize(
     ("error", "status"),
-    [(StoppedEarlyError("stopped after step 3"), 75), (ConfigError("no such judge"), 1)],
+    [
+        (StoppedEarlyError("stopped after step 3"), 75),
+        (JudgeError("it is gone"), 4),
+        (ConfigError("no such judge"), 1),
+    ],
 )
 def test_the_exit_status_is_also_left_in_a_file(
     error: PoshError,

@@ -62,6 +62,23 @@ def test_the_step_after_the_last_failure_saves_and_stops(args: TrainingArguments
         callback.on_train_end(args, TrainerState(), TrainerControl())
 
 
+def test_a_judge_that_dies_in_the_last_steps_is_no_success(args: TrainingArguments) -> None:
+    """Of ten calls in a row that it takes to give up, only two were left."""
+    alive = [True]
+    judge = FakeJudge(lambda request: 4.0 if alive[0] else GONE)
+    reward = PoshReward(PoSh(judge))
+    callback = StopWithCheckpoint(reward)
+    callback.on_train_begin(args, at_step(0), TrainerControl())
+    for step in range(1, 6):
+        alive[0] = step < 4
+        reward(completions=["A dog."], reference=["A brown dog."])
+        control = TrainerControl()
+        callback.on_step_end(args, at_step(step), control)
+        assert (control.should_save, args.save_only_model) == (step == 5, step < 5)
+    with pytest.raises(JudgeError, match="no completion had a reward in the last step"):
+        callback.on_train_end(args, at_step(5), TrainerControl())
+
+
 def test_a_judge_that_cannot_work_is_found_before_training() -> None:
     with pytest.raises(JudgeError, match="first pair: gone"):
         PoshReward(PoSh(FakeJudge(lambda request: GONE))).check()

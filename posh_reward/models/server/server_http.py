@@ -7,7 +7,6 @@ message goes to ``ExchangeError.detail``, sanitised.
 from __future__ import annotations
 
 import asyncio
-import html
 import json
 import logging
 import math
@@ -19,7 +18,6 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequenc
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import unquote
 
 from posh_reward.errors import ConfigError
 from posh_reward.models.server.addresses import http_client, origin
@@ -55,7 +53,6 @@ SGLang, TensorRT-LLM, llama.cpp."""
 
 MAX_WORDS = 300  # characters of a server's message in our messages
 MAX_CLEANED = 20_000  # characters of a server's message that are processed
-STRETCH = 8  # consecutive characters of a key that suppress a server's message
 DATA_URI = re.compile(r"data:[\w.+-]+/[^\s\"'<>]*", re.ASCII)
 BASE64 = re.compile(r"[\w+/=\\-]{64,}", re.ASCII)
 
@@ -254,13 +251,13 @@ def read_key(variable: str | None) -> str | None:
 
 
 def clean(words: str, key: str | None) -> str:
-    """The start of a server's message, on one line; empty if it contains part of the key.
+    """The start of a server's message, on one line; empty if it contains the key.
 
     Control characters of any kind (terminal escapes, marks of text direction) become spaces, and
     images three dots.
     """
     words = words[:MAX_CLEANED]
-    if key is not None and _echoes(words, key):
+    if key is not None and key in words:
         return ""
     words = BASE64.sub(_dots_for_base64, DATA_URI.sub("...", words))
     words = "".join(each if each.isprintable() else " " for each in words)
@@ -271,24 +268,6 @@ def _dots_for_base64(match: re.Match[str]) -> str:
     """Replace text that looks like base64: lower and upper case letters, and digits."""
     kinds = (str.islower, str.isupper, str.isdigit)
     return "..." if all(any(map(kind, match[0])) for kind in kinds) else match[0]
-
-
-def _echoes(text: str, key: str) -> bool:
-    """True if the text contains a stretch of the key, even escaped, spaced out or partly masked."""
-    # Gateways echo keys as "sk-abc...wxyz", in HTML or in JSON within JSON. A prefix common to many
-    # keys ("sk-proj-") suppresses messages needlessly, which is cheaper than a key in a log.
-    for words, secret in ((text, key), (_letters(text), _letters(key))):
-        starts = range(max(len(secret) - STRETCH, 0) + 1)
-        if secret and any(secret[start : start + STRETCH] in words for start in starts):
-            return True
-    return False
-
-
-def _letters(text: str) -> str:
-    """Only letters and digits, in lower case, with escapes of JSON, HTML and URLs decoded."""
-    text = re.sub(r"\\u([0-9a-fA-F]{4})", lambda match: chr(int(match[1], 16)), text)
-    text = re.sub(r"\\[nrtbf]|\x1b\[[\d;]*[a-zA-Z]", "", text)  # these escapes contain letters
-    return re.sub(r"[\W_]+", "", html.unescape(unquote(text))).lower()
 
 
 def run_apart(work: Callable[[], Coroutine[Any, Any, T]]) -> T:

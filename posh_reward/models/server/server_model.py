@@ -30,6 +30,7 @@ from posh_reward.models.server.server_http import (
     server_client,
 )
 from posh_reward.models.server.special_tokens import SpecialTokens
+from posh_reward.settings_trust import DEFAULT_KEY
 from posh_reward.types import LABELS, Failure, Reply, Usage, Verdict
 
 logger = logging.getLogger(__name__)
@@ -83,7 +84,7 @@ class ServerModel:
         model: str,
         *,
         revision: str | None = None,
-        api_key_env: str | None = "POSH_JUDGE_API_KEY",
+        api_key_env: str | None = DEFAULT_KEY,
         concurrency: int = 64,
         timeout: float = 60.0,
         retries: int = 5,

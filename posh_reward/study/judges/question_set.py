@@ -25,6 +25,7 @@ from posh_reward.errors import ConfigError, InputError
 from posh_reward.graph.reader import Reader
 from posh_reward.metrics.posh.presets import PRESET, prompt, rewrite_prompt
 from posh_reward.metrics.posh.questions import PRESENT
+from posh_reward.process.file_lock import keep_folder
 from posh_reward.process.progress import progress_bar
 from posh_reward.settings import ENDINGS
 from posh_reward.store import Store
@@ -110,11 +111,11 @@ def collect(
         seed: of the perturbations.
 
     Raises:
-        InputError: a split would be empty.
+        BusyError, InputError: another process writes the folder, or a split would be empty.
         JudgeError: the judge cannot work; its answers so far are in the store.
     """
     _check_splits(reference for _, reference in rows)
-    folder.mkdir(parents=True, exist_ok=True)
+    keep_folder(folder)
     store = Store(settings.store or folder / "answers.sqlite")
     reader = Reader(
         settings.parser, settings.coref, mended=PRESET[choice.preset].mended,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
@@ -221,12 +222,12 @@ def write_packet(packet: Packet, folder: Path, key: Path) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
         try:
-            # "x" creates or fails; checking before opening would leave a gap for another process.
-            file = key.open("xb")
+            # Creates or fails; checking before opening would leave a gap for another process.
+            descriptor = os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
             raise _already_exists(key) from None
         try:
-            with file:
+            with os.fdopen(descriptor, "wb") as file:
                 file.write(packet.key_file)
             part.rename(folder)
         except BaseException as error:

@@ -6,10 +6,11 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
 from hashlib import sha256
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import TypeAdapter
+from pydantic import AfterValidator, TypeAdapter
 
 from posh_reward.errors import InputError
 from posh_reward.study.packets import label_studio, potato
@@ -37,6 +38,23 @@ class AnswerSheet:
     saved: str = ""  # time by the rater's clock, in UTC; empty if the tool stores none
 
 
+AHEAD = timedelta(days=2)
+"""How far a rater's clock may be ahead: a file of the year 9999 would supersede all others."""
+TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
+LONGEST = 1e7
+"""Most seconds that an answer can have taken: four months."""
+
+
+def _time(saved: str) -> str:
+    """Check a time in UTC as JavaScript writes it; such texts sort by time."""
+    if not TIME.fullmatch(saved):
+        raise ValueError(f"{saved[:40]!r} is not a time such as 2026-11-22T10:00:00.000Z")
+    time = datetime.strptime(saved, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=timezone.utc)
+    if time > datetime.now(timezone.utc) + AHEAD:
+        raise ValueError(f"it was saved at {saved}: set the rater's clock and save again")
+    return saved
+
+
 @dataclass(frozen=True, slots=True)
 class PageAnswer:
     """One answer in a file of our page."""
@@ -56,7 +74,7 @@ class PageFile:
     format: Literal["posh-reward answers 1"]
     packet: str
     rater: str
-    saved: str  # time, by the rater's clock
+    saved: Annotated[str, AfterValidator(_time)]  # by the rater's clock
     answers: tuple[PageAnswer, ...]
     check: str
 
@@ -354,7 +372,7 @@ def _answer(
     draft: DraftAnswer, task: RaterTask, rater: str, key: PacketKey, form: Form
 ) -> RaterAnswer:
     seconds = draft.seconds
-    if seconds is not None and not 0 <= seconds < float("inf"):
+    if seconds is not None and not 0 <= seconds <= LONGEST:
         raise InputError(f"its time is {seconds} seconds")
     if form == "ranking":
         places = {axis: _places(draft.preferences[axis], len(task.models)) for axis in AXES}

@@ -154,20 +154,25 @@ def fill(
     total: int | None = None,
 ) -> None:
     """Add to ``out``, called ``name``, the rows it lacks; call ``count`` with every row."""
-    earlier = 0
+    done = 0
     for row in check_earlier(out.rows(), items, name, scorer):
         count(row)
-        earlier += 1
+        done += 1
     metric = scorer.signature.partition("|")[0]
-    with progress_bar(metric, total, scorer.unit, settings.quiet, initial=earlier) as bar:
-        if earlier and not settings.quiet:
-            text = f"{earlier:,} of {total or '?'} {scorer.unit}s were scored before"
+    with progress_bar(metric, total, scorer.unit, settings.quiet, initial=done) as bar:
+        if done and not settings.quiet:
+            text = f"{done:,} of {total or '?'} {scorer.unit}s were scored before"
             bar.write(text, file=sys.stderr)
         for batch in batches(scorer, items, settings.batch):
             out.append(batch)
             for row in batch:
                 count(row)
+            done += len(batch)
             bar.update(len(batch))
+    if total is not None and done < total:
+        raise InputError(
+            f"the input had {total:,} rows and now has {done:,}: run the same command again"
+        )
 
 
 def check_earlier(

@@ -6,10 +6,12 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import IO, Any
 
-from posh_reward.errors import InputError
+from posh_reward.errors import BusyError, InputError
+from posh_reward.process.file_lock import open_alone
 from posh_reward.study.rows.table_writer import as_line, write_table
 from posh_reward.study.rows.tables import STANDARD, Format, Row, standard_output
 
@@ -17,73 +19,80 @@ BEGINS = b'{"id": '  # first bytes of each of our lines
 
 
 class Journal:
-    """An append-only file of rows.
+    """An append-only file of rows, which only one process can open at a time.
 
     Args:
         path: created with its folder if missing.
+        begins: first bytes of each row's line.
 
     Raises:
+        BusyError: another process writes the file.
         OSError: the file cannot be opened for writing.
         InputError: it ends in something that cannot be the start of one of our rows.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, begins: bytes = BEGINS) -> None:
         self.path = path
         if not path.parent.exists():
             path.parent.mkdir(parents=True)
-        self._file = path.open("a+b")
+        self._file = open_alone(path)
         try:
-            self._whole = self._end_of_whole_lines()
+            self._whole, self.count = self._whole_lines(begins)
+            self._size = self._file.seek(0, os.SEEK_END)
         except BaseException:
             self._file.close()
             raise
 
-    def _end_of_whole_lines(self) -> int:
-        self._file.seek(0)
-        end, line = 0, b""
+    def _whole_lines(self, begins: bytes) -> tuple[int, int]:
+        """Bytes and number of the complete rows."""
+        end = count = 0
         for line in self._file:
-            if line.endswith(b"\n"):
-                end += len(line)
-        # The first append drops a last line cut short by a kill, but only if it could be the start
-        # of one of our rows: another program's file stays untouched.
-        torn = b"" if line.endswith(b"\n") else line
-        if not torn.startswith(BEGINS) and not BEGINS.startswith(torn):
-            raise InputError(
-                f"{str(self.path)!r} ends in {torn[:40]!r}, which this command did not write: "
-                "choose another output, or delete it"
-            )
-        return end
+            # A power cut can leave zeros where a line's bytes should be.
+            if not line.endswith(b"\n") or b"\0" in line:
+                # The first append drops what a kill cut short, but only if it could be the start of
+                # one of our rows: another program's file stays untouched.
+                torn = line.partition(b"\0")[0]
+                if not torn.startswith(begins) and not begins.startswith(torn):
+                    raise InputError(
+                        f"{str(self.path)!r} ends in {torn[:40]!r}, which this command did not "
+                        "write: choose another output, or delete it"
+                    )
+                break
+            end += len(line)
+            count += 1
+        return end, count
 
     def rows(self) -> Iterator[Row]:
         """The complete rows, one at a time; ``InputError`` for one that is not a JSON object."""
+        self._check_sole()
         with self.path.open("rb") as file:
-            read = 0
-            for number, line in enumerate(file, start=1):
-                read += len(line)
-                if read > self._whole:
-                    return
-                try:
-                    row = json.loads(line)
-                except (ValueError, RecursionError) as error:
-                    where = f"{str(self.path)!r}, line {number}"
-                    raise InputError(f"{where}: not JSON ({error})") from None
-                if not isinstance(row, dict):
-                    raise InputError(f"{str(self.path)!r}, line {number}: not a JSON object")
-                yield row
+            yield from _parsed(islice(file, self.count), self.path)
 
     def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Add rows; once this returns they are on disk."""
-        self._file.truncate(self._whole)
-        lines = b"".join(map(as_line, rows))
-        self._file.write(lines)
+        self._check_sole()
+        lines = list(map(as_line, rows))
+        self._file.seek(self._whole)
+        self._file.truncate()
+        self._file.write(b"".join(lines))
         self._file.flush()
         os.fsync(self._file.fileno())
-        self._whole += len(lines)
+        self._whole = self._size = self._file.tell()
+        self.count += len(lines)
+
+    def _check_sole(self) -> None:
+        """Raise ``BusyError`` if the file changed, as it can on a file system without locks."""
+        size = self.path.stat().st_size if self.path.exists() else 0
+        if size != self._size:
+            raise BusyError(
+                f"another process changed {str(self.path)!r} ({size:,} bytes instead of "
+                f"{self._size:,}): let only one write it, and run this command again"
+            )
 
     def clear(self) -> None:
         """Remove all rows."""
-        self._whole = 0
         self._file.truncate(0)
+        self._whole = self._size = self.count = 0
 
     def close(self) -> None:
         """Close the file."""
@@ -107,11 +116,23 @@ class Stream:
 
 
 def read_journal(path: Path) -> list[Row]:
-    """The complete rows of a journal; none if the file is missing."""
+    """The complete rows of a journal, which a process may be writing; none if it is missing."""
     if not path.exists():
         return []
-    with closing(Journal(path)) as journal:
-        return list(journal.rows())
+    with path.open("rb") as file:
+        whole = takewhile(lambda line: line.endswith(b"\n") and b"\0" not in line, file)
+        return list(_parsed(whole, path))
+
+
+def _parsed(lines: Iterable[bytes], path: Path) -> Iterator[Row]:
+    for number, line in enumerate(lines, start=1):
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{str(path)!r}, line {number}: not JSON ({error})") from None
+        if not isinstance(row, dict):
+            raise InputError(f"{str(path)!r}, line {number}: not a JSON object")
+        yield row
 
 
 def check_apart(source: str, output: str) -> None:
@@ -125,6 +146,7 @@ def sink(name: str, format: Format, overwrite: bool) -> Iterator[Journal | Strea
     """Open the receiver of result rows: the output if it is JSON lines, else a journal beside it.
 
     Raises:
+        BusyError: another process writes the output.
         InputError: the output exists complete, or another program wrote it.
         OSError: it cannot be written.
     """
@@ -137,24 +159,20 @@ def sink(name: str, format: Format, overwrite: bool) -> Iterator[Journal | Strea
         with path.open("wb") as file:
             yield Stream(file)
     else:
-        place = path if format.appendable else _journal_path(path, overwrite)
+        place = path if format.appendable else path.with_name(path.name + ".journal.jsonl")
+        if place != path and place.is_symlink():  # this name is ours: a link there was planted
+            raise InputError(
+                f"{str(place)!r} is a link to another file: delete it, or choose another output"
+            )
         with closing(Journal(place)) as journal:
             if overwrite:
                 journal.clear()
+            elif place != path and path.exists() and not journal.count:
+                place.unlink()
+                raise InputError(
+                    f"{str(path)!r} already exists: choose another output, or pass --overwrite"
+                )
             yield journal
-            if not format.appendable:
+            if place != path:
                 write_table(journal.rows(), path, format)
                 place.unlink()
-
-
-def _journal_path(path: Path, overwrite: bool) -> Path:
-    journal = path.with_name(path.name + ".journal.jsonl")
-    if journal.is_symlink():  # this name is ours: a link there was planted
-        raise InputError(
-            f"{str(journal)!r} is a link to another file: delete it, or choose another output"
-        )
-    if path.exists() and not journal.exists() and not overwrite:
-        raise InputError(
-            f"{str(path)!r} already exists: choose another output, or pass --overwrite"
-        )
-    return journal

@@ -161,6 +161,8 @@ def read_items(rows: Iterable[Row], columns: Columns) -> Iterator[TableItem]:
 def _id(value: object) -> str | int:
     if is_missing(value) or value == "":
         raise InputError("the id is missing: fill it in, or leave out --id to count rows")
+    if isinstance(value, str) and "\0" in value:
+        raise InputError(f"the id {brief(value)} contains a NUL, which not every file can hold")
     if isinstance(value, str | int):
         return value
     if isinstance(value, list | dict):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from posh_reward.metrics.metric import field_of
+from posh_reward.process.file_lock import open_alone
 from posh_reward.study.rows.tables import Format, Row, guard
 
 if TYPE_CHECKING:
@@ -49,22 +50,29 @@ def whole_file(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
 
     ``mode`` is the file's permissions, less the umask, from its creation on. A link is replaced,
     not followed, unless it leads to a device or a pipe, which is written to.
+
+    Raises:
+        BusyError: another process writes it.
+        OSError: it cannot be written.
     """
     if path.exists() and not path.is_file():
         with path.open("wb") as file:
             yield file
         return
     part = path.with_name(path.name + ".part")
-    part.unlink(missing_ok=True)  # left by a kill, or a planted link
-    try:
-        # "x" does not follow a link planted in between.
-        with open(part, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+    if part.is_symlink():  # this name is ours: a link there was planted
+        part.unlink()
+    with open_alone(part, mode, os.O_NOFOLLOW) as file:
+        try:
+            file.truncate()  # what a kill left
+            os.fchmod(file.fileno(), os.fstat(file.fileno()).st_mode & mode)
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
+            os.replace(part, path)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
 
 
 def _write_csv(

@@ -91,6 +91,7 @@ def test_the_seal_holds_for_this_key_only(tmp_path: Path) -> None:
     write_packet(made, tmp_path / "out", tmp_path / "out.key.json")
     key = tmp_path / "out.key.json"
     assert read_key(key, tmp_path / "out") == made.key
+    assert key.stat().st_mode & 0o077 == 0, "only for its owner"
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert "rater-01.html" in manifest["files"]
     for name, hashed in manifest["files"].items():

@@ -83,6 +83,13 @@ REFUSED = {
     "out of scale": (edited(answer(1, overall=3)), "task 2: the choice 3 is not one of"),
     "not whole": (edited(answer(0, overall=0.5)), "answers.0.overall"),
     "a text": (edited(answer(0, overall="1")), "answers.0.overall"),
+    "a time that sorts after all": (edited(lambda m: m.update(saved="zzzz")), "'zzzz' is not a"),
+    "the year 9999": (
+        edited(lambda m: m.update(saved="9999-01-01T00:00:00.000Z")),
+        "set the rater",
+    ),
+    "no such day": (edited(lambda m: m.update(saved="2026-02-30T00:00:00.000Z")), "saved: "),
+    "endless time": (edited(answer(0, seconds=1e300)), "its time is 1e[+]300 seconds"),
     "negative time": (edited(answer(0, seconds=-1)), "its time is -1"),
     "marks outside": (marked(mistakes=[[0, 999]]), "task 1: the mark 0-999 is not in a text"),
     "marks reversed": (marked(omissions=[[5, 2]]), "task 1: the mark 5-2 is not in a text"),
