@@ -167,7 +167,7 @@ def results(
         for place, score in zip(again, reward.scores(*batch), strict=True):
             scores[place] = score
     if not raw:
-        reward.note_failures([score.failure for score in scores])
+        reward.failures.note([score.failure for score in scores])
     rewards, figures = reward.rewards_of(scores), figure_columns(reward.metric, scores)
     return [
         CompletionResult(

@@ -85,7 +85,7 @@ def attack_reward(flags: argparse.Namespace) -> int:
         *honest(other),
         *climbed(finds, other, stock),
         *edited(other),
-        *labelled(other, reward.templates),
+        *labelled(other),
         *joined(other, flags.seed),
     ]
     write_file(flags.output / "finds.md", f"{table(paid)}\n".encode())

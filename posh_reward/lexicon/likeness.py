@@ -23,6 +23,7 @@ from posh_reward.lexicon.meaning import (
     opposites,
     senses,
 )
+from posh_reward.lexicon.wordnet import wordnet
 from posh_reward.types import CACHED
 
 LEXICON = files("posh_reward.lexicon")
@@ -97,6 +98,28 @@ def is_stuff(term: Term) -> bool:
 Key = int | str
 """A trait that two words may share: a synset in a role, a form, a word of a definition."""
 
+SPELLING = 0.95  # similarity of a word and a slip of the pen: basket, baskte
+SLIP_LENGTH = 4  # minimum letters of a word whose slips are recognised
+
+
+@lru_cache(maxsize=CACHED)
+def without_a_letter(word: str) -> tuple[str, ...]:
+    """A word, and the word without each of its letters; empty if it is short.
+
+    Two words of which one is a slip of the other share one of these: ``basket`` and ``baskte``
+    share "baske"; ``basket`` and ``bascket`` "basket".
+    """
+    if len(word) < SLIP_LENGTH or not word.isalpha():
+        return ()
+    return tuple(dict.fromkeys((word, *(word[:i] + word[i + 1 :] for i in range(len(word))))))
+
+
+@lru_cache(maxsize=CACHED)
+def is_known(word: str) -> bool:
+    """Return True if a word is in the dictionary, so that it is no slip of another."""
+    return bool(wordnet().lemmas(word))
+
+
 OWN, GENUS, NARROW = range(3)  # roles of a synset; a key is 3 x synset + role
 
 
@@ -113,6 +136,7 @@ def traits(term: Term) -> tuple[tuple[Key, float], ...]:
         *((f"in definition {word}", strength) for word, strength in defining(term).items()),
         *((f"form {form}", 1.0) for form in forms),
         (f"first form {forms[0]}", 1.0),
+        *((f"{is_known(term[0])} {part}", 1.0) for part in without_a_letter(term[0])),
     )
 
 
@@ -121,7 +145,7 @@ def probes(term: Term) -> tuple[tuple[Key, float], ...]:
     """Keys to look similar terms up by; similarity is the largest probe x trait of a shared key."""
     # In this order: terms with the same senses; kinds of the term ("dog" says all of "animal"); its
     # genera ("animal" says only part of "dog"); sisters under a narrow genus; words that describers
-    # use interchangeably; words of definitions, in both directions; the same form.
+    # use interchangeably; words of definitions, in both directions; the same form; slips.
     own, _, vague, narrow = meaning(term)
     forms = dictionary_forms(term[0])
     return (
@@ -133,6 +157,7 @@ def probes(term: Term) -> tuple[tuple[Key, float], ...]:
         *((f"in definition {form}", 1.0) for form in forms),
         *((f"form {word}", strength) for word, strength in defining(term).items()),
         (f"first form {forms[0]}", 1.0),
+        *((f"{not is_known(term[0])} {part}", SPELLING) for part in without_a_letter(term[0])),
     )
 
 

@@ -9,7 +9,6 @@ from typing import Any
 from posh_reward.errors import InputError, JudgeError
 from posh_reward.metrics.harmonic.criteria import ANSWERS, IMAGE_CRITERIA, check_task
 from posh_reward.metrics.harmonic.harmonic_eval import HarmonicEval, HarmonicScores
-from posh_reward.metrics.metric import sections
 from posh_reward.reward.shaping import WORST
 from posh_reward.reward.texts import column_of, images_of, is_blank
 from posh_reward.reward.trl import MetricReward
@@ -62,12 +61,6 @@ class HarmonicReward(MetricReward[HarmonicScores]):
     def signature(self) -> str:
         """Everything that the scores depend on."""
         return self.metric.signature_for(self.task) + ("" if self.grounded else "|grounded:0")
-
-    @property
-    def templates(self) -> tuple[str, ...]:
-        """The wording of the metric's prompts."""
-        ours, paper = (sections("posh_reward.metrics.harmonic", name) for name in ("ours", "paper"))
-        return (*ours.values(), *paper.values())
 
     def check(self) -> None:
         """Score one text, so that a broken judge fails before the first step.

@@ -113,7 +113,9 @@ def together(*rewards: Objectives | Callable[..., Any]) -> list[Callable[..., An
     joint = JointReward(members, [_name_of(other) for other in others])
     scoring = SharedScoring(joint.rewards)
     dependent = [
-        (AsyncDependentReward if _is_async(each) else DependentReward)(each, joint, scoring)
+        (AsyncSharedFunction if _is_async(each) else SharedFunction)(
+            _name_of(each), joint, scoring, function=each
+        )
         for each in others
     ]
     return [*functions_of(joint, scoring), *dependent]
@@ -125,7 +127,7 @@ def functions_of(
     """Make one reward function per objective; they share one scoring call."""
     scoring = scoring or SharedScoring(reward.rewards)
     objectives = reward.objectives.items()
-    return [ObjectiveReward(name, reward, scoring, weight) for name, weight in objectives]
+    return [SharedFunction(name, reward, scoring, weight) for name, weight in objectives]
 
 
 def metrics_behind(function: Any) -> Sequence[Any]:
@@ -187,46 +189,62 @@ def _same(some: list[Any], others: list[Any]) -> bool:
     )
 
 
-class ObjectiveReward:
-    """Reward function for one objective, logged by TRL as ``posh_precision_reward``, say.
+class SharedFunction:
+    """One of several reward functions that share a scoring call.
 
-    The trainer's ``reward_weights`` must agree with ``weight``; None leaves it to the trainer.
+    Args:
+        name: of its rewards in the call, and in TRL's logs.
+        source: scores the completions.
+        scoring: the shared call.
+        weight: that the trainer's ``reward_weights`` must have; None leaves it to the trainer.
+        function: a plain reward function, whose rewards are None where the metric failed; without
+            one, the rewards are the metric's.
     """
 
     def __init__(
         self,
-        objective: str,
+        name: str,
         source: Objectives,
         scoring: SharedScoring,
         weight: float | None = None,
+        function: Callable[..., Any] | None = None,
     ) -> None:
-        self.__name__ = f"{objective}_reward"
-        self.objective = objective
-        self.weight = weight
-        self.scoring = scoring
+        self.__name__ = name if function is not None else f"{name}_reward"
+        self.name = name
         self.source = source
+        self.scoring = scoring
+        self.weight = weight
+        self.function = function
 
     def __call__(
-        self,
-        prompts: Sequence[object] | None = None,
-        completions: Sequence[object] = (),
-        *,
-        log_metric: Any = None,
-        log_extra: Any = None,
-        **columns: Any,
-    ) -> Rewards:
-        """Return this objective's rewards; None where any objective failed.
+        self, prompts: Any = None, completions: Sequence[object] = (), **columns: Any
+    ) -> Any:
+        """Return this function's rewards; None where any objective failed.
 
         Raises:
             ConfigError: the trainer would add the objectives differently, or has a function that
                 does not fail with them.
         """
+        judged = self._take(completions, **columns)
+        if self.function is None:
+            return judged
+        own = self.function(prompts=prompts, completions=completions, **columns)
+        return _where(judged, own)
+
+    def _take(
+        self,
+        completions: Sequence[object],
+        *,
+        log_metric: Any = None,
+        log_extra: Any = None,
+        **columns: Any,
+    ) -> Rewards:
         trainer = trainer_of(log_metric)
         check_shared(trainer, lambda each: getattr(each, "scoring", None) is self.scoring)
         if self.weight is not None:
             self._check_addition(trainer, self.weight)
         batch = self.source.batch(completions, columns)
-        return self.scoring.take(self.objective, batch, log_metric=log_metric, log_extra=log_extra)
+        return self.scoring.take(self.name, batch, log_metric=log_metric, log_extra=log_extra)
 
     def _check_addition(self, trainer: Any, weight: float) -> None:
         # No logged figure would show that a trainer sums the axes, or weights them differently.
@@ -243,43 +261,24 @@ class ObjectiveReward:
         weights = zip(functions, trainer.reward_weights, strict=True)
         actual = next((float(each) for function, each in weights if function is self), weight)
         if not math.isclose(actual, weight, rel_tol=1e-6):
-            axis = self.objective.rpartition("_")[2]
+            axis = self.name.rpartition("_")[2]
             raise ConfigError(
                 f"{axis}_weight is {weight:g}, but the trainer's reward_weights have "
                 f"{actual:g}: call settle_aggregation(args, reward.shaping), or set both the same"
             )
 
 
-class DependentReward:
-    """Plain reward function whose rewards are None where a metric failed."""
-
-    def __init__(
-        self, function: Callable[..., Any], source: Objectives, scoring: SharedScoring
-    ) -> None:
-        self.__name__ = _name_of(function)
-        self.function = function
-        self.scoring = scoring
-        self.source = source
-
-    def __call__(self, prompts: Any = None, completions: Any = (), **columns: Any) -> Any:
-        """Return the function's rewards; None for completions without a score."""
-        mask = self._mask(completions, columns)
-        return _where(mask, self.function(prompts=prompts, completions=completions, **columns))
-
-    def _mask(self, completions: Any, columns: Mapping[str, Any]) -> Rewards:
-        batch = self.source.batch(completions, columns)
-        logs = {name: columns.get(name) for name in ("log_metric", "log_extra")}
-        return self.scoring.take(self.__name__, batch, **logs)
-
-
-class AsyncDependentReward(DependentReward):
+class AsyncSharedFunction(SharedFunction):
     """The same for an ``async`` function; TRL runs these concurrently, after all others."""
 
-    async def __call__(self, prompts: Any = None, completions: Any = (), **columns: Any) -> Any:
+    async def __call__(
+        self, prompts: Any = None, completions: Sequence[object] = (), **columns: Any
+    ) -> Any:
         """Return the function's rewards; None for completions without a score."""
-        mask = self._mask(completions, columns)
-        values = await self.function(prompts=prompts, completions=completions, **columns)
-        return _where(mask, values)
+        assert self.function is not None
+        judged = self._take(completions, **columns)
+        own = self.function(prompts=prompts, completions=completions, **columns)
+        return _where(judged, await own)
 
 
 def _is_async(function: Any) -> bool:
@@ -332,8 +331,9 @@ def settle_aggregation(args: Aggregation, shaping: Shaping, *other_weights: floa
     Args:
         args: the trainer's settings.
         shaping: the reward's.
-        other_weights: weights of the other functions passed to ``functions``, in order; only for
-            objective ``separate``.
+        other_weights: weights of the other functions passed to ``functions``, in order. With one
+            reward its own weight is 1: ``settle_aggregation(args, Shaping(), 0.1)`` sets
+            ``reward_weights`` to [1.0, 0.1].
 
     Raises:
         ConfigError: the trainer's settings conflict with the shaping.
@@ -344,17 +344,24 @@ def settle_aggregation(args: Aggregation, shaping: Shaping, *other_weights: floa
                 f"multi_objective_aggregation is {NORMALIZE_FIRST}, but objective "
                 f"{shaping.objective} is one reward: set objective to separate, which sets both"
             )
+        if other_weights:
+            _settle_weights(args, [1.0, *other_weights], "leave it out")
         return
-    weights = [*shaping.weights, *other_weights]
-    if args.reward_weights not in (None, weights):
-        raise ConfigError(
-            f"reward_weights is {args.reward_weights}: with objective separate, set "
-            "precision_weight and recall_weight instead"
-        )
+    _settle_weights(
+        args, [*shaping.weights, *other_weights], "set precision_weight and recall_weight instead"
+    )
     if args.scale_rewards != "group":
         raise ConfigError(
             f"scale_rewards is {args.scale_rewards!r}, which TRL ignores with objective separate: "
             "leave it out"
         )
     args.multi_objective_aggregation = NORMALIZE_FIRST
+
+
+def _settle_weights(args: Aggregation, weights: list[float], remedy: str) -> None:
+    if args.reward_weights not in (None, weights):
+        raise ConfigError(
+            f"reward_weights is {args.reward_weights}, but those of the shaping and of the other "
+            f"functions are {weights}: {remedy}"
+        )
     args.reward_weights = weights

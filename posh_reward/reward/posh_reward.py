@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Protocol
 
@@ -12,7 +12,6 @@ from posh_reward.lexicon.wordnet import is_english
 from posh_reward.metrics.metric import Figures, field_of
 from posh_reward.metrics.posh.aggregate import Weights
 from posh_reward.metrics.posh.posh import PoSh
-from posh_reward.metrics.posh.presets import templates_of
 from posh_reward.reward.objectives import AXES
 from posh_reward.reward.shaping import REWARD_VERSION, WORST, Shaping, shape, shape_axes
 from posh_reward.reward.texts import column_of, images_of
@@ -21,7 +20,6 @@ from posh_reward.settings import brief
 from posh_reward.types import Failure, Scores
 
 logger = logging.getLogger(__name__)
-Observer = Callable[[Sequence[Scores]], None]
 
 
 class PoshMetric(Figures[Scores], Protocol):
@@ -63,17 +61,13 @@ class PoshReward(MetricReward[Scores]):
         max_failed_calls: stop after this many calls in a row in which most completions failed.
 
     Raises:
-        InputError: ``max_failed_calls`` is less than 1.
+        InputError: ``posh`` is a name, or ``max_failed_calls`` is less than 1.
 
     Example:
         ``GRPOTrainer(model, reward_funcs=PoshReward(), args=..., train_dataset=...)``
     """
 
     __name__ = "posh"
-
-    observer: Observer | None = None
-    """Called with the scores behind each call's rewards, in the order of the completions. Set it
-    around a call, as ``training.dapo`` does: no score is stored, so none can be stale."""
 
     def __init__(
         self,
@@ -84,17 +78,14 @@ class PoshReward(MetricReward[Scores]):
         image_column: str | None = None,
         max_failed_calls: int = 10,
     ) -> None:
+        if isinstance(posh, str):
+            raise InputError(f"posh is {posh!r}: pass PoSh({posh!r}) or load_metric({posh!r})")
         self.metric: PoshMetric = posh if posh is not None else PoSh()
         self.shaping = shaping if shaping is not None else Shaping()
         self.reference_column = reference_column
         self.image_column = image_column
         self._warned = False
         super().__init__(max_failed_calls)
-
-    @property
-    def templates(self) -> tuple[str, ...]:
-        """The wording of the metric's preset, even if its judge reads no prompts."""
-        return templates_of(self.metric.preset)
 
     @property
     def signature(self) -> str:
@@ -172,10 +163,6 @@ class PoshReward(MetricReward[Scores]):
 
     def _failed(self, why: Failure) -> Scores:
         return Scores.failed(why, signature="")
-
-    def _observe(self, scores: Sequence[Scores]) -> None:
-        if self.observer is not None:
-            self.observer(scores)
 
     def _rewards(self, score: Scores) -> tuple[float | None, ...]:
         if self.shaping.objective != "separate":

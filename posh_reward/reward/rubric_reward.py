@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from posh_reward.errors import JudgeError
-from posh_reward.metrics.metric import sections
 from posh_reward.metrics.rubric.rubric_judge import RubricJudge, RubricScores
 from posh_reward.reward.texts import column_of, is_blank
 from posh_reward.reward.trl import MetricReward
@@ -43,11 +42,6 @@ class RubricReward(MetricReward[RubricScores]):
         self.reference_column = reference_column
         self.question_column = question_column
         super().__init__(max_failed_calls)
-
-    @property
-    def templates(self) -> tuple[str, ...]:
-        """The wording of the metric's prompts."""
-        return tuple(sections("posh_reward.metrics.rubric", "paper").values())
 
     def check(self) -> None:
         """Score one text, so that a broken judge fails before the first step.

@@ -1,15 +1,13 @@
-"""Completions -> texts that are safe in a judge's prompt; tests for worthless texts; columns.
+"""Completions -> texts; tests for worthless texts; columns.
 
-Safety belongs to the reward, not to the metric. The metric scores texts as published, whoever
+This belongs to the reward, not to the metric. The metric scores texts as published, whoever
 wrote them; a policy is paid for its texts, and so discovers what scores without describing.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 from posh_reward.errors import InputError
@@ -19,30 +17,8 @@ THOUGHTS = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | 
 END_OF_THOUGHTS = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
 INVISIBLE = re.compile("[\u115f\u1160\u3164\uffa0]")
 """Letters by category, but invisible: the fillers of Hangul."""
-UNSEEN = frozenset(("Cc", "Cf", "Cn", "Co"))
-"""Categories of invisible or unassigned characters. Half a surrogate pair (Cs) stays: a text with
-one is not Unicode, and fails for that reason."""
-EMPTY = frozenset("\u115f\u1160\u2800\u3164\uffa0")
-"""Invisible characters of other categories: fillers of Hangul, empty Braille."""
-SUSPECT = re.compile("[^ -~\\s]")  # may be invisible: all but printable ASCII and white space
-RUN = re.compile(r"(?<=[^\W_])(?:[^\w\s]|_)+(?=[^\W_])")  # marks between letters or digits
-DIGITS = re.compile(r"(?<=[^\W\d_]{2})\d+(?=[^\W\d_]{2})")  # digits inside a word
-# These two match only at the start of a word: at every letter, a text without blanks takes seconds.
-HUMPS = re.compile(r"(?<!\w)(?=[^\W\d_]*?[a-z][A-Z][a-z]+[A-Z][a-z])[^\W\d_]+(?!\w)")
-"""Words in camel case: two or more capitals within the word."""
-COMPOUND = re.compile(r"(?<![^\W_])[^\W_]+(?:['\u2019\u2010\u2011-][^\W_]+){4,}")
-"""Five or more words joined by hyphens or apostrophes; people join four at most."""
-APOSTROPHES = ("'", "\u2019")
-HYPHENS = ("-", "\u2010")
-ABBREVIATING = (".", "&")
-JOINING_QUOTE = re.compile(r'(?<=[^\s"])"(?=[^\s"])')
-UNCONTRACTED = re.compile(r"[^\W_]{3}")
-"""More letters than one side of an apostrophe within a word has: "O'Keeffe", "they're"."""
-LABEL = re.compile(r"(?P<words>[A-Za-z][A-Za-z ]{0,30}?) *(?P<number>\d*) *:")
-FIELD = re.compile(r"\{\w*\}")
 END = re.compile(r"(?:<\|[^|<>]*\|>|</s>|<eos>|<end_of_turn>|\s)+\Z")
 """Special tokens at the end of a generation."""
-INSTRUCTION = 4  # minimum words of a sentence of instructions
 GRAM = 4  # words in the sequences whose repetition is counted
 
 
@@ -96,103 +72,6 @@ def without_thoughts(text: str) -> str:
     Some models' templates open the block in the prompt, so that only its end is generated.
     """
     return END_OF_THOUGHTS.split(THOUGHTS.sub("", text))[-1]
-
-
-def unjoined(text: str) -> str:
-    """Replace each character that joins several words into one by a blank.
-
-    Prompts quote the name of an entity. A "word" with characters that look like blanks, or with
-    quotes, could be a sentence that tells the judge what to answer. Characters are tested by their
-    effect on a word, not by a list: whether they are visible, whether a mark composes with its
-    letter, and whether the tokenizer makes one word of two with them in between.
-
-    Returns:
-        A text of the same length, so that offsets agree.
-    """
-    text = SUSPECT.sub(_if_seen, text)
-    text = JOINING_QUOTE.sub(" ", RUN.sub(_if_parting, text))
-    text = DIGITS.sub(_blank, text)
-    text = HUMPS.sub(_blank, text)
-    return COMPOUND.sub(lambda match: re.sub(r"[^\w]|_", " ", match[0]), text)
-
-
-def _blank(match: re.Match[str]) -> str:
-    return " " * len(match[0])
-
-
-def _if_seen(match: re.Match[str]) -> str:
-    # A blank for an invisible character, or for one that hides behind a Latin letter.
-    character, at, text = match[0], match.start(), match.string
-    category = unicodedata.category(character)
-    if category in UNSEEN or character in EMPTY:
-        return " "
-    before = text[at - 1 : at]
-    if not ("a" <= before.lower() <= "z"):
-        return character
-    if category[0] == "M":  # an accent composes with its letter; a joiner does not
-        return character if len(unicodedata.normalize("NFC", before + character)) == 1 else " "
-    after = text[at + 1 : at + 2].lower()
-    # Letters without case are in no Latin word: clicks and dots that separate two words.
-    return " " if category in ("Lo", "Lm") and "a" <= after <= "z" else character
-
-
-def _if_parting(match: re.Match[str]) -> str:
-    # Blanks for marks that make one word of two.
-    marks, text, start, end = match[0], match.string, match.start(), match.end()
-    if marks in APOSTROPHES:
-        sides = (text[max(start - 3, 0) : start], text[end : end + 3])
-        return " " if all(map(UNCONTRACTED.fullmatch, sides)) else marks
-    # A single letter before or after: "a.m.", "AT&T".
-    initial = any(
-        not re.match(r"\w", beyond)
-        for beyond in (text[max(start - 2, 0) : start - 1], text[end + 1 : end + 2])
-    )
-    hyphen = unicodedata.normalize("NFKC", marks) in HYPHENS
-    number = text[start - 1].isdigit() and text[end].isdigit()  # 1,000 and 16:9
-    fine = hyphen or number or (marks in ABBREVIATING and initial)
-    return marks if fine or _separates(marks) else _blank(match)
-
-
-@lru_cache(maxsize=4096)
-def _separates(marks: str) -> bool:
-    # The tokenizer sees two words around the marks, not one.
-    words = [token.text for token in _tokenizer()(f"dog{marks}cat")]
-    return "dog" in words and "cat" in words
-
-
-@lru_cache(maxsize=1)
-def _tokenizer() -> Any:
-    from spacy.lang.en import English
-
-    return English().tokenizer
-
-
-@lru_cache(maxsize=16)
-def labels_of(templates: tuple[str, ...]) -> re.Pattern[str] | None:
-    """Compile a pattern of the labels and instructions in prompts; None without any.
-
-    A text with such a line would write into the judge's prompt, since the published wording does
-    not delimit texts. A label is the start of a template's line up to a colon, with any number; an
-    instruction is a sentence of four words or more without a field.
-    """
-    patterns: set[str] = set()
-    for line in (line.strip("- ") for template in templates for line in template.splitlines()):
-        label = LABEL.match(line)
-        if label is not None:
-            words = r"\s+".join(map(re.escape, label["words"].split()))
-            number = r"\s*\d+" if label["number"] else ""
-            patterns |= {rf"{words}\s*(?:\d+\s*)?[:\uff1a]", *([words + number] if number else ())}
-        for sentence in re.split(r"(?<=[.;!?])\s", FIELD.sub("\0", line)):
-            parts = sentence.strip(" .;").split()
-            if len(parts) >= INSTRUCTION and "\0" not in sentence:
-                patterns.add(r"\W+".join(map(re.escape, (w.strip(".,;:") for w in parts))))
-    longest_first = sorted(patterns, key=lambda each: (-len(each), each))
-    return re.compile(rf"(?<!\w)(?:{'|'.join(longest_first)})", re.I) if patterns else None
-
-
-def unlabelled(text: str, labels: re.Pattern[str] | None) -> str:
-    """Replace labels by blanks; the length stays."""
-    return text if labels is None else labels.sub(_blank, text)
 
 
 def says_nothing(text: str, reference: str) -> bool:

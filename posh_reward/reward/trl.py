@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -17,8 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from posh_reward.errors import ConfigError, JudgeError, PoshError
+from posh_reward.errors import ConfigError, InputError, JudgeError, PoshError
 from posh_reward.metrics.metric import Figures, MetricResult, check_sizes
+from posh_reward.reward.cleaning import clean
 from posh_reward.reward.objectives import (
     Rewards,
     TextBatch,
@@ -27,14 +27,8 @@ from posh_reward.reward.objectives import (
     together,
     trainer_of,
 )
-from posh_reward.reward.texts import (
-    completion_text,
-    labels_of,
-    repeated_share,
-    unjoined,
-    unlabelled,
-    without_thoughts,
-)
+from posh_reward.reward.texts import completion_text, repeated_share, without_thoughts
+from posh_reward.settings import brief
 from posh_reward.types import Failure, Usage
 
 logger = logging.getLogger(__name__)
@@ -96,7 +90,7 @@ class FailureLimit:
         """Begin a run: forget earlier failures.
 
         If ``supervised``, something else (``StopWithCheckpoint``) stops the run once
-        ``stop_reason`` is set; otherwise ``note_failures`` raises.
+        ``stop_reason`` is set; otherwise ``note`` raises.
         """
         self.stop_reason = None
         self.last_call_failed = False
@@ -108,7 +102,7 @@ class FailureLimit:
         """True if the run is about to stop, so that no more questions are needed."""
         return self._supervised and self.stop_reason is not None
 
-    def note_failures(self, failures: Sequence[Failure | None]) -> None:
+    def note(self, failures: Sequence[Failure | None]) -> None:
         """Count one call, and log the reasons for its failures.
 
         Raises:
@@ -136,7 +130,7 @@ class FailureLimit:
             raise JudgeError(str(self.stop_reason))
 
 
-class MetricReward(FailureLimit, ABC, Generic[T]):
+class MetricReward(ABC, Generic[T]):
     """A reward function for ``GRPOTrainer(reward_funcs=...)`` on one metric; higher is better.
 
     A completion that cannot be judged gets ``None``, so TRL leaves it out of its group. The object
@@ -155,14 +149,12 @@ class MetricReward(FailureLimit, ABC, Generic[T]):
     reference_column = "reference"
     """Column for the answer, label or target of frameworks that have only one such field."""
 
-    def __new__(cls, *args: Any, **options: Any) -> MetricReward[T]:
-        """Refuse a call with completions, as TRL's command line makes to the name it gets."""
-        if "completions" in options:
-            raise ConfigError(
-                f"{cls.__name__} is a class, and TRL's command line wants a function: "
-                "--reward_funcs posh_reward.reward.instance.posh"
-            )
-        return super().__new__(cls)
+    observer: Callable[[Sequence[T]], None] | None = None
+    """Called with the scores behind each call's rewards, in the order of the completions. Set it
+    around a call, as ``training.dapo`` does: no score is stored, so none can be stale."""
+
+    def __init__(self, max_failed_calls: int = 10) -> None:
+        self.failures = FailureLimit(max_failed_calls)
 
     @property
     def objectives(self) -> Mapping[str, float | None]:
@@ -188,11 +180,6 @@ class MetricReward(FailureLimit, ABC, Generic[T]):
     @abstractmethod
     def _rewards(self, score: T) -> tuple[float | None, ...]:
         """Turn a score into one reward per objective."""
-
-    @property
-    def templates(self) -> tuple[str, ...]:
-        """The judge's prompts, whose labels are blanked out of completions."""
-        return ()
 
     @property
     def signature(self) -> str:
@@ -225,13 +212,13 @@ class MetricReward(FailureLimit, ABC, Generic[T]):
             JudgeError: most completions failed in ``max_failed_calls`` calls in a row, and
                 there is no ``StopWithCheckpoint`` to stop the run.
         """
+        check_shared(trainer_of(log_metric), lambda function: function is self)
         if len(self.objectives) > 1:
             raise ConfigError(
                 f"this reward is {len(self.objectives)} rewards ({', '.join(self.objectives)}): "
                 "set reward_funcs=reward.functions()"
             )
-        check_shared(trainer_of(log_metric), lambda function: function is self)
-        batch = self.batch(completions, columns)
+        batch = self.batch(completions, columns)  # texts, and what they are scored against
         [rewards] = self.rewards(*batch, log_metric=log_metric, log_extra=log_extra).values()
         return rewards
 
@@ -254,9 +241,13 @@ class MetricReward(FailureLimit, ABC, Generic[T]):
         """Return the texts of completions, and the columns that they are scored against.
 
         ``raw`` keeps strings as they are, to evaluate with the metric as published.
+
+        Raises:
+            InputError: ``completions`` is a single text, or a column is unusable.
         """
-        labels = labels_of(self.templates)
-        texts = list(completions) if raw else [_text_of(each, labels) for each in completions]
+        if isinstance(completions, str):
+            raise InputError(f"completions is one text, {brief(completions)}: pass a list of them")
+        texts = list(completions) if raw else [_text_of(each) for each in completions]
         return (texts, *self._columns(columns, len(texts)))
 
     def rewards(
@@ -270,7 +261,7 @@ class MetricReward(FailureLimit, ABC, Generic[T]):
         if log_extra is not None:
             for name, values in extras(self.metric, scores).items():
                 log_extra(name, values)
-        self.note_failures([score.failure for score in scores])
+        self.failures.note([score.failure for score in scores])
         return self.rewards_of(scores)
 
     def rewards_of(self, scores: Sequence[T]) -> dict[str, Rewards]:
@@ -282,23 +273,9 @@ class MetricReward(FailureLimit, ABC, Generic[T]):
         """Score a ``batch``; failures are in their places."""
         texts, *columns = batch
         before, started = replace(self.metric.usage), time.perf_counter()
-        scores = self._scores_or_failures(texts, *columns)
-        cost = CallCost.between(before, self.metric.usage, time.perf_counter() - started)
-        self._observe(scores)
-        if log_metric is not None:
-            for name, value in metrics(self.metric, scores, texts, cost).items():
-                log_metric(name, value)
-        return scores
-
-    def _observe(self, scores: Sequence[T]) -> None:
-        """Pass the scores of a call to an observer, if a subclass has one."""
-
-    def _scores_or_failures(self, texts: list[Any], *columns: Any) -> list[T]:
-        # If this rank raised, the others would wait for it in their next collective.
-        if self.stop_reason is not None and self.stopping:
-            return [self._failed(self.stop_reason) for _ in texts]
+        why = self.failures.stop_reason if self.failures.stopping else None
         try:
-            return self._score(texts, *columns)
+            scores = self._score(texts, *columns) if why is None else []
         except JudgeError as error:
             why = Failure("engine", f"the judge could not work: {error}")
         except PoshError:
@@ -306,15 +283,21 @@ class MetricReward(FailureLimit, ABC, Generic[T]):
         except Exception as error:
             logger.exception("scoring raised; this call has no rewards")
             why = Failure("error", f"scoring raised {type(error).__name__}: {error}")
-        return [self._failed(why) for _ in texts]
+        if why is not None:  # if this rank raised, the others would wait in their next collective
+            scores = [self._failed(why) for _ in texts]
+        if self.observer is not None:
+            self.observer(scores)
+        if log_metric is not None:
+            cost = CallCost.between(before, self.metric.usage, time.perf_counter() - started)
+            for name, value in metrics(self.metric, scores, texts, cost).items():
+                log_metric(name, value)
+        return scores
 
 
-def _text_of(completion: object, labels: re.Pattern[str] | None) -> Any:
+def _text_of(completion: object) -> Any:
     text = completion_text(completion)
-    if not isinstance(text, str):
-        return text
-    # Thoughts go first: ``unjoined`` would break the tags around them.
-    return unlabelled(unjoined(without_thoughts(text)), labels)
+    # Thoughts go first: ``clean`` would blank the tags around them.
+    return clean(without_thoughts(text)) if isinstance(text, str) else text
 
 
 def metrics(

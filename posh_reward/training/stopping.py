@@ -54,8 +54,8 @@ class StoppedEarlyError(PoshError, RuntimeError):
     """A run saved a checkpoint and stopped, because of a signal or its job's end."""
 
 
-class StoppableReward(Protocol):
-    """A reward function that can give up on its judge, such as ``PoshReward``."""
+class Failures(Protocol):
+    """A reward's count of failures, as ``reward.trl.FailureLimit``."""
 
     stop_reason: Failure | None
     """Reason to stop, if any."""
@@ -63,13 +63,22 @@ class StoppableReward(Protocol):
     last_call_failed: bool
     """True if the last call had completions but no score."""
 
+    def begin(self, *, supervised: bool = False) -> None:
+        """Begin a run; if ``supervised``, the caller acts on ``stop_reason``."""
+        ...
+
+
+class StoppableReward(Protocol):
+    """A reward function that can give up on its judge, such as ``PoshReward``."""
+
+    @property
+    def failures(self) -> Failures:
+        """Its failures so far."""
+        ...
+
     @property
     def signature(self) -> str:
         """Everything that scores depend on; must be the same on all ranks."""
-        ...
-
-    def begin(self, *, supervised: bool = False) -> None:
-        """Begin a run; if ``supervised``, the caller acts on ``stop_reason``."""
         ...
 
 
@@ -108,7 +117,7 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
         """
         self.stopped = None
         for reward in self.rewards:
-            reward.begin(supervised=True)
+            reward.failures.begin(supervised=True)
         own = "; ".join(each.signature for each in self.rewards)
         signatures = sorted(set(of_all_ranks(own)))
         if len(signatures) > 1:
@@ -162,14 +171,14 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
         if state.global_step >= state.max_steps > 0 and self._nothing_was_judged():
             # Too few calls for the rewards to give up, but this run must not pass for a whole one.
             for reward in self.rewards:
-                reward.stop_reason = reward.stop_reason or UNJUDGED
+                reward.failures.stop_reason = reward.failures.stop_reason or UNJUDGED
         interruption = "the job's time is nearly up" if self.deadline.is_over else None
         if self.signals.first is not None:
             interruption = f"{self.signals.first} asked for it"
         reasons = of_all_ranks((self._gave_up(), interruption))
         if any(gave_up for gave_up, _ in reasons):
             for reward in self.rewards:
-                reward.stop_reason = reward.stop_reason or ELSEWHERE
+                reward.failures.stop_reason = reward.failures.stop_reason or ELSEWHERE
         elif state.global_step < state.max_steps:
             self.stopped = next((why for _, why in reasons if why is not None), None)
         if self._gave_up() or self.stopped is not None:
@@ -197,11 +206,12 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
 
     def _nothing_was_judged(self) -> bool:
         """True on all ranks if the last call had no score on any; every rank has to call this."""
-        failed = [each.last_call_failed for each in self.rewards]
+        failed = [each.failures.last_call_failed for each in self.rewards]
         return bool(self.rewards) and all(of_all_ranks(any(failed)))
 
     def _gave_up(self) -> Failure | None:
-        return next((each.stop_reason for each in self.rewards if each.stop_reason), None)
+        reasons = (each.failures.stop_reason for each in self.rewards)
+        return next((reason for reason in reasons if reason), None)
 
 
 def save_and_stop(args: TrainingArguments, control: TrainerControl) -> None:

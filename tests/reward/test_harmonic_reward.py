@@ -130,10 +130,10 @@ def test_a_dead_judge_ends_the_run() -> None:
     assert call(reward, TEXTS) == [None, None]
     with pytest.raises(JudgeError, match=r"2 calls in a row.*gone"):
         call(reward, TEXTS)
-    reward.begin(supervised=True)
+    reward.failures.begin(supervised=True)
     for _ in range(3):
         assert call(reward, TEXTS) == [None, None]
-    assert reward.stopping
+    assert reward.failures.stopping
 
 
 def test_a_judge_that_cannot_work_is_found_before_the_first_step() -> None:

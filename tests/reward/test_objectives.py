@@ -156,10 +156,10 @@ def test_a_dead_judge_is_counted_once_a_call() -> None:
     with pytest.raises(JudgeError, match="2 calls in a row"):
         separate(TEXTS)
     supervised = Separate(CountedPoSh(FakeJudge(lambda request: GONE)))
-    supervised.reward.begin(supervised=True)
+    supervised.reward.failures.begin(supervised=True)
     for _ in range(3):
         assert supervised(TEXTS) == [[None, None], [None, None]]
-    assert supervised.reward.stopping
+    assert supervised.reward.failures.stopping
 
 
 def test_a_judge_that_comes_back_is_asked_again() -> None:
@@ -335,3 +335,14 @@ class Trainer(SimpleNamespace):
 
     def log(self, name: str, value: float) -> None:
         """As ``GRPOTrainer._log_metric``."""
+
+
+def test_the_weight_of_another_function_is_not_ignored() -> None:
+    args = SimpleNamespace(
+        multi_objective_aggregation="sum_then_normalize", reward_weights=None, scale_rewards="group"
+    )
+    settle_aggregation(args, Shaping(), 0.1)
+    assert args.reward_weights == [1.0, 0.1]
+    args.reward_weights = [1.0, 1.0]
+    with pytest.raises(ConfigError, match="reward_weights is"):
+        settle_aggregation(args, Shaping(), 0.1)

@@ -162,12 +162,12 @@ def test_a_dead_judge_gives_none_and_then_one_clear_message() -> None:
 def test_a_run_that_is_about_to_stop_asks_no_more() -> None:
     judge = FakeJudge(lambda request: GONE)
     reward = PoshReward(PoSh(judge), max_failed_calls=1)
-    reward.begin(supervised=True)
+    reward.failures.begin(supervised=True)
     assert call(reward, TEXTS) == [None, None]
-    asked, why = len(judge.questions), reward.stop_reason
+    asked, why = len(judge.questions), reward.failures.stop_reason
     assert call(reward, TEXTS) == [None, None]
-    assert (len(judge.questions), reward.stop_reason) == (asked, why)
-    reward.begin(supervised=True)
+    assert (len(judge.questions), reward.failures.stop_reason) == (asked, why)
+    reward.failures.begin(supervised=True)
     call(reward, TEXTS)
     assert len(judge.questions) > asked
 
@@ -296,3 +296,10 @@ def test_thoughts_are_cut_wherever_their_tags_stand(reward: PoshReward, thoughts
     """Tags beside a mark or a letter are tags, too."""
     expected = WORST if thoughts == "<think>" else call(reward, TEXTS)[0]
     assert call(reward, [thoughts + TEXTS[0]])[0] == expected
+
+
+def test_a_name_or_a_single_text_is_refused_with_the_remedy() -> None:
+    with pytest.raises(InputError, match=r"pass PoSh\('vllm'\)"):
+        PoshReward("vllm")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"one text, 'A man\.': pass a list"):
+        PoshReward(PoSh(FakeJudge()))(completions="A man.", reference=["A man."])

@@ -101,9 +101,9 @@ def test_scoring_that_raises_is_a_call_without_rewards() -> None:
 
 def test_its_reward_leaves_stopping_to_a_supervisor() -> None:
     reward = OtherReward(max_failed_calls=1)
-    reward.begin(supervised=True)
+    reward.failures.begin(supervised=True)
     assert reward(completions=[""]) == [None]
-    assert reward.stopping
-    assert reward.stop_reason is not None
-    reward.begin(supervised=True)
-    assert not reward.stopping
+    assert reward.failures.stopping
+    assert reward.failures.stop_reason is not None
+    reward.failures.begin(supervised=True)
+    assert not reward.failures.stopping

@@ -21,6 +21,7 @@ from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.labels import verdict
 from posh_reward.models.model import Prompt
+from posh_reward.reward.trl import FailureLimit
 from posh_reward.training.stopping import StoppedEarlyError, StopWithCheckpoint
 from posh_reward.types import Failure, Verdict
 
@@ -57,7 +58,7 @@ def test_the_step_after_the_last_failure_saves_and_stops(args: TrainingArguments
         callback.on_step_end(args, TrainerState(), control)
         seen.append((control.should_save, control.should_training_stop))
     assert seen == [(False, False), (True, True)]
-    assert reward.stop_reason is not None
+    assert reward.failures.stop_reason is not None
     with pytest.raises(JudgeError, match="2 calls in a row; the last reason: gone"):
         callback.on_train_end(args, TrainerState(), TrainerControl())
 
@@ -157,22 +158,16 @@ def test_a_job_without_time_for_a_step_says_so(
 
 def test_any_reward_that_can_give_up_plugs_in(args: TrainingArguments) -> None:
     class Another:
-        stop_reason: Failure | None = None
-        last_call_failed = False
         signature = "another"
-        supervised = False
-
-        def begin(self, *, supervised: bool = False) -> None:
-            self.supervised = supervised
+        failures = FailureLimit(1)
 
     first, second = PoshReward(PoSh(FakeJudge())), Another()
     callback = StopWithCheckpoint(first, second)
     callback.on_train_begin(args, at_step(0), TrainerControl())
-    assert second.supervised
-    second.stop_reason = GONE
+    second.failures.stop_reason = GONE
     control = TrainerControl()
     callback.on_step_end(args, at_step(1), control)
     assert control.should_training_stop
-    assert first.stop_reason is not None, "nothing more need be asked"
+    assert first.failures.stop_reason is not None, "nothing more need be asked"
     with pytest.raises(JudgeError):
         callback.on_train_end(args, at_step(1), control)

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from posh_reward.errors import ConfigError
 from posh_reward.lexicon.function_words import LIGHT
+from posh_reward.lexicon.likeness import is_known, without_a_letter
 from posh_reward.lexicon.wordnet import wordnet
 from posh_reward.metrics.metric import mean
 from posh_reward.settings import check_settings
@@ -185,7 +186,18 @@ def loose_words(scores: Scores) -> LooseWords:
 
 def lacks(text: str, word: str) -> bool:
     """Return True if a text contains no form of a word."""
-    return _lemmas_of_text(text).isdisjoint(_lemmas(word.lower()))
+    return _lemmas_of_text(text).isdisjoint(_lemmas(word.lower())) and not _is_slip(text, word)
+
+
+def _is_slip(text: str, word: str) -> bool:
+    """Return True if a word is none, but nearly one of the text's."""
+    lower = word.lower()
+    return not is_known(lower) and not _parts_of_text(text).isdisjoint(without_a_letter(lower))
+
+
+@lru_cache(maxsize=4096)
+def _parts_of_text(text: str) -> frozenset[str]:
+    return frozenset().union(*(without_a_letter(each.lower()) for each in WORD.findall(text)))
 
 
 @lru_cache(maxsize=4096)

@@ -102,11 +102,6 @@ def check_preset(preset: str) -> str:
     return preset
 
 
-def templates_of(preset: str) -> tuple[str, ...]:
-    """Return the wording of a preset, section by section."""
-    return tuple(_sections(preset).values())
-
-
 def _sections(preset: str) -> Mapping[str, str]:
     return sections("posh_reward.metrics.posh", PRESET[check_preset(preset)].prompts)
 

@@ -18,7 +18,8 @@ from statistics import fmean
 from typing import Any
 
 from posh_reward.errors import ConfigError
-from posh_reward.reward.texts import unjoined
+from posh_reward.reward.cleaning import clean
+from posh_reward.reward.texts import without_thoughts
 from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, Scores, Span
 
 Decode = Callable[[Sequence[int]], str]  # ids to text, special tokens skipped
@@ -42,11 +43,13 @@ def credits(ids: Sequence[int], scores: Scores, decode: Decode) -> list[float] |
     """
     if scores.failure is not None:
         return None
-    # As the reward scores it, except for labels of prompts: a completion with one has no credit.
-    text = unjoined(decode(ids))
-    start = text.rfind(scores.generation)  # the answer comes last, after any reasoning
-    if start < 0:
+    text = decode(ids)
+    answer = without_thoughts(text)
+    # The answer comes last, after any reasoning; ``clean`` keeps its length.
+    start, within = text.rfind(answer), clean(answer).find(scores.generation)
+    if min(start, within) < 0:
         return None
+    start += within
     # Tokens and details meet in the characters of the decoded text. A detail's quality is its
     # grade, scaled to 0 (absent) to 1 (explicit).
     scale = HIGHEST_GRADE - LOWEST_GRADE
