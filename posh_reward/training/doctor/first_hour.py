@@ -204,7 +204,7 @@ class Ladder:
                 self._note_steps(rung, answer, name)
                 gaps |= {f"{name} step {line['at']}": line["gap"] for line in answer["steps"]}
         fit = self._fit(flags, Processes())
-        self._note_phases(rung, answer, fit)
+        self._note_phases(rung, answer, fit, "both steps")
         wide = {name: gap for name, gap in gaps.items() if gap is not None and gap > GAP}
         if wide:
             raise RungError(
@@ -228,7 +228,7 @@ class Ladder:
             second = self._train([*common, *resumed, "--resume_from_checkpoint", "latest"])
             self._note_steps(rung, first, "first")
             self._note_steps(rung, {**second, "steps": second["steps"][1:]}, "resumed")
-            self._note_phases(rung, second, fit)
+            self._note_phases(rung, second, fit, "resumed step")
             size = checkpoint_size(fit) if fit else None
             rung.note("checkpoint", saved / 1e9, "GB", size)
             if (first["step"], second["step"]) != (1, 2) or len(second["steps"]) != 2:
@@ -291,11 +291,11 @@ class Ladder:
         if set(answer["rope"]) - {"float32"}:
             raise RungError(f"rotary frequencies are rounded to {', '.join(answer['rope'])}")
 
-    def _note_phases(self, rung: Rung, answer: Mapping[str, Any], fit: Any) -> None:
+    def _note_phases(self, rung: Rung, answer: Mapping[str, Any], fit: Any, steps: str) -> None:
         estimates = {phase.name: phase.gib for phase in phases(fit)} if fit else {}
         for phase, name in PHASES.items():
             if phase in answer["seconds"]:
-                rung.note(f"{name}, both steps", answer["seconds"][phase], "s")
+                rung.note(f"{name}, {steps}", answer["seconds"][phase], "s")
             if phase in answer["peak"]:
                 peak, estimate = answer["peak"][phase], estimates.get(name)
                 rung.note(f"{name}, most memory of a GPU", peak, "GiB", estimate)

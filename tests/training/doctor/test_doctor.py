@@ -334,7 +334,7 @@ def test_a_configuration_that_cannot_run(tmp_path: Path, capfd: pytest.CaptureFi
 
 @pytest.mark.slow
 def test_a_node_without_cards_is_told_all_that_it_lacks() -> None:
-    """The 7B configuration here: each line once, in two minutes."""
+    """The 7B configuration here: each line once."""
     checks = list(diagnose(NODE))
     lines = [str(check) for check in checks]
     assert all(check.remedy or ":" in check.detail for check in checks if check.state == "FAILED")
