@@ -4,7 +4,7 @@
     python -m research.scene_pairs 60 --split test > others.jsonl
 
 Six texts per reference, with 0 to 5 false details: small enough for a tiny judge to learn from
-(docs/judges.md), and groups of alternatives for ``posh-reward judges compare``.
+(research/results/judges.md), and groups of alternatives for ``posh-reward judges compare``.
 """
 
 from __future__ import annotations

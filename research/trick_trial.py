@@ -3,7 +3,7 @@
     python -m research.trick_trial train --model demo/sft --output runs/tricks --arm new
     python -m research.trick_trial train --model demo/sft --output runs/tricks --arm old \
         --checkout ../old
-    python -m research.trick_trial plot runs/tricks docs/tricks.png
+    python -m research.trick_trial plot runs/tricks research/results/tricks.png
 
 The demo's SFT model is fine-tuned on captions, a tenth of which end in a trick: a chain of
 possessives, a pronoun with adjectives, bullets of common words. From there DAPO runs three times

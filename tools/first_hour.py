@@ -2,8 +2,8 @@
 
     python -m tools.first_hour research/results/first_hour_*.json
 
-prints the section of docs/performance.md between its two marks; ``posh-reward doctor --first-hour
-FILE`` and slurm/first_hour.sh write such files.
+prints the section of research/results/performance.md between its two marks;
+``posh-reward doctor --first-hour FILE`` and slurm/first_hour.sh write such files.
 """
 
 from __future__ import annotations

@@ -61,9 +61,9 @@ class Rates:
     host_gb_s: float = rate(40, "weights from and to the host, eight cards at once; assumed")
     call_ms: float = rate(30, "a call's own wait: pipe, scheduler, one small pass; assumed")
     request_ms: float = rate(0.3, "the engine's work for a request of one token; assumed")
-    text_ms: float = rate(57, "the embedded parser, a text of 142 words (docs/performance.md)")
+    text_ms: float = rate(57, "the embedded parser, 142 words (research/results/performance.md)")
     pair_ms: float = rate(25, "our own 4.9 (research/LOG.md) and tokenising 20")
-    embedded_ms: float = rate(22, "a pair's embedded judging (docs/performance.md)")
+    embedded_ms: float = rate(22, "a pair's embedded judging (research/results/performance.md)")
     rest_s: float = rate(12.5, "generation, update, weights pushed: 10 to 15 estimated")
 
 

@@ -38,7 +38,7 @@ class CrossedDesign:
     """Crossing of items with raters; an item counts once, as the mean of its raters.
 
     Raters are clusters, too: three who each lean a little towards one model make an interval over
-    items alone miss in 17 to 43 % of studies (docs/study.md). Where each item has one rater, and
+    items alone miss in 17 to 43 % of studies. Where each item has one rater, and
     all raters have equally many, this is Student's test of the raters' means.
 
     Args:

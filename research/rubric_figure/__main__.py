@@ -1,10 +1,10 @@
 """Recompute Figure 9 of "Fine-grained evaluation of VLMs using LLM-as-Judge" from Tables A1-A5.
 
-    python -m research.rubric_figure docs
+    python -m research.rubric_figure research/results
 
 The paper's accuracy is 100 - 100 RMSE / 15 in every column. Only the total has a range of 15: a
 metric has 2 to 5 points, so the same error is a larger share of its range. Rewrites the tables in
-docs/other_metrics.md (both accuracies and Pearson's r), prints those of errors and rank
+research/results/rubric.md (both accuracies and Pearson's r), prints those of errors and rank
 correlations, and draws ``rubric_figure.png``. ``scores.csv`` has the paper's tables,
 ``published.csv`` its figure.
 """
@@ -53,11 +53,11 @@ Row = Mapping[str, float]  # column -> figure
 def main(argv: Sequence[str] | None = None) -> None:
     """Rewrite the page's tables and draw the figure."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("docs", type=Path, help="folder of the page")
-    folder = parser.parse_args(argv).docs
-    page = folder / "other_metrics.md"
+    parser.add_argument("folder", type=Path, help="folder of the page")
+    folder = parser.parse_args(argv).folder
+    page = folder / "rubric.md"
     if not page.is_file():
-        parser.error(f"no file {str(page)!r}: name the folder of the page, such as docs")
+        parser.error(f"no file {str(page)!r}: name the page's folder, research/results")
     scores = read_scores()
     text = fill_in(page.read_text(encoding="utf-8"), "rubric figure", tables(scores))
     page.write_text(text, encoding="utf-8")

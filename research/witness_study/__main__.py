@@ -1,6 +1,6 @@
 """Benefit and cost of a witness where references leave details out.
 
-    python -m research.witness_study --page docs/witness.md --report witness.html
+    python -m research.witness_study --page research/results/witness.md --report witness.html
 
 Drawn images with texts of known truth: each describes a copy of the scene in which some details are
 missing and some are false. Precision should rank the texts by the share of their details that are

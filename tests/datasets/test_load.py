@@ -288,7 +288,7 @@ def test_empty_references_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixt
 def test_a_column_of_another_kind_is_refused_when_it_is_loaded(
     tmp_path: Path, column: str, values: list[object], message: str
 ) -> None:
-    picture = {"bytes": (ROOT / "docs/gains.png").read_bytes(), "path": None}
+    picture = {"bytes": (ROOT / "docs/reward.png").read_bytes(), "path": None}
     columns = {"image": [picture] * 2, "reference": ["A dog.", "A cat."], column: values}
     path = tmp_path / "a.parquet"
     Dataset.from_dict(columns).to_parquet(path)
@@ -297,7 +297,7 @@ def test_a_column_of_another_kind_is_refused_when_it_is_loaded(
 
 
 def test_several_references_of_an_image_are_loaded_but_not_learned(tmp_path: Path) -> None:
-    picture = {"bytes": (ROOT / "docs/gains.png").read_bytes(), "path": None}
+    picture = {"bytes": (ROOT / "docs/reward.png").read_bytes(), "path": None}
     path = tmp_path / "a.parquet"
     Dataset.from_dict({"image": [picture], "reference": [["A dog.", "A pet."]]}).to_parquet(path)
     [reference] = load_images(str(path))["reference"]

@@ -59,7 +59,7 @@ def test_correlations_span_what_the_paper_says() -> None:
 
 
 def test_the_page_is_up_to_date() -> None:
-    page = Path(__file__).parents[2] / "docs/other_metrics.md"
+    page = Path(__file__).parents[2] / "research/results/rubric.md"
     assert tables(SCORES) in page.read_text(encoding="utf-8")
 
 
@@ -73,4 +73,4 @@ def test_a_folder_without_the_page_is_named(
 ) -> None:
     with pytest.raises(SystemExit):
         main([str(tmp_path)])
-    assert "other_metrics.md': name the folder of the page" in capsys.readouterr().err
+    assert "rubric.md': name the page's folder" in capsys.readouterr().err

@@ -127,7 +127,7 @@ def processor_seconds(process: int) -> float:
 
 
 def load(path: Path, seconds: float) -> None:
-    """Print the tables of docs/performance.md."""
+    """Print the tables of research/results/performance.md."""
     own, pairs = [sys.executable, "-m", "tools.bench.serve"], pairs_of(path, 2)
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     for judge in ("embedded", "stand-in"):

@@ -5,7 +5,7 @@
     OMP_NUM_THREADS=1 python -m tools.bench.text store [--verdicts 200000]
     OMP_NUM_THREADS=1 python -m tools.bench.text figures GOLDENS.jsonl
 
-figures: the commit, then overhead and store, as in docs/performance.md.
+figures: the commit, then overhead and store, as in research/results/performance.md.
 
 overhead: everything besides parsing and judging. ``PoSh.score`` scores each golden pair from its
 parses; the judge makes a language model's prompts, then returns the recorded answers, which is not
@@ -246,7 +246,7 @@ def store(options: argparse.Namespace) -> None:
 
 
 def figures(options: argparse.Namespace) -> None:
-    """Print the commit and the figures of docs/performance.md, "Our own time"."""
+    """Print the commit and the figures of research/results/performance.md, "Our own time"."""
     print(f"commit {commit()}")
     overhead(options)
     store(options)

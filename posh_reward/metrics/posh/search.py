@@ -32,7 +32,7 @@ eager: everything that the release asks, at once. Scores do not depend on it."""
 
 SINGLY: dict[Pace, float] = {"lazy": math.inf, "brisk": 1, "eager": 0}
 """Waves of a pass that ask about one candidate of each entity; the next asks about all others.
-Measured in docs/performance.md."""
+Measured in research/results/performance.md."""
 
 NO_VERDICT = Failure("error", "no candidate was judged")
 

@@ -118,7 +118,7 @@ def test_the_page_is_made_from_the_files() -> None:
     files = sorted((ROOT / "research" / "results").glob("first_hour_*.json"))
     assert files
     made = "\n".join(table.lines([json.loads(file.read_text("utf-8")) for file in files]))
-    page = (ROOT / "docs" / "performance.md").read_text("utf-8")
+    page = (ROOT / "research" / "results" / "performance.md").read_text("utf-8")
     assert page.partition(table.BEGIN)[2].partition(table.END)[0].strip() == made.strip()
 
 
