@@ -1,6 +1,6 @@
 # Two commands on a fresh machine with Python 3.11 or newer: `make demo` and `make test`.
 # Both keep their environment in .venv and reuse it. PYTHON=python3.12 chooses another Python.
-# Without a card, PIP_EXTRA_INDEX_URL=<pytorch.org's index of CPU builds> saves 2.5 GB.
+# Without a GPU, PIP_EXTRA_INDEX_URL=<pytorch.org's index of CPU builds> saves 2.5 GB.
 PYTHON ?= python3
 PY := .venv/bin/python
 # One more than there are cores: tests of servers and children also wait.

@@ -29,7 +29,7 @@ class BusyError(PoshError, RuntimeError):
 
 
 class ForkError(PoshError, RuntimeError):
-    """This process was forked while another thread was scoring, so its locks never open."""
+    """This process was forked while another thread was scoring, so a lock may never be released."""
 
 
 class ConfigError(PoshError, ValueError):

@@ -5,7 +5,7 @@
     posh-reward report runs/scores.jsonl -o runs/report.html --dataset scenes --plots runs/plots
 
 Models are loaded one after the other; ``NAME=MODEL`` sets a model's name in the rows. ``--engine
-vllm`` is faster on a card. Rows have id, model, image (the row whose image was shown), generation
+vllm`` is faster on a GPU. Rows have id, model, image (the row whose image was shown), generation
 and reference, and, where they apply, max_pixels, prompt (if not the paper's) and truncated. With
 ``--shuffle_images`` the image is the next row's, so that a model is scored on an image that it has
 not seen. After Ctrl-C or a kill, the same command continues after the last

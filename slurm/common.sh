@@ -38,7 +38,7 @@ srun_here() {
 }
 
 # srun_doctor CONFIG [flags]: checks on all nodes that training can run there; with DOCTOR=0 only the
-# cards' compute mode. A separate step without --kill-on-bad-exit, which would drop the last output
+# GPUs' compute mode. A separate step without --kill-on-bad-exit, which would drop the last output
 # of a failing node.
 srun_doctor() {
   srun_here ${HET_GROUP:+--het-group="$HET_GROUP"} --ntasks-per-node=1 bash slurm/doctor.sh "$@"
@@ -51,7 +51,7 @@ srun_training() {
     bash slurm/node.sh "$@"
 }
 
-# Number of ranks on this node: one per card, or PROCESSES_PER_NODE without cards.
+# Number of ranks on this node: one per GPU, or PROCESSES_PER_NODE without GPUs.
 ranks_here() {
   echo "${SLURM_GPUS_ON_NODE:-${PROCESSES_PER_NODE:-1}}"
 }
@@ -90,14 +90,14 @@ leave() {
   exit "$status"
 }
 
-# Fails unless each card of this node can host a judge next to the trainer.
-require_shared_cards() {
+# Fails unless each GPU of this node can host a judge next to the trainer.
+require_shared_gpus() {
   local mode
   mode=$(nvidia-smi --query-gpu=compute_mode --format=csv,noheader 2>/dev/null) || return 0
   if [[ $mode == *Exclusive_Process* ]]; then
-    echo "The cards of $(hostname) are in compute mode EXCLUSIVE_PROCESS, which allows the trainer" \
+    echo "The GPUs of $(hostname) are in compute mode EXCLUSIVE_PROCESS, which allows the trainer" \
       "but no judge next to it. Have it changed (nvidia-smi --compute-mode=DEFAULT, as root)," \
-      "or serve the judge from other cards: slurm/dapo_judge_server.sh" >&2
+      "or serve the judge from other GPUs: slurm/dapo_judge_server.sh" >&2
     exit 1
   fi
 }

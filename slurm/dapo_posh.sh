@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # sbatch slurm/dapo_posh.sh configs/dapo/qwen2_5_vl_7b.yaml [flags of recipes/dapo_posh.py]
 #
-# Nodes with eight 80 GB cards; --nodes=2 uses two. Stops 15 minutes before its time is up
+# Nodes with eight 80 GB GPUs; --nodes=2 uses two. Stops 15 minutes before its time is up
 # (--stop_before), saves a checkpoint, and requeues itself to continue; see docs/slurm.md.
 #SBATCH --job-name=posh-dapo
 #SBATCH --nodes=1

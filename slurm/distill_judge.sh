@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # sbatch slurm/distill_judge.sh configs/distill/qwen3_0_6b.yaml [flags of recipes/distill_judge.py]
 #
-# One card. Like slurm/dapo_posh.sh, without the doctor, which checks what several cards need.
+# One GPU. Like slurm/dapo_posh.sh, without the doctor, which checks what several GPUs need.
 #SBATCH --job-name=posh-distill
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=1

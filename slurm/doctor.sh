@@ -5,7 +5,7 @@
 set -euo pipefail
 source slurm/common.sh
 if [[ -n ${JUDGE_NEXT_TO_TRAINER:-} ]]; then
-  require_shared_cards
+  require_shared_gpus
 fi
 [[ ${DOCTOR:-1} != 0 ]] || exit 0
 offline_if_fetched "$@"

@@ -2,7 +2,7 @@
 # sbatch --array=0-7 slurm/generate_score.sh runs/said [flags of recipes/generate.py] -- [flags of posh-reward score]
 #
 # Describes a split's images with one or more models (--models A B) and scores the descriptions. Each
-# job of the array does one part of the images, on its own card; the last to finish merges all parts
+# job of the array does one part of the images, on its own GPU; the last to finish merges all parts
 # into runs/said/scores.jsonl.
 # To run some parts again: SHARDS=8 sbatch --array=3,5 and so on; finished rows are kept.
 #SBATCH --job-name=posh-generate

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # bash slurm/judge_server.sh PORT
 #
-# The judge of configs/judge/server.yaml: one copy per card of this node, behind one port. Without
+# The judge of configs/judge/server.yaml: one copy per GPU of this node, behind one port. Without
 # FlashInfer's sampler, which would be compiled at the start and needs a CUDA toolkit on the node.
 trap '' USR1 # asks the trainer to stop, but is sent to the whole job: the server must survive it
 export VLLM_USE_FLASHINFER_SAMPLER="${VLLM_USE_FLASHINFER_SAMPLER:-0}" VLLM_NO_USAGE_STATS=1

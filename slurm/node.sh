@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # srun --ntasks-per-node=1 bash slurm/node.sh RECIPE [flags]
 #
-# Starts the ranks of one node: one per card, or PROCESSES_PER_NODE without cards.
+# Starts the ranks of one node: one per GPU, or PROCESSES_PER_NODE without GPUs.
 set -euo pipefail
 source slurm/common.sh
 processes=$(ranks_here)

@@ -1,4 +1,4 @@
-"""Estimate whether training runs fit their cards' memory, without a card or downloads.
+"""Estimate whether training runs fit their GPUs' memory, without a GPU or downloads.
 
     python -m tools.fit configs/dapo/qwen2_5_vl_7b.yaml [the recipe's flags]
     python -m tools.fit --table
@@ -40,7 +40,7 @@ def main(argv: list[str]) -> int:
 
 
 def table() -> Iterator[str]:
-    """Yield a row per shipped configuration: GiB of a card, GiB of a machine, GB of disk."""
+    """Yield a row per shipped configuration: GiB of a GPU, GiB of a machine, GB of disk."""
     yield HEADER
     folders = (ROOT / "configs" / name for name in ("sft", "dapo", "distill"))
     for config in sorted(path for folder in folders for path in folder.glob("*.yaml")):

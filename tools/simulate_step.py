@@ -1,11 +1,11 @@
-"""Estimate judging's share of a training step on eight cards: counted tokens, assumed rates.
+"""Estimate judging's share of a training step on eight GPUs: counted tokens, assumed rates.
 
     OMP_NUM_THREADS=1 python -m tools.simulate_step GOLDENS.jsonl TOKENIZER [--tflops 790 ...]
 
-Counted: calls, requests, computed and decoded tokens of a card's eight pairs: golden pairs with
+Counted: calls, requests, computed and decoded tokens of a GPU's eight pairs: golden pairs with
 recorded answers (a fake model answers a cascade's further questions). A step waits for its
-slowest card, so that card's time is reported. Assumed: every rate; each is an argument, and
-``--help`` gives the source of its default. **Nothing here was timed on a card.** Lower is better.
+slowest GPU, so that GPU's time is reported. Assumed: every rate; each is an argument, and
+``--help`` gives the source of its default. **Nothing here was timed on a GPU.** Lower is better.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from tools.bench.prompt_log import Cost, NotingJudge, NotingModel
 from tools.bench.qwen import qwen_tokenizer
 from tools.goldens import SIDES, Golden, Pair, ReplayJudge, both_ways, load, recorded_parse
 
-PAIRS = 8  # per card: an effective batch of 64 completions over eight cards (paper, A.3.5)
-TEXTS = PAIRS + 1  # a card's generations, and the reference that they share in training
+PAIRS = 8  # per GPU: an effective batch of 64 completions over eight GPUs (paper, A.3.5)
+TEXTS = PAIRS + 1  # a GPU's generations, and the reference that they share in training
 UNSURE = 0.3  # how far judging and the rest of a step may be off, in opposite directions
 EXACT, OPT_IN = 1 / 3, 1 / 6  # goals: largest share of a step for judging
 
@@ -46,7 +46,7 @@ def rate(default: float, source: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Assumed speeds of a card and its host; times are per card."""
+    """Assumed speeds of a GPU and its host; times are per GPU."""
 
     tflops: float = rate(790, "a large bfloat16 product on an H100, in TFLOP/s")
     efficiency: float = rate(
@@ -58,7 +58,7 @@ class Rates:
     doubts: float = rate(0.3, "share of questions that a distilled judge passes on; assumed")
     fp8: float = rate(1.6, "times as fast in prefill as bfloat16: of 2 by the data sheet; assumed")
     decode_gb_s: float = rate(2500, "weights read in decoding: 3/4 of an H100's 3,350 GB/s")
-    host_gb_s: float = rate(40, "weights from and to the host, eight cards at once; assumed")
+    host_gb_s: float = rate(40, "weights from and to the host, eight GPUs at once; assumed")
     call_ms: float = rate(30, "a call's own wait: pipe, scheduler, one small pass; assumed")
     request_ms: float = rate(0.3, "the engine's work for a request of one token; assumed")
     text_ms: float = rate(57, "the embedded parser, 142 words (research/results/performance.md)")
@@ -72,11 +72,11 @@ class Way:
     """A way of judging."""
 
     preset: str
-    pace: Pace = "brisk"
+    pace: Pace = "batched"
     fp8: bool = False
     cascade: bool = False
     awake: bool = False
-    """The judge's weights stay on the card (``sleep: false``): 15 GB in FP8, or 3.4 of a 1.7B
+    """The judge's weights stay on the GPU (``sleep: false``): 15 GB in FP8, or 3.4 of a 1.7B
     student, on top of generation's 49, of about 79 GB by arithmetic."""
     to_the_token: bool = False
     """Prefixes are shared to the token (``transformers``), not in blocks of 16 (vLLM)."""
@@ -135,7 +135,7 @@ Without embeddings, 0.44 of 0.60 and 1.41 of 1.72 billion parameters count.
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A judge's cost of one card's pairs."""
+    """A judge's cost of one GPU's pairs."""
 
     cost: Cost
     steps: int  # consecutive decoding steps: per call the tokens of its longest phrase
@@ -148,7 +148,7 @@ def compute(cost: Cost, way: Way) -> int:
 
 
 def seconds(work: Work, way: Way, rates: Rates) -> dict[str, float]:
-    """Estimate a card's seconds of judging, by part."""
+    """Estimate a GPU's seconds of judging, by part."""
     if work.first is not None:  # student and full judge, on texts that are parsed once
         small = seconds(work.first, replace(way, passes_on=False, fp8=False), rates)
         full = seconds(replace(work, first=None), replace(way, student=""), rates)
@@ -174,8 +174,8 @@ def seconds(work: Work, way: Way, rates: Rates) -> dict[str, float]:
 class Waiting(NotingModel):
     """Model that gives recorded answers, and notes the longest phrase of each call."""
 
-    def __init__(self, card: Sequence[Golden], pairs: Sequence[Pair], way: Way) -> None:
-        eager = NotingJudge(ReplayJudge(*card))
+    def __init__(self, gpu: Sequence[Golden], pairs: Sequence[Pair], way: Way) -> None:
+        eager = NotingJudge(ReplayJudge(*gpu))
         run_together(both_ways(pairs, pace="eager"), eager, eager.rewrite)
         verdicts = {prompt(r, way.preset): answer for r, answer in eager.verdicts}
         phrases = {rewrite_prompt(r, way.preset): answer for r, answer in eager.replies}
@@ -188,7 +188,7 @@ class Waiting(NotingModel):
             answer = phrases.get(prompt)
             return answer if answer and answer.text else Reply(raw_phrase(prompt))
 
-        super().__init__(verdict, phrase, few_calls=way.pace == "brisk")
+        super().__init__(verdict, phrase, few_calls=way.pace == "batched")
         self.longest: list[str] = []
 
     def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
@@ -216,10 +216,10 @@ class UnsureStudent(PromptJudge):
 
 
 def work(
-    card: Sequence[Golden], pairs: Sequence[Pair], way: Way, chat: Chat, doubts: float = 0.3
+    gpu: Sequence[Golden], pairs: Sequence[Pair], way: Way, chat: Chat, doubts: float = 0.3
 ) -> Work:
-    """Judge a card's pairs in one way, and count; a student passes on a share of ``doubts``."""
-    model, student = Waiting(card, pairs, way), Waiting(card, pairs, way)
+    """Judge a GPU's pairs in one way, and count; a student passes on a share of ``doubts``."""
+    model, student = Waiting(gpu, pairs, way), Waiting(gpu, pairs, way)
     judge: Judge = PromptJudge(model, way.preset)
     judge = Cascade(judge) if way.cascade else judge
     if way.passes_on:
@@ -235,21 +235,19 @@ def work(
     )
 
 
-def cards(goldens: Sequence[Golden]) -> Iterator[tuple[Sequence[Golden], list[Pair]]]:
+def gpus(goldens: Sequence[Golden]) -> Iterator[tuple[Sequence[Golden], list[Pair]]]:
     """Yield eight pairs at a time, with descriptions from the release's parses."""
     from spacy.vocab import Vocab
 
     vocab = Vocab()
     for start in range(0, len(goldens) - PAIRS + 1, PAIRS):
-        card = goldens[start : start + PAIRS]
-        texts = (
-            describe(*recorded_parse(golden, side, vocab)) for golden in card for side in SIDES
-        )
-        yield card, list(zip(texts, texts, strict=True))  # generation, reference by turns
+        gpu = goldens[start : start + PAIRS]
+        texts = (describe(*recorded_parse(golden, side, vocab)) for golden in gpu for side in SIDES)
+        yield gpu, list(zip(texts, texts, strict=True))  # generation, reference by turns
 
 
 def line(way: Way, works: Sequence[Work], rates: Rates) -> str:
-    """Format one way's figures: those of its slowest card."""
+    """Format one way's figures: those of its slowest GPU."""
     slowest = max(works, key=lambda each: sum(seconds(each, way, rates).values()))
     parts = seconds(slowest, way, rates)
     total, cost = sum(parts.values()), slowest.cost
@@ -279,16 +277,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = vars(parser.parse_args(arguments))
     goldens, chat = load(options.pop("goldens")), Chat(qwen_tokenizer(options.pop("tokenizer")))
     rates = Rates(**options)
-    read = list(cards(goldens))
+    read = list(gpus(goldens))
     works: dict[tuple[str, Pace, bool, bool], list[Work]] = {}
     parts = ("prefill", "decoding", "calls", "wake, sleep", "texts")
     counts = f"{'calls':>6}{'requests':>9}{'computed':>10}{'steps':>7}"
     timed = "".join(f"{part:>13}" for part in parts)
-    print(f"{'seconds of the slowest card':42}{counts}{timed}{'judging':>8}{'share':>15}")
+    print(f"{'seconds of the slowest GPU':42}{counts}{timed}{'judging':>8}{'share':>15}")
     for way in WAYS:
         key = way.preset, way.pace, way.cascade, way.passes_on
         if key not in works:
-            works[key] = [work(*card, way, chat, rates.doubts) for card in read]
+            works[key] = [work(*gpu, way, chat, rates.doubts) for gpu in read]
         print(line(way, works[key], rates))
 
 

@@ -78,7 +78,7 @@ def _reward_named(name: str) -> Any:
         ) from error
 
 
-def sole(reward: AnyReward) -> AnyReward:
+def one_objective(reward: AnyReward) -> AnyReward:
     """Return a reward that gives one number per completion.
 
     Raises:
@@ -179,7 +179,7 @@ def results(
     ]
 
 
-def neutral(
+def with_group_means(
     rewards: Sequence[float | None], groups: Sequence[object], spare: float = WORST
 ) -> list[float]:
     """Replace each missing reward by its group's mean, which gives it an advantage of 0.
@@ -230,7 +230,7 @@ class SampleRewards:
         raw: bool = False,
         milliseconds: float = 5.0,
     ) -> None:
-        self.reward = reward_of(reward) if raw else sole(reward_of(reward))
+        self.reward = reward_of(reward) if raw else one_objective(reward_of(reward))
         self.fallback, self.raw = fallback, raw
         self._window: BatchWindow[Sample, CompletionResult] = BatchWindow(
             self._results, milliseconds

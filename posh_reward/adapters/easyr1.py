@@ -18,7 +18,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from posh_reward.adapters.completion_results import AnyReward, neutral, results, reward_of, sole
+from posh_reward.adapters.completion_results import (
+    AnyReward,
+    one_objective,
+    results,
+    reward_of,
+    with_group_means,
+)
 
 Inputs = Sequence[Mapping[str, Any]]
 
@@ -30,14 +36,14 @@ def batch_reward(
 
     It returns ``overall`` and sub-scores, which EasyR1 logs by name.
     """
-    metric_reward = sole(reward_of(reward))
+    metric_reward = one_objective(reward_of(reward))
 
     def compute_score(reward_inputs: Inputs, **_: Any) -> list[dict[str, float]]:
         texts = [each["response"] for each in reward_inputs]
         references = [each["ground_truth"] for each in reward_inputs]
         column = metric_reward.reference_column
         outcomes = results(metric_reward, texts, {column: references})
-        numbers = neutral([each.reward for each in outcomes], references)
+        numbers = with_group_means([each.reward for each in outcomes], references)
         return [
             {"overall": number, **each.row} for number, each in zip(numbers, outcomes, strict=True)
         ]

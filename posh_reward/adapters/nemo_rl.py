@@ -19,7 +19,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from posh_reward.adapters.completion_results import framework, neutral, results, reward_of, sole
+from posh_reward.adapters.completion_results import (
+    framework,
+    one_objective,
+    results,
+    reward_of,
+    with_group_means,
+)
 from posh_reward.metrics.metric import mean
 
 with framework("nemo-rl (from git, with ray)"):
@@ -35,7 +41,7 @@ class DescriptionEnvironment(EnvironmentInterface):  # type: ignore[misc]
     """Environment that rewards the assistant's turns by ``cfg["reward"]`` (``reward_of``)."""
 
     def __init__(self, cfg: dict[str, Any] | None = None) -> None:
-        self.reward = sole(reward_of((cfg or {}).get("reward")))
+        self.reward = one_objective(reward_of((cfg or {}).get("reward")))
 
     def step(self, message_log_batch: list[Any], metadata: list[Any]) -> EnvironmentReturn:
         """Score a batch of conversations; add figures and elements to each row's metadata."""
@@ -49,7 +55,7 @@ class DescriptionEnvironment(EnvironmentInterface):  # type: ignore[misc]
             (str(log[0]["content"]), str(row.get(reference)))
             for log, row in zip(message_log_batch, metadata, strict=True)
         ]
-        rewards = torch.tensor(neutral([each.reward for each in outcomes], groups))
+        rewards = torch.tensor(with_group_means([each.reward for each in outcomes], groups))
         rows = [
             {**row, **each.row, "elements": each.elements}
             for row, each in zip(metadata, outcomes, strict=True)

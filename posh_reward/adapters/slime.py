@@ -10,7 +10,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from posh_reward.adapters.completion_results import CompletionResult, neutral, shared_rewards
+from posh_reward.adapters.completion_results import (
+    CompletionResult,
+    shared_rewards,
+    with_group_means,
+)
 from posh_reward.errors import ConfigError
 
 REWARD_KEY = "reward"
@@ -45,7 +49,9 @@ async def custom_rm(args: Any, sample: Any, **_: Any) -> Any:
     for each, result in zip(sample, results, strict=True):
         each.remove_sample = each.remove_sample or result.reward is None
         each.metadata = {**(each.metadata or {}), "elements": result.elements}
-    numbers = neutral([result.reward for result in results], [each.group_index for each in sample])
+    numbers = with_group_means(
+        [result.reward for result in results], [each.group_index for each in sample]
+    )
     return [
         {REWARD_KEY: number, **result.row} for number, result in zip(numbers, results, strict=True)
     ]

@@ -22,9 +22,9 @@ from typing import Any
 from posh_reward.adapters.completion_results import (
     AnyReward,
     framework,
-    neutral,
     results,
     reward_of,
+    with_group_means,
 )
 from posh_reward.reward.objectives import Rewards, SharedScoring
 from posh_reward.reward.texts import column_of
@@ -62,7 +62,7 @@ def register(reward: AnyReward | str | None = None) -> list[str]:
         outcomes = results(reward, completions, columns)
         groups = column_of(columns, GROUP, len(completions), GROUP)
         rewards: dict[str, Rewards] = {
-            function: [*neutral([each.rewards[name] for each in outcomes], groups)]
+            function: [*with_group_means([each.rewards[name] for each in outcomes], groups)]
             for function, name in objectives.items()
         }
         return {**rewards, **{name: [each.figures[name] for each in outcomes] for name in figures}}

@@ -19,8 +19,8 @@ from typing import Any
 from posh_reward.adapters.completion_results import (
     SampleRewards,
     framework,
-    neutral,
     shared_rewards,
+    with_group_means,
 )
 from posh_reward.training.dapo.credit import credits
 from posh_reward.types import Scores
@@ -128,7 +128,7 @@ class SpanRewardManager(RewardManagerBase):  # type: ignore[misc]
         """Return token-level scores, shape (completions, tokens of the longest response)."""
         rewards = [None if score != score else float(score) for score in scores]
         groups = data.non_tensor_batch.get("uid", range(len(scores)))
-        table: torch.Tensor = super().assemble_rm_scores(data, neutral(rewards, groups))
+        table: torch.Tensor = super().assemble_rm_scores(data, with_group_means(rewards, groups))
         for row, score in zip(table, scores, strict=True):
             row[: len(score.credits)] += row.new_tensor(score.credits)
         return table

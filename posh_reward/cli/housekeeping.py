@@ -29,7 +29,7 @@ Download what a configuration needs: policy, judge, dataset, spaCy model, and Ma
 environment. What is already here is not downloaded again. Afterwards the run needs no network: set
 HF_HUB_OFFLINE=1 for it."""
 DOCTOR = """\
-Check, without training, that this node can run a recipe: packages and downloads, driver, cards,
+Check, without training, that this node can run a recipe: packages and downloads, driver, GPUs,
 memory, disk, ports, communication between ranks, a step of ZeRO-3 that is saved and resumed, and a
 judge that scores a pair, sleeps, wakes and scores it alike. Prints one line per check, with its
 remedy. Exit status 0 unless a line says FAILED.

@@ -157,7 +157,7 @@ def add_serve(command: argparse.ArgumentParser) -> None:
 def serve(flags: argparse.Namespace) -> int:
     """Serve a packet until interrupted."""
     try:
-        from posh_reward.serve.gate import server_of
+        from posh_reward.serve.request_limits import server_of
         from posh_reward.serve.study_app import read_tokens, study_app
     except ImportError:
         why = "`packets serve` needs a server: pip install 'posh-reward[serve]'"

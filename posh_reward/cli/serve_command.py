@@ -56,7 +56,7 @@ def serve(flags: argparse.Namespace) -> int:
     from posh_reward.models.server.server_http import read_key
     from posh_reward.serve.app import create_app
     from posh_reward.serve.contract import KEY
-    from posh_reward.serve.gate import server_of
+    from posh_reward.serve.request_limits import server_of
     from posh_reward.serve.window import BatchedMetric
 
     key = read_key(KEY)

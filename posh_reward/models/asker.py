@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from posh_reward.models.model import Model, Prompt, awake, sound_reply, sound_verdict
+from posh_reward.models.model import Model, Prompt, awake, checked_reply, checked_verdict
 from posh_reward.process.fork_guard import at_work
 from posh_reward.store import Store
 from posh_reward.types import Failure, Reply, Verdict
@@ -107,7 +107,7 @@ class Asker:
             "verdict",
             f"{self.model.name}|{READING_VERSION}|{'/'.join(labels)}",
             lambda new, **note: self.model.choose(new, labels, **note),
-            lambda verdict: sound_verdict(verdict, len(labels)),
+            lambda verdict: checked_verdict(verdict, len(labels)),
             lambda failure: Verdict(None, failure),
             write_verdict,
             read_verdict,
@@ -123,7 +123,7 @@ class Asker:
             "rewrite",
             f"{self.model.name}|{READING_VERSION}|{max_tokens}",
             lambda new, **note: self.model.write(new, max_tokens, **note),
-            lambda reply: not_blank(sound_reply(reply)),
+            lambda reply: not_blank(checked_reply(reply)),
             lambda failure: Reply(None, failure),
             lambda reply: json.dumps(reply.text),
             read_reply,

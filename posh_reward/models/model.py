@@ -99,7 +99,7 @@ class Model(Protocol):
         """Release everything; the model cannot be used afterwards."""
 
 
-class Sleeper(Protocol):
+class Sleepable(Protocol):
     """A model or a judge, as far as ``awake`` is concerned."""
 
     def sleep(self) -> None:
@@ -110,10 +110,10 @@ class Sleeper(Protocol):
 
 
 @contextmanager
-def awake(*sleepers: Sleeper) -> Iterator[None]:
+def awake(*sleepables: Sleepable) -> Iterator[None]:
     """Keep all awake inside this context; if one fails to wake, put the others back to sleep."""
     with ExitStack() as stack:
-        for each in sleepers:
+        for each in sleepables:
             each.wake()
             stack.callback(each.sleep)
         yield
@@ -127,7 +127,7 @@ def ignore(place: int, answer: object) -> None:
     """A ``Note`` that does nothing."""
 
 
-def sound_verdict(verdict: object, labels: int) -> Verdict:
+def checked_verdict(verdict: object, labels: int) -> Verdict:
     """Return the verdict if it is a distribution over ``labels`` labels, otherwise a failed one.
 
     Judges and models may be third-party code, and a single NaN would turn the mean into NaN.
@@ -150,7 +150,7 @@ def sound_verdict(verdict: object, labels: int) -> Verdict:
         return UNSOUND
 
 
-def sound_reply(reply: object) -> Reply:
+def checked_reply(reply: object) -> Reply:
     """Return the reply if its text can be used, otherwise a failed one."""
     if not isinstance(reply, Reply):
         return Reply(None, NOT_A_REPLY)

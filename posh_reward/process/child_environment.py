@@ -74,15 +74,15 @@ def card_of(base: Mapping[str, str]) -> str:
     visible = base.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return str(rank)
-    cards = [card.strip() for card in visible.split(",")]
-    if len(cards) == 1:
-        return cards[0]
-    if rank >= len(cards):
+    gpus = [gpu.strip() for gpu in visible.split(",")]
+    if len(gpus) == 1:
+        return gpus[0]
+    if rank >= len(gpus):
         raise InputError(
-            f"LOCAL_RANK is {rank}, but CUDA_VISIBLE_DEVICES={visible} has {len(cards)} cards: "
-            "make as many cards visible as there are ranks"
+            f"LOCAL_RANK is {rank}, but CUDA_VISIBLE_DEVICES={visible} has {len(gpus)} GPUs: "
+            "make as many GPUs visible as there are ranks"
         )
-    return cards[rank]
+    return gpus[rank]
 
 
 def place_of_card(base: Mapping[str, str]) -> int:

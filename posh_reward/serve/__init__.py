@@ -7,7 +7,7 @@
     client       RemoteMetric, RemotePosh: a server's metric, used like a local one
     app          create_app: a metric as an ASGI app, with endpoints for trainers
     bodies       its requests and replies
-    gate         middleware in front of it: limits, counts; the server
+    request_limits  middleware in front of it: limits, counts; the server
     refusals     replies to requests without a result
     study_app    study_app: a packet's pages behind links, storing raters' answers
 """

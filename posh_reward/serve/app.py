@@ -36,7 +36,6 @@ from posh_reward.reward.texts import completion_of
 from posh_reward.reward.trl import MetricReward, figure_columns
 from posh_reward.serve.bodies import OpenRlhfReply, OpenRlhfRequest, ScoreRequest, SlimeRequest
 from posh_reward.serve.contract import MetricInfo, fields_of
-from posh_reward.serve.gate import Gate, has_key
 from posh_reward.serve.refusals import (
     HTTP_CODES,
     RequestError,
@@ -45,6 +44,7 @@ from posh_reward.serve.refusals import (
     refusal,
     refusal_responses,
 )
+from posh_reward.serve.request_limits import RequestLimits, has_key
 from posh_reward.serve.window import BatchedMetric
 from posh_reward.types import Failure
 
@@ -108,7 +108,7 @@ def create_app(
         app.add_exception_handler(kind, service.refuse)
     # Who sends a body does not matter here: all have the same key, or there is none.
     app.add_middleware(
-        Gate, admit=partial(_admit, key), largest=LARGEST_BODY, each=ALL_BODIES,
+        RequestLimits, admit=partial(_admit, key), largest=LARGEST_BODY, each=ALL_BODIES,
         together=ALL_BODIES, observe=service.observe,
     )  # fmt: skip
     return app

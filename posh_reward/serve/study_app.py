@@ -27,7 +27,7 @@ from starlette.routing import Route
 
 from posh_reward.errors import InputError
 from posh_reward.process.file_lock import LOCK, keep_folder
-from posh_reward.serve.gate import Gate
+from posh_reward.serve.request_limits import RequestLimits
 from posh_reward.study.packets.rater_answers import AnswerSheet, sheets_in
 from posh_reward.study.packets.rater_page import page_to_serve
 from posh_reward.study.packets.study_records import Answer, PacketKey
@@ -76,7 +76,9 @@ def study_app(key: PacketKey, packet: Path, answers: Path, tokens: Mapping[str, 
             Route("/health", lambda _: PlainTextResponse("ok")),
         ],
         middleware=[
-            Middleware(Gate, site.admit, largest=LARGEST, each=2 * LARGEST, together=ALL_BODIES)
+            Middleware(
+                RequestLimits, site.admit, largest=LARGEST, each=2 * LARGEST, together=ALL_BODIES
+            )
         ],
     )
     app.router.redirect_slashes = False  # to whatever host a request names
@@ -102,7 +104,7 @@ class StudySite:
             self._pages[rater] = page_to_serve(page).encode()
 
     def admit(self, path: str, headers: Headers) -> Response | str | None:
-        """Refuse strangers before they send anything; see ``gate.Admit``."""
+        """Refuse strangers before they send anything; see ``request_limits.Admit``."""
         if not path.startswith("/r/"):
             return None
         token = path.split("/")[2]

@@ -39,7 +39,7 @@ FIRST_CHECK = 2
 REMERGED = 1e-3
 """Share of values in which a LoRA matrix may differ. TRL adds the adapter to the weights for vLLM
 and subtracts it again, and adding it to the result rounds up to 0.0003 of the values otherwise."""
-NEUTRAL = {
+UNALTERED = {
     "top_k": (0, -1), "min_p": (None, 0.0), "repetition_penalty": (None, 1.0),
     "presence_penalty": (None, 0.0), "frequency_penalty": (None, 0.0), "logit_bias": (None,),
     "allowed_token_ids": (None,), "structured_outputs": (None,),
@@ -183,12 +183,12 @@ def gap_bounds(args: GRPOConfig) -> tuple[float, float]:
     """Return the smallest and the largest gap of correct rollouts, tolerance included.
 
     With top_p alone, a sampled token gains between 0 and -log(top_p). The temperature divides both
-    sides' logits. There is no upper bound with one of the settings in ``NEUTRAL``, or with a
+    sides' logits. There is no upper bound with one of the settings in ``UNALTERED``, or with a
     temperature for vLLM alone, and no lower one, either.
     """
     own = args.generation_kwargs or {}
-    sampling = {name: own.get(name, getattr(args, name, None)) for name in NEUTRAL}
-    altered = [name for name, value in sampling.items() if value not in (*NEUTRAL[name], None)]
+    sampling = {name: own.get(name, getattr(args, name, None)) for name in UNALTERED}
+    altered = [name for name, value in sampling.items() if value not in (*UNALTERED[name], None)]
     if own.get("temperature", args.temperature) != args.temperature:
         altered.append("temperature")
     if altered or args.vllm_structured_outputs_regex:

@@ -187,7 +187,7 @@ class VllmDescriber:
         return self._prompt.read([list(output.token_ids) for output in outputs], cut)
 
     def close(self) -> None:
-        """End vLLM's process, which frees its memory on the card."""
+        """End vLLM's process, which frees its memory on the GPU."""
         self._llm.llm_engine.engine_core.shutdown()
 
 

@@ -371,16 +371,16 @@ def run(main: Callable[[], object]) -> None:
 
 
 def separate_vllm_caches(environment: MutableMapping[str, str]) -> None:
-    """Point vLLM's compile cache to one folder per card, by its local rank.
+    """Point vLLM's compile cache to one folder per GPU, by its local rank.
 
-    Engines that start at the same moment would write the same files. A card keeps its folder from
+    Engines that start at the same moment would write the same files. A GPU keeps its folder from
     run to run, so it compiles once.
     """
-    card = environment.get("LOCAL_RANK")
-    if card is not None:
+    gpu = environment.get("LOCAL_RANK")
+    if gpu is not None:
         caches = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         root = Path(environment.get("VLLM_CACHE_ROOT") or caches / "vllm")
-        environment["VLLM_CACHE_ROOT"] = str(root / f"card-{card}")
+        environment["VLLM_CACHE_ROOT"] = str(root / f"gpu-{gpu}")
 
 
 def finish(trainer: Trainer) -> None:

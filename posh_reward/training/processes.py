@@ -13,7 +13,7 @@ from posh_reward.settings import brief, guess, misfit, read_settings
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """The processes of a run; each has its own card, unless the run is on the CPU."""
+    """The processes of a run; each has its own GPU, unless the run is on the CPU."""
 
     processes: int = 1
     """On all machines together."""

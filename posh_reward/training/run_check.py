@@ -1,4 +1,4 @@
-"""``--check``: show what a recipe would run, and whether it fits, without weights or a card."""
+"""``--check``: show what a recipe would run, and whether it fits, without weights or a GPU."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def check_lines(result: RunCheck) -> Iterator[str]:
             "attn_implementation: flash_attention_2"
         )
     if result.on_cpu:
-        yield "memory: no card, the run is on the CPU"
+        yield "memory: no GPU, the run is on the CPU"
     elif result.run is None:
         yield f"memory: unknown, {result.model.model_name_or_path} does not exist yet"
     else:

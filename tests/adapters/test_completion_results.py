@@ -13,10 +13,10 @@ import pytest
 from posh_reward import ConfigError, MissingDependencyError, PoSh, PoshReward, Shaping
 from posh_reward.adapters.completion_results import (
     framework,
-    neutral,
+    one_objective,
     results,
     reward_of,
-    sole,
+    with_group_means,
 )
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.types import Failure, Question, Verdict
@@ -44,10 +44,10 @@ def test_a_failed_completion_gets_the_mean_of_its_own_siblings(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        filled = neutral([0.2, None, 0.4, 1.0, None, None], [1, 1, 1, 2, 2, 3])
+        filled = with_group_means([0.2, None, 0.4, 1.0, None, None], [1, 1, 1, 2, 2, 3])
     assert filled == pytest.approx([0.2, 0.3, 0.4, 1.0, 1.0, 0.65])
     assert "3 of 6 completions" in caplog.text
-    assert neutral([None, None], "ab") == [0.2, 0.2]
+    assert with_group_means([None, None], "ab") == [0.2, 0.2]
 
 
 class Recovering(FakeJudge):
@@ -93,7 +93,7 @@ def test_rewards_by_name(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="not a metric's reward"):
         reward_of("tests.adapters.groups:METRIC")
     with pytest.raises(ConfigError, match="posh_precision and posh_recall"):
-        sole(PoshReward(shaping=Shaping("separate")))
+        one_objective(PoshReward(shaping=Shaping("separate")))
 
 
 def test_a_missing_framework_is_named_with_its_install_line() -> None:

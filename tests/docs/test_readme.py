@@ -1,7 +1,7 @@
 """The lines of the README and of the page on training work as printed, in a fresh clone.
 
 Blocks are read out of the pages, in order. The word after a block's language says what it needs:
-``slow`` takes minutes, ``gpu`` a card and the network, ``make`` installs; .ci/run runs the last
+``slow`` takes minutes, ``gpu`` a GPU and the network, ``make`` installs; .ci/run runs the last
 ones.
 """
 
@@ -104,7 +104,7 @@ def test_the_quick_lines_work(clone: Path) -> None:
 
 
 @pytest.mark.slow
-def test_all_lines_that_need_no_card_work(clone: Path) -> None:
+def test_all_lines_that_need_no_gpu_work(clone: Path) -> None:
     run(clone, "", "slow")
     assert (clone / "runs/dapo/model.safetensors").is_file()
     assert len((clone / "runs/said_scores.jsonl").read_text(encoding="utf-8").splitlines()) == 32

@@ -168,10 +168,10 @@ def test_the_worker_gets_no_keys_but_the_one_to_its_weights(
         resolve(coref(str(tmp_path), device="cuda"), "variables")
 
 
-@pytest.mark.parametrize(("visible", "card"), [(None, "2"), ("4,5,6,7", "6"), ("7", "7")])
-def test_each_rank_has_its_worker_on_its_own_card(
+@pytest.mark.parametrize(("visible", "gpu"), [(None, "2"), ("4,5,6,7", "6"), ("7", "7")])
+def test_each_rank_has_its_worker_on_its_own_gpu(
     visible: str | None,
-    card: str,
+    gpu: str,
     coref: Callable[..., MaverickCoref],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -179,7 +179,7 @@ def test_each_rank_has_its_worker_on_its_own_card(
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    with pytest.raises(UnresolvedTextError, match=f"'{card}'"):
+    with pytest.raises(UnresolvedTextError, match=f"'{gpu}'"):
         resolve(coref(), "variables")
 
 

@@ -136,7 +136,7 @@ def start(model: str) -> None:
     elif what == "mute":
         time.sleep(3600)
     elif what == "refuses":
-        raise ValueError("no kernel for this card, token " + os.environ.get("HF_TOKEN", ""))
+        raise ValueError("no kernel for this GPU, token " + os.environ.get("HF_TOKEN", ""))
     elif what == "killed" or (what == "fickle" and Path(path).exists()):
         obey("die")
 

@@ -94,7 +94,7 @@ def test_a_failure_at_the_start_is_reported_with_its_reason(
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_very_secret")
     for model, told in {
-        "refuses": "ValueError: no kernel for this card",
+        "refuses": "ValueError: no kernel for this GPU",
         "killed": r"process died \(exit status -9\)(.|\n)*out of memory",
     }.items():
         with pytest.raises(JudgeError, match=told) as error:
@@ -167,7 +167,7 @@ def test_the_child_gets_no_keys_but_the_one_to_its_model(
 
 
 @pytest.mark.parametrize(
-    ("rank", "visible", "card"),
+    ("rank", "visible", "gpu"),
     [
         (None, None, "0"),
         ("3", None, "3"),
@@ -181,14 +181,14 @@ def test_the_child_sees_its_ranks_card(
     monkeypatch: pytest.MonkeyPatch,
     rank: str | None,
     visible: str | None,
-    card: str,
+    gpu: str,
 ) -> None:
     for name, value in {"LOCAL_RANK": rank, "CUDA_VISIBLE_DEVICES": visible}.items():
         if value is None:
             monkeypatch.delenv(name, raising=False)
         else:
             monkeypatch.setenv(name, value)
-    assert environment(make())["CUDA_VISIBLE_DEVICES"] == card
+    assert environment(make())["CUDA_VISIBLE_DEVICES"] == gpu
 
 
 def test_a_rank_without_a_card_is_an_error(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

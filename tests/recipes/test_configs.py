@@ -93,7 +93,7 @@ def test_a_run_of_it_would_start_and_fit(path: Path, monkeypatch: pytest.MonkeyP
         assert found.run is not None
         assert fits(found.run)
     else:
-        assert "memory: no card, the run is on the CPU" in list(check_lines(found))
+        assert "memory: no GPU, the run is on the CPU" in list(check_lines(found))
 
 
 @pytest.mark.parametrize("path", ACCELERATE, ids=name)

@@ -24,10 +24,10 @@ from posh_reward.models.fake_model import FakeModel
 from posh_reward.reward.shaping import Shaping
 from posh_reward.reward.texts import completion_of
 from posh_reward.serve import app as app_module
-from posh_reward.serve import gate
+from posh_reward.serve import request_limits
 from posh_reward.serve.app import create_app
 from posh_reward.serve.client import RemoteMetric, RemotePosh
-from posh_reward.serve.gate import server_of
+from posh_reward.serve.request_limits import server_of
 from posh_reward.serve.window import BatchedMetric
 from posh_reward.types import Failure, Scores
 
@@ -220,7 +220,7 @@ def test_the_schema_tells_a_stranger_no_signature(posh: PoSh) -> None:
 def test_the_end_waits_for_an_upload_as_long_as_for_a_body(
     posh: PoSh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gate, "BODY_SECONDS", 1.0)
+    monkeypatch.setattr(request_limits, "BODY_SECONDS", 1.0)
     half = b"POST /v1/score HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{"
     with served(create_app(BatchedMetric(posh))) as url:
         client = socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])))

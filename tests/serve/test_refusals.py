@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from posh_reward import InputError, JudgeError, PoSh, PoshReward
 from posh_reward.serve import app as app_module
-from posh_reward.serve import gate
+from posh_reward.serve import request_limits
 from posh_reward.serve.app import create_app
 from posh_reward.serve.bodies import ScoreRequest
 from posh_reward.serve.client import RemotePosh
@@ -123,7 +123,7 @@ def test_those_of_the_server_have_the_same_form(
     response = ask(create_app(broken), score)
     assert refusal_of(response) == (500, "internal", None, None)
     assert response.json()["error"] == "RuntimeError"
-    monkeypatch.setattr(gate, "BODY_SECONDS", 0.0)
+    monkeypatch.setattr(request_limits, "BODY_SECONDS", 0.0)
     assert refusal_of(ask(gone, score)) == (408, "slow", "body", None)
     monkeypatch.undo()
     monkeypatch.setattr(app_module, "ALL_BODIES", 10)

@@ -52,18 +52,18 @@ def test_a_job_survives_its_time_limit(job: Path) -> None:
     assert "/" not in output, "Slurm makes no folder for it, and the job would end without a word"
 
 
-def test_cards_that_admit_one_process_are_refused_by_name(tmp_path: Path, path: str) -> None:
+def test_gpus_that_admit_one_process_are_refused_by_name(tmp_path: Path, path: str) -> None:
     command(tmp_path / "bin", "nvidia-smi", "printf 'Default\\nExclusive_Process\\n'")
-    done = bash("require_shared_cards", tmp_path, PATH=path)
+    done = bash("require_shared_gpus", tmp_path, PATH=path)
     assert done.returncode == 1
     assert "EXCLUSIVE_PROCESS" in done.stderr
     assert "slurm/dapo_judge_server.sh" in done.stderr
 
 
 @pytest.mark.parametrize("told", ["echo Default", "exit 9"])
-def test_other_cards_and_none_are_accepted(tmp_path: Path, path: str, told: str) -> None:
+def test_other_gpus_and_none_are_accepted(tmp_path: Path, path: str, told: str) -> None:
     command(tmp_path / "bin", "nvidia-smi", told)
-    assert bash("require_shared_cards; echo on", tmp_path, PATH=path).stdout == "on\n"
+    assert bash("require_shared_gpus; echo on", tmp_path, PATH=path).stdout == "on\n"
 
 
 @pytest.mark.parametrize(

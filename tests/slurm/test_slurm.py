@@ -67,8 +67,8 @@ def test_a_ladder_is_climbed(cluster: Cluster) -> None:
     assert document["run"]["processes"] == 2
 
 
-def test_a_card_on_any_node_that_admits_one_process_ends_the_job(cluster: Cluster) -> None:
-    """Only the second node has such cards; refused with ``DOCTOR=0``, too."""
+def test_a_gpu_on_any_node_that_admits_one_process_ends_the_job(cluster: Cluster) -> None:
+    """Only the second node has such GPUs; refused with ``DOCTOR=0``, too."""
     command(
         cluster.work / "bin",
         "nvidia-smi",

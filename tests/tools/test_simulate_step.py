@@ -40,9 +40,9 @@ def test_the_share_is_that_of_the_slowest_card_in_a_whole_step() -> None:
 def test_only_the_releases_wording_and_judge_are_called_exact() -> None:
     assert {str(way) for way in WAYS if way.exact} == {
         "released, lazy",
-        "released, brisk",
-        "released, brisk, to the token",
-        "paper, brisk",
+        "released, batched",
+        "released, batched, to the token",
+        "paper, batched",
     }
 
 
@@ -50,10 +50,12 @@ def test_brisk_asking_saves_calls_and_decoding_steps(shared_data: Path) -> None:
     goldens = load(shared_data / "goldens" / "goldens.jsonl")[-2:]
     chat = Chat(qwen_tokenizer(shared_data / "data" / "qwen_tokenizer"))
     pairs = [read_golden(golden) for golden in goldens]
-    lazy, brisk = (work(goldens, pairs, Way("released", pace), chat) for pace in ("lazy", "brisk"))
-    assert brisk.cost.calls <= 8 < lazy.cost.calls
-    assert brisk.steps < lazy.steps
-    assert brisk.cost.computed < 1.2 * lazy.cost.computed
+    lazy, batched = (
+        work(goldens, pairs, Way("released", pace), chat) for pace in ("lazy", "batched")
+    )
+    assert batched.cost.calls <= 8 < lazy.cost.calls
+    assert batched.steps < lazy.steps
+    assert batched.cost.computed < 1.2 * lazy.cost.computed
 
 
 def test_a_student_costs_a_fraction_and_passes_on_a_share(shared_data: Path) -> None:

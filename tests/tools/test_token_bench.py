@@ -38,12 +38,12 @@ def test_presets_are_counted_and_score_as_the_goldens(shared_data: Path, tmp_pat
     figures = json.loads(out.read_text(encoding="utf-8"))
     assert tuple(figures) == PRESETS
     for preset in figures.values():
-        for way in (preset, preset["decisive"], preset["brisk"]):
+        for way in (preset, preset["decisive"], preset["batched"]):
             assert way["max_score_difference"] < 1e-9
             assert 0 < way["decoded_ratio"] < 0.45
             assert 0 < way["computed_to_the_token"] < way["computed"] < way["submitted"]
             assert way["computed_ratio"] < 1
-        assert preset["brisk"]["calls"] <= 8 < preset["calls"]
+        assert preset["batched"]["calls"] <= 8 < preset["calls"]
     assert figures["prefix-first"]["computed_ratio"] <= 0.37  # of all 50 pairs: 0.352
     assert figures["prefix-first"]["computed"] < 0.42 * figures["released"]["computed"]
 

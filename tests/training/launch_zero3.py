@@ -1,4 +1,4 @@
-"""Run in an environment with DeepSpeed: a recipe under its ZeRO-3, on a machine without cards.
+"""Run in an environment with DeepSpeed: a recipe under its ZeRO-3, on a machine without GPUs.
 
     launch_zero3.py build FOLDER
     launch_zero3.py sft [flags of recipes/sft.py]
@@ -49,7 +49,7 @@ def main() -> None:
         tiny_qwen.WIDTH = 384
         tiny_qwen.build(Path(flags[0]), warm_up_steps=0, pretrain_steps=0)
         return
-    go_without_cards()
+    go_without_gpus()
     if command == "dying":
         dapo_posh.make_reward = DyingReward
     if command == "rounded":
@@ -188,8 +188,8 @@ class DyingReward(PoshReward):
         ]
 
 
-def go_without_cards() -> None:
-    """Replaces the two checks that ask for a card; DeepSpeed itself runs on CPUs, over gloo."""
+def go_without_gpus() -> None:
+    """Replaces the two checks that ask for a GPU; DeepSpeed itself runs on CPUs, over gloo."""
 
     def over_gloo(*arguments: Any, **options: Any) -> tuple[str, accelerate.DistributedType]:
         return "gloo", accelerate.DistributedType.MULTI_GPU

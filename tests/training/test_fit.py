@@ -13,7 +13,7 @@ from transformers import AutoConfig, TrainingArguments
 from posh_reward.errors import ConfigError
 from posh_reward.training.fit import memory
 from posh_reward.training.fit.fit_report import assumptions, fits, report
-from posh_reward.training.fit.memory import CARD, phases
+from posh_reward.training.fit.memory import GPU_GIB, phases
 from posh_reward.training.fit.model_shapes import (
     PUBLISHED,
     Parameters,
@@ -23,7 +23,7 @@ from posh_reward.training.fit.model_shapes import (
     shape_of,
 )
 from posh_reward.training.fit.training_run import (
-    JudgeOnCard,
+    JudgeOnGpu,
     TrainingRun,
     graders_of,
     parameters_of,
@@ -85,7 +85,7 @@ def test_zero_spreads_sixteen_bytes_a_parameter() -> None:
     assert [each.gradients for each in by_stage] == [16_000, 2_000, 2_000]
     assert [each.optimizer for each in by_stage] == [12_000] * 3
     offloaded = model_state(model, replace(NODE, offloads_optimizer=True))
-    assert (offloaded.on_card, offloaded.on_host) == (4_000, 12_000)
+    assert (offloaded.on_gpu, offloaded.on_host) == (4_000, 12_000)
 
 
 def tiny_run() -> TrainingRun:
@@ -115,7 +115,7 @@ def test_what_does_not_fit_is_told_with_a_remedy_that_works() -> None:
     assert fits(run)
     greedy = replace(run, share=0.9)
     (generate, judge, train) = phases(greedy)
-    assert generate.gib > CARD > judge.gib > train.gib
+    assert generate.gib > GPU_GIB > judge.gib > train.gib
     text = "\n".join(report(greedy))
     assert "DOES NOT FIT" in text
     wanted = text.partition("set vllm_gpu_memory_utilization to ")[2].partition(" ")[0]
@@ -125,9 +125,9 @@ def test_what_does_not_fit_is_told_with_a_remedy_that_works() -> None:
     assert "halve per_device_train_batch_size" in "\n".join(report(replace(run, batch=64)))
     awake = replace(run, policy_sleeps=False, share=0.6)
     assert "vllm_enable_sleep_mode: true" in "\n".join(report(awake))
-    big = replace(run, graders=[("judge", JudgeOnCard(weights=60e9, cache=8e9, sleeps=True))])
+    big = replace(run, graders=[("judge", JudgeOnGpu(weights=60e9, cache=8e9, sleeps=True))])
     assert "a node of its own" in "\n".join(report(big))
-    witness = JudgeOnCard(weights=50e9, cache=8e9, sleeps=True)
+    witness = JudgeOnGpu(weights=50e9, cache=8e9, sleeps=True)
     seen = replace(run, graders=[*run.graders, ("witness", witness)])
     text = "\n".join(report(seen))
     assert "witness's weights" in text

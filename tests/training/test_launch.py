@@ -57,16 +57,16 @@ def test_a_recipe_that_ends_well_leaves_no_status(
     assert not list(tmp_path.iterdir())
 
 
-def test_each_card_has_a_folder_for_what_vllm_compiles() -> None:
+def test_each_gpu_has_a_folder_for_what_vllm_compiles() -> None:
     chosen = {"LOCAL_RANK": "3", "VLLM_CACHE_ROOT": "/cache"}
     separate_vllm_caches(chosen)
-    assert chosen["VLLM_CACHE_ROOT"] == "/cache/card-3"
+    assert chosen["VLLM_CACHE_ROOT"] == "/cache/gpu-3"
     usual = {"LOCAL_RANK": "0"}
     separate_vllm_caches(usual)
-    assert usual["VLLM_CACHE_ROOT"].endswith("/.cache/vllm/card-0")
+    assert usual["VLLM_CACHE_ROOT"].endswith("/.cache/vllm/gpu-0")
     elsewhere = {"LOCAL_RANK": "0", "XDG_CACHE_HOME": "/c"}
     separate_vllm_caches(elsewhere)
-    assert elsewhere["VLLM_CACHE_ROOT"] == "/c/vllm/card-0"
+    assert elsewhere["VLLM_CACHE_ROOT"] == "/c/vllm/gpu-0"
     alone: dict[str, str] = {}
     separate_vllm_caches(alone)
     assert alone == {}

@@ -151,13 +151,13 @@ def product_speed(device: torch.device, clock: Clock) -> float:
     """Measure operations per second of a large product, the fastest of 20."""
     import torch
 
-    card = device.type == "cuda"
+    gpu = device.type == "cuda"
 
     def finish() -> None:
-        if card:
+        if gpu:
             torch.cuda.synchronize(device)
 
-    size, dtype = (8192, torch.bfloat16) if card else (1024, torch.float32)
+    size, dtype = (8192, torch.bfloat16) if gpu else (1024, torch.float32)
     first, second = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
     times = []
     for _ in range(20):
@@ -170,13 +170,13 @@ def product_speed(device: torch.device, clock: Clock) -> float:
 
 
 def model_of(options: argparse.Namespace) -> PreTrainedModel:
-    """Make the random model of the flags, on the card if there is one."""
+    """Make the random model of the flags, on the GPU if there is one."""
     import torch
 
-    card = torch.cuda.is_available()
-    if not card and not options.small:
-        raise SystemExit("no CUDA card found: add --small to run on the CPU")
-    device = torch.device("cuda", torch.cuda.current_device()) if card else torch.device("cpu")
+    gpu = torch.cuda.is_available()
+    if not gpu and not options.small:
+        raise SystemExit("no CUDA GPU found: add --small to run on the CPU")
+    device = torch.device("cuda", torch.cuda.current_device()) if gpu else torch.device("cpu")
     large = options.shape == "Qwen3-14B"
     return random_model(options.shape, device, torch.bfloat16 if large else torch.float32)
 
@@ -205,8 +205,8 @@ def run(options: argparse.Namespace, folder: str) -> dict[str, Any]:
 
     model, tokenizer = model_of(options), qwen_tokenizer(options.tokenizer)
     goldens = load(options.goldens)[: options.pairs or (3 if options.small else None)]
-    card = model.device.type == "cuda"
-    where = torch.cuda.get_device_name(model.device) if card else "CPU"
+    gpu = model.device.type == "cuda"
+    where = torch.cuda.get_device_name(model.device) if gpu else "CPU"
     setting = f"{options.shape} in {str(model.dtype).removeprefix('torch.')} on {where}"
     speed = product_speed(model.device, clock_of(model))
     print(f"{setting}, {len(goldens)} pairs, judge {options.judge}", flush=True)
@@ -217,10 +217,10 @@ def run(options: argparse.Namespace, folder: str) -> dict[str, Any]:
         with closing(judge_of()) as judge:
             measured[preset] = measure(judge, preset, goldens, model, speed, clock)
     figures = [each for each, _ in measured.values()]
-    peak = torch.cuda.max_memory_allocated() if card else 0
+    peak = torch.cuda.max_memory_allocated() if gpu else 0
     print(f"large product: {speed / 1e12:.2f} TFLOP/s", HEADER, *figures, sep="\n")
     print("seconds and tokens are per pair")
-    print(f"peak memory of the card: {peak / 1e9:.1f} GB", flush=True)
+    print(f"peak memory of the GPU: {peak / 1e9:.1f} GB", flush=True)
     first = options.presets[0]
     waves = measured[first][1].prompts(first, goldens[: options.compared])
     with closing(judge_of()) as judge:
@@ -248,7 +248,7 @@ def main() -> int:
     parser.add_argument("--goldens", type=Path, required=True, help="goldens.jsonl")
     parser.add_argument("--tokenizer", type=Path, required=True, help="folder of Qwen's tokenizer")
     parser.add_argument("--judge", choices=("transformers", "vllm"), default="transformers")
-    parser.add_argument("--small", action="store_true", help="a small model, with or without card")
+    parser.add_argument("--small", action="store_true", help="a small model, with or without GPU")
     parser.add_argument("--shape", choices=sorted(SHAPES), help="another shape of the model")
     parser.add_argument("--pairs", type=int, help="how many goldens; all, or 3 if small")
     parser.add_argument("--compared", type=int, default=1, help="pairs for packed against alone")

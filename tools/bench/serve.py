@@ -8,7 +8,7 @@ request's milliseconds, for 1, 8 and 64 clients that send one pair after the oth
 and without (``--batch 1``). Each row is measured between two runs of direct calls, 64 pairs at a
 time, and has its ratio to them, since other work on the machine varies. No text repeats: each is
 half of the sentences of a planted text. Two judges: the embedded one, which computes every pair,
-and a stand-in for a language model on a card, whose calls take 100 ms whatever their size. Server,
+and a stand-in for a language model on a GPU, whose calls take 100 ms whatever their size. Server,
 direct calls and clients are separate processes.
 
 kills: a server with a store is killed with SIGKILL under the load of some clients, and restarted,
@@ -51,7 +51,7 @@ Pair = tuple[str, str]
 
 
 class SlowModel(FakeModel):
-    """Model whose calls take as long as a card's, whatever their size."""
+    """Model whose calls take as long as a GPU's, whatever their size."""
 
     few_calls = True
 
@@ -167,7 +167,7 @@ def load(path: Path, seconds: float) -> None:
 def serve(judge: str, batch: int, milliseconds: float) -> None:
     """Serve a metric at a free port, and print its address."""
     from posh_reward.serve.app import create_app
-    from posh_reward.serve.gate import server_of
+    from posh_reward.serve.request_limits import server_of
     from posh_reward.serve.window import BatchedMetric
 
     metric = BatchedMetric(metric_of(judge), milliseconds, batch=batch)

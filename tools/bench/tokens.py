@@ -8,7 +8,7 @@ questions follow, so the scores must be those of the goldens. *The release* asks
 candidate each time it comes up, decodes five tokens per grade, and words questions as preset
 ``released``; its counts are printed next to those of ``release_cost.json`` in the goldens' folder,
 if present, to check the counting. *Ours* is ``PromptJudge`` under ``run_together``, lazily.
-*Decisive* is the same with a judge that only answers 1 or 5, *brisk* the same in few calls
+*Decisive* is the same with a judge that only answers 1 or 5, *batched* the same in few calls
 (``metrics.posh.search.Pace``).
 
 training: three calls of ``PoSh.score``, as in training, each with 8 new generations for each of
@@ -171,11 +171,11 @@ def batch(options: argparse.Namespace) -> None:
     for preset in PRESETS:
         figures = ours(release["golden"], preset, chat)
         others = ours(release["golden, decisive"], preset, chat)
-        brisk = ours(release["golden"], preset, chat, "brisk")
-        record[preset] = {**figures, "decisive": others, "brisk": brisk}
+        batched = ours(release["golden"], preset, chat, "batched")
+        record[preset] = {**figures, "decisive": others, "batched": batched}
         print_ours(preset, figures)
         print_ours("  decisive", others)
-        print_ours("  brisk", brisk)
+        print_ours("  batched", batched)
     if options.json:
         options.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 

@@ -26,7 +26,7 @@ SAMPLE = 24  # prompts that are compared
 
 
 def clock_of(model: PreTrainedModel) -> Callable[[], float]:
-    """Return a wall clock for a card; for the CPU, which is shared, processor time."""
+    """Return a wall clock for a GPU; for the CPU, which is shared, processor time."""
     return time.perf_counter if model.device.type == "cuda" else time.process_time
 
 

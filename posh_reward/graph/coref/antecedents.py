@@ -36,10 +36,10 @@ def antecedent_of_nominal(
     for referent in candidates:
         if compatible(mention, referent) and same_owner(possessor, referent):
             return referent
-    # No candidate fits everything that the phrase says; a sole one may still be meant.
-    sole = candidates[0] if len(candidates) == 1 else None
-    if sole and same_owner(possessor, sole) and only_one(mention, sole):
-        return sole
+    # No candidate fits everything that the phrase says; the only one may still be meant.
+    candidate = candidates[0] if len(candidates) == 1 else None
+    if candidate and same_owner(possessor, candidate) and only_one(mention, candidate):
+        return candidate
     if possessor is not None or lexicon.has("relational", mention.lemma):
         return None
     return synonym(discourse, mention)

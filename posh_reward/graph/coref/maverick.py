@@ -50,7 +50,7 @@ class MaverickCoref:
             code: use only those that you trust.
         env: folder of Maverick's environment; by default ``$POSH_MAVERICK_ENV``, or
             ``posh-reward/maverick`` in the user's cache directory.
-        device: "auto" for this rank's card, or the CPU if there is none; "cpu"; or a card such as
+        device: "auto" for this rank's GPU, or the CPU if there is none; "cpu"; or a GPU such as
             "cuda:0", the same for all ranks.
         timeout: seconds for one text.
         start_timeout: seconds for loading the model, including the download of its weights.

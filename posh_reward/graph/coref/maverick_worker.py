@@ -73,9 +73,9 @@ def answer(model: Any, line: str) -> dict[str, object]:
 
 
 def load(maverick: Any, checkpoint: str, device: str) -> tuple[Any, str]:
-    """Load the model; return it with its device. "auto" is the visible card, or else the CPU.
+    """Load the model; return it with its device. "auto" is the visible GPU, or else the CPU.
 
-    A card in compute mode EXCLUSIVE_PROCESS that already runs the trainer cannot be used.
+    A GPU in compute mode EXCLUSIVE_PROCESS that already runs the trainer cannot be used.
     """
     if device != "auto":
         return maverick(hf_name_or_path=checkpoint, device=device), device

@@ -10,16 +10,16 @@ from typing import Any, TypeVar
 
 from posh_reward.errors import JudgeError, PoshError
 from posh_reward.metrics.posh.examine import Examination, Steps
-from posh_reward.metrics.posh.judges.judge import Judge, Witness, sound_grade
+from posh_reward.metrics.posh.judges.judge import Judge, Witness, checked_grade
 from posh_reward.metrics.posh.search import Answers, Ask
-from posh_reward.models.model import sound_reply
+from posh_reward.models.model import checked_reply
 from posh_reward.types import Failure, Phrase, Question, Reply, Verdict
 
 PATIENCE = 20_000  # new objects between two collections; Python's own is 700 to 2,000
 
 
 @contextmanager
-def patient_collector() -> Iterator[None]:
+def fewer_collections() -> Iterator[None]:
     """Collect cyclic garbage less often, and restore the threshold afterwards.
 
     A batch makes hundreds of thousands of records that live until its end, and hardly any cycles.
@@ -60,7 +60,7 @@ class Rewriter:
         """One rewrite per phrase, in order; failures are not cached."""
         distinct = dict.fromkeys(phrases)
         new = [phrase for phrase in distinct if phrase not in self._cache]
-        replies = map(sound_reply, self._judge.rewrite(new)) if new else ()
+        replies = map(checked_reply, self._judge.rewrite(new)) if new else ()
         fresh = dict(zip(new, replies, strict=True))
         # A dict keeps the order of insertion. Used phrases are taken out and put back at the end,
         # so the first key is the least recently used.
@@ -113,10 +113,10 @@ def _answer(
     """Answer one turn: all rewrites, all questions about texts, or all questions about images."""
     first = next(iter(asks.values()))[0]
     if isinstance(first, Phrase):
-        return _answer_in_one_call(asks, rewriter, sound_reply, Reply)
+        return _answer_in_one_call(asks, rewriter, checked_reply, Reply)
     answerer = judge if first.image is None else witness
     assert answerer is not None, "only a witness is asked about images"
-    return _answer_in_one_call(asks, answerer.grade, sound_grade, Verdict)
+    return _answer_in_one_call(asks, answerer.grade, checked_grade, Verdict)
 
 
 def _answer_in_one_call(

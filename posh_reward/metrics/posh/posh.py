@@ -27,14 +27,14 @@ from posh_reward.metrics.posh.judges.judge import (
     Judge,
     Witness,
     base_judge,
+    judges_to_wake,
     one_model,
     pace_of,
     stages,
-    who_wakes,
 )
 from posh_reward.metrics.posh.judges.load_judge import check_prompts_match, load_judge, witness_of
 from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
-from posh_reward.metrics.posh.lockstep import Rewriter, patient_collector, run_together
+from posh_reward.metrics.posh.lockstep import Rewriter, fewer_collections, run_together
 from posh_reward.metrics.posh.presets import PRESET, check_preset
 from posh_reward.metrics.posh.questions import ASKING_VERSION, PRESENT
 from posh_reward.models.asker import READING_VERSION as REPLY_VERSION
@@ -287,7 +287,7 @@ class PoSh:
         # values may have no hash (a list), or differ from themselves (NaN).
         distinct = list(dict.fromkeys(task for task in tasks if task.hashable))
         scores: dict[PairTask, Scores] = {}
-        with patient_collector(), at_work():
+        with fewer_collections(), at_work():
             for start in range(0, len(distinct), self._pairs_at_once):
                 batch = distinct[start : start + self._pairs_at_once]
                 scores.update(zip(batch, self._score_batch(batch), strict=True))
@@ -335,7 +335,7 @@ class PoSh:
         """Return (precision, recall) of each pair; the judge is awake only during the call."""
         if not pairs:
             return iter(())
-        with awake(*who_wakes(self.judge, self.witness)):
+        with awake(*judges_to_wake(self.judge, self.witness)):
             pace = pace_of(self.judge)
             steps = [
                 examination

@@ -25,12 +25,12 @@ from posh_reward.types import (
     Verdict,
 )
 
-Pace = Literal["lazy", "brisk", "eager"]
+Pace = Literal["lazy", "batched", "eager"]
 """lazy: an entity's candidates one after another, as long as one can still win: fewest tokens.
-brisk: all rewrites of a pass in one call, then its questions in few calls: fewest waits.
+batched: all rewrites of a pass in one call, then its questions in few calls: fewest waits.
 eager: everything that the release asks, at once. Scores do not depend on it."""
 
-SINGLY: dict[Pace, float] = {"lazy": math.inf, "brisk": 1, "eager": 0}
+SINGLY: dict[Pace, float] = {"lazy": math.inf, "batched": 1, "eager": 0}
 """Waves of a pass that ask about one candidate of each entity; the next asks about all others.
 Measured in research/results/performance.md."""
 

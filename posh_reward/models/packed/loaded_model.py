@@ -103,12 +103,12 @@ class LoadedModel:
                 "memory, or use the judge 'server'"
             ) from error
         if not self.runner.states.layers:  # it was asleep: the GPU's free memory may have changed
-            room = CPU_BYTES if self._device.type == "cpu" else 0.0
+            space = CPU_BYTES if self._device.type == "cpu" else 0.0
             if memory_gb is not None:
-                room = memory_gb * 2**30
+                space = memory_gb * 2**30
             elif self._device.type == "cuda":
-                room = CUDA_SHARE * (free_memory(self._device) or 0)
-            self.runner.clear(max(min(int(room / self.per_token), MOST_TOKENS), 1))
+                space = CUDA_SHARE * (free_memory(self._device) or 0)
+            self.runner.clear(max(min(int(space / self.per_token), MOST_TOKENS), 1))
 
     @torch.inference_mode()
     def _check(self) -> int:

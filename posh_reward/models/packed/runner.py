@@ -281,15 +281,15 @@ class Runner:
     def _groups(self, prompts: Sequence[PromptTokens], reply: int) -> Iterator[list[int]]:
         """Sorted prompts in groups that fit into the slots with their replies; none too long."""
         group: list[int] = []
-        room = self._slots.capacity
+        left = self._slots.capacity
         for index in sorted(range(len(prompts)), key=lambda i: (prompts[i].start, prompts[i].own)):
             need = len(prompts[index]) + reply
-            if group and (need > room or len(group) == REPLIES_AT_ONCE):
+            if group and (need > left or len(group) == REPLIES_AT_ONCE):
                 yield group
-                group, room = [], self._slots.capacity
-            if need <= room:
+                group, left = [], self._slots.capacity
+            if need <= left:
                 group.append(index)
-                room -= need
+                left -= need
         if group:
             yield group
 

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 from posh_reward.errors import InputError
 from posh_reward.graph.reader import Reader
-from posh_reward.metrics.posh.judges.judge import Judge, pace_of, sound_grade
+from posh_reward.metrics.posh.judges.judge import Judge, checked_grade, pace_of
 from posh_reward.metrics.posh.judges.load_judge import load_judge
 from posh_reward.metrics.posh.posh import PoSh
 from posh_reward.metrics.posh.presets import PRESETS, check_preset
 from posh_reward.metrics.posh.search import Pace
-from posh_reward.models.model import awake, sound_reply
+from posh_reward.models.model import awake, checked_reply
 from posh_reward.process.progress import progress_bar
 from posh_reward.settings import ENDINGS, read_settings
 from posh_reward.store import Store
@@ -72,7 +72,7 @@ class QuestionLog:
 
     def grade(self, questions: Sequence[Question]) -> list[Verdict]:
         """Return the judge's verdicts."""
-        verdicts = list(map(sound_grade, self.judge.grade(questions)))
+        verdicts = list(map(checked_grade, self.judge.grade(questions)))
         keys = list(map(key_of, questions))
         self.questions.update(zip(keys, questions, strict=True))
         self.verdicts.update(zip(keys, verdicts, strict=True))
@@ -80,7 +80,7 @@ class QuestionLog:
 
     def rewrite(self, phrases: Sequence[Phrase]) -> list[Reply]:
         """Return the judge's rewritten phrases."""
-        replies = list(map(sound_reply, self.judge.rewrite(phrases)))
+        replies = list(map(checked_reply, self.judge.rewrite(phrases)))
         self.replies.update(zip(phrases, replies, strict=True))
         return replies
 

@@ -325,11 +325,11 @@ def _number(figure: Figure, axes: Axes, points: Sequence[tuple[float, float]]) -
     figure.draw_without_rendering()  # the layout fixes the points' places on the canvas
     marks = [(float(x), float(y)) for x, y in axes.transData.transform(points) / PER_POINT]
     for rank, (point, (x, y)) in enumerate(zip(points, list(marks), strict=True), start=1):
-        room = {
+        free = {
             (right, up): min(hypot(x + right - a, y + up - b) for a, b in marks)
             for right, up in AROUND
         }
-        best = max(room, key=lambda offset: room[offset])
+        best = max(free, key=lambda offset: free[offset])
         marks.append((x + best[0], y + best[1]))
         axes.annotate(
             str(rank), point, best, textcoords="offset points", ha="center", va="center",

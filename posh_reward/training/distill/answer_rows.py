@@ -175,14 +175,14 @@ def collate(rows: Sequence[dict[str, Any]], pad: int) -> dict[str, torch.Tensor]
     shared = max(tree.shared for tree in batch)
     slots = max(len(tree.answers) for tree in batch)
     size = max(len(answer.ids) - tree.shared for tree in batch for answer in tree.answers)
-    room = max(1, *(len(answer.reply) for tree in batch for answer in tree.answers))
+    width = max(1, *(len(answer.reply) for tree in batch for answer in tree.answers))
     length = shared + slots * size
     # Padding on the left of each part, so that all answers end in the same columns, and one
     # ``logits_to_keep`` serves all rows: the head is the largest layer of a small model.
     ids = np.full((len(batch), length), pad, np.int64)
     positions = np.zeros((len(batch), length), np.int64)
     part = np.full((len(batch), length), -1, np.int64)  # -1 padding, 0 shared, then 1, 2 ... slots
-    labels = np.full((len(batch), slots, room), IGNORED, np.int64)
+    labels = np.full((len(batch), slots, width), IGNORED, np.int64)
     targets = np.full((len(batch), slots, len(LABELS)), np.nan, np.float32)
     weights = np.zeros((len(batch), slots), np.float32)
     for row, tree in enumerate(batch):
@@ -199,10 +199,10 @@ def collate(rows: Sequence[dict[str, Any]], pad: int) -> dict[str, torch.Tensor]
             positions[row, start:end] = range(tree.shared, len(answer.ids))
             part[row, start:end] = slot + 1
             if answer.reply:
-                labels[row, slot, room - len(answer.reply) :] = answer.reply
+                labels[row, slot, width - len(answer.reply) :] = answer.reply
             targets[row, slot], weights[row, slot] = answer.probabilities, 1.0
     ends = shared + size * np.arange(1, slots + 1)  # (slots,) where each slot ends
-    places = (ends[:, None] - np.arange(room, 0, -1)).ravel()  # (slots x room,)
+    places = (ends[:, None] - np.arange(width, 0, -1)).ravel()  # (slots x width,)
     arrays = {
         "input_ids": ids, "position_ids": positions, "attention_mask": tree_mask(part)[:, None],
         "logits_to_keep": places, "labels": labels, "probabilities": targets, "weights": weights,

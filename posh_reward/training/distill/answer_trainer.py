@@ -77,9 +77,9 @@ class AnswerTrainer(Trainer):  # type: ignore[misc]
         targets, labels, weights = (
             inputs.pop(name) for name in ("probabilities", "labels", "weights")
         )
-        logits = model(**inputs, use_cache=False).logits  # (rows, slots x room, vocabulary)
-        rows, slots, room = labels.shape
-        log_probabilities = logits.float().log_softmax(-1).view(rows, slots, room, -1)
+        logits = model(**inputs, use_cache=False).logits  # (rows, slots x width, vocabulary)
+        rows, slots, width = labels.shape
+        log_probabilities = logits.float().log_softmax(-1).view(rows, slots, width, -1)
         answers = log_answers(log_probabilities, labels, self._label_ids)
         divergence = kl(targets.nan_to_num(1 / len(LABELS)), answers[..., :-1])
         rewrite = self._rewrite_weight * answers[..., -1]

@@ -22,15 +22,15 @@ from posh_reward.errors import ConfigError, PoshError
 from posh_reward.process.child_environment import redact, secrets_of
 from posh_reward.training.doctor.node_checks import (
     NodeCheck,
-    check_cards,
     check_driver,
     check_files,
+    check_gpus,
     check_locks,
     check_memory,
     check_ports,
     check_toolkit,
     free_port,
-    read_cards,
+    read_gpus,
 )
 from posh_reward.training.fetch import assets_of, is_here, lacking_file
 from posh_reward.training.fit.memory import checkpoint_size, disk_size, machine_memory, phases
@@ -170,10 +170,10 @@ def _check_machine(result: RunCheck, place: NodePlace, own: int) -> Iterator[Nod
     run, args = result.run, result.args
     gib = max((phase.gib for phase in phases(run)), default=0.0) if run else 0.0
     shared = bool(run and (run.graders or run.coref == "maverick"))
-    cards = None if result.on_cpu else read_cards()
-    yield from check_cards(cards, 0 if result.on_cpu else own, gib, shared=shared)
-    if cards:
-        yield check_driver(cards)
+    gpus = None if result.on_cpu else read_gpus()
+    yield from check_gpus(gpus, 0 if result.on_cpu else own, gib, shared=shared)
+    if gpus:
+        yield check_driver(gpus)
     yield from check_locks()
     yield from check_toolkit(0 if result.on_cpu else own, result.layout.offloads_optimizer)
     host = machine_memory(run) if run else 0.0

@@ -36,7 +36,7 @@ from posh_reward.training.doctor.ladder_record import (
     passed_before,
     write_record,
 )
-from posh_reward.training.doctor.node_checks import free_port, read_cards
+from posh_reward.training.doctor.node_checks import free_port, read_gpus
 from posh_reward.training.fit.memory import ASLEEP, ENGINE, GIB, checkpoint_size, phases
 from posh_reward.training.processes import Processes
 from posh_reward.training.run_check import RunCheck, check_run, metric_of
@@ -112,7 +112,7 @@ class Ladder:
     @property
     def lacks_gpus(self) -> bool:
         """True if the run is meant for GPUs, and there are none."""
-        return not self.on_cpu and not read_cards()
+        return not self.on_cpu and not read_gpus()
 
     def try_step(self, name: str) -> Rung:
         """Try one rung."""

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from posh_reward.errors import ConfigError
 from posh_reward.process.child_environment import redact, secrets_of
 from posh_reward.training.doctor.diagnosis import device_of
-from posh_reward.training.doctor.node_checks import read_cards
+from posh_reward.training.doctor.node_checks import read_gpus
 from posh_reward.training.run_check import RunCheck
 
 FORMAT = 1  # version of the file
@@ -85,11 +85,11 @@ def header_of(config: Path, result: RunCheck, own: int) -> dict[str, Any]:
     for name in PACKAGES:
         with suppress(metadata.PackageNotFoundError):
             versions[name] = metadata.version(name)
-    cards = [] if result.on_cpu else read_cards() or []
+    gpus = [] if result.on_cpu else read_gpus() or []
     return {
         "format": FORMAT,
         "machine": {
-            "gpus": [f"{card.name}, {card.total:.0f} GiB, driver {card.driver}" for card in cards],
+            "gpus": [f"{gpu.name}, {gpu.total:.0f} GiB, driver {gpu.driver}" for gpu in gpus],
             "cores": len(os.sched_getaffinity(0)),
             "system": f"{platform.system()} {platform.machine()}",
             "python": platform.python_version(),

@@ -1,4 +1,4 @@
-"""Checks of a machine: cards, compilers, memory, files, ports."""
+"""Checks of a machine: GPUs, compilers, memory, files, ports."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def _result(name: str, enough: bool, detail: str, remedy: str) -> NodeCheck:
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
-    """A card as reported by nvidia-smi."""
+class Gpu:
+    """A GPU as reported by nvidia-smi."""
 
     name: str
     driver: str
@@ -59,8 +59,8 @@ class Card:
     mode: str
 
 
-def read_cards() -> list[Card] | None:
-    """List this node's cards from nvidia-smi; None without a working driver."""
+def read_gpus() -> list[Gpu] | None:
+    """List this node's GPUs from nvidia-smi; None without a working driver."""
     command = ["nvidia-smi", f"--query-gpu={QUERY}", "--format=csv,noheader,nounits"]
     try:
         process = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)  # noqa: S603
@@ -68,7 +68,7 @@ def read_cards() -> list[Card] | None:
         return None
     rows = [[cell.strip() for cell in line.split(",")] for line in process.stdout.splitlines()]
     return [
-        Card(name, driver, _gib(total), _gib(used), mode)
+        Gpu(name, driver, _gib(total), _gib(used), mode)
         for name, driver, total, used, mode in (row for row in rows if len(row) == 5)
     ]
 
@@ -77,47 +77,45 @@ def _gib(mib: str) -> float:
     return float(mib) / 1024 if mib.isdecimal() else math.nan  # [N/A]: a slice, or shared memory
 
 
-def check_cards(
-    cards: Sequence[Card] | None, need: int, gib: float, *, shared: bool
+def check_gpus(
+    gpus: Sequence[Gpu] | None, need: int, gib: float, *, shared: bool
 ) -> Iterator[NodeCheck]:
-    """Check the driver, compute mode and memory of this node's cards.
+    """Check the driver, compute mode and memory of this node's GPUs.
 
-    The run needs ``need`` cards, 0 on the CPU, with ``gib`` free on each; they are ``shared`` if a
+    The run needs ``need`` GPUs, 0 on the CPU, with ``gib`` free on each; they are ``shared`` if a
     judge's process runs next to the trainer.
     """
     if not need:
         yield NodeCheck("driver", "skipped", "the run is on the CPU")
         return
-    if cards is None:
-        remedy = "install NVIDIA's driver, or ask for a node with cards (--gpus-per-node)"
+    if gpus is None:
+        remedy = "install NVIDIA's driver, or ask for a node with GPUs (--gpus-per-node)"
         yield NodeCheck("driver", "FAILED", "nvidia-smi does not answer", remedy)
         return
-    names = f"{len(cards)} x {cards[0].name}, driver {cards[0].driver}" if cards else "no card"
-    if len(cards) < need:
+    names = f"{len(gpus)} x {gpus[0].name}, driver {gpus[0].driver}" if gpus else "no GPU"
+    if len(gpus) < need:
         remedy = f"ask for {need} (--gpus-per-node), or lower num_processes"
         yield NodeCheck("driver", "FAILED", f"{names}, and the run needs {need}", remedy)
         return
     yield NodeCheck("driver", "ok", names)
-    exclusive = sum("exclusive" in card.mode.lower() for card in cards)
+    exclusive = sum("exclusive" in gpu.mode.lower() for gpu in gpus)
     if exclusive and shared:
-        detail = (
-            f"{exclusive} cards are in EXCLUSIVE_PROCESS, which allows the trainer but no judge"
-        )
+        detail = f"{exclusive} GPUs are in EXCLUSIVE_PROCESS, which allows the trainer but no judge"
         remedy = "nvidia-smi --compute-mode=DEFAULT (as root), or slurm/dapo_judge_server.sh"
         yield NodeCheck("compute mode", "FAILED", detail, remedy)
     else:
-        yield NodeCheck("compute mode", "ok", cards[0].mode)
-    free = min(card.total - card.used for card in cards)
+        yield NodeCheck("compute mode", "ok", gpus[0].mode)
+    free = min(gpu.total - gpu.used for gpu in gpus)
     if math.isnan(free):
         detail = f"nvidia-smi does not say how much is free, of {gib:.0f} GiB that the run needs"
-        yield NodeCheck("card memory", "warning", detail)
+        yield NodeCheck("GPU memory", "warning", detail)
         return
     detail = f"{free:.0f} GiB free on each, of {gib:.0f} that the run needs"
     remedy = "end other processes on them (nvidia-smi), or see --check for what to lower"
-    yield _result("card memory", free >= gib, detail, remedy)
+    yield _result("GPU memory", free >= gib, detail, remedy)
 
 
-def check_driver(cards: Sequence[Card], cuda: str | None = None) -> NodeCheck:
+def check_driver(gpus: Sequence[Gpu], cuda: str | None = None) -> NodeCheck:
     """Check the driver against torch's CUDA; a newer CUDA may come with a compatibility package.
 
     ``torch.cuda.device_count`` asks NVML, so it counts the GPUs of a driver that is too old, too.
@@ -128,7 +126,7 @@ def check_driver(cards: Sequence[Card], cuda: str | None = None) -> NodeCheck:
     if cuda is None:
         return NodeCheck("CUDA", "skipped", "torch has none")
     needed = DRIVERS.get(int(cuda.partition(".")[0]), max(DRIVERS.values()))
-    found = cards[0].driver
+    found = gpus[0].driver
     detail = f"driver {found}, and CUDA {cuda} of torch needs {needed} or newer"
     if not found.partition(".")[0].isdecimal() or int(found.partition(".")[0]) >= needed:
         return NodeCheck("CUDA", "ok", detail)
@@ -162,25 +160,25 @@ def check_compiler() -> NodeCheck:
     return NodeCheck("compiler", "FAILED", f"{compiler} with Python.h: {errors[0]}", remedy)
 
 
-def check_toolkit(cards: int, compiles: bool) -> Iterator[NodeCheck]:
+def check_toolkit(gpus: int, compiles: bool) -> Iterator[NodeCheck]:
     """Check torch's and vLLM's CUDA, and what has to be compiled on the node.
 
     ``compiles``: DeepSpeed's offloaded optimizer, which needs a C++ compiler and nvcc.
 
-    The run needs ``cards`` cards, 0 on the CPU.
+    The run needs ``gpus`` GPUs, 0 on the CPU.
     """
     import torch
 
-    if torch.cuda.device_count() < cards:
+    if torch.cuda.device_count() < gpus:
         remedy = (
             "pip install 'posh-reward[gpu]', which has CUDA, or a newer driver; "
-            "CUDA_VISIBLE_DEVICES may hide cards"
+            "CUDA_VISIBLE_DEVICES may hide GPUs"
         )
-        detail = f"torch {torch.__version__} sees {torch.cuda.device_count()} cards, of {cards}"
+        detail = f"torch {torch.__version__} sees {torch.cuda.device_count()} GPUs, of {gpus}"
         yield NodeCheck("torch", "FAILED", detail, remedy)
     else:
         yield NodeCheck("torch", "ok", f"{torch.__version__}, CUDA {torch.version.cuda or 'none'}")
-    if not cards:
+    if not gpus:
         yield NodeCheck("compiler", "skipped", "not needed on the CPU")
         return
     if find_spec("vllm") is not None:

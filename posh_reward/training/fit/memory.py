@@ -1,4 +1,4 @@
-"""Memory of a card in each phase of a step and of a machine, and disk space."""
+"""Memory of a GPU in each phase of a step and of a machine, and disk space."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from posh_reward.training.fit.model_shapes import MASTER, MOMENTS, model_state
-from posh_reward.training.fit.training_run import JudgeOnCard, TrainingRun
+from posh_reward.training.fit.training_run import JudgeOnGpu, TrainingRun
 
 GIB, GB = 2**30, 1e9  # memory is counted in powers of two, disks in powers of ten
-CARD = 79.0  # GiB of a card that is sold as 80 GB
+GPU_GIB = 79.0  # GiB of a GPU that is sold as 80 GB
 CONTEXT = 1.5  # GiB of the trainer's CUDA context and NCCL's buffers
 COUNTERS = 0.6
 """GiB of vLLM's penalty counters: one int32 for each of 1,024 requests and 152,064 tokens."""
 ASLEEP = 1.6 + COUNTERS
-"""GiB that a sleeping vLLM keeps on the card: context, part of its CUDA graphs, counters."""
+"""GiB that a sleeping vLLM keeps on the GPU: context, part of its CUDA graphs, counters."""
 ENGINE = 3.0 + COUNTERS
 """GiB that vLLM needs beyond weights and cache: context, graphs, activations, counters."""
 PARSER, COREF = 1.5, 3.0  # GiB of en_core_web_trf and of Maverick, with their activations
@@ -26,14 +26,14 @@ in one reduction (reduce_bucket_size), in one part of the optimizer's step (sub_
 UNSURE = 0.3
 """Share by which an assumed part may be off. Nothing was measured on a GPU yet."""
 PATCHES = 4  # of the vision tower, per image token
-TRAINER, SLEEPER, READER = 12.0, 4.0, 3.0
+TRAINER, JUDGE, READER = 12.0, 4.0, 3.0
 """GiB of the host's memory: a trainer with two workers that decode images; an engine's process,
 without its sleeping weights; Maverick's process."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryPart:
-    """A named share of a card's memory."""
+    """A named share of a GPU's memory."""
 
     name: str
     gib: float
@@ -42,7 +42,7 @@ class MemoryPart:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A phase of a step, with the contents of the card's memory."""
+    """A phase of a step, with the contents of the GPU's memory."""
 
     name: str
     parts: Sequence[MemoryPart]
@@ -60,8 +60,8 @@ class Phase:
 
 
 def phases(run: TrainingRun) -> list[Phase]:
-    """Return the phases of a step on a card of ``CARD`` GiB; for SFT only training."""
-    state = model_state(run.parameters, run.layout).on_card / GIB
+    """Return the phases of a step on a GPU of ``GPU_GIB`` GiB; for SFT only training."""
+    state = model_state(run.parameters, run.layout).on_gpu / GIB
     always = [MemoryPart("model state", state, exact=True)]
     always.append(MemoryPart("CUDA and NCCL", CONTEXT))
     if not run.generated:
@@ -70,7 +70,7 @@ def phases(run: TrainingRun) -> list[Phase]:
         always.append(MemoryPart(run.parser, PARSER))
     if run.coref == "maverick":
         always.append(MemoryPart("maverick", COREF))
-    # An engine is on the card in every phase, awake or asleep. Judge and witness are both awake
+    # An engine is on the GPU in every phase, awake or asleep. Judge and witness are both awake
     # while either is asked.
     judge = [part for name, grader in run.graders for part in _awake(name, grader)]
     resting = [part for name, grader in run.graders for part in _resting(name, grader)]
@@ -79,7 +79,7 @@ def phases(run: TrainingRun) -> list[Phase]:
         cache = run.generated * run.length * run.shape.cached * _number_size(run)
         generating = [MemoryPart("cache of keys and values", cache / GIB, exact=True)]
     else:
-        policy = generating = [MemoryPart("policy's vLLM", run.share * CARD, exact=True)]
+        policy = generating = [MemoryPart("policy's vLLM", run.share * GPU_GIB, exact=True)]
     if run.policy_sleeps:
         policy = [MemoryPart("policy's vLLM asleep", ASLEEP)]
     return [
@@ -89,7 +89,7 @@ def phases(run: TrainingRun) -> list[Phase]:
     ]
 
 
-def _awake(name: str, grader: JudgeOnCard) -> list[MemoryPart]:
+def _awake(name: str, grader: JudgeOnGpu) -> list[MemoryPart]:
     return [
         MemoryPart(f"{name}'s weights", grader.weights / GIB, exact=True),
         MemoryPart(f"{name}'s cache (memory_gb)", grader.cache / GIB, exact=True),
@@ -97,7 +97,7 @@ def _awake(name: str, grader: JudgeOnCard) -> list[MemoryPart]:
     ]
 
 
-def _resting(name: str, grader: JudgeOnCard) -> list[MemoryPart]:
+def _resting(name: str, grader: JudgeOnGpu) -> list[MemoryPart]:
     return [MemoryPart(f"{name} asleep", ASLEEP)] if grader.sleeps else _awake(name, grader)
 
 
@@ -161,7 +161,7 @@ def machine_bounds(run: TrainingRun) -> tuple[float, float]:
 
 def _processes(run: TrainingRun) -> float:
     """Return the assumed GiB of a machine's processes, without sleeping weights."""
-    each = TRAINER + SLEEPER * len(run.graders) + (READER if run.coref == "maverick" else 0.0)
+    each = TRAINER + JUDGE * len(run.graders) + (READER if run.coref == "maverick" else 0.0)
     return each * run.layout.on_one_machine
 
 

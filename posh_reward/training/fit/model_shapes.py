@@ -97,7 +97,7 @@ class Parameters:
 
 @dataclass(frozen=True, slots=True)
 class ModelState:
-    """Bytes of one process's training state, on its card and in the host's memory."""
+    """Bytes of one process's training state, on its GPU and in the host's memory."""
 
     parameters: float
     gradients: float
@@ -105,8 +105,8 @@ class ModelState:
     on_host: float = 0.0
 
     @property
-    def on_card(self) -> float:
-        """Bytes on the card."""
+    def on_gpu(self) -> float:
+        """Bytes on the GPU."""
         return self.parameters + self.gradients + self.optimizer
 
 

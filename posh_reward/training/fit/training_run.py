@@ -22,8 +22,8 @@ release's guide has 85 on average."""
 
 
 @dataclass(frozen=True, slots=True)
-class JudgeOnCard:
-    """A language model on the trainer's card: the judge, or a witness of its own."""
+class JudgeOnGpu:
+    """A language model on the trainer's GPU: the judge, or a witness of its own."""
 
     weights: float  # bytes
     cache: float  # bytes
@@ -43,9 +43,9 @@ class TrainingRun:
     image: int  # tokens of the largest image
     text: int  # tokens of prompt and completion, or of prompt and reference
     checkpointing: bool
-    share: float | None  # of the card, for the policy's vLLM; None if it is elsewhere
+    share: float | None  # of the GPU, for the policy's vLLM; None if it is elsewhere
     policy_sleeps: bool
-    graders: Sequence[tuple[str, JudgeOnCard]]  # role and size of each, if on the card
+    graders: Sequence[tuple[str, JudgeOnGpu]]  # role and size of each, if on the GPU
     parser: str
     coref: str
     saves: int  # most checkpoints on the disk at the same time
@@ -111,8 +111,8 @@ def parameters_of(shape: ModelShape, size: int, layout: Processes) -> Parameters
     return Parameters(shape.adapters, adapter, shape.parameters, size)
 
 
-def graders_of(metric: Mapping[str, Any], role: str) -> list[tuple[str, JudgeOnCard]]:
-    """Return the judges, or a witness of its own, on the card; those elsewhere are left out.
+def graders_of(metric: Mapping[str, Any], role: str) -> list[tuple[str, JudgeOnGpu]]:
+    """Return the judges, or a witness of its own, on the GPU; those elsewhere are left out.
 
     Raises:
         ConfigError: its shape is unknown.
@@ -124,11 +124,11 @@ def graders_of(metric: Mapping[str, Any], role: str) -> list[tuple[str, JudgeOnC
     ]
 
 
-def _on_card(options: Mapping[str, Any]) -> JudgeOnCard:
+def _on_card(options: Mapping[str, Any]) -> JudgeOnGpu:
     shape = shape_of(options["model"])
     size = BYTES.get(options.get("dtype", "bfloat16"), 2)
     numbers = shape.pinned if options["name"] == "vllm" else shape.parameters
-    return JudgeOnCard(
+    return JudgeOnGpu(
         weights=shape.parameters * size,
         cache=float(options.get("memory_gb", 8.0)) * 2**30,
         sleeps=bool(options.get("sleep", True)),

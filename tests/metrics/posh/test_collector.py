@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from posh_reward.metrics.posh.lockstep import PATIENCE, patient_collector
+from posh_reward.metrics.posh.lockstep import PATIENCE, fewer_collections
 
 
 @pytest.fixture(autouse=True)
@@ -18,15 +18,15 @@ def threshold() -> Iterator[tuple[int, int, int]]:
 
 
 def test_it_is_put_back(threshold: tuple[int, int, int]) -> None:
-    with patient_collector():
-        with patient_collector():
+    with fewer_collections():
+        with fewer_collections():
             assert gc.get_threshold()[0] == PATIENCE
         assert gc.get_threshold()[0] == PATIENCE
     assert gc.get_threshold() == threshold
 
 
 def failing_batch() -> None:
-    with patient_collector():
+    with fewer_collections():
         raise ZeroDivisionError
 
 
@@ -39,5 +39,5 @@ def test_it_is_put_back_after_an_error(threshold: tuple[int, int, int]) -> None:
 @pytest.mark.parametrize("chosen", [0, PATIENCE * 2])
 def test_what_the_user_has_chosen_is_left_alone(chosen: int) -> None:
     gc.set_threshold(chosen, 10, 10)
-    with patient_collector():
+    with fewer_collections():
         assert gc.get_threshold()[0] == chosen

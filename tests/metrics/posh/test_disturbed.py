@@ -95,8 +95,8 @@ def examined(
 def test_the_pace_of_asking_changes_nothing_however_odd_the_parse(
     text: Description,
 ) -> None:
-    lazy, brisk, eager = (examined(text, pace=pace) for pace in get_args(Pace))
-    assert lazy == brisk == eager
+    lazy, batched, eager = (examined(text, pace=pace) for pace in get_args(Pace))
+    assert lazy == batched == eager
     mean = mean_score(lazy.elements)
     assert mean is not None
     assert 0.2 <= mean <= 1.0
@@ -104,8 +104,8 @@ def test_the_pace_of_asking_changes_nothing_however_odd_the_parse(
 
 @given(disturbed())
 def test_the_pace_changes_nothing_where_judgments_fail(text: Description) -> None:
-    lazy, brisk, eager = (examined(text, pace=pace, judge=Failing()) for pace in get_args(Pace))
-    assert lazy == brisk == eager
+    lazy, batched, eager = (examined(text, pace=pace, judge=Failing()) for pace in get_args(Pace))
+    assert lazy == batched == eager
 
 
 @given(disturbed())

@@ -13,7 +13,7 @@ import pytest
 
 from posh_reward import PoSh
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge, fake_model
-from posh_reward.metrics.posh.judges.judge import sound_grade
+from posh_reward.metrics.posh.judges.judge import checked_grade
 from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
 from posh_reward.models.asker import READING_VERSION
 from posh_reward.models.fake_model import FakeModel
@@ -52,7 +52,7 @@ PAIRS = (
 
 @pytest.mark.parametrize("name", UNSOUND)
 def test_an_unsound_verdict_is_a_failure_of_the_reply(name: str) -> None:
-    found = sound_grade(UNSOUND[name])
+    found = checked_grade(UNSOUND[name])
     assert (found.probabilities, found.grade) == (None, None)
     assert found.failure in (NOT_A_VERDICT, NO_REASON, NOT_A_DISTRIBUTION)
 
@@ -60,14 +60,14 @@ def test_an_unsound_verdict_is_a_failure_of_the_reply(name: str) -> None:
 def test_sound_verdicts_and_failures_pass_as_they_are() -> None:
     failed = Verdict(None, Failure("engine", "down"))
     sound = Verdict(GOOD, unparsed=True, mass=0.5)
-    assert sound_grade(failed) == failed
-    assert sound_grade(sound) == sound
-    assert sound_grade(Verdict(GOOD, failed.failure)) == failed, "half a grade is none"
+    assert checked_grade(failed) == failed
+    assert checked_grade(sound) == sound
+    assert checked_grade(Verdict(GOOD, failed.failure)) == failed, "half a grade is none"
 
 
 def test_numbers_of_other_libraries_become_plain() -> None:
     half = np.asarray(GOOD, dtype=np.float16)
-    found = sound_grade(Verdict(half, mass=np.float32(0.5)))  # type: ignore[arg-type]
+    found = checked_grade(Verdict(half, mass=np.float32(0.5)))  # type: ignore[arg-type]
     assert found.failure is None
     assert json.dumps([found.probabilities, found.mass])
 

@@ -28,17 +28,17 @@ from posh_reward.training.doctor.diagnosis import (
 )
 from posh_reward.training.doctor.node_checks import (
     NodeCheck,
-    check_cards,
     check_compiler,
     check_driver,
     check_files,
+    check_gpus,
     check_library,
     check_locks,
     check_memory,
     check_ports,
     check_toolkit,
     free_port,
-    read_cards,
+    read_gpus,
 )
 from posh_reward.training.requirements import wrong_versions
 from recipes import tiny_qwen
@@ -74,7 +74,7 @@ CARDS = """printf 'H100, {driver}, 81920, {used}, {mode}\\n%.0s' 1 2"""
 
 @pytest.fixture
 def nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
-    """Puts a program of that name on the path, which says what a card would."""
+    """Puts a program of that name on the path, which says what a GPU would."""
 
     def make(used: object = 0, mode: str = "Default", driver: str = "570.1") -> None:
         code = CARDS.format(used=used, mode=mode, driver=driver)
@@ -89,14 +89,14 @@ def nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
     [
         (0, "Default", 8, "driver", "2 x H100, driver 570.1, and the run needs 8"),
         (0, "Exclusive_Process", 2, "compute mode", "EXCLUSIVE_PROCESS"),
-        (60_000, "Default", 2, "card memory", "21 GiB free on each, of 63"),
+        (60_000, "Default", 2, "GPU memory", "21 GiB free on each, of 63"),
     ],
 )
-def test_cards_that_are_few_exclusive_or_full(
+def test_gpus_that_are_few_exclusive_or_full(
     nvidia_smi: object, used: int, mode: str, wanted: int, name: str, words: str
 ) -> None:
     nvidia_smi(used, mode)  # type: ignore[operator]
-    check = failed(check_cards(read_cards(), wanted, 63.0, shared=True))
+    check = failed(check_gpus(read_gpus(), wanted, 63.0, shared=True))
     assert check.name == name
     assert words in check.detail
     assert check.remedy
@@ -104,22 +104,22 @@ def test_cards_that_are_few_exclusive_or_full(
 
 def test_a_card_that_does_not_tell_its_memory(nvidia_smi: object) -> None:
     nvidia_smi("[N/A]")  # type: ignore[operator]
-    found = states(check_cards(read_cards(), 2, 63.0, shared=True))
-    assert found == {"driver": "ok", "compute mode": "ok", "card memory": "warning"}
+    found = states(check_gpus(read_gpus(), 2, 63.0, shared=True))
+    assert found == {"driver": "ok", "compute mode": "ok", "GPU memory": "warning"}
 
 
-def test_good_cards(nvidia_smi: object) -> None:
+def test_good_gpus(nvidia_smi: object) -> None:
     nvidia_smi()  # type: ignore[operator]
-    found = states(check_cards(read_cards(), 2, 63.0, shared=True))
-    assert found == {"driver": "ok", "compute mode": "ok", "card memory": "ok"}
+    found = states(check_gpus(read_gpus(), 2, 63.0, shared=True))
+    assert found == {"driver": "ok", "compute mode": "ok", "GPU memory": "ok"}
 
 
 def test_no_driver_no_compiler_and_a_torch_without_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    assert read_cards() is None
-    assert failed(check_cards(None, 8, 63.0, shared=True)).name == "driver"
+    assert read_gpus() is None
+    assert failed(check_gpus(None, 8, 63.0, shared=True)).name == "driver"
     monkeypatch.delenv("CC", raising=False)
-    found = states(check_toolkit(cards=1, compiles=True))
+    found = states(check_toolkit(gpus=1, compiles=True))
     assert (found["torch"], found["compiler"], found["toolkit"]) == ("FAILED",) * 3
 
 
@@ -136,7 +136,7 @@ def test_a_driver_is_new_enough_for_torchs_cuda(
     nvidia_smi: object, driver: str, cuda: str, state: str
 ) -> None:
     nvidia_smi(driver=driver)  # type: ignore[operator]
-    check = check_driver(read_cards() or [], cuda)
+    check = check_driver(read_gpus() or [], cuda)
     assert (check.state, f"driver {driver}" in check.detail) == (state, True)
     assert bool(check.remedy) == (state == "FAILED")
 
@@ -301,7 +301,7 @@ def test_the_judge_compiles_where_the_first_rank_will_look(
 ) -> None:
     monkeypatch.setenv("VLLM_CACHE_ROOT", str(tmp_path / "cache"))
     assert judged(python, f"tells:{tmp_path / 'told'}")[0].state == "ok"
-    assert (tmp_path / "told").read_text() == str(tmp_path / "cache" / "card-0")
+    assert (tmp_path / "told").read_text() == str(tmp_path / "cache" / "GPU-0")
 
 
 def test_the_judge_gets_all_of_the_seconds(python: str) -> None:
@@ -333,7 +333,7 @@ def test_a_configuration_that_cannot_run(tmp_path: Path, capfd: pytest.CaptureFi
 
 
 @pytest.mark.slow
-def test_a_node_without_cards_is_told_all_that_it_lacks() -> None:
+def test_a_node_without_gpus_is_told_all_that_it_lacks() -> None:
     """The 7B configuration here: each line once."""
     checks = list(diagnose(NODE))
     lines = [str(check) for check in checks]

@@ -17,7 +17,7 @@ from posh_reward.errors import InputError
 from posh_reward.lexicon.function_words import FUNCTION_WORDS, words_of
 from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
 from posh_reward.metrics.posh.judges.embedded.embedded_judge import distribution
-from posh_reward.metrics.posh.judges.judge import Judge, pace_of, sound_grade
+from posh_reward.metrics.posh.judges.judge import Judge, checked_grade, pace_of
 from posh_reward.metrics.posh.search import Pace
 from posh_reward.types import LABELS, LOWEST_GRADE, Phrase, Question, Reply, Usage, Verdict
 
@@ -104,14 +104,14 @@ class Cascade:
         return [verdict or next(answers) for verdict in settled]
 
     def _if_certain(self, verdict: Verdict) -> Verdict | None:
-        sound = sound_grade(verdict)
+        sound = checked_grade(verdict)
         return sound if sound.probabilities and doubt_of(sound) <= self._doubt else None
 
     def _settle(self, question: Question) -> Verdict | None:
         wording = wording_of(question)
         if wording == "other" or (wording == "none" and question.kind != "entity"):
             return None
-        grade = sound_grade(self._embedded.grade([question])[0]).grade
+        grade = checked_grade(self._embedded.grade([question])[0]).grade
         if grade is None:
             return None
         if wording == "same":

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from posh_reward.metrics.posh.search import Pace
-from posh_reward.models.model import Sleeper, sound_verdict
+from posh_reward.models.model import Sleepable, checked_verdict
 from posh_reward.types import LABELS, Phrase, Question, Reply, Usage, Verdict
 
 
-class Witness(Sleeper, Protocol):
+class Witness(Sleepable, Protocol):
     """A source of answers about images: a judge that sees, or one that knows the drawing.
 
     A question that the image does not settle is a failure of kind ``reply``, never a guess.
@@ -59,12 +59,12 @@ def stages(judge: Judge) -> list[Judge]:
     return [*first_stages, judge]
 
 
-def sound_grade(verdict: object) -> Verdict:
+def checked_grade(verdict: object) -> Verdict:
     """Return the verdict if it is a valid one over POSH's labels, else a failure."""
-    return sound_verdict(verdict, len(LABELS))
+    return checked_verdict(verdict, len(LABELS))
 
 
-def who_wakes(judge: Judge, witness: Witness | None) -> list[Witness]:
+def judges_to_wake(judge: Judge, witness: Witness | None) -> list[Witness]:
     """The judge and the witness; a model that is both is listed once."""
     return [judge] if witness is None or one_model(judge, witness) else [judge, witness]
 

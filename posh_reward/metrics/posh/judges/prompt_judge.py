@@ -28,8 +28,8 @@ class PromptJudge:
 
     @property
     def pace(self) -> Pace:
-        """Brisk for a model that prefers few calls, lazy for one that prefers few tokens."""
-        return "brisk" if self.model.few_calls else "lazy"
+        """Batched for a model that prefers few calls, lazy for one that prefers few tokens."""
+        return "batched" if self.model.few_calls else "lazy"
 
     @property
     def name(self) -> str:

@@ -140,25 +140,25 @@ def plain(value: object) -> Value:
     return _plain(value, [MOST_ITEMS, LONGEST_TEXT], DEEPEST)
 
 
-def _plain(value: object, room: list[int], depth: int) -> Value:
-    room[0] -= 1
-    room[1] -= len(value) if isinstance(value, str) else 0
-    if min(*room, depth) < 0:
+def _plain(value: object, budget: list[int], depth: int) -> Value:
+    budget[0] -= 1
+    budget[1] -= len(value) if isinstance(value, str) else 0
+    if min(*budget, depth) < 0:
         raise ValueError("it returned too much")
     if type(value) not in PLAIN:  # a subclass could run code when read
         raise ValueError(f"it returned a value of type {type(value).__name__}")
     if isinstance(value, dict):
         if not all(type(key) is str for key in value):
             raise ValueError("it returned a dictionary whose keys are not texts")
-        room[0] += len(value)  # a key and its value are one item
+        budget[0] += len(value)  # a key and its value are one item
         return {
-            str(_plain(key, room, depth - 1)): _plain(each, room, depth - 1)
+            str(_plain(key, budget, depth - 1)): _plain(each, budget, depth - 1)
             for key, each in value.items()
         }
     if isinstance(value, set | frozenset):
-        return sorted((_plain(each, room, depth - 1) for each in value), key=repr)
+        return sorted((_plain(each, budget, depth - 1) for each in value), key=repr)
     if isinstance(value, list | tuple):
-        return [_plain(each, room, depth - 1) for each in value]
+        return [_plain(each, budget, depth - 1) for each in value]
     if isinstance(value, int | float) and not abs(value) <= LARGEST:  # also rejects NaN
         raise ValueError("it returned too large a number")
     if isinstance(value, str):

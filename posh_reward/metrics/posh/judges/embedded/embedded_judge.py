@@ -179,8 +179,8 @@ def trim(cache: dict[Any, Any], capacity: int) -> None:
 def reads_alike(one: Description, other: Description) -> bool:
     """Return True if two descriptions of one text differ at most in the white space around it.
 
-    Otherwise a generation that equals its reference but for a final line break would be read anew
-    for each question, in turns with the reference.
+    Otherwise a generation that equals its reference but for a final line break would be read
+    again for each question, because it and the reference would alternate.
     """
     return (one.graph, one.tokens, one.clusters) == (other.graph, other.tokens, other.clusters)
 

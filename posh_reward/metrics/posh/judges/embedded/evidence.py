@@ -44,10 +44,10 @@ SURE = 0.8  # certainty of a correspondence above which a contradiction counts
 DENIED = 0.03  # value of a thing that has another material or colour in the target
 WITHOUT = 0.7  # value of a missing thing ("no shoes") that the target lacks, too
 WORDLESS = 0.5  # support for an attribute without a content word
-EXPECTED = 0.6  # support for a claim, as far as its company is unknown, and
+EXPECTED = 0.6  # support for a claim, as far as its sentence has no others, and
 CUSTOMARY = 2.0  # the weight of that, in claims
 COHERENT = 0.65  # coherence of a sentence below which its claims are doubtful, and
-INCOHERENT = 0.55  # at which they are as doubtful as can be
+INCOHERENT = 0.55  # below which the doubt is full
 BRIEF = 3  # sentences of a text of which two are too much to tell that words stand together
 PICKING = frozenset("own other another same such certain".split())
 """Words that select one thing among several without describing it."""
@@ -75,9 +75,9 @@ class Claim(NamedTuple):
 class PairFacts:
     """Facts about the elements of one description, from another.
 
-    A claim is known by its company. "The heavy sky wears the quay" may be a paraphrase for all that
-    its words tell, each of which is in the target. But if a sentence's other claims are not borne
-    out, and its words come from all over the target, each of its claims is doubtful.
+    A claim is judged with the other claims of its sentence. Each word of "The heavy sky wears the
+    quay" may be in the target, so by its words it could be a paraphrase. But if the sentence's
+    other claims have no support, and its words come from all over the target, it is doubtful.
     """
 
     def __init__(self, matching: Matching) -> None:

@@ -26,7 +26,7 @@ Observer = Callable[[str, int, float], None]
 """Called with the path, the status and the seconds of each request."""
 
 
-class Gate:
+class RequestLimits:
     """ASGI middleware that passes a request on with its whole body, or refuses it.
 
     Args:
