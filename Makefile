@@ -34,7 +34,7 @@ lint: .venv/dev.stamp
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 
-# build/site/index.html, with an API reference. A broken link or a missing docstring is an error
+# build/site/index.html, with an API reference. A broken anchor or a missing docstring is an error
 # (not with --quiet, which hides warnings from `strict`, too).
 docs: .venv/docs.stamp
 	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build

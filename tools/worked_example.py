@@ -54,14 +54,12 @@ def fill_in(page: str, name: str, content: str) -> str:
 
 
 def questions(scores: Scores) -> str:
-    """Tabulate every element: the question about it, and its grade."""
-    rows = ["| of | kind | asked | grade |", "|---|---|---|---|"]
-    names = dict(SIDES)
+    """Tabulate the elements of the reference: the question about each, and its grade."""
+    rows = ["| kind | asked | grade |", "|---|---|---|"]
     for element in scores.elements:
-        grade = "none" if element.grade is None else f"{element.grade:.1f}"
-        rows.append(
-            f"| {names[element.direction]} | {element.kind} | {question_about(element)} | {grade} |"
-        )
+        if element.direction == "recall":
+            grade = "none" if element.grade is None else f"{element.grade:.1f}"
+            rows.append(f"| {element.kind} | {question_about(element)} | {grade} |")
     return "\n".join(rows)
 
 
