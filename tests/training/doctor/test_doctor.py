@@ -301,7 +301,7 @@ def test_the_judge_compiles_where_the_first_rank_will_look(
 ) -> None:
     monkeypatch.setenv("VLLM_CACHE_ROOT", str(tmp_path / "cache"))
     assert judged(python, f"tells:{tmp_path / 'told'}")[0].state == "ok"
-    assert (tmp_path / "told").read_text() == str(tmp_path / "cache" / "GPU-0")
+    assert (tmp_path / "told").read_text() == str(tmp_path / "cache" / "gpu-0")
 
 
 def test_the_judge_gets_all_of_the_seconds(python: str) -> None:
