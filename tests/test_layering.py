@@ -1,4 +1,4 @@
-"""Data flows one way: a room imports only from the rooms before it, and siblings not at all."""
+"""Data flows one way: a folder imports only from the folders before it, and siblings not at all."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ FLOORS = [
     {"adapters"},
     {"cli"},
 ]
-"""From the ground up. A room imports from lower floors and from itself."""
+"""From the ground up. A folder imports from those above and from itself."""
 APART = ("metrics", "adapters")
-"""Rooms whose own rooms (``metrics/posh``) do not import each other."""
+"""Folders whose own folders (``metrics/posh``) do not import each other."""
 TORCH = ("models/packed", "training", "adapters")
 FILES = sorted(PACKAGE.rglob("*.py"))
 FACE = PACKAGE / "__init__.py"
-"""Hands out names of all rooms, so it stands above them."""
+"""Hands out names of all folders, so it stands above them."""
 
 
 def modules(path: Path) -> set[str]:
@@ -49,12 +49,12 @@ def modules(path: Path) -> set[str]:
     return names
 
 
-def room(path: Path) -> str:
+def folder_of(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
 def backward(path: Path, own: str) -> set[str]:
-    """Rooms that a file imports although they are not below its own."""
+    """Folders that a file imports although they are not below its own."""
     floor = next(index for index, names in enumerate(FLOORS) if own in names)
     below = set().union(*FLOORS[:floor]) | {own}
     ours = {m.split(".")[1] for m in modules(path) if m.startswith("posh_reward.")}
@@ -62,7 +62,7 @@ def backward(path: Path, own: str) -> set[str]:
 
 
 def siblings(path: Path) -> set[str]:
-    """Sibling rooms that a file of a metric, or of an adapter, imports."""
+    """Sibling folders that a file of a metric, or of an adapter, imports."""
     parts = path.relative_to(PACKAGE).parts
     if parts[0] not in APART or len(parts) < 3:
         return set()
@@ -76,7 +76,7 @@ def test_no_import_points_back() -> None:
         if path == FACE:
             continue
         where = path.relative_to(PACKAGE).as_posix()
-        assert backward(path, room(path)) == set(), where
+        assert backward(path, folder_of(path)) == set(), where
         assert siblings(path) == set(), where
         if not where.startswith(TORCH):
             at_run_time = modules_at_run_time(path)
@@ -119,8 +119,8 @@ def test_no_modules_import_each_other() -> None:
 
 
 def test_every_room_has_its_floor() -> None:
-    rooms = {room(path) for path in FILES if path != FACE}
-    assert rooms <= set().union(*FLOORS)
+    folders = {folder_of(path) for path in FILES if path != FACE}
+    assert folders <= set().union(*FLOORS)
 
 
 def test_a_backward_arrow_would_be_seen(tmp_path: Path) -> None:

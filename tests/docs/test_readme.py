@@ -144,12 +144,12 @@ def test_the_published_metric_is_one_settings_file() -> None:
     assert isinstance(posh.judge, PromptJudge), "nothing is loaded before it is asked"
 
 
-def test_the_tree_names_every_room() -> None:
+def test_the_tree_names_every_folder() -> None:
     tree = README[README.index("## Documentation") :]
-    rooms = [
+    folders = [
         path.name
         for path in (ROOT / "posh_reward").iterdir()
         if path.is_dir() and (path / "__init__.py").is_file()
     ]
-    missing = [room for room in rooms if f"{room}/" not in tree]
+    missing = [folder for folder in folders if f"{folder}/" not in tree]
     assert missing == []
