@@ -128,7 +128,7 @@ def test_a_ladder_is_climbed_and_its_rungs_not_twice(
 ) -> None:
     file = tmp_path / "first_hour.json"
     flags = ["doctor", "--config", str(smoke), "--first-hour", str(file), "--processes", "2"]
-    broken = [*flags, "--", "--dataset_name", "scenes:train=16:heldout=0"]
+    broken = [*flags, "--", "--output_dir", "/proc/posh"]
     assert main(broken) == 2, "the first rung fails"
     assert main(flags) == 0, "and is tried again"
     document = json.loads(file.read_text())
@@ -144,8 +144,9 @@ def test_a_ladder_is_climbed_and_its_rungs_not_twice(
     said = capfd.readouterr().out
     assert said.count("ran   ") == 5
     assert json.loads(file.read_text()) == document, "nothing was measured twice"
-    with pytest.raises(ConfigError, match="of another machine, packages or run"):
-        list(climb(NODE, [], file))
+    for config, more in ((NODE, []), (smoke, ["--preset", "prefix-first"])):
+        with pytest.raises(ConfigError, match="of another machine, packages or run"):
+            list(climb(config, more, file))
     assert not list(tmp_path.glob(".posh-first-hour-*"))
 
 
