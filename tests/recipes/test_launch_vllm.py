@@ -148,6 +148,7 @@ def test_vllm_generates_for_dynamic_sampling_and_span_credit(python: str, folder
 
 CANARIES = (
     "--judge", "embedded", "--max_steps", "5", "--check_weights_every", "1",
+    "--dataset_name", "scenes:train=16:plain=1",
     "--top_p", "0.7", "--vllm_importance_sampling_correction", "false",
 )  # fmt: skip
 """Settings as in ``configs/dapo``, with a learning rate that no warm-up keeps at 0."""
@@ -162,7 +163,7 @@ def gaps(said: dict[str, Any]) -> list[float]:
 def test_a_correct_run_is_in_the_band(python: str, folder: Path, more: tuple[str, ...]) -> None:
     [said] = launch(python, folder, "well", 1, *CANARIES, *more)
     print("gap", *more, gaps(said))
-    low, high = (-0.02, 0.02) if "1.0" in more else (0.05, 0.36)
+    low, high = (-0.02, 0.02) if "1.0" in more else (0.0, 0.37)
     assert len(gaps(said)) == 5
     assert all(low < gap < high for gap in gaps(said))
     assert said["ended"] == ""
