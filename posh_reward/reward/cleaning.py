@@ -55,7 +55,7 @@ CLOSING = re.compile(
     r"do you want|i hope th|if you (?:would like|want|need|have))\b[^.!?\n]{0,120}[.!?]?\s*\Z",
     re.IGNORECASE,
 )
-"""What a chat model says to its user, before and after the description."""
+"""Words of a chat model to its user, before and after the description."""
 UNSEEN = frozenset(("Cc", "Cf", "Cn", "Co", "So"))
 """Categories of characters that are invisible, unassigned, or no writing (emoji).
 Half a surrogate pair (Cs) stays: a text with one is not Unicode, and fails for that reason."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 GAP = "rollouts/logp_gap"
 """Name of the logged gap, in nats per token."""
 TOLERANCE = 0.1
-"""How far outside its bounds the gap may be: six times the largest measured in a correct run
+"""Distance from its bounds that the gap may have: six times the largest measured in a correct run
 (0.017), a quarter of the smallest with a wrong prompt or image (0.39)."""
 CHECK_EVERY = 50
 """Steps between comparisons of weights."""

@@ -19,7 +19,7 @@ from posh_reward.training.processes import Processes
 
 LIKE = "like"  # key of a configuration: another one, from which it inherits
 CHECK = "--check"
-TRUST_FLAG = "--trust_settings"
+TRUST_FLAGS = ("--trust_settings", "--trust-settings")  # as in TRL, and as in our commands
 ENV = "env"  # key of a configuration: environment variables, as in TRL
 
 
@@ -49,9 +49,9 @@ def parse(kinds: Sequence[type], argv: Sequence[str]) -> tuple[Any, ...]:
     flags = list(argv)
     parser = SettingsParser(kinds)
     parser.add_argument(CHECK, action="store_true", help="show what would run, and whether it fits")
-    parser.add_argument(TRUST_FLAG, action="store_true", help="let the configuration and the "
+    parser.add_argument(*TRUST_FLAGS, action="store_true", help="let the configuration and the "
                         "files that it names run programs and send keys (docs/cli.md)")  # fmt: skip
-    if TRUST_FLAG in flags:
+    if not {*TRUST_FLAGS}.isdisjoint(flags):
         trust_settings()
     if "--config" in flags:
         place = flags.index("--config")

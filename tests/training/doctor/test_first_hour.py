@@ -101,7 +101,11 @@ def test_a_rank_that_cannot_be_reached(smoke: Path, monkeypatch: pytest.MonkeyPa
     assert "2 ranks do not reach each other" in failed(ladder(smoke).try_step("ranks"))
 
 
-def test_a_judge_whose_grades_change_after_waking(smoke: Path, python: str) -> None:
+def test_a_judge_whose_grades_change_after_waking(
+    smoke: Path, python: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POSH_TRUST_SETTINGS", "1")  # the settings name an interpreter
+
     def rung(name: str) -> Rung:
         model = smoke.parent / name
         model.mkdir()
