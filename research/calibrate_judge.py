@@ -29,6 +29,7 @@ from posh_reward.types import KINDS, Direction, Kind, Scores
 from research.calibration.examples import FOLDS, Examples, examples
 from research.calibration.objective import Objective, fit
 from research.calibration.people import SIDES, reading_metric
+from research.calibration.truth import FALSE_KINDS
 from research.calibration.questions import (
     Answers,
     Floats,
@@ -38,6 +39,8 @@ from research.calibration.questions import (
     ask_about,
 )
 from research.eval_planted import TextMarks, best_threshold, macro_f1, text_marks
+
+DOUBTFUL = 3.0  # grade below which an element counts as found false
 
 
 def with_grades(questions: Questions, outputs: Answers, pair: int) -> Scores:
@@ -83,7 +86,31 @@ def figures(data: Examples, questions: Questions, outputs: Answers) -> dict[str,
     table["half + false sentences, f1"] = float(f1[data.padded].mean())
     table["first half, f1"] = float(f1[data.halves].mean())
     table["true sentence, f1"] = float(f1[data.sentences].mean())
+    return table | truth_figures(data, questions, outputs)
+
+
+def truth_figures(data: Examples, questions: Questions, outputs: Answers) -> dict[str, float]:
+    """Return what the captions of known truth tell: what is found, and false alarms."""
+    precise = questions.side % 2 == 0
+    lowest = np.full(len(data.pairs), 5.0)
+    np.minimum.at(lowest, questions.side[precise] // 2, outputs.grades[precise])
+    precision, truth, table = outputs.means[:, 0], data.truth, {}
+    for kind in (*FALSE_KINDS, "sick contradiction"):
+        table[f"{kind}: found"] = float((lowest[truth[kind]] < DOUBTFUL).mean())
+    for kind in ("entailment", "sick entailment", "honest negation", "sick honest negation"):
+        table[f"{kind}: false alarms"] = float((lowest[truth[kind]] < DOUBTFUL).mean())
+    for corpus in ("", "sick "):
+        entailed = precision[truth[f"{corpus}entailment"]]
+        for label in ("contradiction", "neutral"):
+            other = precision[truth[corpus + label]]
+            table[f"{corpus or 'snli '}{label}: AUC"] = auc(entailed, other)
     return table
+
+
+def auc(better: Floats, worse: Floats) -> float:
+    """Return the share of pairs in the right order, ties as half."""
+    gap = better[:, None] - worse
+    return float(((gap > 0) + (gap == 0) / 2).mean())
 
 
 def out_of_fold(data: Examples, questions: Questions) -> Answers:

@@ -20,6 +20,7 @@ from scipy.optimize import minimize
 from posh_reward.types import KINDS, Kind
 from research.calibration.examples import Examples
 from research.calibration.questions import Answers, Floats, Ints, Questions, answers
+from research.calibration.truth import FALSE_KINDS
 from research.eval_planted import TOKEN
 
 OF_SCORES = {"flickr": (0.3, 0.3, 3.0), "thumb": (0.3, 0.3, 1.0)}
@@ -27,17 +28,21 @@ OF_SCORES = {"flickr": (0.3, 0.3, 3.0), "thumb": (0.3, 0.3, 1.0)}
 IMPORTANCE = {
     "foil_pairs": 1.0, "mistakes": 1.0, "omissions": 2.0, "foil": 0.5,
     "faithful": 0.5, "same": 0.3, "absent": 2.0, "blind": 10.0, "disordered": 0.7,
+    "truth": 1.0, "snli": 3.0,
 }  # fmt: skip
 """Weight of each other part of the loss. Set by hand."""
 MARGINS = {"blind": 0.02, "disordered": 0.1}
 """Required f1 margin of one true sentence over blind texts, and of a true half over disorder."""
 RIDGE = 0.002  # penalty on squared weights of standardised facts
-STEEPNESS = {"flickr": 8.0, "foil_pairs": 40.0}
+STEEPNESS = {"flickr": 8.0, "foil_pairs": 40.0, "snli": 8.0}
 """Slope of the logistic loss on a difference of scores."""
 THRESHOLDS = (-0.8, 0.4)
 """Range of the logit below which a token is flagged: grades 2.2 to 3.4."""
 ABSENT = -1.4  # highest logit of an absent entity: grade 1.8
 UNMARKED = 0.6  # total weight of the unmarked tokens in the loss on tokens
+OF_KINDS = {kind: 1.0 for kind in FALSE_KINDS if not kind.startswith("negated")}
+OF_KINDS |= {"contradiction": 2.0, "neutral": 1.0}
+"""Relative weight of each kind of captions that their references do not bear out."""
 RATED_APART = 0.3  # smallest difference of mean ratings between two captions to rank
 RANKED = 60_000
 STEPS = 120
@@ -93,6 +98,33 @@ def tokens_of(examples: Examples, questions: Questions, how: str) -> Tokens:
     return Tokens(np.array(pair), np.array(wrong), np.array(covering), np.array(starts))
 
 
+@dataclass(frozen=True)
+class Claims:
+    """Elements of generations, generation after generation."""
+
+    elements: Ints
+    starts: Ints  # index of each generation's first element
+
+    def lowest(self, outputs: Answers) -> tuple[Floats, Ints]:
+        """Return each generation's lowest logit, and the element that decides it."""
+        deciding = outputs.deciding[self.elements]
+        logits = outputs.logits[deciding]
+        ends = [*self.starts[1:].tolist(), len(logits)]
+        spans = zip(self.starts.tolist(), ends, strict=True)
+        best = np.array([a + logits[a:b].argmin() for a, b in spans])
+        return logits[best], deciding[best]
+
+
+def claims_of(questions: Questions, pairs: Ints) -> Claims:
+    """Return the elements of the generations of some pairs that have any."""
+    order = np.argsort(questions.side, kind="stable")
+    sides = questions.side[order]
+    first, last = (np.searchsorted(sides, 2 * pairs, side=s) for s in ("left", "right"))
+    parts = [order[a:b] for a, b in zip(first, last, strict=True)]
+    sizes = [len(part) for part in parts]
+    return Claims(np.concatenate(parts), np.cumsum([0, *sizes[:-1]]))
+
+
 class Objective:
     """The loss over the pairs selected by ``mask``."""
 
@@ -112,6 +144,8 @@ class Objective:
             mask[questions.side // 2] & np.isin(questions.side // 2, examples.same)
         )
         self.absent = self._absent()
+        self.true, self.untrue, self.share = self._captions()
+        self.labelled = self._labelled()
 
     def _rankings(self) -> tuple[Ints, Ints]:
         """Draw pairs of (better, worse) captions of Flickr8k."""
@@ -122,6 +156,27 @@ class Objective:
         a, b = a[apart := np.abs(means[a] - means[b]) > RATED_APART], b[apart]
         better = means[a] > means[b]
         return numbers[np.where(better, a, b)], numbers[np.where(better, b, a)]
+
+    def _captions(self) -> tuple[Claims, Claims, Floats]:
+        """Return the claims of entailed and of false captions, and the weight of each false one."""
+        truth = self.examples.truth
+        kinds = {kind: truth[kind][self.mask[truth[kind]]] for kind in OF_KINDS if kind in truth}
+        total = sum(OF_KINDS[kind] for kind in kinds)
+        shares = [OF_KINDS[kind] / total / len(own) for kind, own in kinds.items() for _ in own]
+        entailed = truth["entailment"]
+        return (
+            claims_of(self.questions, entailed[self.mask[entailed]]),
+            claims_of(self.questions, np.concatenate([*kinds.values()])),
+            np.array(shares),
+        )
+
+    def _labelled(self) -> list[tuple[Ints, Ints]]:
+        """Draw pairs of (entailed, other) hypotheses of SNLI."""
+        truth, rng, drawn = self.examples.truth, np.random.default_rng(0), []
+        for label in ("contradiction", "neutral"):
+            a, b = (own[self.mask[own]] for own in (truth["entailment"], truth[label]))
+            drawn.append((rng.choice(a, RANKED // 3), rng.choice(b, RANKED // 3)))
+        return drawn
 
     def _absent(self) -> Ints:
         """Return the concrete entities whose name is not in the other text."""
@@ -150,7 +205,9 @@ class Objective:
         for number, how in enumerate(MARKS):
             more, cuts[number] = self._marks(how, point[number - len(MARKS)], outputs, by_logit)
             loss += more
+        loss += self._truth(outputs, slopes, by_logit)
         by_logit += self._through_means(outputs, slopes)
+        by_logit *= outputs.slope
         gradient = [
             self.questions.facts[k].T @ by_logit[self.questions.rows[k]] / self.scale[k]
             for k in KINDS
@@ -227,6 +284,21 @@ class Objective:
                 slopes[low, 2] += IMPORTANCE[name] / len(low)
                 slopes[high, 2] -= IMPORTANCE[name] / len(high)
         return float(loss)
+
+    def _truth(self, outputs: Answers, slopes: Floats, by_logit: Floats) -> float:
+        """Loss on the lowest claim of true and false captions, and on the order of SNLI's labels."""
+        loss, importance = 0.0, IMPORTANCE["truth"]
+        share = np.full(len(self.true.starts), 1 / len(self.true.starts))
+        for claims, shares, sign in ((self.true, share, 1), (self.untrue, self.share, -1)):
+            lowest, deciding = claims.lowest(outputs)
+            loss += importance * float(shares @ np.logaddexp(0, -sign * lowest))
+            slope = -sign * importance * shares / (1 + np.exp(sign * lowest))
+            by_logit += np.bincount(deciding, slope, minlength=len(by_logit))
+        for better, worse in self.labelled:
+            loss += ranking(
+                outputs.means, slopes, 0, better, worse, IMPORTANCE["snli"], STEEPNESS["snli"]
+            )
+        return loss
 
     def _through_means(self, outputs: Answers, slopes: Floats) -> Floats:
         """Convert slopes by the pairs' scores to slopes by logit."""

@@ -20,12 +20,19 @@ from posh_reward.lexicon.function_words import (
     DEPICTION,
     FUNCTION_WORDS,
     PLACES,
+    PREPOSITIONS,
+    agreement,
     stands_in,
     words_of,
 )
 from posh_reward.lexicon.likeness import is_settled, number
 from posh_reward.lexicon.meaning import Term, is_concrete
-from posh_reward.metrics.posh.judges.embedded.joining import Facts, place_value, relation_facts
+from posh_reward.metrics.posh.judges.embedded.joining import (
+    Facts,
+    between,
+    place_value,
+    relation_facts,
+)
 from posh_reward.metrics.posh.judges.embedded.matching import Matching
 from posh_reward.types import Kind, Question
 
@@ -173,17 +180,62 @@ class PairFacts:
 
 
 def overrule(matching: Matching, question: Question, value: float) -> float:
-    """Return an answer's value after the rules for materials and for "no shoes"."""
+    """Return an answer's value after the rules for materials and for what a text denies."""
     thing = question.entity
-    if question.kind != "entity":
+    if question.kind == "entity":
+        owners = [owner for owner, material in matching.source.made_of if material == thing]
+        if any(is_made_otherwise(matching, owner, thing) for owner in owners):
+            return DENIED
+    if not (matching.source.denied or matching.target.denied):
         return value
-    owners = [owner for owner, material in matching.source.made_of if material == thing]
-    if any(is_made_otherwise(matching, owner, thing) for owner in owners):
-        return DENIED
-    if thing not in matching.source.absences:
+    if question.kind == "entity":
+        ours = thing in matching.source.absences
+        theirs = is_absent(matching, thing)
+    else:
+        key = thing, question.text or "", question.other_entity
+        ours = key in matching.source.denied_claims
+        theirs = is_denied(matching, key)
+    if ours == theirs:
         return value
-    like = {other for other, _ in matching.cast(thing)[:1]}
-    return value if matching.target.absences & like else WITHOUT * (1 - value)
+    return DENIED if theirs else WITHOUT * (1 - value)
+
+
+def is_absent(matching: Matching, thing: int) -> bool:
+    """Return True if the target says that nothing of this name is there."""
+    named = matching.by_name(tuple(matching.source.heads[thing]))
+    like = {other for other, alike in named.items() if alike >= SUPPORT}
+    return bool(like) and like <= matching.target.absences
+
+
+def is_denied(matching: Matching, key: Key) -> bool:
+    """Return True if the target has a claim's words about its thing under a negation only."""
+    entity, text, other = key
+    target = matching.target
+    things = {thing for end in (entity, other) if end is not None for thing in likely(matching, end)}
+    terms = [term for term in terms_in(matching, text) if term[0] not in PREPOSITIONS]
+    said = {
+        token
+        for term in terms
+        for like, alike in matching.words(term).items()
+        if alike >= SUPPORT
+        for token in target.places[like]
+        if any(target.attachments(thing).get(token, 0.0) >= SUPPORT for thing in things)
+    }
+    if not terms and other is not None:
+        words = set(words_of(text))
+        said = {
+            token
+            for a in likely(matching, entity)
+            for b in likely(matching, other)
+            for token in between(matching, a, b)
+            if max(agreement(word, target.tokens[token].text.lower()) for word in words) >= CLEAR
+        }
+    return bool(said) and said <= target.denied
+
+
+def likely(matching: Matching, thing: int) -> list[int]:
+    """Things of the target that are almost certainly this one."""
+    return [other for other, certainty in matching.cast(thing) if certainty > SURE]
 
 
 def is_made_otherwise(matching: Matching, owner: int, material: int) -> bool:

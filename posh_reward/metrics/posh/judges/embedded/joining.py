@@ -137,18 +137,21 @@ def is_turned(matching: Matching, a: int, words: list[str], b: int) -> bool:
 
 def preposition_value(matching: Matching, a: int, word: str, b: int, reverse: bool) -> float:
     """Agreement of a preposition with the closest one that joins the two things."""
-    near = matching.target.partners[a].get(b) or between(matching, a, b)
+    target = matching.target
+    near = target.partners[a].get(b) or [
+        target.tokens[i].text.lower() for i in between(matching, a, b)
+    ]
     # "A above B" confirms "B below A", not "B above A".
     agree = converse if reverse else agreement
     return max((agree(word, other) for other in near if other in PREPOSITIONS), default=UNHEARD)
 
 
-def between(matching: Matching, a: int, b: int) -> list[str]:
-    """Prepositions of the target that are attached to both things."""
+def between(matching: Matching, a: int, b: int) -> list[int]:
+    """Tokens of the target's prepositions that are attached to both things."""
     target = matching.target
     here, there = target.attachments(a), target.attachments(b)
     return [
-        target.tokens[i].text.lower()
+        i
         for i, weight in here.items()
         if weight > ATTACHMENT and there.get(i, 0.0) > ATTACHMENT and target.tokens[i].pos == "ADP"
     ]

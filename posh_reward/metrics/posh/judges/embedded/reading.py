@@ -28,6 +28,7 @@ from posh_reward.lexicon.function_words import (
 )
 from posh_reward.lexicon.likeness import TermIndex, is_stuff
 from posh_reward.lexicon.meaning import Term, is_concrete, is_material, is_plural
+from posh_reward.metrics.posh.judges.embedded.negation import WITHOUT, denied_tokens
 from posh_reward.types import Description, Span, Token
 
 NO_LINKS = frozenset("det punct cc mark expl predet case intj dep".split())
@@ -41,7 +42,6 @@ FURTHEST = 8  # reach of an attachment, in half steps of the tree
 PER_STEP = 0.17  # attachment lost with each step of the tree beyond the first
 COSTS = 4  # base that packs a neighbour and the cost of its step into one number
 MAKING = frozenset(("of", "in"))  # prepositions that join a thing to its material or colour
-WITHOUT = frozenset("without lacking lack lacks".split())
 OTHERS = 0.3  # attachment of another thing's attribute
 PART_OF_IT = 0.5  # the same if the thing has or wears the other: the white of a woman's dress
 MADE_UP = 0.85  # the same if the thing consists of the other, no person: tufts of white hair
@@ -155,13 +155,35 @@ class Reading:
         ]
 
     @cached_property
+    def denied(self) -> frozenset[int]:
+        """Tokens under a negation."""
+        return denied_tokens(self.tokens)
+
+    @cached_property
     def absences(self) -> set[int]:
         """Things that the text says are missing: no shoes, a cup without a handle."""
-        heads = {token.head for token in self.tokens if token.text.lower() == "no"}
-        heads |= {
-            i for i, t in enumerate(self.tokens) if self.tokens[t.head].text.lower() in WITHOUT
+        return {
+            thing
+            for thing, tokens in enumerate(self.mentions)
+            if tokens and self.denied.issuperset(tokens)
         }
-        return {thing for thing, tokens in enumerate(self.mentions) if heads & set(tokens)}
+
+    @cached_property
+    def denied_claims(self) -> set[tuple[int, str, int | None]]:
+        """Attributes and relations that the text denies: (entity, text, other entity)."""
+        if not self.denied:
+            return set()
+        attributes = {
+            (number, each.text, None): each.spans
+            for number, entity in enumerate(self.graph.entities)
+            for each in entity.attributes
+        }
+        relations = {(r.subject, r.text, r.object): r.spans for r in self.graph.relations}
+        return {
+            key
+            for key, spans in {**attributes, **relations}.items()
+            if self.denied.intersection(self.tokens_in(spans))
+        }
 
     @cached_property
     def before_hyphens(self) -> set[str]:
