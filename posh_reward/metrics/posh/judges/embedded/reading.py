@@ -10,8 +10,9 @@ its mentions in the dependency tree, less with each further step, 0 beyond.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from posh_reward.lexicon.function_words import (
     BOTH,
@@ -42,6 +43,8 @@ FURTHEST = 8  # reach of an attachment, in half steps of the tree
 PER_STEP = 0.17  # attachment lost with each step of the tree beyond the first
 COSTS = 4  # base that packs a neighbour and the cost of its step into one number
 MAKING = frozenset(("of", "in"))  # prepositions that join a thing to its material or colour
+BY = frozenset(("by", "with"))  # prepositions of the doer in the passive voice
+JOINED = ("conj", "parataxis", "ccomp")  # labels of joined clauses, if they have subjects
 OTHERS = 0.3  # attachment of another thing's attribute
 PART_OF_IT = 0.5  # the same if the thing has or wears the other: the white of a woman's dress
 MADE_UP = 0.85  # the same if the thing consists of the other, no person: tufts of white hair
@@ -51,6 +54,14 @@ Steps = dict[int, list[int]]
 
 Plain numbers, since thousands of tuples would keep the garbage collector busy.
 """
+
+
+class Deed(NamedTuple):
+    """A verb with its ends, passives turned into actives: "held by her" is that she holds."""
+
+    verb: Term
+    doer: int | None
+    done_to: int | None
 
 
 class Reading:
@@ -115,6 +126,32 @@ class Reading:
         return owners
 
     @cached_property
+    def clauses(self) -> list[int]:
+        """Per token the first word of its clause: of its sentence, or of a joined one."""
+        with_subject = {t.head for t in self.tokens if t.dep in ("nsubj", "nsubjpass", "expl")}
+        tops = [
+            i if t.head == i or (t.dep in JOINED and i in with_subject) else -1
+            for i, t in enumerate(self.tokens)
+        ]
+        for start in range(len(tops)):
+            path = [start]
+            while tops[path[-1]] < 0 and len(path) <= len(tops):
+                path.append(self.tokens[path[-1]].head)
+            for i in path:
+                tops[i] = tops[path[-1]]
+        return tops
+
+    @cached_property
+    def by_clause(self) -> dict[int, list[Term]]:
+        """Clause -> content words of its elements, without prepositions."""
+        by_clause: dict[int, dict[Term, None]] = defaultdict(dict)
+        for term, tokens in self.places.items():
+            if term[0] not in PREPOSITIONS and term[1] != "x":
+                for token in tokens:
+                    by_clause[self.clauses[token]][term] = None
+        return {clause: list(terms) for clause, terms in by_clause.items()}
+
+    @cached_property
     def sentences(self) -> dict[Term, set[int]]:
         """Term -> sentences that have it in an element."""
         return {
@@ -142,6 +179,44 @@ class Reading:
             partners[a].setdefault(b, {}).update(words)
             partners[b].setdefault(a, {}).update(words)
         return partners
+
+    @cached_property
+    def deeds(self) -> list[Deed]:
+        """What each thing does, and to which, by relations and by attributes that are verbs."""
+        deeds = []
+        for r in self.graph.relations:
+            deeds += self._deeds(self.tokens_in(r.spans), r.subject, r.object, r.text)
+        for number, entity in enumerate(self.graph.entities):
+            for each in entity.attributes:
+                deeds += self._deeds(self.tokens_in(each.spans), number, None, each.text)
+        return list(dict.fromkeys(deeds))
+
+    def _deeds(
+        self, tokens: list[int], subject: int, other: int | None, text: str
+    ) -> Iterator[Deed]:
+        for i in tokens:
+            term = self.terms[i]
+            if term is not None and self.tokens[i].pos == "VERB":
+                yield Deed(term, *self.roles(term[0], subject, other, text))
+
+    def roles(
+        self, verb: str, subject: int, other: int | None, text: str
+    ) -> tuple[int | None, int | None]:
+        """Doer of a verb, and the thing that it is done to."""
+        if verb not in self.passives:
+            return subject, other
+        return (other if BY.intersection(text.lower().split()) else None), subject
+
+    @cached_property
+    def passives(self) -> set[str]:
+        """Verbs that the text uses in the passive voice, lower-case."""
+        helped = {t.head for t in self.tokens if t.dep in ("auxpass", "agent", "nsubjpass")}
+        helped |= {
+            i
+            for i, t in enumerate(self.tokens)
+            if t.dep in ("acl", "amod") and not t.text.lower().endswith("ing")
+        }
+        return {self.tokens[i].text.lower() for i in helped if self.tokens[i].pos == "VERB"}
 
     @cached_property
     def made_of(self) -> list[tuple[int, int]]:
