@@ -21,7 +21,7 @@ from posh_reward.lexicon.function_words import FUNCTION_WORDS, PREPOSITIONS, wor
 from posh_reward.types import Description, Span
 from research.calibration import people as sets
 from research.calibration.people import Pair, Ratings
-from research.calibration.perturb import falsify
+from research.calibration.perturb import CONTINUATIONS, falsify
 from research.calibration.truth import truth
 from research.eval_planted import TOKEN, blind_list
 
@@ -102,6 +102,8 @@ def examples(folder: Path, sample: int | None = None, most: int = MOST) -> Examp
     return data
 
 
+FALSE = ("everything wrong but the nouns", "nouns in order, false verbs, one sentence")
+"""Continuations (``calibration/perturb.py``) that nothing should be paid for."""
 VAGUE = (
     "There are a covering, an item, a surface, a structure, light, a line, a covering, clothing, "
     "furniture, a container, something tall, a garment, a part, a person, an animal, an area, "
@@ -165,7 +167,12 @@ def add_false_sentences(data: Examples, item: Any, reader: Reader) -> None:
     )
     for text, other in ((faithful, reference), (whole, item["faithful"])):
         data.false.append(data.add((text, other), group))
-    data.padded.append(data.add((f"{half} {rest}", reference), group))
+    pads = [rest]
+    [read] = reader.read([reference[len(half) :]])
+    if isinstance(read, Description):
+        rng = random.Random(group)
+        pads += [text for way in FALSE if (text := CONTINUATIONS[way](read, rng))]
+    data.padded += [data.add((f"{half} {pad}", reference), group) for pad in pads]
 
 
 def first_half(text: str) -> str:

@@ -118,7 +118,7 @@ class EmbeddedJudge:
         return overrule(pair_facts.matching, question, value)
 
     def _facts(self, pair_facts: PairFacts, question: Question) -> Facts:
-        facts = pair_facts.about(question)
+        facts = pair_facts.about(question, self._facts_between(question.target, question.source))
         if self._encode is None:
             return facts
         affinity = self._affinity(question.source, question.target)

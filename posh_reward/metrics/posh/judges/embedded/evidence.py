@@ -58,6 +58,13 @@ COHERENT = 0.65  # coherence of a sentence below which its claims are doubtful, 
 INCOHERENT = 0.55  # at which they are as doubtful as can be
 BRIEF = 3  # sentences of a text of which two are too much to tell that words stand together
 MANY = frozenset("many several multiple numerous various some group bunch".split())
+CONTRARY = (
+    "denied", "mixed_up", "exchanged", "opposed", "excluded", "rivalled", "turned_round",
+    "role_crossed", "role_taken", "verb_unsaid", "other_preposition",
+)  # fmt: skip
+"""Facts that contradict a claim."""
+NEAR = 2  # sentences before and after one whose claims are its company
+TELLING = 6.0  # claims that are enough to tell that a text is made up
 PICKING = frozenset("own other another same such certain".split())
 """Words that select one thing among several without describing it."""
 
@@ -94,12 +101,53 @@ class PairFacts:
         self._facts: dict[Key, Facts] = {}
         self._gatherings: dict[int, float] = {}
 
-    def about(self, question: Question) -> Facts:
-        """Facts about a question of any kind."""
+    def about(self, question: Question, back: PairFacts) -> Facts:
+        """Facts about a question of any kind; ``back`` has those of the other direction."""
         if question.kind == "entity":
-            return entity_facts(self.matching, question.entity, question.identifier)
+            facts = entity_facts(self.matching, question.entity, question.identifier)
+            if question.direction == "precision":
+                return facts | {"ill_said": self.ill_said(question.entity)}
+            there = likely(self.matching, question.entity)
+            return facts | {"ill_said": min(map(back.ill_said, there), default=0.0)}
         key = question.entity, question.text or "", question.other_entity
         return self._claim_facts(key) | {"incoherent": self._incoherence(key)}
+
+    def ill_said(self, thing: int) -> float:
+        """How far all that the source claims about a thing is false, 0 to 1.
+
+        A text may name an image's things and invent what they do: "the coat covers the lantern" is
+        about neither that coat nor that lantern.
+        """
+        source = self.matching.source
+        own = [self._claims[key] for key in self._claims_about[thing]]
+        sentences = {source.tokens[token].sentence for token in source.mentions[thing]}
+        # In the company of what else is said there, if that is enough to tell.
+        around = [self._around(sentence) for sentence in sentences]
+        share, enough = max(around, default=(EXPECTED, 0.0))
+        support = share + sum(claim.weight * claim.support for claim in own)
+        weight = 1 + sum(claim.weight for claim in own)
+        return enough * max(0.0, 1 - 2 * support / weight)
+
+    def _around(self, sentence: int) -> tuple[float, float]:
+        """Share of the claims in and near a sentence that are borne out; are they enough to tell?"""
+        tokens = self.matching.source.tokens
+        sums = [
+            own
+            for clause, own in self._sums.items()
+            if abs(tokens[clause].sentence - sentence) <= NEAR
+        ]
+        support, weight = (sum(column) for column in zip((EXPECTED, 1.0), *sums, strict=True))
+        return support / weight, min(1.0, weight / TELLING)
+
+    @cached_property
+    def _claims_about(self) -> dict[int | None, list[Key]]:
+        """Thing -> claims about it."""
+        about: dict[int | None, list[Key]] = defaultdict(list)
+        for key in self._claims:
+            about[key[0]].append(key)
+            if key[2] not in (None, key[0]):
+                about[key[2]].append(key)
+        return about
 
     def _claim_facts(self, key: Key) -> Facts:
         """Facts about an attribute or a relation by itself."""
@@ -164,16 +212,17 @@ class PairFacts:
             for attribute in () if entity.flagged else entity.attributes:
                 terms = terms_in(matching, attribute.text)
                 known = sum(map(matching.anywhere, terms)) / max(1, len(terms))
-                said = self._claim_facts((index, attribute.text, None))["said"]
-                weight = matching.best_score(index) * known
+                said = borne_out(self._claim_facts((index, attribute.text, None)), "said")
+                weight = (1 - matching.doubt(index)) * known
                 claims[index, attribute.text, None] = Claim(
                     self._clauses(attribute.spans), said, weight
                 )
         for relation in graph.relations:
             ends = relation.subject, relation.object
             if not any(graph.entities[end].flagged for end in ends):
-                joined = self._claim_facts((ends[0], relation.text, ends[1]))["joined"]
-                weight = matching.best_score(ends[0]) * matching.best_score(ends[1])
+                facts = self._claim_facts((ends[0], relation.text, ends[1]))
+                joined = borne_out(facts, "as_such")
+                weight = (1 - matching.doubt(ends[0])) * (1 - matching.doubt(ends[1]))
                 claims[ends[0], relation.text, ends[1]] = Claim(
                     self._clauses(relation.spans), joined, weight
                 )
@@ -192,6 +241,11 @@ class PairFacts:
                 support, weight = sums[clause]
                 sums[clause] = support + claim.weight * claim.support, weight + claim.weight
         return sums
+
+
+def borne_out(facts: Facts, support: str) -> float:
+    """Support for a claim by itself, 0 to 1, as far as nothing contradicts it."""
+    return facts[support] * (1 - max(facts.get(name, 0.0) for name in CONTRARY))
 
 
 def window_ends(sizes: list[int], words: int) -> list[int]:

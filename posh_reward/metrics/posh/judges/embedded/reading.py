@@ -183,7 +183,7 @@ class Reading:
     @cached_property
     def deeds(self) -> list[Deed]:
         """What each thing does, and to which, by relations and by attributes that are verbs."""
-        deeds = []
+        deeds: list[Deed] = []
         for r in self.graph.relations:
             deeds += self._deeds(self.tokens_in(r.spans), r.subject, r.object, r.text)
         for number, entity in enumerate(self.graph.entities):
@@ -248,15 +248,15 @@ class Reading:
         """Attributes and relations that the text denies: (entity, text, other entity)."""
         if not self.denied:
             return set()
-        attributes = {
+        spans_of: dict[tuple[int, str, int | None], tuple[Span, ...]] = {
             (number, each.text, None): each.spans
             for number, entity in enumerate(self.graph.entities)
             for each in entity.attributes
         }
-        relations = {(r.subject, r.text, r.object): r.spans for r in self.graph.relations}
+        spans_of |= {(r.subject, r.text, r.object): r.spans for r in self.graph.relations}
         return {
             key
-            for key, spans in {**attributes, **relations}.items()
+            for key, spans in spans_of.items()
             if self.denied.intersection(self.tokens_in(spans))
         }
 
