@@ -29,7 +29,6 @@ from posh_reward.types import KINDS, Direction, Kind, Scores
 from research.calibration.examples import FOLDS, Examples, examples
 from research.calibration.objective import Objective, fit
 from research.calibration.people import SIDES, reading_metric
-from research.calibration.truth import FALSE_KINDS
 from research.calibration.questions import (
     Answers,
     Floats,
@@ -38,6 +37,7 @@ from research.calibration.questions import (
     answers,
     ask_about,
 )
+from research.calibration.truth import FALSE_KINDS
 from research.eval_planted import TextMarks, best_threshold, macro_f1, text_marks
 
 DOUBTFUL = 3.0  # grade below which an element counts as found false

@@ -111,9 +111,10 @@ class Claims:
         """Return each generation's lowest logit, and the element that decides it."""
         deciding = outputs.deciding[self.elements]
         logits = outputs.logits[deciding]
-        ends = [*self.starts[1:].tolist(), len(logits)]
-        spans = zip(self.starts.tolist(), ends, strict=True)
-        best = np.array([a + logits[a:b].argmin() for a, b in spans])
+        lowest = np.minimum.reduceat(logits, self.starts)
+        sizes = np.diff([*self.starts.tolist(), len(logits)])
+        hits = np.flatnonzero(logits == np.repeat(lowest, sizes))
+        best = hits[np.searchsorted(hits, self.starts)]  # the first of each generation
         return logits[best], deciding[best]
 
 
@@ -296,7 +297,7 @@ class Objective:
         return float(loss)
 
     def _truth(self, outputs: Answers, slopes: Floats, by_logit: Floats) -> float:
-        """Loss on the lowest claim of true and false captions, and on the order of SNLI's labels."""
+        """Loss on the lowest claim of captions, and on the order of SNLI's labels."""
         loss, importance = 0.0, IMPORTANCE["truth"]
         share = np.full(len(self.true.starts), 1 / len(self.true.starts))
         for claims, shares, sign in ((self.true, share, 1), (self.untrue, self.share, -1)):

@@ -129,7 +129,7 @@ class PairFacts:
         return enough * max(0.0, 1 - 2 * support / weight)
 
     def _around(self, sentence: int) -> tuple[float, float]:
-        """Share of the claims in and near a sentence that are borne out; are they enough to tell?"""
+        """Share of claims in and near a sentence that are borne out, and if they are enough."""
         tokens = self.matching.source.tokens
         sums = [
             own

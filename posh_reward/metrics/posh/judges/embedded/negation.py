@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from posh_reward.types import Token
 
-NOT = frozenset("not n't n’t never".split())
+NOT = frozenset(("not", "n't", "n\u2019t", "never"))
 NOT_REALLY = frozenset("only just merely simply necessarily entirely quite fully".split())
 """After "not": the claim is qualified, not denied."""
 NOBODY = frozenset("nobody none nothing neither nowhere noone".split())

@@ -29,7 +29,7 @@ from posh_reward.lexicon.function_words import (
 )
 from posh_reward.lexicon.likeness import TermIndex, is_stuff
 from posh_reward.lexicon.meaning import Term, is_concrete, is_material, is_plural
-from posh_reward.metrics.posh.judges.embedded.negation import WITHOUT, denied_tokens
+from posh_reward.metrics.posh.judges.embedded.negation import denied_tokens
 from posh_reward.types import Description, Span, Token
 
 NO_LINKS = frozenset("det punct cc mark expl predet case intj dep".split())
