@@ -17,18 +17,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from posh_reward.metrics.posh.judges.embedded.evidence import Weights
 from posh_reward.types import KINDS, Kind
 from research.calibration.examples import Examples
 from research.calibration.questions import Answers, Floats, Ints, Questions, answers
 from research.calibration.truth import FALSE_KINDS
 from research.eval_planted import TOKEN
 
-OF_SCORES = {"flickr": (0.3, 0.3, 3.0), "thumb": (0.3, 0.3, 1.0)}
+OF_SCORES = {"flickr": (0.5, 0.5, 5.0), "thumb": (0.3, 0.3, 1.0)}
 """Weight of precision, recall and f1 in the loss. Set by hand."""
 IMPORTANCE = {
-    "foil_pairs": 1.0, "mistakes": 1.0, "omissions": 2.0, "foil": 0.5,
+    "foil_pairs": 6.0, "mistakes": 3.0, "omissions": 2.0, "foil": 1.0,
     "faithful": 0.5, "same": 0.3, "absent": 2.0, "blind": 10.0, "disordered": 0.7,
-    "padded": 5.0, "truth": 1.0, "snli": 3.0,
+    "padded": 5.0, "truth": 2.0, "snli": 3.0,
 }  # fmt: skip
 """Weight of each other part of the loss. Set by hand."""
 MARGINS = {"blind": 0.02, "disordered": 0.1, "padded": 0.01}
@@ -42,22 +43,24 @@ THRESHOLDS = (-0.8, 0.4)
 ABSENT = -1.4  # highest logit of an absent entity: grade 1.8
 UNMARKED = 0.6  # total weight of the unmarked tokens in the loss on tokens
 OF_KINDS = {kind: 1.0 for kind in FALSE_KINDS if not kind.startswith("negated")}
+OF_KINDS |= {"swap_obj": 3.0, "replace_rel": 3.0, "actions": 2.0, "prepositions": 2.0}
 OF_KINDS |= {"contradiction": 2.0, "neutral": 1.0}
 """Relative weight of each kind of captions that their references do not bear out."""
 RATED_APART = 0.3  # smallest difference of mean ratings between two captions to rank
 RANKED = 60_000
-STEPS = 120
+ROUNDS, STEPS = 6, 40
 MARKS = ("mistakes", "omissions", "foil")
 AGAINST = frozenset(
     "unqualified other_number stuff_unsaid denied mixed_up unsaid_settled of_another incoherent "
-    "opposed excluded rivalled turned_round ill_said unjoined exchanged other_preposition role_crossed role_taken "
+    "opposed excluded rivalled turned_round exchanged other_preposition role_crossed role_taken "
     "verb_unsaid".split()
 )
 FREE = frozenset("bias nameless place elsewhere nowhere verbless part_of".split())
 """Facts with weights of either sign; those in ``AGAINST`` are negative, all others positive."""
 CONTRADICTIONS = {
     "denied": -2.0, "opposed": -4.0, "excluded": -4.0, "turned_round": -2.5, "rivalled": -2.5,
-    "unsaid_settled": -1.5, "mixed_up": -2.5, "of_another": -1.0, "incoherent": -6.0,
+    "unsaid_settled": -1.5, "mixed_up": -2.5, "of_another": -1.0, "incoherent": -4.0,
+    "exchanged": -2.5,
 }  # fmt: skip
 """Upper bound, unstandardised, on the weights of contradictions, too rare to be learnt from data.
 
@@ -149,6 +152,7 @@ class Objective:
         self.absent = self._absent()
         self.true, self.untrue, self.share = self._captions()
         self.labelled = self._labelled()
+        self.deciding: Ints | None = None
 
     def _rankings(self) -> tuple[Ints, Ints]:
         """Draw pairs of (better, worse) captions of Flickr8k."""
@@ -203,7 +207,7 @@ class Objective:
 
     def __call__(self, point: Floats) -> tuple[float, Floats]:
         """Return the loss and its gradient."""
-        outputs = answers(self.questions, self.weights(point))
+        outputs = answers(self.questions, self.weights(point), self.deciding)
         slopes = np.zeros_like(outputs.means)
         by_logit = np.zeros_like(outputs.logits)
         loss = self._texts(outputs.means, slopes) + self._anchors(outputs, slopes, by_logit)
@@ -354,21 +358,35 @@ def pearson(scores: Floats, people: Floats) -> tuple[float, Floats]:
     return value, slopes
 
 
-def fit(objective: Objective) -> dict[Kind, Floats]:
-    """Minimise the loss by L-BFGS, within the bounds on each weight."""
-    start, bounds = [], []
+def fit(objective: Objective, kept: Weights | None = None) -> dict[Kind, Floats]:
+    """Minimise the loss by L-BFGS, within the bounds on each weight.
+
+    Args:
+        objective: the loss.
+        kept: weights that are not fitted. Those of entities, fitted to captions of known truth,
+            gained .01 of SNLI's AUC and lost .02 of Flickr8k's correlation.
+    """
+    start: list[float] = []
+    bounds: list[tuple[float | None, float | None]] = []
     for kind in KINDS:
         for name, scale in zip(objective.names[kind], objective.scale[kind].tolist(), strict=True):
             most = CONTRADICTIONS.get(name, 0.0) * scale if name in AGAINST else None
             highest = MOST[name] * scale if name in MOST else None
             bounds.append((None, most) if name in AGAINST | FREE else (0.0, highest))
             start.append(most if most else float(name in ("name", "said", "as_such")))
-    result = minimize(
-        objective,
-        np.array([*start, 0.0, 0.0, 0.0]),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=bounds + [THRESHOLDS] * len(MARKS),
-        options={"maxiter": STEPS},
-    )
-    return objective.weights(result.x)
+            if kept and kind in kept:
+                start[-1] = kept[kind][name] * scale
+                bounds[-1] = start[-1], start[-1]
+    point = np.array([*start, 0.0, 0.0, 0.0])
+    for _ in range(ROUNDS):
+        # Which entities are absent is kept within a round: the loss jumps where that changes.
+        objective.deciding = answers(objective.questions, objective.weights(point)).deciding
+        point = minimize(
+            objective,
+            point,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds + [THRESHOLDS] * len(MARKS),
+            options={"maxiter": STEPS},
+        ).x
+    return objective.weights(point)

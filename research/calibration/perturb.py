@@ -172,7 +172,7 @@ def verbs_negated(description: Description, rng: random.Random) -> str | None:
 
 
 def declared_false(description: Description, rng: random.Random) -> str | None:
-    """ "It is false that" before each sentence."""
+    """Declare each sentence false: "It is false that" before it."""
     tokens = description.tokens
     firsts = {i for i, t in enumerate(tokens) if not i or tokens[i - 1].sentence != t.sentence}
     return rewritten(

@@ -134,8 +134,16 @@ class Answers:
     deciding: Ints  # (elements,): the element that decides the grade: itself, or an absent entity
 
 
-def answers(questions: Questions, weights: dict[Kind, Floats]) -> Answers:
-    """Compute grades and scores under some weights, as the metric does."""
+def answers(
+    questions: Questions, weights: dict[Kind, Floats], deciding: Ints | None = None
+) -> Answers:
+    """Compute grades and scores under some weights, as the metric does.
+
+    Args:
+        questions: all elements.
+        weights: of each kind's facts.
+        deciding: keep these deciding elements, so that the result is smooth in the weights.
+    """
     logits = np.empty(len(questions.side))
     for kind in KINDS:
         logits[questions.rows[kind]] = questions.facts[kind] @ weights[kind]
@@ -146,10 +154,11 @@ def answers(questions: Questions, weights: dict[Kind, Floats]) -> Answers:
     slope = np.where(free, 1.0, (high - low) * weighed * (1 - weighed) / (values * (1 - values)))
     logits = np.where(free, logits, np.log(values / (1 - values)))
     values = np.clip(values, 0.005, 0.995)
-    deciding = np.arange(len(values))
-    for end in questions.ends.T:
-        absent = values[end] < PRESENT
-        deciding[absent] = end[absent]
+    if deciding is None:
+        deciding = np.arange(len(values))
+        for end in questions.ends.T:
+            absent = values[end] < PRESENT
+            deciding[absent] = end[absent]
     itself = deciding == np.arange(len(values))
     grades = np.where(itself, LOWEST_GRADE + 4 * values, LOWEST_GRADE)
     count = np.bincount(questions.side, minlength=2 * len(questions.scores))

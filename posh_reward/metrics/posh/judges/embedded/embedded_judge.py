@@ -32,7 +32,7 @@ from posh_reward.models.token_encoder import (
 )
 from posh_reward.types import LABELS, Description, Phrase, Question, Reply, Usage, Verdict
 
-VERSION = "embedded-8"
+VERSION = "embedded-9"
 CAPACITY = 1024  # readings, and pairs of them, kept while awake: enough for 256 pairs at once
 RESTING = 128  # the same from one batch to the next
 ENCODED = 64
@@ -118,7 +118,7 @@ class EmbeddedJudge:
         return overrule(pair_facts.matching, question, value)
 
     def _facts(self, pair_facts: PairFacts, question: Question) -> Facts:
-        facts = pair_facts.about(question, self._facts_between(question.target, question.source))
+        facts = pair_facts.about(question)
         if self._encode is None:
             return facts
         affinity = self._affinity(question.source, question.target)

@@ -54,8 +54,8 @@ WITHOUT = 0.7  # value of a missing thing ("no shoes") that the target lacks, to
 WORDLESS = 0.5  # support for an attribute without a content word
 EXPECTED = 0.6  # support for a claim, as far as its company is unknown, and
 CUSTOMARY = 2.0  # the weight of that, in claims
-COHERENT = 0.65  # coherence of a sentence below which its claims are doubtful, and
-INCOHERENT = 0.55  # at which they are as doubtful as can be
+COHERENT = 0.55  # coherence of a sentence below which its claims are doubtful, and
+INCOHERENT = 0.45  # at which they are as doubtful as can be
 BRIEF = 3  # sentences of a text of which two are too much to tell that words stand together
 MANY = frozenset("many several multiple numerous various some group bunch".split())
 CONTRARY = (
@@ -63,8 +63,6 @@ CONTRARY = (
     "role_crossed", "role_taken", "verb_unsaid", "other_preposition",
 )  # fmt: skip
 """Facts that contradict a claim."""
-NEAR = 2  # sentences before and after one whose claims are its company
-TELLING = 6.0  # claims that are enough to tell that a text is made up
 PICKING = frozenset("own other another same such certain".split())
 """Words that select one thing among several without describing it."""
 
@@ -101,53 +99,12 @@ class PairFacts:
         self._facts: dict[Key, Facts] = {}
         self._gatherings: dict[int, float] = {}
 
-    def about(self, question: Question, back: PairFacts) -> Facts:
-        """Facts about a question of any kind; ``back`` has those of the other direction."""
+    def about(self, question: Question) -> Facts:
+        """Facts about a question of any kind."""
         if question.kind == "entity":
-            facts = entity_facts(self.matching, question.entity, question.identifier)
-            if question.direction == "precision":
-                return facts | {"ill_said": self.ill_said(question.entity)}
-            there = likely(self.matching, question.entity)
-            return facts | {"ill_said": min(map(back.ill_said, there), default=0.0)}
+            return entity_facts(self.matching, question.entity, question.identifier)
         key = question.entity, question.text or "", question.other_entity
         return self._claim_facts(key) | {"incoherent": self._incoherence(key)}
-
-    def ill_said(self, thing: int) -> float:
-        """How far all that the source claims about a thing is false, 0 to 1.
-
-        A text may name an image's things and invent what they do: "the coat covers the lantern" is
-        about neither that coat nor that lantern.
-        """
-        source = self.matching.source
-        own = [self._claims[key] for key in self._claims_about[thing]]
-        sentences = {source.tokens[token].sentence for token in source.mentions[thing]}
-        # In the company of what else is said there, if that is enough to tell.
-        around = [self._around(sentence) for sentence in sentences]
-        share, enough = max(around, default=(EXPECTED, 0.0))
-        support = share + sum(claim.weight * claim.support for claim in own)
-        weight = 1 + sum(claim.weight for claim in own)
-        return enough * max(0.0, 1 - 2 * support / weight)
-
-    def _around(self, sentence: int) -> tuple[float, float]:
-        """Share of claims in and near a sentence that are borne out, and if they are enough."""
-        tokens = self.matching.source.tokens
-        sums = [
-            own
-            for clause, own in self._sums.items()
-            if abs(tokens[clause].sentence - sentence) <= NEAR
-        ]
-        support, weight = (sum(column) for column in zip((EXPECTED, 1.0), *sums, strict=True))
-        return support / weight, min(1.0, weight / TELLING)
-
-    @cached_property
-    def _claims_about(self) -> dict[int | None, list[Key]]:
-        """Thing -> claims about it."""
-        about: dict[int | None, list[Key]] = defaultdict(list)
-        for key in self._claims:
-            about[key[0]].append(key)
-            if key[2] not in (None, key[0]):
-                about[key[2]].append(key)
-        return about
 
     def _claim_facts(self, key: Key) -> Facts:
         """Facts about an attribute or a relation by itself."""
@@ -432,7 +389,6 @@ def attribute_facts(matching: Matching, entity: int, text: str) -> Facts:
     by_word = [word_facts(matching, entity, term) for term in terms] or [{"said": WORDLESS}]
     facts = {name: sum(word[name] for word in by_word) / len(by_word) for name in by_word[0]}
     facts["said_of_it"] = facts["said"] * matching.best_score(entity)
-    facts["said_in_scene"] = facts["said"] * matching.scene
     facts["unsaid_in_scene"] = (1 - facts["said"]) * matching.scene
     return facts | role_facts(matching, entity, text, None, 1 - matching.doubt(entity))
 
@@ -464,7 +420,6 @@ def word_facts(matching: Matching, entity: int, term: Term) -> Facts:
     elsewhere = matching.anywhere(term)
     return {
         "said": best,
-        "verbatim": float(best > 0 and support.get(likeliest[0], 0.0) >= VERBATIM),
         "denied": float(is_denied),
         "mixed_up": float(is_mixed_up),
         "unsaid_settled": float(unsaid),

@@ -63,19 +63,11 @@ def relation_facts(matching: Matching, subject: int, text: str, other: int) -> F
     # may stand for it.
     firsts, seconds = matching.players(subject), matching.players(other)
     best = joint(matching, firsts, words, seconds)
-    entities = matching.source.graph.entities
-    both_ends = 1.0
-    for end in (subject, other):
-        both_ends *= 1.0 if entities[end].us else matching.best_score(end)
     known = (1 - matching.doubt(subject)) * (1 - matching.doubt(other))
     facts = {
         "as_such": best.match,
         "verbless": float(not verbs_in(matching.source, words)),
-        "both_ends": both_ends,
-        "joined": best.link,
         "part_of": float(text == PART_OF),
-        "joined_in_scene": best.link * matching.scene,
-        "unjoined": known * (1 - best.link),
     }
     if not (firsts and seconds):
         return facts
