@@ -341,11 +341,13 @@ class BiaffineParser:
         read = [self.tags[tag] for tag in tags]
         links = [self.labels[label] for label in labels]
         verb = misread_verb(words, heads, links, read)
-        better = verb and reread(verb, heads, links, read)
-        if not better:
+        better = None if verb is None else reread(verb, heads, links, read)
+        if better is None:
             return rows
         new_labels = [self.labels.index(label) for label in better[1]]
-        return np.array([better[0], new_labels, [self.tags.index(tag) for tag in better[2]]]).T
+        new_tags = [self.tags.index(tag) for tag in better[2]]
+        corrected: Array = np.array([better[0], new_labels, new_tags]).T
+        return corrected
 
     def _annotate(self, doc: Doc, spans: list[list[int]], predictions: list[Array]) -> None:
         # The head of white space is the token before it.
