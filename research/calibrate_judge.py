@@ -163,7 +163,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     questions = ask_about(metric, data.pairs)
     shipped = answers(questions, shipped_weights(options.encoder))
     columns = {"as shipped": figures(data, questions, shipped)}
-    kept = {"entity": WEIGHTS["entity"]} if options.encoder is None else None
+    kept: Weights | None = {"entity": WEIGHTS["entity"]} if options.encoder is None else None
     if not options.as_shipped:
         vectors = fit(Objective(data, questions, np.ones(len(data.pairs), dtype=bool)), kept)
         text = json.dumps(by_name(vectors, questions), indent=1)

@@ -192,41 +192,38 @@ def honest_texts(data: Path, items: list[Any]) -> list[Pair]:
 
 def false_words(posh: PoSh, pairs: list[Pair]) -> Iterator[str]:
     """Yield a line for each kind of false words: change of the reward by ten words, and whole."""
-    reader = posh.reader
+
+    def rewards(texts: list[Pair]) -> list[float]:
+        return [after for _, after in paid(posh, texts)]
+
     halves = [half(text) for text, _ in pairs]
-    whole, first = (
-        [
-            after
-            for _, after in paid(
-                posh, [(text, reference) for text, (_, reference) in zip(texts, pairs, strict=True)]
-            )
-        ]
-        for texts in ([text for text, _ in pairs], halves)
-    )
-    yield "| words | ten more words | spread | the whole | texts |"
+    first = rewards([(h, reference) for h, (_, reference) in zip(halves, pairs, strict=True)])
+    whole = rewards(pairs)
+    yield "| words | ten more words | error | the whole | texts |"
     yield "| --- | --- | --- | --- | --- |"
-    for kind, perturb in {"true": None, **CONTINUATIONS}.items():
+    for kind, perturb in {"true": _as_it_is, **CONTINUATIONS}.items():
         more, change = [], []
         for number, (text, reference) in enumerate(pairs):
-            rest = text[len(halves[number]) :].strip()
-            parts = reader.read([rest, text])
-            assert all(isinstance(part, Description) for part in parts)
             rng = random.Random(number)
-            added, all_false = (
-                [part.text for part in parts]
-                if perturb is None
-                else [perturb(part, rng) for part in parts]
+            added, false = (
+                perturb(part, rng)
+                for part in posh.reader.read([text[len(halves[number]) :], text])
+                if isinstance(part, Description)
             )
-            if added is None or all_false is None:
-                continue
-            [(_, longer), (_, falser)] = paid(
-                posh, [(f"{halves[number]} {added}", reference), (all_false, reference)]
-            )
-            more.append(10 * (longer - first[number]) / len(added.split()))
-            change.append(falser - whole[number])
-        if more:
-            error = stdev(more) / len(more) ** 0.5 if len(more) > 1 else 0.0
-            yield f"| {kind} | {fmean(more):+.4f} | {error:.4f} | {fmean(change):+.3f} | {len(more)} |"
+            if added and false:
+                longer, falser = rewards(
+                    [(f"{halves[number]} {added}", reference), (false, reference)]
+                )
+                more.append(10 * (longer - first[number]) / len(added.split()))
+                change.append(falser - whole[number])
+        if len(more) > 1:
+            error = stdev(more) / len(more) ** 0.5
+            changes = f"{fmean(more):+.4f} | {error:.4f} | {fmean(change):+.3f}"
+            yield f"| {kind} | {changes} | {len(more)} |"
+
+
+def _as_it_is(description: Description, rng: random.Random) -> str | None:
+    return description.text
 
 
 def row(kind: str, rewards: Rewards) -> str:

@@ -229,7 +229,7 @@ def _made_up(scores: Scores) -> float:
 
 
 class Said(NamedTuple):
-    """What a generation says, by sentence."""
+    """Entities and claims of a generation, by sentence."""
 
     things: list[tuple[Element, set[int]]]  # entities with their sentences
     claims: Counter[int]  # attributes and verbs that are borne out

@@ -171,7 +171,7 @@ def add_false_sentences(data: Examples, item: Any, reader: Reader) -> None:
     [read] = reader.read([reference[len(half) :]])
     if isinstance(read, Description):
         rng = random.Random(group)
-        pads += [text for way in FALSE if (text := CONTINUATIONS[way](read, rng))]
+        pads += [pad for way in FALSE if (pad := CONTINUATIONS[way](read, rng))]
     data.padded += [data.add((f"{half} {pad}", reference), group) for pad in pads]
 
 

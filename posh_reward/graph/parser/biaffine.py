@@ -23,7 +23,7 @@ from spacy.attrs import DEP, HEAD, POS, TAG
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from posh_reward.graph.parser.homographs import misread_verb, reread
+from posh_reward.graph.parser.homographs import corrected
 from posh_reward.types import CACHED
 
 Array = NDArray[Any]
@@ -298,7 +298,9 @@ class BiaffineParser:
             texts = [[doc[i].text for i in span] for doc, own in zip(batch, spans, strict=True)
                      for span in own]  # fmt: skip
             read = zip(texts, self.predict(texts), strict=True)
-            predictions = iter([self._corrected(words, rows) for words, rows in read])
+            predictions = iter(
+                [corrected(words, rows, self.labels, self.tags) for words, rows in read]
+            )
             for doc, own in zip(batch, spans, strict=True):
                 self._annotate(doc, own, [next(predictions) for _ in own])
             yield from batch
@@ -334,20 +336,6 @@ class BiaffineParser:
         own = np.arange(len(rows)) - starts
         result = np.stack([np.where(is_root, own, heads - 1), best, tags], axis=1)
         return np.split(result, np.cumsum(lengths)[:-1])
-
-    def _corrected(self, words: Sequence[str], rows: Array) -> Array:
-        """Return (words, 3) with a verb that was read as a noun as the root."""
-        heads, labels, tags = rows.T.tolist()
-        read = [self.tags[tag] for tag in tags]
-        links = [self.labels[label] for label in labels]
-        verb = misread_verb(words, heads, links, read)
-        better = None if verb is None else reread(verb, heads, links, read)
-        if better is None:
-            return rows
-        new_labels = [self.labels.index(label) for label in better[1]]
-        new_tags = [self.tags.index(tag) for tag in better[2]]
-        corrected: Array = np.array([better[0], new_labels, new_tags]).T
-        return corrected
 
     def _annotate(self, doc: Doc, spans: list[list[int]], predictions: list[Array]) -> None:
         # The head of white space is the token before it.

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from posh_reward.lexicon.wordnet import wordnet
 
+Array = NDArray[Any]
+Tag = tuple[str, str]  # part of speech, fine tag
 SINGULAR = frozenset("a an one another every each".split())
 """Determiners that no plural noun follows."""
 FINITE = frozenset(("VBZ", "VBD", "VBP", "MD"))
@@ -13,11 +19,30 @@ PLURAL_MODIFIERS = frozenset("sports arms goods sales clothes glasses".split()) 
 VERB_FILES = range(29, 44)  # WordNet's lexicographer files of verbs
 
 
+def corrected(
+    words: Sequence[str], rows: Array, labels: Sequence[str], tags: Sequence[Tag]
+) -> Array:
+    """Return a sentence's parse with a verb that was read as a noun as its root.
+
+    ``rows`` are (words, 3): indices of head (a root is its own), of label and of tag.
+    """
+    heads, links, read = rows.T.tolist()
+    own_links, own_tags = [labels[i] for i in links], [tags[i] for i in read]
+    verb = misread_verb(words, heads, own_links, own_tags)
+    better = None if verb is None else reread(verb, heads, own_links, own_tags)
+    if better is None:
+        return rows
+    new_heads, new_links, new_tags = better
+    columns = [new_heads, [labels.index(i) for i in new_links], [tags.index(i) for i in new_tags]]
+    parse: Array = np.array(columns).T
+    return parse
+
+
 def misread_verb(
     words: Sequence[str],
     heads: Sequence[int],
     labels: Sequence[str],
-    tags: Sequence[tuple[str, str]],
+    tags: Sequence[Tag],
 ) -> int | None:
     """Index of a verb that was read as a noun, behind the subject that opens a sentence.
 
@@ -54,8 +79,8 @@ def _is_verb(word: str) -> bool:
 
 
 def reread(
-    verb: int, heads: Sequence[int], labels: Sequence[str], tags: Sequence[tuple[str, str]]
-) -> tuple[list[int], list[str], list[tuple[str, str]]] | None:
+    verb: int, heads: Sequence[int], labels: Sequence[str], tags: Sequence[Tag]
+) -> tuple[list[int], list[str], list[Tag]] | None:
     """Heads, labels and tags with the verb as the root; None if another word has to be the root."""
     subject, former = verb - 1, heads[verb]
     root = next(i for i, head in enumerate(heads) if head == i)
