@@ -28,7 +28,7 @@ OF_SCORES = {"flickr": (0.5, 0.5, 5.0), "thumb": (0.3, 0.3, 1.0)}
 """Weight of precision, recall and f1 in the loss. Set by hand."""
 IMPORTANCE = {
     "foil_pairs": 6.0, "mistakes": 3.0, "omissions": 2.0, "foil": 1.0,
-    "faithful": 0.5, "same": 0.3, "absent": 2.0, "blind": 10.0, "disordered": 0.7,
+    "faithful": 1.5, "same": 0.3, "absent": 2.0, "blind": 10.0, "disordered": 0.7,
     "padded": 5.0, "truth": 2.0, "snli": 3.0,
 }  # fmt: skip
 """Weight of each other part of the loss. Set by hand."""
@@ -43,7 +43,7 @@ THRESHOLDS = (-0.8, 0.4)
 ABSENT = -1.4  # highest logit of an absent entity: grade 1.8
 UNMARKED = 0.6  # total weight of the unmarked tokens in the loss on tokens
 OF_KINDS = {kind: 1.0 for kind in FALSE_KINDS if not kind.startswith("negated")}
-OF_KINDS |= {"swap_obj": 3.0, "replace_rel": 3.0, "actions": 2.0, "prepositions": 2.0}
+OF_KINDS |= {"swap_obj": 3.0, "replace_rel": 4.0, "actions": 2.0, "prepositions": 2.0}
 OF_KINDS |= {"contradiction": 2.0, "neutral": 1.0}
 """Relative weight of each kind of captions that their references do not bear out."""
 RATED_APART = 0.3  # smallest difference of mean ratings between two captions to rank

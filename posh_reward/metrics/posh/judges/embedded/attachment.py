@@ -1,4 +1,4 @@
-"""Distances between the words of a text in its dependency tree."""
+"""Distances and clauses in a text's dependency trees."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from posh_reward.types import Token
 
+JOINED = ("conj", "parataxis", "ccomp")  # labels of joined clauses, if they have subjects
 NOUNS = frozenset(("NOUN", "PROPN"))
 NO_LINKS = frozenset("det punct cc mark expl predet case intj dep".split())
 """Dependency labels of words that attach nothing to a thing."""
@@ -55,3 +56,19 @@ def distances(tokens: Sequence[Token], steps: Steps, mentions: set[int]) -> dict
                     best[neighbour] = through
                     buckets[through].append(neighbour)
     return best
+
+
+def clause_tops(tokens: Sequence[Token]) -> list[int]:
+    """Per token the first word of its clause: of its sentence, or of a joined one."""
+    with_subject = {t.head for t in tokens if t.dep in ("nsubj", "nsubjpass", "expl")}
+    tops = [
+        i if t.head == i or (t.dep in JOINED and i in with_subject) else -1
+        for i, t in enumerate(tokens)
+    ]
+    for start in range(len(tops)):
+        path = [start]
+        while tops[path[-1]] < 0 and len(path) <= len(tops):
+            path.append(tokens[path[-1]].head)
+        for i in path:
+            tops[i] = tops[path[-1]]
+    return tops

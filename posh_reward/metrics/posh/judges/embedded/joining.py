@@ -110,10 +110,12 @@ def role_facts(
         done = dict(matching.players(done_to)) if done_to is not None else {}
         alike = matching.words(verb)
         held = crossed = said = taken = 0.0
-        for deed in target.deeds:
-            like = alike.get(deed.verb, 0.0)
-            if like < SAME_VERB:
-                continue
+        for like, deed in (
+            (like, deed)
+            for other, like in alike.items()
+            if like >= SAME_VERB
+            for deed in target.deeds.get(other, ())
+        ):
             said = max(said, like)
             fits = [
                 ends.get(end, 0.0)
@@ -173,15 +175,14 @@ def is_exchanged(matching: Matching, a: int, words: list[str], b: int) -> bool:
     "A sunflower in a vase on a table" for "a vase on a table with a sunflower": the target has the
     vase on the table, and the source knows the vase, too.
     """
-    source, target = matching.source, matching.target
-    for relation in target.graph.relations:
+    for relation in matching.target.relations_at(a, b):
         ends = relation.subject, relation.object
-        if (ends[0] == a) == (ends[1] == b) or not say_the_same(words, words_of(relation.text)):
+        first, second = (matching.counterpart(end) for end in ends)
+        if first is None or second is None or ends == (a, b):
             continue
-        ours = [matching.counterpart(end) for end in ends]
-        if None not in ours and not any(
-            [r.subject, r.object] == ours and say_the_same(words, words_of(r.text))
-            for r in source.graph.relations
+        if say_the_same(words, words_of(relation.text)) and not any(
+            (r.subject, r.object) == (first, second) and say_the_same(words, words_of(r.text))
+            for r in matching.source.relations_at(first, second)
         ):
             return True
     return False

@@ -31,16 +31,17 @@ from posh_reward.lexicon.likeness import TermIndex, is_stuff
 from posh_reward.lexicon.meaning import Term, is_concrete, is_material, is_plural
 from posh_reward.metrics.posh.judges.embedded.attachment import (
     NOUNS,
+    clause_tops,
     distances,
     steps_between,
 )
 from posh_reward.metrics.posh.judges.embedded.negation import denied_tokens
-from posh_reward.types import Description, Span
+from posh_reward.types import Description, Relation, Span
 
 PER_STEP = 0.17  # attachment lost with each step of the tree beyond the first
 MAKING = frozenset(("of", "in"))  # prepositions that join a thing to its material or colour
 BY = frozenset(("by", "with"))  # prepositions of the doer in the passive voice
-JOINED = ("conj", "parataxis", "ccomp")  # labels of joined clauses, if they have subjects
+MOST_DEEDS = 40  # of one verb or thing, which bounds work on a text of one repeated word
 OTHERS = 0.3  # attachment of another thing's attribute
 PART_OF_IT = 0.5  # the same if the thing has or wears the other: the white of a woman's dress
 MADE_UP = 0.85  # the same if the thing consists of the other, no person: tufts of white hair
@@ -118,18 +119,7 @@ class Reading:
     @cached_property
     def clauses(self) -> list[int]:
         """Per token the first word of its clause: of its sentence, or of a joined one."""
-        with_subject = {t.head for t in self.tokens if t.dep in ("nsubj", "nsubjpass", "expl")}
-        tops = [
-            i if t.head == i or (t.dep in JOINED and i in with_subject) else -1
-            for i, t in enumerate(self.tokens)
-        ]
-        for start in range(len(tops)):
-            path = [start]
-            while tops[path[-1]] < 0 and len(path) <= len(tops):
-                path.append(self.tokens[path[-1]].head)
-            for i in path:
-                tops[i] = tops[path[-1]]
-        return tops
+        return clause_tops(self.tokens)
 
     @cached_property
     def by_clause(self) -> dict[int, list[Term]]:
@@ -171,15 +161,33 @@ class Reading:
         return partners
 
     @cached_property
-    def deeds(self) -> list[Deed]:
-        """Verbs with their ends, from relations and from attributes that are verbs."""
+    def deeds(self) -> dict[Term, list[Deed]]:
+        """Verb -> its ends, from relations and from attributes that are verbs."""
         deeds: list[Deed] = []
         for r in self.graph.relations:
             deeds += self._deeds(self.tokens_in(r.spans), r.subject, r.object, r.text)
         for number, entity in enumerate(self.graph.entities):
             for each in entity.attributes:
                 deeds += self._deeds(self.tokens_in(each.spans), number, None, each.text)
-        return list(dict.fromkeys(deeds))
+        by_verb: dict[Term, list[Deed]] = defaultdict(list)
+        for deed in dict.fromkeys(deeds):
+            if len(by_verb[deed.verb]) < MOST_DEEDS:
+                by_verb[deed.verb].append(deed)
+        return by_verb
+
+    def relations_at(self, subject: int, other: int) -> list[Relation]:
+        """Relations of either thing."""
+        return self._relations_of[subject] + self._relations_of[other]
+
+    @cached_property
+    def _relations_of(self) -> dict[int, list[Relation]]:
+        """Thing -> relations that it is an end of."""
+        relations: dict[int, list[Relation]] = defaultdict(list)
+        for relation in self.graph.relations:
+            for end in {relation.subject, relation.object}:
+                if len(relations[end]) < MOST_DEEDS:
+                    relations[end].append(relation)
+        return relations
 
     def _deeds(
         self, tokens: list[int], subject: int, other: int | None, text: str
