@@ -43,7 +43,13 @@ THRESHOLDS = (-0.8, 0.4)
 ABSENT = -1.4  # highest logit of an absent entity: grade 1.8
 UNMARKED = 0.6  # total weight of the unmarked tokens in the loss on tokens
 OF_KINDS = {kind: 1.0 for kind in FALSE_KINDS if not kind.startswith("negated")}
-OF_KINDS |= {"swap_obj": 3.0, "replace_rel": 4.0, "actions": 2.0, "prepositions": 2.0}
+OF_KINDS |= {
+    "swap_obj": 3.0,
+    "replace_rel": 4.0,
+    "replace_att": 4.0,
+    "actions": 2.0,
+    "prepositions": 2.0,
+}
 OF_KINDS |= {"contradiction": 2.0, "neutral": 1.0}
 """Relative weight of each kind of captions that their references do not bear out."""
 RATED_APART = 0.3  # smallest difference of mean ratings between two captions to rank
@@ -58,7 +64,7 @@ AGAINST = frozenset(
 FREE = frozenset("bias nameless place elsewhere nowhere verbless part_of".split())
 """Facts with weights of either sign; those in ``AGAINST`` are negative, all others positive."""
 CONTRADICTIONS = {
-    "denied": -2.0, "opposed": -4.0, "excluded": -4.0, "turned_round": -2.5, "rivalled": -2.5,
+    "denied": -3.0, "opposed": -4.0, "excluded": -4.0, "turned_round": -2.5, "rivalled": -2.5,
     "unsaid_settled": -1.5, "mixed_up": -2.5, "of_another": -1.0, "incoherent": -4.0,
     "exchanged": -2.5,
 }  # fmt: skip
