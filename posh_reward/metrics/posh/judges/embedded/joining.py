@@ -228,12 +228,16 @@ def link_between(matching: Matching, a: int, words: list[str], b: int) -> Joint:
 def is_turned(matching: Matching, a: int, words: list[str], b: int) -> bool:
     """Return True if the target joins the two only in the opposite direction.
 
-    A passive ("held by") reverses a verb, so it settles no direction.
+    A passive ("held by") reverses a verb; a place ("stands by") has no direction.
     """
     theirs = matching.target.partners[a].get(b)
-    if not theirs or (a, b) in matching.target.directions:
+    if not theirs:
         return False
-    return "by" not in words and "by" not in theirs
+    passive = "by" in words and not matching.source.passives.isdisjoint(words)
+    theirs_is = "by" in theirs and not matching.target.passives.isdisjoint(theirs)
+    if ("by" in words and not passive) or ("by" in theirs and not theirs_is):
+        return False
+    return ((b, a) if passive != theirs_is else (a, b)) not in matching.target.directions
 
 
 def preposition_value(matching: Matching, a: int, word: str, b: int, reverse: bool) -> float:
