@@ -19,7 +19,7 @@ from posh_reward.settings import read_settings
 from posh_reward.settings_trust import TRUST, refuse_harm
 from posh_reward.shipped import shipped
 
-ran = []  # what a hostile file got to run
+ran: list[list[str]] = []  # what a hostile file got to run
 
 
 def hostile_encoder(texts: list[str]) -> list[list[float]]:

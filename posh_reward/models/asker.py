@@ -48,7 +48,8 @@ class Keeper(Generic[A]):
     """
 
     def __init__(self, store: Store | None, kind: AnswerKind[A], prompts: Sequence[Prompt]) -> None:
-        self._store, self._kind, self._prompts = store, kind, prompts
+        self._store, self._prompts = store, prompts
+        self._kind: AnswerKind[A] = kind
         self._waiting: dict[str, str] = {}
         self._stored: set[str] = set()
         self._last = time.monotonic()

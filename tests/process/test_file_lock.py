@@ -52,7 +52,8 @@ def test_a_file_that_was_deleted_before_its_lock_was_had_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when a process ends, deleting its journal, just as another opens it."""
-    path, flock, calls = tmp_path / "journal", fcntl.flock, []
+    path, flock = tmp_path / "journal", fcntl.flock
+    calls: list[int] = []
 
     def flock_late(file: Any, how: int) -> None:
         if not calls:
@@ -121,5 +122,5 @@ def test_a_run_is_not_trained_by_two_processes(tmp_path: Path) -> None:
     with open_alone(tmp_path / ".lock"):
         run = Namespace(output_dir=str(tmp_path), process_index=0)
         with pytest.raises(BusyError):
-            enter_output(run)  # type: ignore[arg-type]
-        enter_output(Namespace(output_dir=str(tmp_path), process_index=1))  # type: ignore[arg-type]
+            enter_output(run)
+        enter_output(Namespace(output_dir=str(tmp_path), process_index=1))

@@ -73,9 +73,9 @@ def _weighted_means(by_kind: dict[str, Matches]) -> AxisScores:
     if not weights:
         return AxisScores.same(0.0)
     by_axis = zip(*(_scores(by_kind[kind]) for kind in weights), strict=True)
-    return AxisScores(
-        *(fsum(map(mul, weights.values(), s)) / fsum(weights.values()) for s in by_axis)
-    )
+    total = fsum(weights.values())
+    precision, recall, f1 = (fsum(map(mul, weights.values(), s)) / total for s in by_axis)
+    return AxisScores(precision, recall, f1)
 
 
 def graph_words(graph: SceneGraph) -> GraphWords:
