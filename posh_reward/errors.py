@@ -5,7 +5,11 @@ A failed judgment is not an error but a ``Verdict`` without probabilities.
 
 from __future__ import annotations
 
+import json
 import re
+from importlib.metadata import PackageNotFoundError, distribution
+from shlex import quote
+from urllib.parse import unquote, urlsplit
 
 
 class PoshError(Exception):
@@ -34,6 +38,26 @@ class ForkError(PoshError, RuntimeError):
 
 class ConfigError(PoshError, ValueError):
     """A configuration file or flag has a value that cannot be used."""
+
+
+def install(extra: str) -> str:
+    """Return the command that adds an extra to this installation.
+
+    The package is not on PyPI, so it names the folder or address that it was installed from.
+    """
+    try:
+        origin = json.loads(distribution("posh-reward").read_text("direct_url.json") or "{}")
+    except (PackageNotFoundError, ValueError):
+        origin = {}
+    url = str(origin.get("url", ""))
+    parts = urlsplit(url)
+    if parts.scheme == "file":
+        editable = "-e " if origin.get("dir_info", {}).get("editable") else ""
+        return f"pip install {editable}{quote(f'{unquote(parts.path)}[{extra}]')}"
+    if url:
+        vcs = origin.get("vcs_info", {}).get("vcs")
+        return f"pip install {quote(f'posh-reward[{extra}] @ {vcs}+{url}' if vcs else url)}"
+    return f"pip install '.[{extra}]' in a clone of posh_reward"
 
 
 UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

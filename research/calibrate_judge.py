@@ -1,16 +1,17 @@
-"""Fit the embedded judge's weights to people's judgments and to planted mistakes.
+"""Fit the embedded judge's weights to people's judgments, planted mistakes and known truth.
 
-    python research/calibrate_judge.py ../shared/data/human research/calibration/artworks.json \
-        ../shared/data/planted/planted_dev.json [--sample N] [--store parsed.db] [--folds] \
-        [--encoder all-MiniLM-L6-v2 --output weights.json]
+    python -m research.calibrate_judge ../shared/data [--as-shipped] [--folds] [--store parsed.db] \
+        [--sample N] [--encoder all-MiniLM-L6-v2 --output weights.json]
 
 Every question about every pair becomes a row of facts (``calibration/questions.py``); L-BFGS finds
-the weights of the loss in ``calibration/objective.py``. Prints them as in
+the weights of the loss in ``calibration/objective.py``, those of attributes and relations: those of
+entities stay as they are, unless there is an encoder. Prints them as in
 ``judges/embedded/weights.json``, and the figures of each set on the examples that were fitted to.
 With ``--folds``: the figures of each fifth (by image and by artwork) under weights fitted to
-the other four. With ``--encoder`` the facts of its vectors are fitted with the others, and the
-weights are written for ``judge: {name: embedded, encoder: ..., weights: ...}``. Higher is better,
-but for the blind list, which should be below the sentence.
+the other four. With ``--as-shipped``: the figures of the shipped weights alone, without a fit. With
+``--encoder`` the facts of its vectors are fitted with the others, and the weights are written for
+``judge: {name: embedded, encoder: ..., weights: ...}``. Higher is better, but for false alarms and
+for the blind list, which should be below the sentence.
 """
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ from research.calibration.questions import (
     answers,
     ask_about,
 )
+from research.calibration.truth import FALSE_KINDS
 from research.eval_planted import TextMarks, best_threshold, macro_f1, text_marks
+
+DOUBTFUL = 3.0  # grade below which an element counts as found false
 
 
 def with_grades(questions: Questions, outputs: Answers, pair: int) -> Scores:
@@ -83,15 +87,39 @@ def figures(data: Examples, questions: Questions, outputs: Answers) -> dict[str,
     table["half + false sentences, f1"] = float(f1[data.padded].mean())
     table["first half, f1"] = float(f1[data.halves].mean())
     table["true sentence, f1"] = float(f1[data.sentences].mean())
+    return table | truth_figures(data, questions, outputs)
+
+
+def truth_figures(data: Examples, questions: Questions, outputs: Answers) -> dict[str, float]:
+    """Return what the captions of known truth tell: what is found, and false alarms."""
+    precise = questions.side % 2 == 0
+    lowest = np.full(len(data.pairs), 5.0)
+    np.minimum.at(lowest, questions.side[precise] // 2, outputs.grades[precise])
+    precision, truth, table = outputs.means[:, 0], data.truth, {}
+    for kind in (*FALSE_KINDS, "sick contradiction"):
+        table[f"{kind}: found"] = float((lowest[truth[kind]] < DOUBTFUL).mean())
+    for kind in ("entailment", "sick entailment", "honest negation", "sick honest negation"):
+        table[f"{kind}: false alarms"] = float((lowest[truth[kind]] < DOUBTFUL).mean())
+    for corpus in ("", "sick "):
+        entailed = precision[truth[f"{corpus}entailment"]]
+        for label in ("contradiction", "neutral"):
+            other = precision[truth[corpus + label]]
+            table[f"{corpus or 'snli '}{label}: AUC"] = auc(entailed, other)
     return table
 
 
-def out_of_fold(data: Examples, questions: Questions) -> Answers:
+def auc(better: Floats, worse: Floats) -> float:
+    """Return the share of pairs in the right order, ties as half."""
+    gap = better[:, None] - worse
+    return float(((gap > 0) + (gap == 0) / 2).mean())
+
+
+def out_of_fold(data: Examples, questions: Questions, kept: Weights | None) -> Answers:
     """Return each fold's answers under weights fitted to the other folds."""
     fold = np.array(data.fold)
     parts = []
     for number in range(FOLDS):
-        weights = fit(Objective(data, questions, fold != number))
+        weights = fit(Objective(data, questions, fold != number), kept)
         parts.append(answers(questions, weights))
     by_element = fold[questions.side // 2]
     first = parts[0]
@@ -121,35 +149,34 @@ def shipped_weights(encoder: str | None = None) -> dict[Kind, Floats]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the weights and how well they do."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("people", type=Path)
-    parser.add_argument("artworks", type=Path, nargs="+")
+    parser.add_argument("data", type=Path, help="folder with human/, planted/ and known_truth/")
     parser.add_argument("--sample", type=int)
     parser.add_argument("--store", type=Path, help="file that keeps parsed texts")
     parser.add_argument("--encoder", help="folder, name or module:function of an encoder")
     parser.add_argument("--output", type=Path, help="file for the weights with an encoder")
     parser.add_argument("--folds", action="store_true", help="figures of folds not fitted to")
+    parser.add_argument("--as-shipped", action="store_true", help="fit nothing")
     options = parser.parse_args(arguments)
-    data = examples(options.people, options.artworks, options.sample)
+    data = examples(options.data, options.sample)
     texts = list(dict.fromkeys(text for pair in data.pairs for text in pair))
     metric = reading_metric(Recorder(options.encoder), options.store, texts)
     questions = ask_about(metric, data.pairs)
-    vectors = fit(Objective(data, questions, np.ones(len(data.pairs), dtype=bool)))
-    weights = by_name(vectors, questions)
-    text = json.dumps(weights, indent=1)
-    print(text, flush=True)
-    if options.output:
-        options.output.write_text(text + "\n", encoding="utf-8")
-    columns = {
-        "as shipped": figures(
-            data, questions, answers(questions, shipped_weights(options.encoder))
-        ),
-        "fitted": figures(data, questions, answers(questions, vectors)),
-    }
+    shipped = answers(questions, shipped_weights(options.encoder))
+    columns = {"as shipped": figures(data, questions, shipped)}
+    kept: Weights | None = {"entity": WEIGHTS["entity"]} if options.encoder is None else None
+    if not options.as_shipped:
+        vectors = fit(Objective(data, questions, np.ones(len(data.pairs), dtype=bool)), kept)
+        text = json.dumps(by_name(vectors, questions), indent=1)
+        print(text, flush=True)
+        if options.output:
+            options.output.write_text(text + "\n", encoding="utf-8")
+        columns["fitted"] = figures(data, questions, answers(questions, vectors))
     if options.folds:
-        columns["out of fold"] = figures(data, questions, out_of_fold(data, questions))
-    print(f"{'':28}", *(f"{name:>12}" for name in columns))
-    for name in columns["fitted"]:
-        print(f"{name:28}", *(f"{column[name]:12.3f}" for column in columns.values()))
+        folds = out_of_fold(data, questions, kept)
+        columns["out of fold"] = figures(data, questions, folds)
+    print(f"{'':34}", *(f"{name:>12}" for name in columns))
+    for name in columns["as shipped"]:
+        print(f"{name:34}", *(f"{column[name]:12.3f}" for column in columns.values()))
 
 
 if __name__ == "__main__":

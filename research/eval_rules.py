@@ -5,7 +5,9 @@
 Texts by people are scored against another of the same image (captions, rewordings), or against the
 whole of which they are a part (sentences, first halves). Prints the mean reward by f1 without and
 with the rules, the largest loss, and how many texts lost more than .005; then both for a reference
-whose words are in another order, and for its first half followed by the rest in that order.
+whose words are in another order, and for its first half followed by the rest in that order; then
+what ten words more pay behind the first half of an honest text, and what it costs the whole, if all
+words of one kind are false.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any
 
 from posh_reward import PoSh, Shaping
@@ -25,7 +27,7 @@ from posh_reward.attack.grammars import EDITS
 from posh_reward.graph.reader import Reader
 from posh_reward.reward.shaping import shape
 from posh_reward.types import Description
-from research.calibration.false_sentences import falsify
+from research.calibration.perturb import CONTINUATIONS, falsify
 from research.compare_rewards.pays import half
 from research.eval_planted import NOUNS, SENTENCE
 
@@ -181,6 +183,49 @@ def in_order(items: list[Any], order: Callable[[list[str]], str]) -> tuple[list[
     return whole, behind
 
 
+def honest_texts(data: Path, items: list[Any]) -> list[Pair]:
+    """Return rewordings of artworks, and as many museum descriptions, with their references."""
+    museum = json.loads((data / "nga" / "nga_descriptions.json").read_text(encoding="utf-8"))
+    texts = [each["description"] for each in museum[: len(items)]]
+    return [(item["faithful"], item["reference"]) for item in items] + [(t, t) for t in texts]
+
+
+def false_words(posh: PoSh, pairs: list[Pair]) -> Iterator[str]:
+    """Yield a line for each kind of false words: change of the reward by ten words, and whole."""
+
+    def rewards(texts: list[Pair]) -> list[float]:
+        return [after for _, after in paid(posh, texts)]
+
+    halves = [half(text) for text, _ in pairs]
+    first = rewards([(h, reference) for h, (_, reference) in zip(halves, pairs, strict=True)])
+    whole = rewards(pairs)
+    yield "| words | ten more words | error | the whole | texts |"
+    yield "| --- | --- | --- | --- | --- |"
+    for kind, perturb in {"true": _as_it_is, **CONTINUATIONS}.items():
+        more, change = [], []
+        for number, (text, reference) in enumerate(pairs):
+            rng = random.Random(number)
+            added, false = (
+                perturb(part, rng)
+                for part in posh.reader.read([text[len(halves[number]) :], text])
+                if isinstance(part, Description)
+            )
+            if added and false:
+                longer, falser = rewards(
+                    [(f"{halves[number]} {added}", reference), (false, reference)]
+                )
+                more.append(10 * (longer - first[number]) / len(added.split()))
+                change.append(falser - whole[number])
+        if len(more) > 1:
+            error = stdev(more) / len(more) ** 0.5
+            changes = f"{fmean(more):+.4f} | {error:.4f} | {fmean(change):+.3f}"
+            yield f"| {kind} | {changes} | {len(more)} |"
+
+
+def _as_it_is(description: Description, rng: random.Random) -> str | None:
+    return description.text
+
+
 def row(kind: str, rewards: Rewards) -> str:
     """Return a line of the table from each text's reward without and with the rules."""
     changes = [after - before for before, after in rewards]
@@ -211,6 +256,9 @@ def main() -> None:
     print("| --- | --- | --- | --- | --- |")
     for kind, pairs in (texts_by_people(options.data, items) | padded_texts(items)).items():
         print(row(kind, paid(posh, pairs)), flush=True)
+    print(flush=True)
+    for line in false_words(posh, honest_texts(options.data, items[-12:])):
+        print(line, flush=True)
     print("\n| the reference's words | the whole | its first half, then the rest so |")
     print("| --- | --- | --- |")
     for kind, order in ORDERS.items():

@@ -147,6 +147,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: Sequence[str] | None) -> int:
     try:
         words = sys.argv[1:] if argv is None else argv
+        if not words:
+            command_line(words).print_help()
+            return OK
         flags = command_line(words).parse_args(words)
         status: int = flags.command(flags)
     finally:

@@ -24,7 +24,7 @@ from posh_reward.cli.flags import (
     write_file,
     write_text,
 )
-from posh_reward.errors import InputError, MissingDependencyError
+from posh_reward.errors import InputError, MissingDependencyError, install
 
 if TYPE_CHECKING:
     from posh_reward.study.packets.make import Packet
@@ -160,7 +160,7 @@ def serve(flags: argparse.Namespace) -> int:
         from posh_reward.serve.request_limits import server_of
         from posh_reward.serve.study_app import read_tokens, study_app
     except ImportError:
-        why = "`packets serve` needs a server: pip install 'posh-reward[serve]'"
+        why = f"`packets serve` needs a server: {install('serve')}"
         raise MissingDependencyError(why) from None
     from posh_reward.cli.serve_command import address_of, server_socket
     from posh_reward.study.packets.make import read_key

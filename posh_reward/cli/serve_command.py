@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from posh_reward.cli import OK
 from posh_reward.cli.flags import add_metric, describe, positive
-from posh_reward.errors import InputError, MissingDependencyError
+from posh_reward.errors import InputError, MissingDependencyError, install
 
 if TYPE_CHECKING:
     from posh_reward.reward.posh_reward import PoshReward
@@ -52,7 +52,7 @@ def serve(flags: argparse.Namespace) -> int:
     """Serve until a signal ends it."""
     for name in ("fastapi_offline", "prometheus_client", "uvicorn"):
         if find_spec(name) is None:
-            raise MissingDependencyError(f"serve needs {name}: pip install 'posh-reward[serve]'")
+            raise MissingDependencyError(f"serve needs {name}: {install('serve')}")
     from posh_reward.models.server.server_http import read_key
     from posh_reward.serve.app import create_app
     from posh_reward.serve.contract import KEY

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posh_reward.datasets.image_files import as_jpeg, decoding_error, fit_size, open_image
-from posh_reward.errors import InputError, MissingDependencyError
+from posh_reward.errors import InputError, MissingDependencyError, install
 from posh_reward.process.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -87,9 +87,7 @@ def _client() -> httpx.Client:
     try:
         import httpx
     except ImportError:
-        raise MissingDependencyError(
-            "fetching images needs httpx: pip install 'posh-reward[server]'"
-        ) from None
+        raise MissingDependencyError(f"fetching images needs httpx: {install('server')}") from None
     return httpx.Client(
         headers={"Accept-Encoding": "identity", "User-Agent": "posh_reward (research dataset)"},
         timeout=30,

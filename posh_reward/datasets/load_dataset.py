@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from posh_reward.datasets.image_files import decoding_error, open_image
 from posh_reward.datasets.sources import existing_split, open_split
-from posh_reward.errors import ConfigError, InputError, MissingDependencyError
+from posh_reward.errors import ConfigError, InputError, MissingDependencyError, install
 from posh_reward.settings import brief, brief_list
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def _require_datasets() -> None:
     if find_spec("datasets") is None:
         raise MissingDependencyError(
             "loading images needs packages: pip install datasets pillow, or, for training, "
-            "pip install 'posh-reward[train]' (in a clone: pip install -e '.[train]')"
+            f"{install('train')}"
         )
 
 

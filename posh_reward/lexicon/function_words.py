@@ -32,10 +32,12 @@ PERSONAL = frozenset(
 )
 ANAPHORS = frozenset(
     "one ones other others another first second third last former latter thing object item pair "
-    "group rest".split()
+    "group rest something anything".split()
 )
 """Heads that can refer back to anything: the other, the second."""
-SOMEONE = frozenset("figure figures person persons people someone individual elder younger".split())
+SOMEONE = frozenset(
+    "figure figures person persons people someone somebody individual elder younger".split()
+)
 """Heads that can refer to any person."""
 VIEWERS = frozenset("viewer viewers beholder onlooker onlookers spectator spectators".split())
 """Names of the viewer, besides "we" and "us"."""

@@ -21,7 +21,7 @@ READING_VERSION = 2
 """Version of how replies are requested and read, part of store keys and signatures. 2: ``top-20``
 counts every token that contains a digit; added tokens not marked as special stay text."""
 DOUBTFUL = 0.5  # a reply is doubtful if the labels' total probability is below this
-KEEP_SECONDS = 1.0  # between two writes of a call's answers
+KEEP_SECONDS = 0.2  # between two writes of a call's answers
 ENOUGH = 100  # replies before judging whether a model answers with labels
 BLIND = Failure("prompt", "this model does not take images: choose a vision-language model")
 
@@ -42,7 +42,7 @@ class AnswerKind(Generic[A]):
 
 
 class Keeper(Generic[A]):
-    """Store the answers of one call while it lasts, so that a kill costs about a second of them.
+    """Store the answers of one call while it lasts, so that a kill costs only the last moment's.
 
     A context manager: what is not stored yet is stored at the end, even after an interrupt.
     """

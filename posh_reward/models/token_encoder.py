@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from posh_reward.errors import InputError, MissingDependencyError
+from posh_reward.errors import InputError, MissingDependencyError, install
 from posh_reward.models.encoders import import_function, qualified_name
 from posh_reward.types import Span
 
@@ -81,7 +81,7 @@ class TokenEncoder:
             cached_file = import_module("transformers.utils").cached_file
         except ImportError:
             raise MissingDependencyError(
-                f"the encoder {model!r} needs `pip install 'posh-reward[train]'`"
+                f"the encoder {model!r} needs {install('train')}"
             ) from None
         self._model = model
         digest = hashlib.sha256()

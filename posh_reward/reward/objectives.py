@@ -347,9 +347,8 @@ def settle_aggregation(args: Aggregation, shaping: Shaping, *other_weights: floa
         if other_weights:
             _settle_weights(args, [1.0, *other_weights], "leave it out")
         return
-    _settle_weights(
-        args, [*shaping.weights, *other_weights], "set precision_weight and recall_weight instead"
-    )
+    remedy = "with objective separate, set precision_weight and recall_weight instead"
+    _settle_weights(args, [*shaping.weights, *other_weights], remedy)
     if args.scale_rewards != "group":
         raise ConfigError(
             f"scale_rewards is {args.scale_rewards!r}, which TRL ignores with objective separate: "

@@ -11,7 +11,7 @@ import math
 from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass, fields, replace
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from posh_reward.errors import ConfigError
 from posh_reward.lexicon.function_words import DEPICTION, LIGHT, PLACES
@@ -31,7 +31,7 @@ from posh_reward.metrics.posh.examine import SUPPORTED
 from posh_reward.reward.texts import repeated_share, says_nothing
 from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, Element, Scores
 
-REWARD_VERSION = 7
+REWARD_VERSION = 8
 """Version of the rules that turn scores into rewards, here and in ``texts``, for signatures."""
 WORST = LOWEST_GRADE / HIGHEST_GRADE  # the lowest possible score: every element graded 1 of 5
 
@@ -48,6 +48,11 @@ share of further ones that costs nothing. People's texts have at most 0.09, chai
 0.5."""
 
 FOREIGN_THINGS = 3  # entities not in the reference, per attribute or verb of their sentence
+THING = 2.0  # mistakes that an entity in made-up sentences counts as
+BORNE_OUT = 3.0  # grade from which a claim counts as detail
+NEAR = 1  # sentences before and after one whose claims are judged with it
+TELLING = 5  # claims that are enough to tell that what is said there is made up
+MADE_UP = 0.4  # share of such claims, not borne out, that costs nothing
 UNSPECIFIC = LIGHT | PLACES | DEPICTION
 """Words of headings ("Foreground", "Colours", "Style"), which name nothing in the image."""
 
@@ -187,7 +192,7 @@ def _with_loose_words(scores: Scores, precision: float, shaping: Shaping) -> flo
     words = loose_words(scores)
     within = words.loose - words.supported - words.bare
     excess = words.bare + max(0, within - max(FREE_WORDS, FREE_SHARE * words.content))
-    excess += _foreign_things(scores)
+    excess += _foreign_things(scores) + _made_up(scores)
     if excess <= 0:
         return precision
     elements, extra = scores.generation_elements, shaping.loose_weight * excess
@@ -200,7 +205,7 @@ def _foreign_things(scores: Scores) -> int:
     Vague entities ("There is an item in a person") are hardly wrong for any image, and gain recall.
     Of 129 texts about the reference's image, 8 have one.
     """
-    things, claims = _by_sentence(scores)
+    things, claims, *_ = _by_sentence(scores)
     if len(things) < LIST:
         return 0
     foreign: Counter[int] = Counter()
@@ -211,22 +216,52 @@ def _foreign_things(scores: Scores) -> int:
     return sum(max(0, count - FOREIGN_THINGS * claims[at]) for at, count in foreign.items())
 
 
-def _by_sentence(scores: Scores) -> tuple[list[tuple[Element, set[int]]], Counter[int]]:
-    """The generation's entities with their sentences, and the claims per sentence."""
+def _made_up(scores: Scores) -> float:
+    """Mistakes that the image's entities count as where most of what is said is false.
+
+    "The coat covers the lantern, and the hand holds the man": each noun is in the reference, so it
+    gains recall, and nothing that is said of it is true.
+    """
+    said = _by_sentence(scores)
+    made_up = 0.0
+    for thing, places in said.things:
+        around = {at + step for at in places for step in range(-NEAR, NEAR + 1)}
+        wrong, right = (sum(claims[at] for at in around) for claims in (said.false, said.true))
+        if (thing.grade or 0) >= BORNE_OUT and wrong > MADE_UP * (wrong + right):
+            share = (wrong / (wrong + right) - MADE_UP) / (1 - MADE_UP)
+            made_up += THING * share * min(1.0, (wrong + right) / TELLING)
+    return made_up
+
+
+class Said(NamedTuple):
+    """Entities and claims of a generation, by sentence."""
+
+    things: list[tuple[Element, set[int]]]  # entities with their sentences
+    claims: Counter[int]  # attributes and verbs that are borne out
+    true: Counter[int]  # all attributes and relations that are borne out, and
+    false: Counter[int]  # those that are not
+    details: int  # attributes and verbs that are borne out, each once
+
+
+def _by_sentence(scores: Scores) -> Said:
     ends = [sentence.end() for sentence in SENTENCE.finditer(scores.generation)]
-    things: list[tuple[Element, set[int]]] = []
-    claims: Counter[int] = Counter()
+    said = Said([], Counter(), Counter(), Counter(), 0)
+    details = 0
     for element in scores.elements:
         if element.direction == "precision":
             places = {bisect_right(ends, start) for start, _ in element.spans}
             if element.kind == "entity":
-                things.append((element, places))
-            elif _is_claim(element):
-                claims.update(places)
-    return things, claims
+                said.things.append((element, places))
+                continue
+            is_true = element.grade is None or element.grade >= BORNE_OUT
+            (said.true if is_true else said.false).update(places)
+            if is_true and _says_something(element):
+                said.claims.update(places)
+                details += 1
+    return said._replace(details=details)
 
 
-def _is_claim(element: Element) -> bool:
+def _says_something(element: Element) -> bool:
     # Attributes, and relations with more than prepositions, which can join any two entities.
     return not LIGHT.issuperset(element.text.lower().split())
 
@@ -275,15 +310,15 @@ def _described_share(scores: Scores, floor: float) -> float:
     Prepositions can join any two entities ("the sky of the quay beside the sailors"), so they count
     only up to the number of attributes and verbs, and not at all in a crowded sentence.
     """
-    things, claims = _by_sentence(scores)
+    things, claims, *_, details = _by_sentence(scores)
     if len(things) < LIST:
         return 1.0
     others = [e for e in scores.elements if e.direction == "precision" and e.kind != "entity"]
-    details = min(2 * sum(map(_is_claim, others)), len(others)) / len(things)
+    share = min(2 * details, len(others)) / len(things)
     by_sentence = Counter(at for _, places in things for at in places)
     bare = sum(max(0, n - BARE_THINGS - 2 * claims[at]) for at, n in by_sentence.items())
     crowded = bare / max(1, by_sentence.total()) - BARE_SHARE
-    return _clip(details / floor) * _clip(1 - 2 * crowded)
+    return _clip(share / floor) * _clip(1 - 2 * crowded)
 
 
 def _towards_worst(reward: float, left: float) -> float:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from posh_reward.datasets.load_dataset import PROMPT
 from posh_reward.datasets.sources import check_name_of_hub
-from posh_reward.errors import ConfigError, MissingDependencyError
+from posh_reward.errors import ConfigError, MissingDependencyError, install
 from posh_reward.models.prompt_images import resize_for_model
 from posh_reward.models.vllm.vllm_environment import set_vllm_defaults
 from posh_reward.training.processors import load_processor, sizes_of
@@ -28,10 +28,7 @@ if TYPE_CHECKING:
 Engine = Literal["transformers", "vllm"]
 BATCH: dict[Engine, int] = {"transformers": 32, "vllm": 128}
 """Images per call. vLLM starts new ones as others finish, so only the end of a batch is slow."""
-NO_VLLM = (
-    "--engine vllm needs vLLM: pip install 'posh-reward[vllm]', or leave out --engine to use "
-    "transformers"
-)
+NO_VLLM = f"--engine vllm needs vLLM: {install('vllm')}, or leave out --engine to use transformers"
 
 
 NEW_TOKENS = 768

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from posh_reward.datasets.load_dataset import is_drawn
 from posh_reward.datasets.sources import check_name_of_hub
-from posh_reward.errors import ConfigError, MissingDependencyError, PoshError
+from posh_reward.errors import ConfigError, MissingDependencyError, PoshError, install
 from posh_reward.graph.coref.maverick import PAPER_WEIGHTS
 from posh_reward.graph.coref.maverick_setup import default_env, make_env, python_of
 from posh_reward.metrics.load_metric import read_metric
@@ -200,7 +200,7 @@ def offline_reason() -> str | None:
         from huggingface_hub import constants
     except ImportError:
         raise MissingDependencyError(
-            "fetching needs huggingface_hub: pip install 'posh-reward[train]'"
+            f"fetching needs huggingface_hub: {install('train')}"
         ) from None
     return "HF_HUB_OFFLINE is set: unset it to fetch" if constants.HF_HUB_OFFLINE else None
 

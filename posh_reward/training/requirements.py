@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from posh_reward.errors import install
 from posh_reward.graph.coref.maverick_setup import setup_command
 from posh_reward.metrics.posh.judges.load_judge import engine_settings
 from posh_reward.training.fetch import graph_assets, is_here
@@ -39,7 +40,7 @@ def missing_packages(
                 needs.setdefault(package, (f"the {user}", extra))
     for package, (user, extra) in needs.items():
         if find_spec(package) is None:
-            yield f"{package}, for {user}: pip install '{PACKAGE}[{extra}]'"
+            yield f"{package}, for {user}: {install(extra)}"
     if model.attn_implementation == "flash_attention_2" and find_spec("flash_attn") is None:
         yield "flash-attn, for attn_implementation: install it, or leave the setting out"
     for asset in graph_assets(metric):

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from posh_reward.errors import install
 from posh_reward.study.pages.pair_page import PairCard, page
 from posh_reward.study.pages.thumbnails import as_jpeg
 from posh_reward.types import Scores
@@ -108,5 +109,5 @@ def _plot(history: Sequence[Mapping[str, Any]]) -> bytes | None:
     try:
         return run_plot(history)
     except ImportError:
-        logger.warning("figures of the run need Matplotlib: pip install 'posh-reward[study]'")
+        logger.warning("figures of the run need Matplotlib: %s", install("study"))
         return None

@@ -19,7 +19,8 @@ from posh_reward.training.processes import Processes
 
 LIKE = "like"  # key of a configuration: another one, from which it inherits
 CHECK = "--check"
-TRUST_FLAG = "--trust_settings"
+ALL_HELP = "--help_all"
+TRUST_FLAGS = ("--trust_settings", "--trust-settings")  # as in TRL, and as in our commands
 ENV = "env"  # key of a configuration: environment variables, as in TRL
 
 
@@ -49,9 +50,15 @@ def parse(kinds: Sequence[type], argv: Sequence[str]) -> tuple[Any, ...]:
     flags = list(argv)
     parser = SettingsParser(kinds)
     parser.add_argument(CHECK, action="store_true", help="show what would run, and whether it fits")
-    parser.add_argument(TRUST_FLAG, action="store_true", help="let the configuration and the "
+    parser.add_argument(*TRUST_FLAGS, action="store_true", help="let the configuration and the "
                         "files that it names run programs and send keys (docs/cli.md)")  # fmt: skip
-    if TRUST_FLAG in flags:
+    if not {"-h", "--help"}.isdisjoint(flags):
+        print(_own_help(kinds[0]))
+        raise SystemExit(0)
+    if ALL_HELP in flags:
+        parser.print_help()
+        raise SystemExit(0)
+    if not {*TRUST_FLAGS}.isdisjoint(flags):
         trust_settings()
     if "--config" in flags:
         place = flags.index("--config")
@@ -67,6 +74,14 @@ def parse(kinds: Sequence[type], argv: Sequence[str]) -> tuple[Any, ...]:
         options = [option for action in parser.actions for option in action.option_strings]
         raise ConfigError(f"unknown flag {unknown[0]}{guess(unknown[0], options)}")
     return tuple(objects[: len(kinds)])  # without the last, a namespace with --check alone
+
+
+def _own_help(kind: type) -> str:
+    """Flags of the recipe itself; TRL's and transformers' take more than a thousand lines."""
+    parser = SettingsParser((kind,))
+    parser.usage = f"{parser.prog} --config FILE [{CHECK}] [flags]"
+    others = f"Flags of TRL and transformers, such as --learning_rate: {parser.prog} {ALL_HELP}"
+    return f"{parser.format_help()}\n{others}"
 
 
 def read_config(path: Path) -> dict[str, Any]:

@@ -201,7 +201,8 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
             raise StoppedEarlyError(
                 f"stopped after step {state.global_step} of {state.max_steps} with a checkpoint in "
                 f"{args.output_dir}: {self.stopped}. Continue with the same command and "
-                "--resume_from_checkpoint latest"
+                "--resume_from_checkpoint latest, or in a script of your own with "
+                "trainer.train(resume_from_checkpoint=True)"
             )
 
     def _nothing_was_judged(self) -> bool:

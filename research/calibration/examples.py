@@ -20,11 +20,14 @@ from posh_reward.graph.reader import Reader
 from posh_reward.lexicon.function_words import FUNCTION_WORDS, PREPOSITIONS, words_of
 from posh_reward.types import Description, Span
 from research.calibration import people as sets
-from research.calibration.false_sentences import falsify
 from research.calibration.people import Pair, Ratings
+from research.calibration.perturb import CONTINUATIONS, falsify
+from research.calibration.truth import truth
 from research.eval_planted import TOKEN, blind_list
 
 FOLDS = 5
+MOST = 250  # captions of known truth of each kind
+ARTWORKS = Path(__file__).parent / "artworks.json"
 SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 Ints = NDArray[np.int64]
@@ -57,6 +60,8 @@ class Examples:
     """Texts whose sentences have true words and say nothing true."""
     padded: list[int] = field(default_factory=list)
     """First halves of references with such sentences in place of the rest, against the whole."""
+    truth: dict[str, Ints] = field(default_factory=dict)
+    """Captions of known truth, by kind (``calibration/truth.py``)."""
 
     def add(self, pair: Pair, group: str) -> int:
         """Add a pair, to the fold of its group; return its number."""
@@ -70,9 +75,10 @@ def fold_of(group: str) -> int:
     return int(hashlib.sha256(group.encode()).hexdigest(), 16) % FOLDS
 
 
-def examples(people: Path, artworks: Sequence[Path], sample: int | None = None) -> Examples:
-    """Read all sets: three judged by people, and artworks with planted mistakes."""
-    data = Examples()
+def examples(folder: Path, sample: int | None = None, most: int = MOST) -> Examples:
+    """Read all sets: judged by people, artworks with planted mistakes, captions of known truth."""
+    data, people = Examples(), folder / "human"
+    artworks = (ARTWORKS, folder / "planted" / "planted_dev.json")
     for read in sets.SETS:
         ratings = read(people, sample)
         images = dict(zip(ratings.of.tolist(), ratings.images, strict=True))
@@ -88,9 +94,16 @@ def examples(people: Path, artworks: Sequence[Path], sample: int | None = None) 
     for item in items:
         add_artwork(data, item, common)
         add_false_sentences(data, item, reader)
+    kinds: dict[str, list[int]] = {}
+    for case in truth(folder / "known_truth", reader, most):
+        number = data.add((case.text, case.reference), case.image)
+        kinds.setdefault(case.kind, []).append(number)
+    data.truth = {kind: np.array(numbers) for kind, numbers in kinds.items()}
     return data
 
 
+FALSE = ("everything wrong but the nouns", "nouns in order, false verbs, one sentence")
+"""Continuations (``calibration/perturb.py``) that nothing should be paid for."""
 VAGUE = (
     "There are a covering, an item, a surface, a structure, light, a line, a covering, clothing, "
     "furniture, a container, something tall, a garment, a part, a person, an animal, an area, "
@@ -154,7 +167,12 @@ def add_false_sentences(data: Examples, item: Any, reader: Reader) -> None:
     )
     for text, other in ((faithful, reference), (whole, item["faithful"])):
         data.false.append(data.add((text, other), group))
-    data.padded.append(data.add((f"{half} {rest}", reference), group))
+    pads = [rest]
+    [read] = reader.read([reference[len(half) :]])
+    if isinstance(read, Description):
+        rng = random.Random(group)
+        pads += [pad for way in FALSE if (pad := CONTINUATIONS[way](read, rng))]
+    data.padded += [data.add((f"{half} {pad}", reference), group) for pad in pads]
 
 
 def first_half(text: str) -> str:

@@ -17,47 +17,63 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from posh_reward.metrics.posh.judges.embedded.evidence import Weights
 from posh_reward.types import KINDS, Kind
 from research.calibration.examples import Examples
 from research.calibration.questions import Answers, Floats, Ints, Questions, answers
+from research.calibration.truth import FALSE_KINDS
 from research.eval_planted import TOKEN
 
-OF_SCORES = {"flickr": (0.3, 0.3, 3.0), "thumb": (0.3, 0.3, 1.0)}
+OF_SCORES = {"flickr": (0.5, 0.5, 5.0), "thumb": (0.3, 0.3, 1.0)}
 """Weight of precision, recall and f1 in the loss. Set by hand."""
 IMPORTANCE = {
-    "foil_pairs": 1.0, "mistakes": 1.0, "omissions": 2.0, "foil": 0.5,
-    "faithful": 0.5, "same": 0.3, "absent": 2.0, "blind": 10.0, "disordered": 0.7,
+    "foil_pairs": 6.0, "mistakes": 3.0, "omissions": 2.0, "foil": 1.0,
+    "faithful": 1.5, "same": 0.3, "absent": 2.0, "blind": 10.0, "disordered": 0.7,
+    "padded": 5.0, "truth": 2.0, "snli": 3.0,
 }  # fmt: skip
 """Weight of each other part of the loss. Set by hand."""
-MARGINS = {"blind": 0.02, "disordered": 0.1}
-"""Required f1 margin of one true sentence over blind texts, and of a true half over disorder."""
+MARGINS = {"blind": 0.02, "disordered": 0.1, "padded": 0.01}
+"""Required f1 margin of one true sentence over blind texts, of a true half over disorder, and of
+the half over the same with falsehoods behind it."""
 RIDGE = 0.002  # penalty on squared weights of standardised facts
-STEEPNESS = {"flickr": 8.0, "foil_pairs": 40.0}
+STEEPNESS = {"flickr": 8.0, "foil_pairs": 40.0, "snli": 8.0}
 """Slope of the logistic loss on a difference of scores."""
 THRESHOLDS = (-0.8, 0.4)
 """Range of the logit below which a token is flagged: grades 2.2 to 3.4."""
 ABSENT = -1.4  # highest logit of an absent entity: grade 1.8
 UNMARKED = 0.6  # total weight of the unmarked tokens in the loss on tokens
+OF_KINDS = {kind: 1.0 for kind in FALSE_KINDS if not kind.startswith("negated")}
+OF_KINDS |= {
+    "swap_obj": 3.0,
+    "replace_rel": 4.0,
+    "replace_att": 4.0,
+    "actions": 2.0,
+    "prepositions": 2.0,
+}
+OF_KINDS |= {"contradiction": 2.0, "neutral": 1.0}
+"""Relative weight of each kind of captions that their references do not bear out."""
 RATED_APART = 0.3  # smallest difference of mean ratings between two captions to rank
 RANKED = 60_000
-STEPS = 120
+ROUNDS, STEPS = 6, 40
 MARKS = ("mistakes", "omissions", "foil")
 AGAINST = frozenset(
     "unqualified other_number stuff_unsaid denied mixed_up unsaid_settled of_another incoherent "
-    "opposed excluded rivalled turned_round".split()
+    "opposed excluded rivalled turned_round exchanged other_preposition role_crossed role_taken "
+    "verb_unsaid".split()
 )
 FREE = frozenset("bias nameless place elsewhere nowhere verbless part_of".split())
 """Facts with weights of either sign; those in ``AGAINST`` are negative, all others positive."""
 CONTRADICTIONS = {
-    "denied": -2.0, "opposed": -4.0, "excluded": -4.0, "turned_round": -2.5, "rivalled": -2.5,
-    "unsaid_settled": -1.5, "mixed_up": -2.5, "of_another": -1.0, "incoherent": -6.0,
+    "denied": -3.0, "opposed": -4.0, "excluded": -4.0, "turned_round": -2.5, "rivalled": -2.5,
+    "unsaid_settled": -1.5, "mixed_up": -2.5, "of_another": -1.0, "incoherent": -4.0,
+    "exchanged": -2.5,
 }  # fmt: skip
 """Upper bound, unstandardised, on the weights of contradictions, too rare to be learnt from data.
 
 Stronger ones (-6 for the relations) cost 0.03 of the F1 of mistakes: paraphrases swap subject and
 object.
 """
-MOST = {"unfound_in_scene": 1.5, "unsaid_in_scene": 2.0, "unjoined_in_scene": 1.5}
+MOST = {"unfound_in_scene": 1.5, "unsaid_in_scene": 2.0}
 """Upper bound, unstandardised: an absent entity stays absent however much else agrees."""
 
 Bools = NDArray[np.bool_]
@@ -93,6 +109,34 @@ def tokens_of(examples: Examples, questions: Questions, how: str) -> Tokens:
     return Tokens(np.array(pair), np.array(wrong), np.array(covering), np.array(starts))
 
 
+@dataclass(frozen=True)
+class Claims:
+    """Elements of generations, generation after generation."""
+
+    elements: Ints
+    starts: Ints  # index of each generation's first element
+
+    def lowest(self, outputs: Answers) -> tuple[Floats, Ints]:
+        """Return each generation's lowest logit, and the element that decides it."""
+        deciding = outputs.deciding[self.elements]
+        logits = outputs.logits[deciding]
+        lowest = np.minimum.reduceat(logits, self.starts)
+        sizes = np.diff([*self.starts.tolist(), len(logits)])
+        hits = np.flatnonzero(logits == np.repeat(lowest, sizes))
+        best = hits[np.searchsorted(hits, self.starts)]  # the first of each generation
+        return logits[best], deciding[best]
+
+
+def claims_of(questions: Questions, pairs: Ints) -> Claims:
+    """Return the elements of the generations of some pairs, each of which has one."""
+    order = np.argsort(questions.side, kind="stable")
+    sides = questions.side[order]
+    first, last = (np.searchsorted(sides, 2 * pairs, side=s) for s in ("left", "right"))
+    parts = [order[a:b] for a, b in zip(first, last, strict=True)]
+    sizes = [len(part) for part in parts]
+    return Claims(np.concatenate(parts), np.cumsum([0, *sizes[:-1]]))
+
+
 class Objective:
     """The loss over the pairs selected by ``mask``."""
 
@@ -112,6 +156,9 @@ class Objective:
             mask[questions.side // 2] & np.isin(questions.side // 2, examples.same)
         )
         self.absent = self._absent()
+        self.true, self.untrue, self.share = self._captions()
+        self.labelled = self._labelled()
+        self.deciding: Ints | None = None
 
     def _rankings(self) -> tuple[Ints, Ints]:
         """Draw pairs of (better, worse) captions of Flickr8k."""
@@ -122,6 +169,30 @@ class Objective:
         a, b = a[apart := np.abs(means[a] - means[b]) > RATED_APART], b[apart]
         better = means[a] > means[b]
         return numbers[np.where(better, a, b)], numbers[np.where(better, b, a)]
+
+    def _captions(self) -> tuple[Claims, Claims, Floats]:
+        """Return the claims of entailed and of false captions, and the weight of each false one."""
+        usable = np.zeros_like(self.mask)
+        usable[self.questions.side[self.questions.side % 2 == 0] // 2] = True
+        usable &= self.mask
+        truth = self.examples.truth
+        kinds = {kind: truth[kind][usable[truth[kind]]] for kind in OF_KINDS}
+        total = sum(OF_KINDS[kind] for kind in kinds)
+        shares = [OF_KINDS[kind] / total / len(own) for kind, own in kinds.items() for _ in own]
+        entailed = truth["entailment"]
+        return (
+            claims_of(self.questions, entailed[usable[entailed]]),
+            claims_of(self.questions, np.concatenate([*kinds.values()])),
+            np.array(shares),
+        )
+
+    def _labelled(self) -> list[tuple[Ints, Ints]]:
+        """Draw pairs of (entailed, other) hypotheses of SNLI."""
+        truth, rng, drawn = self.examples.truth, np.random.default_rng(0), []
+        for label in ("contradiction", "neutral"):
+            a, b = (own[self.mask[own]] for own in (truth["entailment"], truth[label]))
+            drawn.append((rng.choice(a, RANKED // 3), rng.choice(b, RANKED // 3)))
+        return drawn
 
     def _absent(self) -> Ints:
         """Return the concrete entities whose name is not in the other text."""
@@ -142,7 +213,7 @@ class Objective:
 
     def __call__(self, point: Floats) -> tuple[float, Floats]:
         """Return the loss and its gradient."""
-        outputs = answers(self.questions, self.weights(point))
+        outputs = answers(self.questions, self.weights(point), self.deciding)
         slopes = np.zeros_like(outputs.means)
         by_logit = np.zeros_like(outputs.logits)
         loss = self._texts(outputs.means, slopes) + self._anchors(outputs, slopes, by_logit)
@@ -150,7 +221,9 @@ class Objective:
         for number, how in enumerate(MARKS):
             more, cuts[number] = self._marks(how, point[number - len(MARKS)], outputs, by_logit)
             loss += more
+        loss += self._truth(outputs, slopes, by_logit)
         by_logit += self._through_means(outputs, slopes)
+        by_logit *= outputs.slope
         gradient = [
             self.questions.facts[k].T @ by_logit[self.questions.rows[k]] / self.scale[k]
             for k in KINDS
@@ -220,13 +293,33 @@ class Objective:
             np.array([n for n in some if self.mask[n]])
             for some in (self.examples.disordered, self.examples.halves)
         )
-        for name, low, high in (("blind", blind, true), ("disordered", mixed, half)):
+        padded = np.array([n for n in self.examples.padded if self.mask[n]])
+        for name, low, high in (
+            ("blind", blind, true),
+            ("disordered", mixed, half),
+            ("padded", padded, half),
+        ):
             gap = outputs.means[low, 2].mean() - outputs.means[high, 2].mean() + MARGINS[name]
             if gap > 0:
                 loss += IMPORTANCE[name] * gap
                 slopes[low, 2] += IMPORTANCE[name] / len(low)
                 slopes[high, 2] -= IMPORTANCE[name] / len(high)
         return float(loss)
+
+    def _truth(self, outputs: Answers, slopes: Floats, by_logit: Floats) -> float:
+        """Loss on the lowest claim of captions, and on the order of SNLI's labels."""
+        loss, importance = 0.0, IMPORTANCE["truth"]
+        share = np.full(len(self.true.starts), 1 / len(self.true.starts))
+        for claims, shares, sign in ((self.true, share, 1), (self.untrue, self.share, -1)):
+            lowest, deciding = claims.lowest(outputs)
+            loss += importance * float(shares @ np.logaddexp(0, -sign * lowest))
+            slope = -sign * importance * shares / (1 + np.exp(sign * lowest))
+            by_logit += np.bincount(deciding, slope, minlength=len(by_logit))
+        for better, worse in self.labelled:
+            loss += ranking(
+                outputs.means, slopes, 0, better, worse, IMPORTANCE["snli"], STEEPNESS["snli"]
+            )
+        return loss
 
     def _through_means(self, outputs: Answers, slopes: Floats) -> Floats:
         """Convert slopes by the pairs' scores to slopes by logit."""
@@ -271,21 +364,35 @@ def pearson(scores: Floats, people: Floats) -> tuple[float, Floats]:
     return value, slopes
 
 
-def fit(objective: Objective) -> dict[Kind, Floats]:
-    """Minimise the loss by L-BFGS, within the bounds on each weight."""
-    start, bounds = [], []
+def fit(objective: Objective, kept: Weights | None = None) -> dict[Kind, Floats]:
+    """Minimise the loss by L-BFGS, within the bounds on each weight.
+
+    Args:
+        objective: the loss.
+        kept: weights that are not fitted. Those of entities, fitted to captions of known truth,
+            gained .01 of SNLI's AUC and lost .02 of Flickr8k's correlation.
+    """
+    start: list[float] = []
+    bounds: list[tuple[float | None, float | None]] = []
     for kind in KINDS:
         for name, scale in zip(objective.names[kind], objective.scale[kind].tolist(), strict=True):
             most = CONTRADICTIONS.get(name, 0.0) * scale if name in AGAINST else None
             highest = MOST[name] * scale if name in MOST else None
             bounds.append((None, most) if name in AGAINST | FREE else (0.0, highest))
             start.append(most if most else float(name in ("name", "said", "as_such")))
-    result = minimize(
-        objective,
-        np.array([*start, 0.0, 0.0, 0.0]),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=bounds + [THRESHOLDS] * len(MARKS),
-        options={"maxiter": STEPS},
-    )
-    return objective.weights(result.x)
+            if kept and kind in kept:
+                start[-1] = kept[kind][name] * scale
+                bounds[-1] = start[-1], start[-1]
+    point = np.array([*start, 0.0, 0.0, 0.0])
+    for _ in range(ROUNDS):
+        # Which entities are absent is kept within a round: the loss jumps where that changes.
+        objective.deciding = answers(objective.questions, objective.weights(point)).deciding
+        point = minimize(
+            objective,
+            point,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds + [THRESHOLDS] * len(MARKS),
+            options={"maxiter": STEPS},
+        ).x
+    return objective.weights(point)

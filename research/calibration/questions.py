@@ -13,6 +13,7 @@ from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
 from posh_reward.metrics.posh.judges.embedded.affinity import fact_names
 from posh_reward.metrics.posh.judges.embedded.evidence import WEIGHTS
 from posh_reward.metrics.posh.judges.embedded.joining import Facts
+from posh_reward.metrics.posh.judges.embedded.rules import overrule
 from posh_reward.models.token_encoder import EncodeTokens, load_token_encoder
 from posh_reward.types import (
     KINDS,
@@ -47,12 +48,16 @@ class Recorder(EmbeddedJudge):
                 for kind, names in fact_names().items()
             }
         self.facts: dict[tuple[object, ...], Facts] = {}
+        self.ruled: dict[tuple[object, ...], tuple[float, float]] = {}
+        """Values that the rules make of 0 and of 1, linear in between."""
 
     def grade(self, requests: Sequence[Question]) -> list[Verdict]:
         """Grade as the judge does, but raise absent entities to the lowest grade of presence."""
         for request in requests:
             pair_facts = self._facts_between(request.source, request.target)
             self.facts[key_of(request)] = self._facts(pair_facts, request)
+            low, high = (overrule(pair_facts.matching, request, value) for value in (0.0, 1.0))
+            self.ruled[key_of(request)] = low, high
         return [
             verdict if (verdict.grade or 0) > 2 or request.kind != "entity" else BARELY_PRESENT
             for request, verdict in zip(requests, super().grade(requests), strict=True)
@@ -76,17 +81,19 @@ class Questions:
     spans: list[tuple[Span, ...]]
     scores: list[Scores]
     names: dict[Kind, list[str]]  # names of the facts, bias first
+    ruled: Floats  # (elements, 2): values that the judge's rules make of 0 and of 1
 
 
 def ask_about(metric: Any, pairs: Iterable[tuple[str, str]]) -> Questions:
     """Collect all questions about the pairs, with ``metric`` a ``PoSh`` judged by ``Recorder``."""
     side: list[int] = []
-    ends, spans, scores = [], [], []
+    ends, spans, scores, ruled = [], [], [], []
     rows: dict[Kind, list[int]] = {kind: [] for kind in KINDS}
     facts: dict[Kind, list[list[float]]] = {kind: [] for kind in KINDS}
     fact_names = {kind: list(metric.judge.weights[kind]) for kind in KINDS}
     for number, (generation, reference) in enumerate(pairs):
         metric.judge.facts.clear()
+        metric.judge.ruled.clear()
         (pair_scores,) = metric.score([generation], [reference])
         scores.append(pair_scores)
         entities = {
@@ -100,6 +107,7 @@ def ask_about(metric: Any, pairs: Iterable[tuple[str, str]]) -> Questions:
             names = (element.identifier, element.other)
             ends.append([entities.get((element.direction, name), here) for name in names])
             spans.append(element.spans)
+            ruled.append(metric.judge.ruled.get(key_of(element), (0.0, 1.0)))
             rows[element.kind].append(here)
             values = metric.judge.facts.get(key_of(element), {})
             others = fact_names[element.kind][1:]
@@ -112,6 +120,7 @@ def ask_about(metric: Any, pairs: Iterable[tuple[str, str]]) -> Questions:
         spans,
         scores,
         fact_names,
+        np.array(ruled),
     )
 
 
@@ -119,26 +128,42 @@ def ask_about(metric: Any, pairs: Iterable[tuple[str, str]]) -> Questions:
 class Answers:
     """Grades and scores under some weights."""
 
-    logits: Floats
+    logits: Floats  # after the rules
+    slope: Floats  # of ``logits`` by the weighted sums of the facts
     grades: Floats
     means: Floats  # (pairs, 3): precision, recall, f1
     deciding: Ints  # (elements,): the element that decides the grade: itself, or an absent entity
 
 
-def answers(questions: Questions, weights: dict[Kind, Floats]) -> Answers:
-    """Compute grades and scores under some weights, as the metric does."""
+def answers(
+    questions: Questions, weights: dict[Kind, Floats], deciding: Ints | None = None
+) -> Answers:
+    """Compute grades and scores under some weights, as the metric does.
+
+    Args:
+        questions: all elements.
+        weights: of each kind's facts.
+        deciding: keep these deciding elements, so that the result is smooth in the weights.
+    """
     logits = np.empty(len(questions.side))
     for kind in KINDS:
         logits[questions.rows[kind]] = questions.facts[kind] @ weights[kind]
-    values = np.clip(1 / (1 + np.exp(-logits)), 0.005, 0.995)
-    deciding = np.arange(len(values))
-    for end in questions.ends.T:
-        absent = values[end] < PRESENT
-        deciding[absent] = end[absent]
+    weighed = 1 / (1 + np.exp(-logits))
+    low, high = questions.ruled.T
+    free = (low == 0) & (high == 1)
+    values = np.where(free, weighed, low + (high - low) * weighed)
+    slope = np.where(free, 1.0, (high - low) * weighed * (1 - weighed) / (values * (1 - values)))
+    logits = np.where(free, logits, np.log(values / (1 - values)))
+    values = np.clip(values, 0.005, 0.995)
+    if deciding is None:
+        deciding = np.arange(len(values))
+        for end in questions.ends.T:
+            absent = values[end] < PRESENT
+            deciding[absent] = end[absent]
     itself = deciding == np.arange(len(values))
     grades = np.where(itself, LOWEST_GRADE + 4 * values, LOWEST_GRADE)
     count = np.bincount(questions.side, minlength=2 * len(questions.scores))
     total = np.bincount(questions.side, grades, minlength=len(count))
     mean = np.where(count > 0, total / np.maximum(count, 1) / 5, 1.0).reshape(-1, 2)
     f1 = 2 * mean[:, 0] * mean[:, 1] / mean.sum(1)
-    return Answers(logits, grades, np.c_[mean, f1], deciding)
+    return Answers(logits, slope, grades, np.c_[mean, f1], deciding)

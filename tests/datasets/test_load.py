@@ -318,4 +318,5 @@ def test_without_the_extra_an_import_error_has_the_install_line(tmp_path: Path) 
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
     )
     assert "MissingDependencyError" in done.stderr
-    assert "pip install 'posh-reward[train]'" in done.stderr
+    assert "pip install" in done.stderr
+    assert "[train]" in done.stderr

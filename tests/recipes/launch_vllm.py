@@ -3,7 +3,7 @@
     launch_vllm.py FOLDER build
     launch_vllm.py FOLDER CASE [flags of recipes/dapo_posh.py]
 
-"build" writes a tiny policy of one head, a size that vLLM's CPU kernels know, to ``FOLDER/tiny``.
+"build" trains a tiny policy of one head, a size that vLLM's CPU kernels know, to ``FOLDER/tiny``.
 It has to be done here: a processor that was saved without torchvision cannot be loaded with it.
 CASE is "well", or "unguarded": what TRL does without us, or what vLLM does wrong unless TRL and it
 notice: "prompt", another text; "image", another image; "stale", the weights of the first step. Both
@@ -25,14 +25,23 @@ from PIL import Image
 from trl.generation import vllm_generation
 
 from posh_reward.training.canaries import RolloutError
-from recipes import dapo_posh, tiny_qwen
+from recipes import dapo_posh, sft, tiny_qwen
 
 
 def main() -> None:
     folder, case, *flags = sys.argv[1:]
     if case == "build":
         tiny_qwen.HEADS = 1
-        tiny_qwen.build(Path(folder, "tiny"), warm_up_steps=0, pretrain_steps=30)
+        tiny_qwen.build(Path(folder, "pretrained"), warm_up_steps=0, pretrain_steps=30)
+        # So that it reads its prompt.
+        sft.main(
+            [
+                *("--config", "configs/smoke/sft.yaml", "--max_steps", "100"),
+                *("--dataset_name", "scenes:train=800:plain=1", "--eval_strategy", "no"),
+                *("--model_name_or_path", str(Path(folder, "pretrained"))),
+                *("--output_dir", str(Path(folder, "tiny"))),
+            ]
+        )
         return
     keep_weights_unpacked()
     # TRL passes no dtype, and vLLM would take bfloat16 for a float32 model.

@@ -39,7 +39,7 @@ def write(folder: Path, text: str) -> list[str]:
         ("max_pixels: many", "max-pixels: invalid int value: 'many'"),
         ("eval_strategy: no", "eval_strategy is False: use a list or use a text"),
         ("save_steps: [1]", "save_steps is .*use a number"),
-        ("env: 3", "env is 3: use a mapping"),
+        ("env: 3", "env is 3: it sets environment variables"),
         ("like: nowhere.yaml", "cannot be read: .*nowhere.yaml"),
         ("num_generations: 3", "must be divisible by num_generations"),
         ("objective: sum", "objective is 'sum': choose f1, weighted, separate"),
@@ -74,9 +74,15 @@ def test_a_mistyped_flag() -> None:
         parse_settings(dapo_posh.SETTINGS, ["--config"])
 
 
-def test_variables_under_env_are_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_under_env_are_set_if_the_file_is_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("POSH_TEST_VARIABLE", "old")
-    parse_settings(dapo_posh.SETTINGS, write(tmp_path, BASE + "env: {POSH_TEST_VARIABLE: 7}\n"))
+    flags = write(tmp_path, BASE + "env: {POSH_TEST_VARIABLE: 7}\n")
+    with pytest.raises(ConfigError, match=r"env is .*only with --trust-settings"):
+        parse_settings(dapo_posh.SETTINGS, flags)
+    monkeypatch.setenv("POSH_TRUST_SETTINGS", "")  # restored after the test
+    parse_settings(dapo_posh.SETTINGS, [*flags, "--trust-settings"])
     assert os.environ["POSH_TEST_VARIABLE"] == "7"
 
 

@@ -9,11 +9,18 @@ import numpy as np
 import pytest
 
 from posh_reward import PoSh
+from posh_reward.graph.reader import Reader
 from posh_reward.metrics.posh.judges.embedded.evidence import WEIGHTS
 from posh_reward.study.agreement.correlation import pearson
 from research.calibrate_judge import shipped_weights
-from research.calibration.examples import Examples, add_artwork, changes, fold_of
-from research.calibration.objective import AGAINST, CONTRADICTIONS, FREE, Objective
+from research.calibration.examples import (
+    Examples,
+    add_artwork,
+    add_false_sentences,
+    changes,
+    fold_of,
+)
+from research.calibration.objective import AGAINST, CONTRADICTIONS, FREE, OF_KINDS, Objective
 from research.calibration.people import Ratings, share_above, tau_c
 from research.calibration.questions import Questions, Recorder, answers, ask_about
 
@@ -42,6 +49,8 @@ def found() -> Examples:
     examples.marks.append((2, "foil", changes(captions[2][0], "A dog runs.")))
     for item in json.loads(ARTWORKS.read_text(encoding="utf-8"))[:2]:
         add_artwork(examples, item)
+        add_false_sentences(examples, item, Reader())
+    examples.truth = dict.fromkeys([*OF_KINDS, "entailment"], numbers)
     return examples
 
 

@@ -161,7 +161,7 @@ def test_what_is_fetched_is_all_that_a_run_without_network_needs(
     )  # fmt: skip
     assert scored.returncode == 0, scored.stderr
     row = json.loads((tmp_path / "scores.jsonl").read_text())
-    assert row["overall"] is not None
+    assert row["f1"] is not None
     assert f"someone/judge@{COMMIT}" in row["signature"]
 
 

@@ -113,11 +113,6 @@ def test_references_that_cannot_be_read_are_said_before_the_first_step(
         train(trainer)
 
 
-def test_a_class_for_a_function_on_trls_command_line_names_the_function() -> None:
-    with pytest.raises(ConfigError, match=r"posh_reward\.reward\.instance\.posh"):
-        PoshReward(prompts=["Describe it."], completions=["A dog."])  # type: ignore[call-arg]
-
-
 @pytest.mark.parametrize("seed", [0, 1])
 def test_seeds_differ_after_an_engine_has_seeded_by_the_rank(seed: int) -> None:
     import torch

@@ -23,6 +23,7 @@ from spacy.attrs import DEP, HEAD, POS, TAG
 from spacy.language import Language
 from spacy.tokens import Doc
 
+from posh_reward.graph.parser.homographs import corrected
 from posh_reward.types import CACHED
 
 Array = NDArray[Any]
@@ -47,8 +48,7 @@ def tree(scores: Array) -> Array:
     square[1:] = scores
     best, best_score = heads, -np.inf
     # Chu-Liu-Edmonds allows any number of roots: run it with each likely root as the only one.
-    for root in np.argsort(-scores[:, 0])[:ROOTS]:
-        # Only this word may attach to the root, and only to the root.
+    for root in np.argsort(-scores[:, 0])[:ROOTS]:  # only this word may attach to the root
         one_root = square.copy()
         one_root[:, 0] = -np.inf
         one_root[root + 1] = -np.inf
@@ -62,8 +62,7 @@ def tree(scores: Array) -> Array:
 
 def is_tree(heads: Array) -> bool:
     """Test whether following heads leads from every node to node 0, the root, its own head."""
-    ends = heads
-    # Each round doubles the heads followed, so in the end no path to the root is longer.
+    ends = heads  # each round doubles the heads followed
     for _ in range(len(heads).bit_length()):
         ends = ends[ends]
     return not ends.any()
@@ -294,9 +293,10 @@ class BiaffineParser:
         docs = iter(stream)
         while batch := list(islice(docs, batch_size)):
             spans = [sentences(doc) for doc in batch]
-            texts = [[doc[i].text for i in span] for doc, own in zip(batch, spans, strict=True)
-                     for span in own]  # fmt: skip
-            predictions = iter(self.predict(texts))
+            both = zip(batch, spans, strict=True)
+            texts = [[doc[i].text for i in span] for doc, own in both for span in own]
+            read = zip(texts, self.predict(texts), strict=True)
+            predictions = (corrected(*each, self.labels, self.tags) for each in read)
             for doc, own in zip(batch, spans, strict=True):
                 self._annotate(doc, own, [next(predictions) for _ in own])
             yield from batch
@@ -325,8 +325,9 @@ class BiaffineParser:
         heads = np.concatenate(choices)
         is_root = heads == 0
         labels = label_scores(states, np.where(is_root, -1, starts + heads - 1), weights)
-        root = self.labels.index("ROOT")
-        labels[:, root] = -np.inf  # the root alone gets this label, whatever its scores
+        labels[
+            :, root := self.labels.index("ROOT")
+        ] = -np.inf  # the root alone gets this label, whatever its scores
         best = np.where(is_root, root, labels.argmax(axis=1))
         tags = (states @ weights["tag.weight"].T + weights["tag.bias"]).argmax(axis=1)
         own = np.arange(len(rows)) - starts

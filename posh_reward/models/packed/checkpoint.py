@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError
+from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError, install
 from posh_reward.models.prompt_images import SEEING
 from posh_reward.process.host_memory import host_memory
 
@@ -26,7 +26,7 @@ def require_libraries() -> None:
         import transformers  # noqa: F401
     except ImportError as error:
         raise MissingDependencyError(
-            f"the judge 'transformers' needs {error.name}: pip install 'posh-reward[train]'"
+            f"the judge 'transformers' needs {error.name}: {install('train')}"
         ) from None
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
-from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError
+from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError, install
 from posh_reward.models.labels import TOP, LabelReading, check_reading
 from posh_reward.models.model import Note, Prompt, ignore
 from posh_reward.models.prompt_images import MAX_PIXELS, TOKEN_PIXELS
@@ -167,9 +167,7 @@ class ServerModel:
         """
         if not self._checked:
             if find_spec("httpx") is None:
-                raise MissingDependencyError(
-                    "the server judge needs httpx: pip install 'posh-reward[server]'"
-                )
+                raise MissingDependencyError(f"the server judge needs httpx: {install('server')}")
             faults = self._run(self._faults)
             startup.refuse_unusable(self._fleet.servers, faults, self._reading)
             self._checked = True

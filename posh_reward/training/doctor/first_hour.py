@@ -202,7 +202,9 @@ class Ladder:
                 train = ["train", device_of(self.result), str(self.config), *arguments]
                 answer = _answer(*run_ranks(train, place, 1, self.seconds))
                 self._note_steps(rung, answer, name)
-                gaps |= {f"{name} step {line['at']}": line["gap"] for line in answer["steps"]}
+                gaps |= {
+                    f"{name} step {line['at']}".strip(): line["gap"] for line in answer["steps"]
+                }
         fit = self._fit(flags, Processes())
         self._note_phases(rung, answer, fit, "both steps")
         wide = {name: gap for name, gap in gaps.items() if gap is not None and gap > GAP}

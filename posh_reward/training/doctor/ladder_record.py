@@ -19,7 +19,7 @@ from posh_reward.errors import ConfigError
 from posh_reward.process.child_environment import redact, secrets_of
 from posh_reward.training.doctor.diagnosis import device_of
 from posh_reward.training.doctor.node_checks import read_gpus
-from posh_reward.training.run_check import RunCheck
+from posh_reward.training.run_check import RunCheck, metric_of
 
 FORMAT = 1  # version of the file
 PACKAGES = (
@@ -98,6 +98,8 @@ def header_of(config: Path, result: RunCheck, own: int) -> dict[str, Any]:
         "run": {
             "config": config.name,
             "model": Path(result.model.model_name_or_path).name,
+            "dataset": Path(result.script.dataset_name).name,
+            "metric": metric_of(result.script),
             "processes": own,
             "zero": result.layout.zero_stage,
             "device": device_of(result),

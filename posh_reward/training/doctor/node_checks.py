@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
+from posh_reward.errors import install
 from posh_reward.process.host_memory import host_memory
 
 State = Literal["ok", "warning", "FAILED", "skipped"]
@@ -171,7 +172,7 @@ def check_toolkit(gpus: int, compiles: bool) -> Iterator[NodeCheck]:
 
     if torch.cuda.device_count() < gpus:
         remedy = (
-            "pip install 'posh-reward[gpu]', which has CUDA, or a newer driver; "
+            f"{install('gpu')}, which has CUDA, or a newer driver; "
             "CUDA_VISIBLE_DEVICES may hide GPUs"
         )
         detail = f"torch {torch.__version__} sees {torch.cuda.device_count()} GPUs, of {gpus}"
@@ -198,7 +199,7 @@ def check_library(name: str) -> NodeCheck:
     try:
         ctypes.CDLL(name)
     except OSError as error:
-        remedy = "pip install -c constraints-gpu.txt 'posh-reward[gpu]', whose torch brings it"
+        remedy = "pip install -c constraints-gpu.txt '.[gpu]' in the clone, whose torch brings it"
         return NodeCheck("vLLM's CUDA", "FAILED", f"vLLM needs {name}: {error}", remedy)
     return NodeCheck("vLLM's CUDA", "ok", name)
 

@@ -80,7 +80,7 @@ def facts_about(text: str, other: str, element: str) -> dict[str, float]:
     ("text", "other", "attribute"),
     [
         ("She holds a cup in one hand.", "She holds a cup in her hand.", "one"),
-        ("A coat of ivory satin shines.", "An ivory satin coat shines.", "ivory"),
+        ("A coat of ivory satin hangs there.", "An ivory satin coat shines.", "ivory"),
         ("White tufts stick out.", "He has tufts of white hair.", "white"),
     ],
 )

@@ -101,7 +101,11 @@ def test_a_rank_that_cannot_be_reached(smoke: Path, monkeypatch: pytest.MonkeyPa
     assert "2 ranks do not reach each other" in failed(ladder(smoke).try_step("ranks"))
 
 
-def test_a_judge_whose_grades_change_after_waking(smoke: Path, python: str) -> None:
+def test_a_judge_whose_grades_change_after_waking(
+    smoke: Path, python: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POSH_TRUST_SETTINGS", "1")  # the settings name an interpreter
+
     def rung(name: str) -> Rung:
         model = smoke.parent / name
         model.mkdir()
@@ -128,7 +132,7 @@ def test_a_ladder_is_climbed_and_its_rungs_not_twice(
 ) -> None:
     file = tmp_path / "first_hour.json"
     flags = ["doctor", "--config", str(smoke), "--first-hour", str(file), "--processes", "2"]
-    broken = [*flags, "--", "--dataset_name", "scenes:train=16:heldout=0"]
+    broken = [*flags, "--", "--output_dir", "/proc/posh"]
     assert main(broken) == 2, "the first rung fails"
     assert main(flags) == 0, "and is tried again"
     document = json.loads(file.read_text())
@@ -144,8 +148,9 @@ def test_a_ladder_is_climbed_and_its_rungs_not_twice(
     said = capfd.readouterr().out
     assert said.count("ran   ") == 5
     assert json.loads(file.read_text()) == document, "nothing was measured twice"
-    with pytest.raises(ConfigError, match="of another machine, packages or run"):
-        list(climb(NODE, [], file))
+    for config, more in ((NODE, []), (smoke, ["--preset", "prefix-first"])):
+        with pytest.raises(ConfigError, match="of another machine, packages or run"):
+            list(climb(config, more, file))
     assert not list(tmp_path.glob(".posh-first-hour-*"))
 
 

@@ -9,7 +9,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from posh_reward.errors import InputError, MissingDependencyError
+from posh_reward.errors import InputError, MissingDependencyError, install
 from posh_reward.lexicon.wordnet import WordNet, wordnet
 from posh_reward.study.agreement.localisation import Alerts
 from posh_reward.study.agreement.metric_scores import AxisScores, Measure, TextPair
@@ -18,7 +18,7 @@ from posh_reward.types import Failure
 
 WORD = re.compile(r"\w+")
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
-INSTALL = "pip install 'posh-reward[baselines]' ({})"
+INSTALL = install("baselines") + " ({})"
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,14 @@ from posh_reward.lexicon.function_words import (
 )
 from posh_reward.lexicon.likeness import is_settled, number
 from posh_reward.lexicon.meaning import Term, is_concrete
-from posh_reward.metrics.posh.judges.embedded.joining import Facts, place_value, relation_facts
+from posh_reward.metrics.posh.judges.embedded.joining import (
+    Facts,
+    place_value,
+    relation_facts,
+    role_facts,
+)
 from posh_reward.metrics.posh.judges.embedded.matching import Matching
-from posh_reward.types import Kind, Question
+from posh_reward.types import Kind, Question, Span
 
 Weights = Mapping[Kind, Mapping[str, float]]  # kind of question -> fact -> weight; bias first
 
@@ -41,14 +46,18 @@ MENTION = 0.5  # minimum similarity of names for a thing to be mentioned
 SUPPORT = 0.6  # minimum support for a term to count as said
 CLEAR = 0.8  # word similarity above which another thing's attribute counts as the one asked about
 SURE = 0.8  # certainty of a correspondence above which a contradiction counts
-DENIED = 0.03  # value of a thing that has another material or colour in the target
-WITHOUT = 0.7  # value of a missing thing ("no shoes") that the target lacks, too
 WORDLESS = 0.5  # support for an attribute without a content word
 EXPECTED = 0.6  # support for a claim, as far as its sentence has no others, and
 CUSTOMARY = 2.0  # the weight of that, in claims
-COHERENT = 0.65  # coherence of a sentence below which its claims are doubtful, and
-INCOHERENT = 0.55  # below which the doubt is full
+COHERENT = 0.55  # coherence of a sentence below which its claims are doubtful, and
+INCOHERENT = 0.45  # below which the doubt is full
 BRIEF = 3  # sentences of a text of which two are too much to tell that words stand together
+MANY = frozenset("many several multiple numerous various some group bunch".split())
+CONTRARY = (
+    "denied", "mixed_up", "exchanged", "opposed", "excluded", "rivalled", "turned_round",
+    "role_crossed", "role_taken", "verb_unsaid", "other_preposition",
+)  # fmt: skip
+"""Facts that contradict a claim."""
 PICKING = frozenset("own other another same such certain".split())
 """Words that select one thing among several without describing it."""
 
@@ -67,7 +76,7 @@ def terms_in(matching: Matching, text: str) -> list[Term]:
 class Claim(NamedTuple):
     """An attribute or a relation of the source."""
 
-    sentences: tuple[int, ...]
+    clauses: tuple[int, ...]
     support: float  # how far the target says it, or joins its ends, 0 to 1
     weight: float  # how far the target has what it is about, 0 to 1: else it tells nothing
 
@@ -104,40 +113,45 @@ class PairFacts:
         return facts
 
     def _incoherence(self, key: Key) -> float:
-        """Incoherence, 0 to 1, of the sentences that make a claim, leaving out the claim itself."""
+        """Incoherence, 0 to 1, of the clauses that make a claim, leaving out the claim itself."""
         own = self._claims.get(key)
-        if own is None or not own.sentences:
+        if own is None or not own.clauses:
             return 0.0
         support, weight = EXPECTED * CUSTOMARY, CUSTOMARY
-        for sentence in own.sentences:
-            support += self._sums[sentence][0] - own.weight * own.support
-            weight += self._sums[sentence][1] - own.weight
-        gathered = fsum(map(self._gathered, own.sentences)) / len(own.sentences)
+        for clause in own.clauses:
+            support += self._sums[clause][0] - own.weight * own.support
+            weight += self._sums[clause][1] - own.weight
+        gathered = fsum(map(self._gathered, own.clauses)) / len(own.clauses)
         coherence = (support / weight + gathered) / 2
         return min(1.0, max(0.0, (COHERENT - coherence) / (COHERENT - INCOHERENT)))
 
-    def _gathered(self, sentence: int) -> float:
-        """Share of a sentence's words that stand together in the target, in one sentence or two.
+    def _gathered(self, clause: int) -> float:
+        """Share of a clause's words that stand together in the target.
 
-        Of those that the target has at all: a paraphrase takes them from one place.
+        Of those that the target has at all: a paraphrase takes them from one place, be it one long
+        sentence or several short ones.
         """
-        if sentence in self._gatherings:
-            return self._gatherings[sentence]
-        target = self.matching.target
-        apart = (0,) if len(target.by_sentence) <= BRIEF else (0, 1)
-        total, places = 0.0, dict[int, float]()
-        for term in self.matching.source.by_sentence.get(sentence, ()):
-            best: dict[int, float] = {}  # sentence, with its next -> similarity of a word there
+        if clause in self._gatherings:
+            return self._gatherings[clause]
+        target, terms = self.matching.target, self.matching.source.by_clause.get(clause, ())
+        places = {sentence: number for number, sentence in enumerate(sorted(target.by_sentence))}
+        sizes = [len(target.by_sentence[sentence]) for sentence in places]
+        windows = [0.0] * len(sizes)
+        ends = window_ends(sizes, len(terms))
+        total = 0.0
+        for term in terms:
+            row = [0.0] * len(sizes)  # sentence -> similarity of a word there
             for other, alike in self.matching.words(term).items():
-                for place in target.sentences[other] if alike >= MENTION else ():
-                    for distance in apart:
-                        best[place - distance] = max(alike, best.get(place - distance, 0.0))
-            total += max(best.values(), default=0.0)
-            for place, alike in best.items():
-                places[place] = places.get(place, 0.0) + alike
-        # One more, so that a sentence of few words is not scattered by one of them.
-        gathered = (1 + max(places.values(), default=0.0)) / (1 + total)
-        self._gatherings[sentence] = gathered
+                for sentence in target.sentences[other] if alike >= MENTION else ():
+                    if sentence in places:
+                        row[places[sentence]] = max(alike, row[places[sentence]])
+            best = max(row, default=0.0)
+            total += best
+            for start, end in enumerate(ends) if best else ():
+                windows[start] += max(row[start:end])
+        # One more, so that a clause of few words is not scattered by one of them.
+        gathered = (1 + max(windows, default=0.0)) / (1 + total)
+        self._gatherings[clause] = gathered
         return gathered
 
     @cached_property
@@ -149,53 +163,53 @@ class PairFacts:
             for attribute in () if entity.flagged else entity.attributes:
                 terms = terms_in(matching, attribute.text)
                 known = fsum(map(matching.anywhere, terms)) / max(1, len(terms))
-                said = self._claim_facts((index, attribute.text, None))["said"]
-                weight = matching.best_score(index) * known
-                claims[index, attribute.text, None] = Claim(attribute.sentences, said, weight)
+                said = borne_out(self._claim_facts((index, attribute.text, None)), "said")
+                weight = (1 - matching.doubt(index)) * known
+                claims[index, attribute.text, None] = Claim(
+                    self._clauses(attribute.spans), said, weight
+                )
         for relation in graph.relations:
             ends = relation.subject, relation.object
             if not any(graph.entities[end].flagged for end in ends):
-                joined = self._claim_facts((ends[0], relation.text, ends[1]))["joined"]
-                weight = matching.best_score(ends[0]) * matching.best_score(ends[1])
-                claims[ends[0], relation.text, ends[1]] = Claim(relation.sentences, joined, weight)
+                facts = self._claim_facts((ends[0], relation.text, ends[1]))
+                joined = borne_out(facts, "as_such")
+                weight = (1 - matching.doubt(ends[0])) * (1 - matching.doubt(ends[1]))
+                claims[ends[0], relation.text, ends[1]] = Claim(
+                    self._clauses(relation.spans), joined, weight
+                )
         return claims
+
+    def _clauses(self, spans: tuple[Span, ...]) -> tuple[int, ...]:
+        source = self.matching.source
+        return tuple(sorted({source.clauses[token] for token in source.tokens_in(spans)}))
 
     @cached_property
     def _sums(self) -> dict[int, tuple[float, float]]:
-        """Sentence -> weighted support for its claims, and their weight."""
+        """Clause -> weighted support for its claims, and their weight."""
         sums: dict[int, tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
         for claim in self._claims.values():
-            for sentence in claim.sentences:
-                support, weight = sums[sentence]
-                sums[sentence] = support + claim.weight * claim.support, weight + claim.weight
+            for clause in claim.clauses:
+                support, weight = sums[clause]
+                sums[clause] = support + claim.weight * claim.support, weight + claim.weight
         return sums
 
 
-def overrule(matching: Matching, question: Question, value: float) -> float:
-    """Return an answer's value after the rules for materials and for "no shoes"."""
-    thing = question.entity
-    if question.kind != "entity":
-        return value
-    owners = [owner for owner, material in matching.source.made_of if material == thing]
-    if any(is_made_otherwise(matching, owner, thing) for owner in owners):
-        return DENIED
-    if thing not in matching.source.absences:
-        return value
-    like = {other for other, _ in matching.cast(thing)[:1]}
-    return value if matching.target.absences & like else WITHOUT * (1 - value)
+def borne_out(facts: Facts, support: str) -> float:
+    """Support for a claim by itself, 0 to 1, as far as nothing contradicts it."""
+    return facts[support] * (1 - max(facts.get(name, 0.0) for name in CONTRARY))
 
 
-def is_made_otherwise(matching: Matching, owner: int, material: int) -> bool:
-    """Return True if the owner has another material or colour in the target: a glass cup."""
-    if matching.doubt(owner):
-        return False
-    return any(
-        all(
-            matching.support(term, thing) < SUPPORT and matching.denies(term, thing)
-            for term in matching.source.heads[material]
-        )
-        for thing, _ in matching.cast(owner)[:1]
-    )
+def window_ends(sizes: list[int], words: int) -> list[int]:
+    """End of the run of sentences from each that has so many words: two at least, or one of few."""
+    ends, end, total = [], 0, 0
+    fewest = 1 if len(sizes) <= BRIEF else 2
+    for start, size in enumerate(sizes):
+        while end < len(sizes) and (end < start + fewest or total < words):
+            total += sizes[end]
+            end += 1
+        ends.append(end)
+        total -= size
+    return ends
 
 
 class Namesake(NamedTuple):
@@ -295,9 +309,8 @@ def attribute_facts(matching: Matching, entity: int, text: str) -> Facts:
     by_word = [word_facts(matching, entity, term) for term in terms] or [{"said": WORDLESS}]
     facts = {name: fsum(word[name] for word in by_word) / len(by_word) for name in by_word[0]}
     facts["said_of_it"] = facts["said"] * matching.best_score(entity)
-    facts["said_in_scene"] = facts["said"] * matching.scene
     facts["unsaid_in_scene"] = (1 - facts["said"]) * matching.scene
-    return facts
+    return facts | role_facts(matching, entity, text, None, 1 - matching.doubt(entity))
 
 
 def word_facts(matching: Matching, entity: int, term: Term) -> Facts:
@@ -307,12 +320,15 @@ def word_facts(matching: Matching, entity: int, term: Term) -> Facts:
     cast = matching.cast(entity)
     count = number(term[0])
     for thing, certainty in cast:
-        single = float(count == 1 and not matching.target.plural[thing])  # "a hand" is one hand
+        several = matching.target.plural[thing]
+        # "A hand" is one hand, and hands are several.
+        counted = float(not several if count == 1 else several and term[0] in MANY)
         # Scaled by certainty, so that the same word said of another thing is no support.
-        value = certainty * max(single, support.get(thing, 0.0))
+        value = certainty * max(counted, support.get(thing, 0.0))
         # Only near-certain correspondences may contradict. In others a contradiction says more
         # about the correspondence than about the word.
-        if value < SUPPORT and certainty > SURE and matching.denies(term, thing):
+        too_many = not several and ((count or 0) > 1 or term[0] in MANY)
+        if value < SUPPORT and certainty > SURE and (too_many or matching.denies(term, thing)):
             is_denied = True
         elif value > best:
             best, best_thing = value, thing
@@ -324,11 +340,11 @@ def word_facts(matching: Matching, entity: int, term: Term) -> Facts:
     elsewhere = matching.anywhere(term)
     return {
         "said": best,
-        "verbatim": float(best > 0 and support.get(likeliest[0], 0.0) >= VERBATIM),
         "denied": float(is_denied),
         "mixed_up": float(is_mixed_up),
         "unsaid_settled": float(unsaid),
         "of_another": float(best < SUPPORT and is_of_another(matching, term, likeliest)),
+        "exchanged": float(best < SUPPORT and is_of_known(matching, entity, term, likeliest)),
         "elsewhere": max(0.0, elsewhere - best),
         "nowhere": float(elsewhere < MENTION),
     }
@@ -342,6 +358,25 @@ def is_of_another(matching: Matching, term: Term, likeliest: list[int]) -> bool:
         for other, similarity in matching.words(term).items()
         if similarity >= CLEAR
         for token in target.places[other]
+    )
+
+
+def is_of_known(matching: Matching, entity: int, term: Term, likeliest: list[int]) -> bool:
+    """Return True if the target says the word of another thing, of which the source does not.
+
+    "A red hydrant next to a fire sign" for "a fire hydrant next to a red sign".
+    """
+    source, target = matching.source, matching.target
+    own = [other for other, alike in matching.words(term).items() if alike >= CLEAR]
+    places = [token for other in own for token in target.places[other]]
+    others = {thing for token in places for thing in target.owners.get(token, ())}
+    counterparts = {matching.counterpart(other) for other in others.difference(likeliest)}
+    like = source.index.like(term)
+    return any(
+        thing is not None
+        and thing != entity
+        and not any(source.said_of[word].get(thing, 0.0) >= SUPPORT for word in like)
+        for thing in counterparts
     )
 
 

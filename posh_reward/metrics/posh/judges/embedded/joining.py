@@ -16,8 +16,9 @@ from posh_reward.lexicon.function_words import (
     words_of,
 )
 from posh_reward.lexicon.likeness import conflict, likeness
-from posh_reward.lexicon.meaning import Term
+from posh_reward.lexicon.meaning import Term, dictionary_forms
 from posh_reward.metrics.posh.judges.embedded.matching import Matching
+from posh_reward.metrics.posh.judges.embedded.negation import WITHOUT
 from posh_reward.metrics.posh.judges.embedded.reading import Reading
 from posh_reward.types import PART_OF
 
@@ -30,6 +31,13 @@ BARE = 0.7  # match of a relation without a word to compare
 UNHEARD = 0.4  # agreement of a preposition if the target joins the two by none
 CONVERSE = 0.3  # factor on a verb's value if the target swaps its subject and object
 ATTACHMENT = 0.4  # minimum attachment of a preposition to both things that it joins
+SAID = 0.75  # match above which the target joins the two in the same way
+SPATIAL = PREPOSITIONS - frozenset(
+    "of with by for to from as part having wearing at close out off after before along".split()
+)
+"""Prepositions of place, which exclude each other."""
+LIGHT_VERBS = frozenset("have use do make get be show include contain display depict".split())
+"""Verbs that say so little that no text need repeat them."""
 SAME_VERB = 0.5  # minimum similarity of verbs that say the same
 SAME_PREPOSITION = 0.8  # minimum agreement of prepositions that say the same
 OPEN = 0.5  # value of a place if none of the things there is found
@@ -51,31 +59,29 @@ class Joint(NamedTuple):
 
 def relation_facts(matching: Matching, subject: int, text: str, other: int) -> Facts:
     """Facts about a relation of two things."""
-    words = words_of(text)
+    words = ["with" if word in WITHOUT else word for word in words_of(text)]
     # A few candidates for each end: the likeliest thing may not be in any relation, and pronouns
     # may stand for it.
     firsts, seconds = matching.players(subject), matching.players(other)
     best = joint(matching, firsts, words, seconds)
-    entities = matching.source.graph.entities
-    both_ends = 1.0
-    for end in (subject, other):
-        both_ends *= 1.0 if entities[end].us else matching.best_score(end)
+    known = (1 - matching.doubt(subject)) * (1 - matching.doubt(other))
     facts = {
         "as_such": best.match,
         "verbless": float(not verbs_in(matching.source, words)),
-        "both_ends": both_ends,
-        "joined": best.link,
         "part_of": float(text == PART_OF),
-        "joined_in_scene": best.link * matching.scene,
-        "unjoined_in_scene": (1 - best.link) * matching.scene,
     }
-    if firsts and seconds:
-        facts["verb_said"] = verb_support(matching, words, firsts[0][0], seconds[0][0])
+    if not (firsts and seconds):
+        return facts
+    a, b = firsts[0][0], seconds[0][0]
+    facts["verb_said"] = verb_support(matching, words, a, b)
+    facts.update(role_facts(matching, subject, text, other, known))
+    theirs = matching.target.partners[a].get(b, {})
+    facts["other_preposition"] = known * other_place(matching, a, words, b)
+    if best.match < SAID:
+        facts["exchanged"] = known * is_exchanged(matching, a, words, b)
     # Facts against a relation need certainty about both ends: only the same two things can
     # contradict who holds what.
-    if firsts and seconds and not (matching.doubt(subject) or matching.doubt(other)):
-        a, b = firsts[0][0], seconds[0][0]
-        theirs = matching.target.partners[a].get(b, {})
+    if not (matching.doubt(subject) or matching.doubt(other)):
         turned = is_turned(matching, a, words, b) and say_the_same(words, theirs)
         facts["turned_round"] = float(turned)
         facts["opposed"] = float(opposes(matching, a, words, b))
@@ -86,6 +92,101 @@ def relation_facts(matching: Matching, subject: int, text: str, other: int) -> F
                 or has_rival(matching, seconds, words, firsts)
             )
     return facts
+
+
+def role_facts(
+    matching: Matching, subject: int, text: str, other: int | None, known: float = 1.0
+) -> Facts:
+    """Facts about who does what to whom; none without a verb.
+
+    Each is the mean over the verbs. ``known`` scales what is doubtful only if the target has both
+    ends.
+    """
+    source, target = matching.source, matching.target
+    verbs = [verb for verb in verbs_in(source, words_of(text)) if verb[1] == "v"]
+    facts = dict.fromkeys(ROLES, 0.0)
+    for verb in verbs:
+        doer, done_to = source.roles(verb[0], subject, other, text)
+        doers = dict(matching.players(doer)) if doer is not None else {}
+        done = dict(matching.players(done_to)) if done_to is not None else {}
+        alike = matching.words(verb)
+        held = crossed = said = taken = 0.0
+        for like, deed in (
+            (like, deed)
+            for other, like in alike.items()
+            if like >= SAME_VERB
+            for deed in target.deeds.get(other, ())
+        ):
+            said = max(said, like)
+            fits = [
+                ends.get(end, 0.0)
+                for ends, end in ((doers, deed.doer), (done, deed.done_to))
+                if ends and end is not None
+            ]
+            held = max(held, like * sum(fits) / len(fits) if fits else 0.0)
+            taken = max(taken, like * (1 - min(fits)) if fits else 0.0)
+            swapped = max(
+                done.get(deed.doer, 0.0) if deed.doer is not None else 0.0,
+                doers.get(deed.done_to, 0.0) if deed.done_to is not None else 0.0,
+            )
+            crossed = max(crossed, like * swapped)
+        for name, value in (
+            ("role_held", held),
+            ("role_crossed", max(0.0, crossed - held)),
+            ("role_taken", known * max(0.0, taken - held)),
+            ("verb_unsaid", known * (1 - said) * (not is_light(verb))),
+        ):
+            facts[name] += value / len(verbs)
+    return facts
+
+
+def is_light(verb: Term) -> bool:
+    """Return True for a verb that hardly says anything: has, uses."""
+    return not LIGHT_VERBS.isdisjoint(dictionary_forms(verb[0]))
+
+
+ROLES = ("role_held", "role_crossed", "role_taken", "verb_unsaid")
+
+
+def other_place(matching: Matching, a: int, words: list[str], b: int) -> float:
+    """Disagreement, 0 to 1, of a relation's place with the one that the target gives: under, on.
+
+    Only of prepositions of place; the last one counts, since the release joins all those of a verb
+    ("rides up near" the bicycle).
+    """
+    ours = [word for word in words if word in SPATIAL]
+    theirs = [word for word in related(matching, a, b) if word in SPATIAL]
+    if not (ours and theirs):
+        return 0.0
+    agree = converse if is_turned(matching, a, words, b) else agreement
+    return 1 - max(agree(ours[-1], other) for other in theirs)
+
+
+def related(matching: Matching, a: int, b: int) -> list[str]:
+    """Words that relate two things of the target: of their relations, or else prepositions."""
+    target = matching.target
+    return list(target.partners[a].get(b, ())) or [
+        target.tokens[i].text.lower() for i in between(matching, a, b)
+    ]
+
+
+def is_exchanged(matching: Matching, a: int, words: list[str], b: int) -> bool:
+    """Return True if the target says this of another pair, of which the source does not say it.
+
+    "A sunflower in a vase on a table" for "a vase on a table with a sunflower": the target has the
+    vase on the table, and the source knows the vase, too.
+    """
+    for relation in matching.target.relations_at(a, b):
+        ends = relation.subject, relation.object
+        first, second = (matching.counterpart(end) for end in ends)
+        if first is None or second is None or ends == (a, b):
+            continue
+        if say_the_same(words, words_of(relation.text)) and not any(
+            (r.subject, r.object) == (first, second) and say_the_same(words, words_of(r.text))
+            for r in matching.source.relations_at(first, second)
+        ):
+            return True
+    return False
 
 
 def joint(matching: Matching, firsts: Players, words: list[str], seconds: Players) -> Joint:
@@ -128,28 +229,32 @@ def link_between(matching: Matching, a: int, words: list[str], b: int) -> Joint:
 def is_turned(matching: Matching, a: int, words: list[str], b: int) -> bool:
     """Return True if the target joins the two only in the opposite direction.
 
-    A passive ("held by") reverses a verb, so it settles no direction.
+    A passive ("held by") reverses a verb; a place ("stands by") has no direction.
     """
     theirs = matching.target.partners[a].get(b)
-    if not theirs or (a, b) in matching.target.directions:
+    if not theirs:
         return False
-    return "by" not in words and "by" not in theirs
+    passive = "by" in words and not matching.source.passives.isdisjoint(words)
+    theirs_is = "by" in theirs and not matching.target.passives.isdisjoint(theirs)
+    if ("by" in words and not passive) or ("by" in theirs and not theirs_is):
+        return False
+    return ((b, a) if passive != theirs_is else (a, b)) not in matching.target.directions
 
 
 def preposition_value(matching: Matching, a: int, word: str, b: int, reverse: bool) -> float:
     """Agreement of a preposition with the closest one that joins the two things."""
-    near = matching.target.partners[a].get(b) or between(matching, a, b)
+    near = related(matching, a, b)
     # "A above B" confirms "B below A", not "B above A".
     agree = converse if reverse else agreement
     return max((agree(word, other) for other in near if other in PREPOSITIONS), default=UNHEARD)
 
 
-def between(matching: Matching, a: int, b: int) -> list[str]:
-    """Prepositions of the target that are attached to both things."""
+def between(matching: Matching, a: int, b: int) -> list[int]:
+    """Tokens of the target's prepositions that are attached to both things."""
     target = matching.target
     here, there = target.attachments(a), target.attachments(b)
     return [
-        target.tokens[i].text.lower()
+        i
         for i, weight in here.items()
         if weight > ATTACHMENT and there.get(i, 0.0) > ATTACHMENT and target.tokens[i].pos == "ADP"
     ]

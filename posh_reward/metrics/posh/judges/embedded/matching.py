@@ -210,6 +210,20 @@ class Matching:
             self._cast[thing] = cast
         return cast
 
+    def counterpart(self, other: int) -> int | None:
+        """The source's thing that a thing of the target most likely is; None if there is none."""
+        return self._counterparts.get(other)
+
+    @cached_property
+    def _counterparts(self) -> dict[int, int]:
+        best: dict[int, tuple[float, int]] = {}
+        for thing in range(len(self.source.graph.entities)):
+            for other, certainty in self.cast(thing)[:1]:
+                score = certainty * self.scores[thing][other] * (1 - self.doubt(thing))
+                if score > best.get(other, (0.0, 0))[0]:
+                    best[other] = score, thing
+        return {other: thing for other, (_, thing) in best.items()}
+
     def mixes_up(self, thing: int, term: Term, whom: int) -> bool:
         """Return True if, apart from ``term``, the thing fits one better that lacks the term.
 

@@ -10,8 +10,9 @@ its mentions in the dependency tree, less with each further step, 0 beyond.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator
 from functools import cached_property
+from typing import NamedTuple
 
 from posh_reward.lexicon.function_words import (
     BOTH,
@@ -28,29 +29,30 @@ from posh_reward.lexicon.function_words import (
 )
 from posh_reward.lexicon.likeness import TermIndex, is_stuff
 from posh_reward.lexicon.meaning import Term, is_concrete, is_material, is_plural
-from posh_reward.types import Description, Span, Token
+from posh_reward.metrics.posh.judges.embedded.attachment import (
+    NOUNS,
+    clause_tops,
+    distances,
+    steps_between,
+)
+from posh_reward.metrics.posh.judges.embedded.negation import denied_tokens
+from posh_reward.types import Description, Relation, Span
 
-NO_LINKS = frozenset("det punct cc mark expl predet case intj dep".split())
-"""Dependency labels of words that attach nothing to a thing."""
-HALF = frozenset("prep pobj agent pcomp aux auxpass".split())
-"""Labels that count half a step, so that a preposition and its object together count one."""
-LOOSE = frozenset("advcl ccomp xcomp parataxis npadvmod".split())
-"""Labels that count a step and a half: other clauses."""
-NOUNS = frozenset(("NOUN", "PROPN"))
-FURTHEST = 8  # reach of an attachment, in half steps of the tree
 PER_STEP = 0.17  # attachment lost with each step of the tree beyond the first
-COSTS = 4  # base that packs a neighbour and the cost of its step into one number
 MAKING = frozenset(("of", "in"))  # prepositions that join a thing to its material or colour
-WITHOUT = frozenset("without lacking lack lacks".split())
+BY = frozenset(("by", "with"))  # prepositions of the doer in the passive voice
+MOST_DEEDS = 40  # of one verb or thing, which bounds work on a text of one repeated word
 OTHERS = 0.3  # attachment of another thing's attribute
 PART_OF_IT = 0.5  # the same if the thing has or wears the other: the white of a woman's dress
 MADE_UP = 0.85  # the same if the thing consists of the other, no person: tufts of white hair
 
-Steps = dict[int, list[int]]
-"""Token -> neighbours in the dependency tree, each as ``COSTS`` * neighbour + half steps.
 
-Plain numbers, since thousands of tuples would keep the garbage collector busy.
-"""
+class Deed(NamedTuple):
+    """A verb with its ends, passives turned into actives: "held by her" is that she holds."""
+
+    verb: Term
+    doer: int | None
+    done_to: int | None
 
 
 class Reading:
@@ -115,6 +117,21 @@ class Reading:
         return owners
 
     @cached_property
+    def clauses(self) -> list[int]:
+        """Per token the first word of its clause: of its sentence, or of a joined one."""
+        return clause_tops(self.tokens)
+
+    @cached_property
+    def by_clause(self) -> dict[int, list[Term]]:
+        """Clause -> content words of its elements, without prepositions."""
+        by_clause: dict[int, dict[Term, None]] = defaultdict(dict)
+        for term, tokens in self.places.items():
+            if term[0] not in PREPOSITIONS and term[1] != "x":
+                for token in tokens:
+                    by_clause[self.clauses[token]][term] = None
+        return {clause: list(terms) for clause, terms in by_clause.items()}
+
+    @cached_property
     def sentences(self) -> dict[Term, set[int]]:
         """Term -> sentences that have it in an element."""
         return {
@@ -144,6 +161,62 @@ class Reading:
         return partners
 
     @cached_property
+    def deeds(self) -> dict[Term, list[Deed]]:
+        """Verb -> its ends, from relations and from attributes that are verbs."""
+        deeds: list[Deed] = []
+        for r in self.graph.relations:
+            deeds += self._deeds(self.tokens_in(r.spans), r.subject, r.object, r.text)
+        for number, entity in enumerate(self.graph.entities):
+            for each in entity.attributes:
+                deeds += self._deeds(self.tokens_in(each.spans), number, None, each.text)
+        by_verb: dict[Term, list[Deed]] = defaultdict(list)
+        for deed in dict.fromkeys(deeds):
+            if len(by_verb[deed.verb]) < MOST_DEEDS:
+                by_verb[deed.verb].append(deed)
+        return by_verb
+
+    def relations_at(self, subject: int, other: int) -> list[Relation]:
+        """Relations of either thing."""
+        return self._relations_of[subject] + self._relations_of[other]
+
+    @cached_property
+    def _relations_of(self) -> dict[int, list[Relation]]:
+        """Thing -> relations that it is an end of."""
+        relations: dict[int, list[Relation]] = defaultdict(list)
+        for relation in self.graph.relations:
+            for end in {relation.subject, relation.object}:
+                if len(relations[end]) < MOST_DEEDS:
+                    relations[end].append(relation)
+        return relations
+
+    def _deeds(
+        self, tokens: list[int], subject: int, other: int | None, text: str
+    ) -> Iterator[Deed]:
+        for i in tokens:
+            term = self.terms[i]
+            if term is not None and self.tokens[i].pos == "VERB":
+                yield Deed(term, *self.roles(term[0], subject, other, text))
+
+    def roles(
+        self, verb: str, subject: int, other: int | None, text: str
+    ) -> tuple[int | None, int | None]:
+        """Doer of a verb, and the thing that it is done to."""
+        if verb not in self.passives:
+            return subject, other
+        return (other if BY.intersection(text.lower().split()) else None), subject
+
+    @cached_property
+    def passives(self) -> set[str]:
+        """Verbs that the text uses in the passive voice, lower-case."""
+        helped = {t.head for t in self.tokens if t.dep in ("auxpass", "agent", "nsubjpass")}
+        helped |= {
+            i
+            for i, t in enumerate(self.tokens)
+            if t.dep in ("acl", "amod") and not t.text.lower().endswith("ing")
+        }
+        return {self.tokens[i].text.lower() for i in helped if self.tokens[i].pos == "VERB"}
+
+    @cached_property
     def made_of(self) -> list[tuple[int, int]]:
         """(Thing, its material or colour), where "of" or "in" joins the two: a cup of tin."""
         return [
@@ -155,13 +228,35 @@ class Reading:
         ]
 
     @cached_property
+    def denied(self) -> frozenset[int]:
+        """Tokens under a negation."""
+        return denied_tokens(self.tokens)
+
+    @cached_property
     def absences(self) -> set[int]:
         """Things that the text says are missing: no shoes, a cup without a handle."""
-        heads = {token.head for token in self.tokens if token.text.lower() == "no"}
-        heads |= {
-            i for i, t in enumerate(self.tokens) if self.tokens[t.head].text.lower() in WITHOUT
+        return {
+            thing
+            for thing, tokens in enumerate(self.mentions)
+            if tokens and self.denied.issuperset(tokens)
         }
-        return {thing for thing, tokens in enumerate(self.mentions) if heads & set(tokens)}
+
+    @cached_property
+    def denied_claims(self) -> set[tuple[int, str, int | None]]:
+        """Attributes and relations that the text denies: (entity, text, other entity)."""
+        if not self.denied:
+            return set()
+        spans_of: dict[tuple[int, str, int | None], tuple[Span, ...]] = {
+            (number, each.text, None): each.spans
+            for number, entity in enumerate(self.graph.entities)
+            for each in entity.attributes
+        }
+        spans_of |= {(r.subject, r.text, r.object): r.spans for r in self.graph.relations}
+        return {
+            key
+            for key, spans in spans_of.items()
+            if self.denied.intersection(self.tokens_in(spans))
+        }
 
     @cached_property
     def before_hyphens(self) -> set[str]:
@@ -292,39 +387,6 @@ class Reading:
         words = {self.tokens[i].text.lower() for i in self.mentions[thing]}
         pronouns = [genders((word, "x")) for word in words & PERSONAL]
         return frozenset.intersection(*(of_heads + pronouns or [BOTH]))
-
-
-def steps_between(tokens: Sequence[Token]) -> Steps:
-    """Neighbours in the dependency tree, without function words."""
-    steps: Steps = defaultdict(list)
-    for index, token in enumerate(tokens):
-        if token.head == index or token.dep in NO_LINKS:
-            continue
-        cost = 1 if token.dep in HALF else 3 if token.dep in LOOSE else 2
-        steps[index].append(COSTS * token.head + cost)
-        steps[token.head].append(COSTS * index + cost)
-    return steps
-
-
-def distances(tokens: Sequence[Token], steps: Steps, mentions: set[int]) -> dict[int, int]:
-    """Token -> length of the shortest path to a mention, in half steps, up to ``FURTHEST``."""
-    best = dict.fromkeys(mentions, 0)
-    # Dijkstra's algorithm with a bucket per distance instead of a heap: there are only nine.
-    buckets: list[list[int]] = [[] for _ in range(FURTHEST + 1)]
-    buckets[0] = list(mentions)
-    for distance, bucket in enumerate(buckets):
-        for token in bucket:
-            if distance > best[token]:
-                continue
-            # Words beyond another noun more likely describe that noun: one step more.
-            toll = 2 if distance and tokens[token].pos in NOUNS else 0
-            for step in steps.get(token, ()):
-                neighbour, cost = divmod(step, COSTS)
-                through = distance + cost + toll
-                if through <= FURTHEST and through < best.get(neighbour, FURTHEST + 1):
-                    best[neighbour] = through
-                    buckets[through].append(neighbour)
-    return best
 
 
 def is_noun(word: str) -> bool:

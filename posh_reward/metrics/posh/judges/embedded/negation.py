@@ -1,0 +1,106 @@
+"""Words of a text that stand under a negation: what it says is not there, or not so.
+
+"A man is not holding the red ball" denies *holding*; the ball, being definite, is there. "No man
+holds a ball" denies man, holding and ball. "The clock is not on the wall" has nothing but its place
+to deny, so the wall is denied there.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from posh_reward.types import Token
+
+NOT = frozenset(("not", "n't", "n\u2019t", "never"))
+NOT_REALLY = frozenset("only just merely simply necessarily entirely quite fully".split())
+"""After "not": the claim is qualified, not denied."""
+NOBODY = frozenset("nobody none nothing neither nowhere noone".split())
+WITHOUT = frozenset("without lacking lack lacks lacked sans".split())
+FAILING = frozenset("fail refuse decline neglect".split())
+UNTRUE = frozenset("false untrue incorrect wrong".split())
+NO_MORE = frozenset("longer more".split())
+NOT_ABSENT = frozenset("doubt less fewer matter".split())  # nouns and the like after "no"
+DEFINITE = frozenset("the this that these those its his her their our".split())
+OUTSIDE = frozenset(
+    "nsubj nsubjpass csubj csubjpass expl advcl parataxis punct mark cc preconj det predet aux "
+    "auxpass intj dep".split()
+)
+"""Labels of words outside the scope of a negation of their head."""
+SUBJECTS = ("nsubj", "nsubjpass")
+
+
+def denied_tokens(tokens: Sequence[Token]) -> frozenset[int]:
+    """Indices of the words that the text denies."""
+    words = [token.text.lower() for token in tokens]
+    if not any(word in CUES or tokens[i].lemma in FAILING for i, word in enumerate(words)):
+        return frozenset()
+    below: dict[int, list[int]] = defaultdict(list)
+    for i, token in enumerate(tokens):
+        if token.head != i:
+            below[token.head].append(i)
+    tree = _Tree(tokens, words, below)
+    return frozenset(token for i in range(len(tokens)) for token in tree.denied_by(i))
+
+
+CUES = NOT | NOBODY | WITHOUT | UNTRUE | {"no", "cannot"}
+
+
+class _Tree:
+    def __init__(
+        self, tokens: Sequence[Token], words: list[str], below: dict[int, list[int]]
+    ) -> None:
+        self.tokens, self.words, self.below = tokens, words, below
+
+    def denied_by(self, cue: int) -> Iterable[int]:
+        """Words in the scope of a negation; none if the word is no negation."""
+        word, head = self.words[cue], self.tokens[cue].head
+        after = self.words[cue + 1] if cue + 1 < len(self.words) else ""
+        if word in NOT:
+            return () if after in NOT_REALLY else self._scope(head)
+        if word == "no" and self.words[head] in NO_MORE:
+            return self._scope(self.tokens[head].head)
+        if word == "no" and self.words[head] not in NOT_ABSENT:
+            return [*self._scope(head), *self._predicate(head)]
+        if word in NOBODY and after != "but":
+            owner = head if word == "neither" and self.tokens[cue].dep not in SUBJECTS else cue
+            return self._predicate(owner)
+        if word in WITHOUT:
+            return [cue, *self._scope(cue, definite=True)]
+        if self.tokens[cue].lemma in FAILING:
+            clauses = [i for i in self.below[cue] if self.tokens[i].dep == "xcomp"]
+            return [token for i in clauses for token in self._scope(i)]
+        if word in UNTRUE and after == "that":
+            return self._sentence_after(cue + 1)
+        return ()
+
+    def _predicate(self, noun: int) -> Iterable[int]:
+        """Scope of the verb that a noun is the subject of."""
+        token = self.tokens[noun]
+        return self._scope(token.head) if token.dep in SUBJECTS else ()
+
+    def _scope(self, top: int, *, definite: bool = False) -> Iterator[int]:
+        """A word and those below it, but for its subject, other clauses, and definite things."""
+        definite = definite or self.tokens[top].lemma == "be"
+        yield top
+        alternatives = any(self.words[i] in ("or", "nor") for i in self.below[top])
+        for i in self.below[top]:
+            label = self.tokens[i].dep
+            if label in OUTSIDE or (label == "conj" and not alternatives):
+                continue
+            if definite or not self._is_definite(i):
+                yield from self._scope(i, definite=definite)
+
+    def _is_definite(self, noun: int) -> bool:
+        return self.tokens[noun].pos in ("NOUN", "PROPN", "PRON") and (
+            self.tokens[noun].pos != "NOUN"
+            or any(self.words[i] in DEFINITE for i in self.below[noun])
+        )
+
+    def _sentence_after(self, start: int) -> Iterator[int]:
+        """The rest of a sentence, but for definite subjects."""
+        for i in range(start, len(self.tokens)):
+            if self.tokens[i].sentence != self.tokens[start].sentence:
+                return
+            if self.tokens[i].dep not in SUBJECTS or not self._is_definite(i):
+                yield i
