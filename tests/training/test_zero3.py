@@ -124,23 +124,6 @@ def stop(launcher: Launcher, kind: str) -> Path:
     return output
 
 
-def whole(launcher: Launcher, kind: str) -> Path:
-    """The output of a run to its end; made once for each kind."""
-    output = launcher.folder / f"{kind}-whole"
-    if not output.exists():
-        launcher.finish(kind, output)
-    return output
-
-
-def resumed(launcher: Launcher, kind: str) -> Path:
-    """The output of a run that goes on after SIGTERM; made once for each kind."""
-    output = launcher.folder / f"{kind}-resumed"
-    if not output.exists():
-        shutil.copytree(stop(launcher, kind), output)
-        launcher.finish(kind, output)
-    return output
-
-
 def checkpoint_in(output: Path) -> Path:
     [checkpoint] = output.glob("checkpoint-*")
     return checkpoint
@@ -158,14 +141,18 @@ def losses(output: Path) -> dict[int, float]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_stopped_run_goes_on_as_if_nothing_had_happened(launcher: Launcher, kind: str) -> None:
-    expected = whole(launcher, kind)
+    expected = launcher.folder / f"{kind}-whole"
+    launcher.finish(kind, expected)
+
     stopped = stop(launcher, kind)
     checkpoint = checkpoint_in(stopped)
     step = int(checkpoint.name.removeprefix("checkpoint-"))
     assert launcher.log(stopped).count(f"stopped after step {step} of {STEPS}") == 2, "both ranks"
     assert len(list(checkpoint.glob("global_step*/*_states.pt"))) == 4, "two files of each rank"
 
-    after = resumed(launcher, kind)
+    after = launcher.folder / f"{kind}-resumed"
+    shutil.copytree(stopped, after)
+    launcher.finish(kind, after)
     assert f"step {step + 1}: loss" in launcher.log(after)
     assert f"step {step}: loss" not in launcher.log(after), "it began after the checkpoint"
     assert losses(after) == losses(expected)
