@@ -4,13 +4,13 @@
     launch_zero3.py sft [flags of recipes/sft.py]
     launch_zero3.py dapo [flags of recipes/dapo_posh.py]
     launch_zero3.py dying [flags of recipes/dapo_posh.py]
-    launch_zero3.py rounded [flags of recipes/sft.py]
     launch_zero3.py FAULT [flags of recipes/dapo_posh.py]
+    launch_zero3.py begin-sft [...], begin-dapo [...], begin-rounded [...]
 
-"dying" is "dapo" with a judge that is gone after the second step, "rounded" is "sft" without
-training/rotary.py. A FAULT is "dapo" with an exception in that part, on the second rank alone, from
-the second step on. Each writes to ``OUTPUT_DIR.plain.json`` how its model differs from
-``from_pretrained`` of the same weights: before the first step and after the last.
+"dying" is "dapo" with a judge that is gone after the second step. A FAULT is "dapo" with an
+exception in that part, on the second rank alone, from the second step on. "begin-" ends before the
+first step; "rounded" is "sft" without training/rotary.py. These, and any that save a checkpoint,
+write to ``OUTPUT_DIR.plain.json`` how the model differs from ``from_pretrained`` of its weights.
 "build" writes a tiny Qwen2.5-VL whose matrices are above DeepSpeed's threshold of 100,000 elements:
 smaller parameters stay whole on each rank.
 """
@@ -36,7 +36,7 @@ from posh_reward.datasets.scenes import drawing, generate_scenes
 from posh_reward.errors import JudgeError
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.training import rotary
-from posh_reward.training.launch import run
+from posh_reward.training.launch import finish, run
 from posh_reward.training.resume import ADAPTERS, is_partitioned
 from posh_reward.training.rollouts import CheckedGenerate
 from posh_reward.types import Failure
@@ -52,21 +52,21 @@ def main() -> None:
     go_without_gpus()
     if command == "dying":
         dapo_posh.make_reward = DyingReward
-    if command == "rounded":
+    if command == "begin-rounded":
         rotary.restore_rotary = lambda model: None
-    recipe: Any = sft if command in ("sft", "rounded") else dapo_posh
+    recipe: Any = sft if command.endswith(("sft", "rounded")) else dapo_posh
     make_trainer = recipe.make_trainer
 
     def make_compared(script: Any, args: Any, model: Any) -> Any:
         trainer = make_trainer(script, args, model)
-        trainer.add_callback(Comparison(trainer, model.model_name_or_path))
+        begins = command.startswith("begin-")
+        trainer.add_callback(Comparison(trainer, model.model_name_or_path, ends=begins))
         if command in FAULTS:
             break_second_rank(trainer, command)
         return trainer
 
     recipe.make_trainer = make_compared
-    trainer = recipe.main(flags)
-    assert any(map(is_partitioned, trainer.model.parameters())), "nothing is partitioned"
+    recipe.main(flags)
 
 
 FAULTS = {
@@ -101,19 +101,23 @@ def break_second_rank(trainer: Any, fault: str) -> None:
 class Comparison(TrainerCallback):  # type: ignore[misc]
     """Compares the policy, as it trains, with the plain model of the same weights."""
 
-    def __init__(self, trainer: Any, base: str) -> None:
-        self.trainer, self.base = trainer, base
-        self.said: dict[str, Any] = {}
+    def __init__(self, trainer: Any, base: str, *, ends: bool) -> None:
+        self.trainer, self.base, self.ends = trainer, base, ends
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if not self.said:
+        partitioned = any(map(is_partitioned, self.trainer.model.parameters()))
+        assert partitioned, "nothing is partitioned"
+        if self.ends:
             resumed = Path(args.output_dir, f"checkpoint-{state.global_step}")
-            self.note("begin", resumed if resumed.is_dir() else Path(self.base))
+            self.note(resumed if resumed.is_dir() else Path(self.base))
+            # DeepSpeed has learned to gather for another forward pass than the loss's.
+            finish(self.trainer)
+            sys.exit()
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self.note("saved", Path(args.output_dir, f"checkpoint-{state.global_step}"))
+        self.note(Path(args.output_dir, f"checkpoint-{state.global_step}"))
 
-    def note(self, when: str, weights: Path) -> None:
+    def note(self, weights: Path) -> None:
         torch.distributed.barrier()
         inputs = long_prompt(self.base)
         plain = self.plain(weights)
@@ -132,14 +136,14 @@ class Comparison(TrainerCallback):  # type: ignore[misc]
                 if (own := tensors[0][name]).dtype != value.dtype or not torch.equal(own, value)
             ]
         difference = (ours.float() - theirs.float()).abs()
-        self.said[when] = {
+        said = {
             "tokens": inputs["input_ids"].shape[1], "tensors": len(tensors[1]), "other": other,
             "max": difference.max().item(), "mean": difference.mean().item(),
             "spread": theirs.float().std().item(),
         }  # fmt: skip
         if self.trainer.is_world_process_zero():
             path = Path(f"{self.trainer.args.output_dir}.plain.json")
-            path.write_text(json.dumps(self.said), encoding="utf-8")
+            path.write_text(json.dumps(said), encoding="utf-8")
 
     def plain(self, weights: Path) -> Any:
         """The model without DeepSpeed, whose settings ``from_pretrained`` would find."""
