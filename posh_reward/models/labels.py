@@ -99,7 +99,7 @@ def not_grades(doubtful: float) -> str | None:
         f"does not answer with a grade: in {doubtful:.0%} of its replies the labels have less than "
         "half of the probability, as if it wanted to think first, or to chat. Turn thinking off at "
         "its server (llama-server --reasoning off; vllm serve --default-chat-template-kwargs "
-        "'{\"enable_thinking\": false}'), or choose an instruction-tuned model"
+        "'{\"enable_thinking\": false}'), or choose a larger, instruction-tuned model"
     )
 
 

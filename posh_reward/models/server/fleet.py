@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 CHAT = "/chat/completions"
 QUICK = 0.25
-"""Share of the timeout. A server with one slot, such as llama.cpp's, queues what it gets: it is sent
+"""Share of the timeout. A server with one slot, such as llama.cpp's, queues what it gets: it gets
 more at a time only as long as answers take less than this, so that none times out in the queue."""
 STRIKES = 3  # consecutive failures after which a server rests, as long as another one answers
 REST = 30.0  # seconds of rest; then one prompt tries the server again

@@ -11,6 +11,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from importlib.util import find_spec
+from pathlib import PurePath
 from typing import Any, TypeVar
 
 from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError
@@ -145,8 +146,9 @@ class ServerModel:
 
     @property
     def name(self) -> str:
-        """E.g. ``server:Qwen/Qwen3-14B:top-20``."""
-        return f"server:{self.model}{self._options}"
+        """E.g. ``server:Qwen/Qwen3-14B:top-20``; a server's path to a file is left out."""
+        model = PurePath(self.model).name if self.model.startswith("/") else self.model
+        return f"server:{model}{self._options}"
 
     def choose(
         self, prompts: Sequence[Prompt], labels: Sequence[str], note: Note = ignore
@@ -333,7 +335,8 @@ class ServerModel:
             answer = read(await batch.ask(0, self._body(startup.PROBE, options)))
             doubtful = isinstance(answer, Verdict) and answer.mass < DOUBTFUL
             if (reason := not_grades(float(doubtful))) is not None:
-                return ExchangeError(reason)
+                # One reply is no proof: the metric's check asks more (``fitness.check_judge``).
+                logger.warning("judge server %s: the model %s", url, reason)
             if self.sees:
                 content = self._messages.content(startup.image_probe())
                 assert not isinstance(content, Failure), content

@@ -28,8 +28,7 @@ REMEDY = {
     server_http.DISTRUSTED: "point SSL_CERT_FILE to its certificate authority",
     server_http.PROXY: "correct http_proxy or https_proxy, or list the server in no_proxy",
     server_http.BAD_ADDRESS: "correct base_urls",
-    server_http.TOO_LONG: "start it with a longer context (vllm serve --max-model-len, llama-server "
-    "--ctx-size)",
+    server_http.TOO_LONG: "start it with a longer context (--max-model-len, --ctx-size)",
     server_http.COMPRESSED: "is it behind a gateway that compresses everything?",
     chat_messages.NO_LOG_PROBABILITIES: "use a server that returns them, such as `vllm serve`, or "
     "set `labels: false` where it only writes (PROVE's writer and tuples, rubrics)",
