@@ -309,9 +309,7 @@ def test_a_server_whose_tokenizer_has_other_fields_is_refused_for_labels() -> No
     """llama.cpp's /tokenize answers an unknown field with no tokens at all."""
     with LyingServer(knows_ids=True) as server:
         server.tokenize = lambda body: {"tokens": []}  # type: ignore[method-assign]
-        with pytest.raises(
-            JudgeError, match=r"does not report.*choose reading 'top-20'"
-        ):
+        with pytest.raises(JudgeError, match=r"does not report.*choose reading 'top-20'"):
             model(server, reading="labels").wake()
         assert all(map(same, model(server).choose(PROMPTS, LABELS), HONEST))
 

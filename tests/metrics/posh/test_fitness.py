@@ -22,7 +22,6 @@ from posh_reward.models.labels import not_grades, verdict
 from posh_reward.models.model import Prompt
 from posh_reward.types import Failure, Verdict
 
-
 HONEST = FakeModel.choose
 
 
