@@ -326,8 +326,6 @@ class Scores:
     """Reason for missing scores."""
     unparsed: Count = 0
     """Judge replies without a label, which were read as the lowest one."""
-    doubtful_share: Share = 0.0
-    """Share of judge replies whose labels had less than half of the probability."""
     generation: str = ""
     """Stripped; precision spans point into it."""
     reference: str = ""
@@ -336,6 +334,8 @@ class Scores:
     """Number of elements in the mean of ``precision``, also where ``elements`` are left out."""
     reference_elements: Count = 0
     """Number of elements in the mean of ``recall``."""
+    doubtful_share: Share = 0.0
+    """Share of judge replies whose labels had less than half of the probability."""
 
     def __post_init__(self) -> None:
         if self.elements:

@@ -1,7 +1,7 @@
 """SmolLM2-135M-Instruct, a real model: too small to judge, and so refused, but exact to compare.
 
-``tools/real_weights.py`` writes its folder, which POSH_WEIGHTS names, and next to it a GGUF file for
-the program that POSH_LLAMA_SERVER names; POSH_VLLM_PYTHON names an interpreter that has vLLM.
+``tools/real_weights.py`` writes its folder, which POSH_WEIGHTS names, and next to it a GGUF file
+for the program that POSH_LLAMA_SERVER names; POSH_VLLM_PYTHON names an interpreter that has vLLM.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ ASKED = [
 ]
 THINKING = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "<|im_start|>assistant\n<think>\n"
 )
-THINKING += "<|im_start|>assistant\n<think>\n"
 """A template that leaves the thought open, as Qwen3's does where its switch is ignored."""
 
 
@@ -200,9 +200,9 @@ def test_questions_that_wait_for_llama_servers_slot_do_not_time_out(address: str
 def test_llama_server_with_a_thinking_template_is_refused(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "thinking.jinja").write_text(THINKING)
     options = ("--chat-template-file", str(tmp_path / "thinking.jinja"), "--jinja")
-    with llama_server(folder, tmp_path / "log", *options) as address:
-        with pytest.raises(JudgeError, match=r"does not answer with a grade.*--reasoning off"):
-            PoshReward(PoSh(address)).check()
+    refused = pytest.raises(JudgeError, match=r"does not answer with a grade.*--reasoning off")
+    with llama_server(folder, tmp_path / "log", *options) as address, refused:
+        PoshReward(PoSh(address)).check()
 
 
 def test_vllms_child_answers_as_a_plain_pass(

@@ -13,8 +13,8 @@ from posh_reward.types import Scores
 PROBES = ("A man in a red coat holds a small dog.", "Two ships sail under a dark sky.")
 """Texts of which each supports itself and nothing of the other."""
 LEAST_GAP = 0.15
-"""By which identical texts must score above unrelated ones, on a scale from 0.2 to 1. SmolLM2-135M
-reaches 0.04."""
+"""Least distance of identical texts' scores above those of unrelated ones; scores are 0.2 to 1.
+SmolLM2-135M reaches 0.04."""
 
 
 class ScoresPairs(Protocol):
