@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import count
 from math import log
 from types import SimpleNamespace
 from typing import Any
@@ -266,12 +267,19 @@ def test_prompts_are_sent_in_order_and_no_more_at_once_than_allowed() -> None:
 
 
 def one_slot(seconds: float) -> Liar:
-    """Answers one question at a time, each in so many seconds: the others wait, as in llama.cpp."""
-    slot = threading.Lock()
+    """Answers one question at a time, in order, each in so many seconds, as llama.cpp does."""
+    tickets, slot = count(), threading.Condition()
+    served = 0
 
     def lie(handler: lying_server.Handler, honest: lying_server.Reply) -> None:
+        nonlocal served
         with slot:
-            time.sleep(seconds)
+            ticket = next(tickets)
+            slot.wait_for(lambda: served == ticket)
+        time.sleep(seconds)
+        with slot:
+            served += 1
+            slot.notify_all()
         with suppress(OSError):  # given up by the client while it waited
             handler.send(honest)
 
