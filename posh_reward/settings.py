@@ -124,12 +124,36 @@ def settings_of(which: object, names: Sequence[str], what: str) -> dict[str, Any
             f"`name: ...` with one of {', '.join(names)}"
         )
     name = options["name"]
+    if isinstance(name, str) and (hint := _hint_at_path(name)):
+        raise InputError(f"the {what} {brief(name)} is a {hint}")
     if name not in names:
         raise InputError(
             f"there is no {what} {brief(name)}{guess(name, names)}: choose one of "
-            f"{', '.join(names)}, or a settings file (.yaml or .json) that names one"
+            f"{', '.join(names)}, a settings file (.yaml or .json) that names one, or a server's "
+            "address (http://...)"
         )
     return options
+
+
+def _hint_at_path(name: str) -> str | None:
+    """Return what to do with the path of a model's folder or file; None for other names."""
+    try:
+        path = Path(name)
+        if path.is_dir():
+            own = [str(each) for each in sorted(path.glob("*.yaml"))[:3]]
+            choice = (
+                f"name its settings, {' or '.join(own)}"
+                if own
+                else (
+                    "write a settings file with `name: transformers` (or vllm) and `model: FOLDER`"
+                )
+            )
+            return f"folder: {choice}"
+        if path.suffix.lower() == ".gguf":
+            return "GGUF file: serve it with llama-server, and give its address (http://...)"
+    except (OSError, ValueError):  # a name too long for a path, or with a NUL
+        pass
+    return None
 
 
 def make(table: Table, options: Mapping[str, Any], what: str) -> Any:

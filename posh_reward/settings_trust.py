@@ -19,6 +19,7 @@ TRUST = "POSH_TRUST_SETTINGS"
 KEY_VARIABLE = re.compile(r"[A-Z0-9_]*_API_KEY")
 DEFAULT_KEY = "POSH_JUDGE_API_KEY"
 """Variable with the key of a served model whose settings name no other."""
+ROLES = ("judge", "witness", "first", "model")  # settings whose value may be a server's address
 LOCAL = ("localhost", "127.0.0.1", "::1")
 
 HARMS = {
@@ -75,6 +76,9 @@ def _harm(name: object, value: object, others: Mapping[Any, Any]) -> str | None:
     if name == "api_key_env":
         fits = KEY_VARIABLE.fullmatch(str(value))
         return None if fits else "it sends a variable whose name does not end in _API_KEY"
+    if name in ROLES:
+        address = isinstance(value, str) and value.startswith(("http://", "https://"))
+        return _key_sent(value, DEFAULT_KEY) if address else None
     if name == "base_urls":
         return _key_sent(value, others.get("api_key_env", DEFAULT_KEY))
     return HARMS.get(str(name))

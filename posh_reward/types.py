@@ -87,6 +87,7 @@ class FieldBounds:
 
 Grade = Annotated[float, FieldBounds(LOWEST_GRADE, HIGHEST_GRADE)]
 Count = Annotated[int, FieldBounds(0, 2**31)]
+Share = Annotated[float, FieldBounds(0.0, 1.0)]
 
 CACHED = 8_192
 """Size of caches keyed by words: enough for a policy's vocabulary, and bounded because texts can
@@ -237,6 +238,7 @@ class Usage:
     requests: int = 0  # questions to be graded
     images: int = 0  # of these, questions about an image
     rewrites: int = 0  # phrases to be rewritten
+    unrelated_rewrites: int = 0  # replies that share no word with their phrase
     cache_hits: int = 0
     """Requests and rewrites answered from memory, the store, or an equal prompt in the call."""
     prompt_tokens_submitted: int = 0
@@ -332,6 +334,8 @@ class Scores:
     """Number of elements in the mean of ``precision``, also where ``elements`` are left out."""
     reference_elements: Count = 0
     """Number of elements in the mean of ``recall``."""
+    doubtful_share: Share = 0.0
+    """Share of judge replies whose labels had less than half of the probability."""
 
     def __post_init__(self) -> None:
         if self.elements:

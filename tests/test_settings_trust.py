@@ -115,6 +115,8 @@ def test_a_key_goes_where_its_owner_sends_it(monkeypatch: pytest.MonkeyPatch) ->
     for remote in ("http://127.0.0.1@evil.example", "http://localhost.evil.example", "//["):
         with pytest.raises(ConfigError, match="it sends the key"):
             refuse_harm({"base_urls": ["http://localhost:1", remote]}, "judge.yaml")
+    with pytest.raises(ConfigError, match="it sends the key"):
+        refuse_harm({"judge": "https://evil.example"}, "metric.yaml")
     assert "evil" in repr(load_model(SERVER)), "made in Python"
 
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
@@ -37,9 +38,9 @@ if TYPE_CHECKING:
 SCORE = f"""\
 Score each generation of a table against its reference. OUT gets one row per pair: id, model and
 image (if INPUT has them), generation, reference, precision, recall, f1, failure (kind and detail),
-unparsed, generation_elements and reference_elements (how many were graded) and signature. A pair
-with a missing cell or an empty reference has no score, and its row says why. The precision of an
-empty generation is 1, with 0 generation_elements.
+unparsed, doubtful_share, generation_elements and reference_elements (how many were graded) and
+signature. A pair with a missing cell or an empty reference has no score, and its row says why. The
+precision of an empty generation is 1, with 0 generation_elements.
 
 {MEANING}
 
@@ -61,6 +62,8 @@ def add_score(command: argparse.ArgumentParser) -> None:
     add_columns(command, "generation", "reference")
     add_dataset(command)
     add("--elements", action="store_true", help="also write each graded element and its spans")
+    add("--unchecked", action="store_true", help="score with a judge that does not tell identical "
+        "texts from unrelated ones, too")  # fmt: skip
     add_running(command, "pairs")
     add("--jobs", type=positive, default=1, help="processes for the embedded judge, such as one "
         "per core")  # fmt: skip
@@ -91,9 +94,13 @@ def score(flags: argparse.Namespace) -> int:
     with _metric_of_table(flags, posh) as metric:
         if flags.jobs > 1:  # --batch pairs for each process
             settings = replace(settings, batch=settings.batch * flags.jobs)
+        from posh_reward.metrics.posh.fitness import check_judge
         from posh_reward.study.rows.scorers import score_table
 
-        tally = score_table(metric, flags.input, flags.output, settings, elements=flags.elements)
+        tally = score_table(
+            metric, flags.input, flags.output, settings, elements=flags.elements,
+            check=partial(check_judge, posh) if posh.asks_models and not flags.unchecked else None,
+        )  # fmt: skip
     if not flags.quiet:
         print(f"{tally}\n{posh.signature}", file=sys.stderr)
         if posh.store is not None:

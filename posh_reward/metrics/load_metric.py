@@ -29,7 +29,7 @@ class MetricSettings:
 
     judge: str | None = _setting(
         "judge: embedded (default, needs no download), vllm (Qwen3-14B), transformers "
-        "(Qwen3-1.7B), or a settings file"
+        "(Qwen3-1.7B), a server's address (http://localhost:8080), or a settings file"
     )
     parser: str | None = _setting(
         "parser: embedded (default), or an installed spaCy pipeline (the paper's: en_core_web_trf)"

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from posh_reward.models.labels import DOUBTFUL, not_grades
 from posh_reward.models.model import Model, Prompt, awake, checked_reply, checked_verdict
 from posh_reward.process.fork_guard import at_work
 from posh_reward.store import Store
@@ -20,9 +21,8 @@ logger = logging.getLogger(__name__)
 READING_VERSION = 2
 """Version of how replies are requested and read, part of store keys and signatures. 2: ``top-20``
 counts every token that contains a digit; added tokens not marked as special stay text."""
-DOUBTFUL = 0.5  # a reply is doubtful if the labels' total probability is below this
 KEEP_SECONDS = 0.2  # between two writes of a call's answers
-ENOUGH = 100  # replies before judging whether a model answers with labels
+ENOUGH = 10  # replies before judging whether a model answers with labels
 BLIND = Failure("prompt", "this model does not take images: choose a vision-language model")
 
 A = TypeVar("A", Verdict, Reply)
@@ -175,15 +175,10 @@ class Asker:
         usage.doubtful += sum(
             verdict.mass < DOUBTFUL for verdict in verdicts if verdict.probabilities is not None
         )
-        if not self._warned and usage.requests >= ENOUGH and usage.doubtful > usage.requests / 2:
+        reason = not_grades(usage.doubtful / usage.requests) if usage.requests >= ENOUGH else None
+        if reason is not None and not self._warned:
             self._warned = True
-            logger.warning(
-                "%s seldom answers with a label: in %d of %d replies the labels have less than "
-                "half the probability. Is it instruction-tuned, and is thinking off?",
-                self.model.name,
-                usage.doubtful,
-                usage.requests,
-            )
+            logger.warning("%s %s", self.model.name, reason)
 
 
 def write_verdict(verdict: Verdict) -> str:

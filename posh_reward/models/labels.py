@@ -22,6 +22,7 @@ TOP = 20  # tokens read by top-20
 NOT_NUMBERS = Failure("reply", "the model gave probabilities that are not numbers")
 NO_LABEL = Failure("reply", "the model gave no label any probability")
 
+DOUBTFUL = 0.5  # a reply is doubtful if the labels' total probability is below this
 LONGEST_TOKEN = 8  # characters of a label's token at most, with the marks that tokenizers add
 
 
@@ -84,6 +85,22 @@ def verdict(masses: Sequence[float], reading: LabelReading = "labels") -> Verdic
         lowest = (1.0, *(0.0 for _ in masses[1:]))
         return Verdict(lowest, unparsed=True, mass=0.0)
     return Verdict(None, NO_LABEL)
+
+
+def not_grades(doubtful: float) -> str | None:
+    """Give the reason why replies are no judgments, with the remedy; None if most are.
+
+    Args:
+        doubtful: share of replies whose labels have less than half of the probability.
+    """
+    if doubtful <= 0.5:
+        return None
+    return (
+        f"does not answer with a grade: in {doubtful:.0%} of its replies the labels have less than "
+        "half of the probability, as if it wanted to think first, or to chat. Turn thinking off at "
+        "its server (llama-server --reasoning off; vllm serve --default-chat-template-kwargs "
+        "'{\"enable_thinking\": false}'), or choose a larger, instruction-tuned model"
+    )
 
 
 def distribution(verdict: Verdict) -> tuple[float, ...] | Failure:

@@ -184,16 +184,19 @@ MODELS = {
 }
 """Name -> ``module:class``, imported on use. A settings file lists arguments of that class."""
 
+ADDRESSES = ("http://", "https://")  # beginnings of a server's address, which serves as a name
 SHIPPED = ("transformers", "vllm")
 """Names that stand for the shipped ``configs/judge/NAME.yaml`` when used alone."""
 
 
 def model_settings(which: object, names: Sequence[str], what: str) -> dict[str, Any]:
-    """Return ``settings_of``, or the shipped settings for a model's bare name.
+    """Return ``settings_of``, or the shipped settings for a model's bare name or address.
 
     ``model: .`` in a settings file means the folder of that file, so that the folder can be moved;
     other paths are relative to the working directory.
     """
+    if isinstance(which, str) and which.startswith(ADDRESSES):
+        return read_settings(shipped("configs/judge/local.yaml")) | {"base_urls": [which]}
     if isinstance(which, str) and which in SHIPPED:
         return read_settings(shipped(f"configs/judge/{which}.yaml"))
     settings = settings_of(which, names, what)
@@ -225,7 +228,8 @@ def load_model(which: str | Mapping[str, Any]) -> Model:
     """Load the model described by a name, a settings file or a mapping.
 
     Args:
-        which: a name, a path that ends in ``.yaml`` or ``.json``, or ``{"name": ..., ...}``.
+        which: a name, a server's address, a path that ends in ``.yaml`` or ``.json``, or
+            ``{"name": ..., ...}``.
 
     Raises:
         InputError: unknown name; the message lists the known ones.

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Protocol
 
-from posh_reward.errors import InputError, JudgeError
+from posh_reward.errors import InputError
 from posh_reward.lexicon.wordnet import is_english
-from posh_reward.metrics.metric import Figures, field_of
+from posh_reward.metrics.metric import Figures
 from posh_reward.metrics.posh.aggregate import Weights
+from posh_reward.metrics.posh.fitness import check_judge
 from posh_reward.metrics.posh.posh import PoSh
 from posh_reward.reward.objectives import AXES
-from posh_reward.reward.shaping import REWARD_VERSION, WORST, Shaping, shape, shape_axes
+from posh_reward.reward.shaping import REWARD_VERSION, Shaping, shape, shape_axes
 from posh_reward.reward.texts import column_of, images_of
 from posh_reward.reward.trl import MetricReward
 from posh_reward.settings import brief
@@ -110,25 +111,12 @@ class PoshReward(MetricReward[Scores]):
         return dict(zip(names, self.shaping.weights, strict=True))
 
     def check(self) -> None:
-        """Score one pair, so that a broken judge or witness fails before the first step.
+        """Score two texts, so that an unfit judge or a broken witness fails before the first step.
 
         Raises:
-            JudgeError: there is no score, or the judge answers without digits, which ``top-20``
-                reads as the lowest grade.
+            JudgeError: as ``check_judge``.
         """
-        prompt_images = [_first_image(self.metric.witness)] if self.metric.wants_images else None
-        [score] = self.metric.score(
-            ["A man in a red coat with a dog."], ["A tall man in a red coat."], prompt_images
-        )
-        if score.failure is not None:
-            raise JudgeError(f"the judge could not score a first pair: {score.failure}")
-        if score.unparsed and score.precision == score.recall == WORST:
-            judge = field_of(self.metric.signature, "judge")
-            raise JudgeError(
-                f"the judge {judge} answers without a digit: none was among the twenty likeliest "
-                "tokens of its replies about a first pair, so every text would get the lowest "
-                "score. Is it instruction-tuned, and is thinking off?"
-            )
+        check_judge(self.metric)
 
     def _columns(self, columns: Mapping[str, Any], expected: int) -> tuple[list[Any], ...]:
         references = column_of(columns, self.reference_column, expected, "reference_column")
@@ -168,14 +156,3 @@ class PoshReward(MetricReward[Scores]):
         if self.shaping.objective != "separate":
             return (shape(score, self.shaping, self.metric.weights),)
         return shape_axes(score, self.shaping, self.metric.weights) or (None, None)
-
-
-def _first_image(witness: object) -> object:
-    # For ``check``: an oracle knows only its own drawings; any other witness can look at a blank.
-    from PIL import Image
-
-    from posh_reward.metrics.posh.judges.oracle import Oracle
-
-    if isinstance(witness, Oracle):
-        return witness.an_image()
-    return Image.new("RGB", (168, 112), "white")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,13 +15,10 @@ from posh_reward.datasets.scenes import scene_wording
 from posh_reward.datasets.scenes.drawing import draw
 from posh_reward.datasets.scenes.generate_scenes import generate
 from posh_reward.metrics.records import reason_of
-from posh_reward.models.fake_model import FakeModel
-from posh_reward.models.labels import verdict
-from posh_reward.models.model import Prompt
 from posh_reward.study.rows.scored_rows import scores_of
 from posh_reward.study.rows.table_writer import write_table
 from posh_reward.study.rows.tables import format_of, read_table
-from posh_reward.types import Failure, Verdict
+from posh_reward.types import Failure
 from tests.cli.running import GENERATION, REFERENCE, Row, pairs, rows_in, run, write_rows
 
 
@@ -181,20 +177,6 @@ def test_scores_that_say_little_are_named(
     assert "do not rely on 2 (ids 'p1', 'p3'): the reference does not read like English" in said
     assert "do not rely on 1 (id 'p2'): the reference names nothing to look for" in said
     assert "do not rely on 1 (id 'p4'): the generation is empty, so nothing in it is wrong" in said
-
-
-def test_a_judge_without_digits_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def choose(self: FakeModel, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
-        return [verdict([0.0] * len(labels), "top-20") for _ in prompts]
-
-    monkeypatch.setattr(FakeModel, "choose", choose)
-    table = write_rows(tmp_path / "in.jsonl", [{"generation": GENERATION, "reference": REFERENCE}])
-    out = str(tmp_path / "out.jsonl")
-    assert main(["score", str(table), "--judge", "fake-model", "-o", out]) == OK
-    said = capsys.readouterr().err
-    assert "do not rely on 1 (id 1): the judge answered without a digit" in said
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])

@@ -92,7 +92,7 @@ class LyingServer(ThreadingHTTPServer):
         """As vLLM does; all but digits and special tokens is one unknown token."""
         text: str = body["prompt"]
         ids = [i for i, digit in DIGITS.items() if text.strip("x ") == digit]
-        reply: Reply = {"tokens": ids if text in "12345" else [9, *ids]}
+        reply: Reply = {"tokens": ids if ids and text in "12345" else [9, *ids]}
         if body.get("return_token_strs") and self.specials is not None:
             reply["token_strs"] = ["?", *(each for each in self.specials if each in text)]
         return reply

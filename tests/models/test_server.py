@@ -8,9 +8,11 @@ import logging
 import os
 import pickle
 import signal
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import count
 from math import log
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posh_reward import ConfigError, InputError, JudgeError, PoSh
+from posh_reward.metrics.posh.judges.load_judge import load_judge
 from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
@@ -261,6 +264,75 @@ def test_prompts_are_sent_in_order_and_no_more_at_once_than_allowed() -> None:
         judge.choose(PROMPTS, LABELS)
         asked = [body["messages"][0]["content"] for body in server.bodies]
     assert asked[1:] == [prompt.text for prompt in PROMPTS]
+
+
+def one_slot(seconds: float) -> Liar:
+    """Answers one question at a time, in order, each in so many seconds, as llama.cpp does."""
+    tickets, slot = count(), threading.Condition()
+    served = 0
+
+    def lie(handler: lying_server.Handler, honest: lying_server.Reply) -> None:
+        nonlocal served
+        with slot:
+            ticket = next(tickets)
+            slot.wait_for(lambda: served == ticket)
+        time.sleep(seconds)
+        with slot:
+            served += 1
+            slot.notify_all()
+        with suppress(OSError):  # given up by the client while it waited
+            handler.send(honest)
+
+    return lambda number, text: lie
+
+
+def test_waiting_in_a_servers_queue_is_not_a_timeout() -> None:
+    """Together the questions take three times the timeout."""
+    many = [question("red", f"A red dog {i}.") for i in range(64)]
+    with LyingServer(one_slot(0.1)) as server:
+        verdicts = model(server, timeout=2.0, retries=0).choose(many, LABELS)
+    assert [verdict.failure for verdict in verdicts] == [None] * len(many)
+
+
+def test_a_quick_server_gets_as_many_questions_at_once_as_allowed() -> None:
+    most, now, lock = 0, 0, threading.Lock()
+
+    def lie(handler: lying_server.Handler, honest: lying_server.Reply) -> None:
+        nonlocal most, now
+        with lock:
+            now += 1
+            most = max(most, now)
+        time.sleep(0.2)
+        with lock:
+            now -= 1
+        handler.send(honest)
+
+    many = [question("red", f"A red dog {i}.") for i in range(100)]
+    with LyingServer(lambda number, text: lie) as server:
+        model(server, concurrency=16).choose(many, LABELS)
+    assert most == 16
+
+
+def test_a_server_whose_tokenizer_has_other_fields_is_refused_for_labels() -> None:
+    """llama.cpp's /tokenize answers an unknown field with no tokens at all."""
+    with LyingServer(knows_ids=True) as server:
+        server.tokenize = lambda body: {"tokens": []}  # type: ignore[method-assign]
+        with pytest.raises(JudgeError, match=r"does not report.*choose reading 'top-20'"):
+            model(server, reading="labels").wake()
+        assert all(map(same, model(server).choose(PROMPTS, LABELS), HONEST))
+
+
+def test_an_address_is_a_judge_whose_model_the_server_names() -> None:
+    with LyingServer() as server:
+        judge = load_judge(server.url)
+        assert judge.name == f"server:{MODEL}:top-20"
+        assert all(map(same, judge.model.choose(PROMPTS, LABELS), HONEST))  # type: ignore[attr-defined]
+        assert {body["model"] for body in server.bodies} == {MODEL}
+        server.models = ["one", "two"]
+        with pytest.raises(JudgeError, match=r"lists one, two: choose one with `model:`"):
+            _ = load_judge(server.url).name
+    with pytest.raises(JudgeError, match=r"cannot be reached; is it started"):
+        _ = load_judge(server.url).name
 
 
 def test_equal_prefixes_go_to_one_server() -> None:

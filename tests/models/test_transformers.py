@@ -532,6 +532,8 @@ def test_a_model_from_memory_does_not_outlive_its_process() -> None:
 def test_a_missing_library_or_model_is_named(tmp_path: Path) -> None:
     with pytest.raises(JudgeError, match="there is no folder"):
         TransformersModel(str(tmp_path / "nowhere")).wake()
+    with pytest.raises(JudgeError, match="is a GGUF file: serve it with llama-server"):
+        TransformersModel(str(tmp_path / "some.gguf")).wake()
     folder = saved(tmp_path)
     with pytest.raises(ConfigError, match="'cuda:99'"):
         TransformersModel(str(folder), device="cuda:99").wake()
@@ -543,6 +545,18 @@ def test_a_missing_library_or_model_is_named(tmp_path: Path) -> None:
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
     with pytest.raises(JudgeError, match="safetensors"):
         TransformersModel(str(folder), device="cpu").wake()
+    from transformers import LlamaConfig
+
+    LlamaConfig(hidden_size=32, num_hidden_layers=1).save_pretrained(tmp_path / "mute")
+    with pytest.raises(JudgeError, match=r"from one of: .*You need to have .*\(use a folder with"):
+        TransformersModel(str(tmp_path / "mute"), device="cpu").wake()
+    with pytest.raises(InputError, match="is a folder: write a settings file with `name: transf"):
+        load_judge(str(folder))
+    (folder / "judge.yaml").write_text("name: transformers")
+    with pytest.raises(InputError, match=r"is a folder: name its settings, .*judge\.yaml"):
+        load_judge(str(folder))
+    with pytest.raises(InputError, match=r"is a GGUF file: serve it with llama-server"):
+        load_judge("some.gguf")
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,9 @@ class Examination:
 
     elements: tuple[Element, ...]  # in the order in which the release averages them
     findings: dict[int, Finding]  # by entity index; those whose judgment failed are missing
-    unparsed: int  # judge replies that contained no label and were read as the lowest one
+    replies: int  # of the judge
+    unparsed: int  # of these, replies that contained no label and were read as the lowest one
+    doubtful: int  # of these, replies that were more likely no label than one
 
     @property
     def failure(self) -> Failure | None:
@@ -101,11 +103,12 @@ def examine(
     verdicts = yield from grade((3, 0), [element.question for element in pending + unscored])
     for element, verdict in zip(pending, verdicts[: len(pending)], strict=True):
         element.grade, element.failure = verdict.grade, verdict.failure
-        inquiry.unparsed += verdict.unparsed
+        inquiry.note(verdict)
     if image is not None:
         yield from _ask_image(image, supported, inquiry, elements)
     graded = tuple([element.close() for element in elements])
-    return Examination(graded, inquiry.findings, inquiry.unparsed)
+    counts = (inquiry.replies, inquiry.unparsed, inquiry.doubtful)
+    return Examination(graded, inquiry.findings, *counts)
 
 
 @dataclass(slots=True)
@@ -288,4 +291,4 @@ def _ask_image_pass(
     verdicts = yield from grade((number, 0), questions)
     for element, verdict in zip(elements, verdicts, strict=True):
         element.take_image(verdict)
-        inquiry.unparsed += verdict.unparsed
+        inquiry.note(verdict)

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import gc
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any, TypeVar
 
 from posh_reward.errors import JudgeError, PoshError
+from posh_reward.lexicon.function_words import LIGHT
+from posh_reward.metrics.posh.aggregate import WORD, lacks
 from posh_reward.metrics.posh.examine import Examination, Steps
-from posh_reward.metrics.posh.judges.judge import Judge, Witness, checked_grade
+from posh_reward.metrics.posh.judges.judge import Judge, Witness, base_judge, checked_grade
 from posh_reward.metrics.posh.search import Answers, Ask
 from posh_reward.models.model import checked_reply
+from posh_reward.settings import brief
 from posh_reward.types import Failure, Phrase, Question, Reply, Verdict
 
+logger = logging.getLogger(__name__)
+
+ENOUGH = 10  # rewrites before judging whether they keep to their phrases
+MANY = 0.1  # share of rewrites that share no word with their phrase, above which it is said
 PATIENCE = 20_000  # new objects between two collections; Python's own is 700 to 2,000
 
 
@@ -55,6 +63,8 @@ class Rewriter:
         self._judge = judge
         self._capacity = capacity
         self._cache: dict[Phrase, Reply] = {}
+        self._rewritten = self._unrelated = 0
+        self._warned = False
 
     def __call__(self, phrases: Sequence[Phrase]) -> list[Reply]:
         """One rewrite per phrase, in order; failures are not cached."""
@@ -62,6 +72,7 @@ class Rewriter:
         new = [phrase for phrase in distinct if phrase not in self._cache]
         replies = map(checked_reply, self._judge.rewrite(new)) if new else ()
         fresh = dict(zip(new, replies, strict=True))
+        self._count(fresh)
         # A dict keeps the order of insertion. Used phrases are taken out and put back at the end,
         # so the first key is the least recently used.
         answers = {p: fresh[p] if p in fresh else self._cache.pop(p) for p in distinct}
@@ -70,8 +81,34 @@ class Rewriter:
             del self._cache[next(iter(self._cache))]
         return [answers[phrase] for phrase in phrases]
 
+    def _count(self, fresh: Mapping[Phrase, Reply]) -> None:
+        """Count rewrites about something else than their phrase; warn once if they are many."""
+        about_else = [
+            (phrase, reply.text)
+            for phrase, reply in fresh.items()
+            if reply.text is not None and shares_no_word(phrase.text, reply.text)
+        ]
+        self._rewritten += len(fresh)
+        self._unrelated += len(about_else)
+        base_judge(self._judge).usage.unrelated_rewrites += len(about_else)
+        many = self._rewritten >= ENOUGH and self._unrelated > MANY * self._rewritten
+        if about_else and many and not self._warned:
+            self._warned = True
+            phrase, text = about_else[0]
+            logger.warning(
+                "%s: %d of %d rewrites share no word with their phrase (%r became %s), and are "
+                "asked about all the same: choose a larger model",
+                *(self._judge.name, self._unrelated, self._rewritten, phrase.text, brief(text)),
+            )
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_cache": {}}
+
+
+def shares_no_word(phrase: str, rewrite: str) -> bool:
+    """Return True if no content word of a phrase is in its rewrite in any form."""
+    words = [word for word in WORD.findall(phrase) if word.lower() not in LIGHT]
+    return bool(words) and all(lacks(rewrite, word) for word in words)
 
 
 def run_together(

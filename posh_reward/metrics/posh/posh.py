@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import astuple, replace
 from os import PathLike
 from typing import Any, NamedTuple
@@ -216,6 +217,18 @@ class PoSh:
             fields["references"] = "joined"
         return signature(self.name, fields)
 
+    def with_each_judge(self) -> list[PoSh]:
+        """Return this metric once for each judge of a cascade, which then answers everything."""
+        metrics = [copy(self) for _ in stages(self.judge)]
+        for metric, judge in zip(metrics, stages(self.judge), strict=True):
+            metric.judge, metric._rewriter = judge, Rewriter(judge)
+        return metrics
+
+    @property
+    def asks_models(self) -> bool:
+        """True if a language model answers some of the questions."""
+        return self._uses_models
+
     @property
     def usage(self) -> Usage:
         """Questions, tokens and seconds of the judge and the witness together."""
@@ -363,6 +376,8 @@ class PoSh:
             elements=precision.elements + recall.elements,
             failure=precision.failure or recall.failure,
             unparsed=precision.unparsed + recall.unparsed,
+            doubtful_share=(precision.doubtful + recall.doubtful)
+            / max(precision.replies + recall.replies, 1),
             generation=pair.generation.text,
             reference=pair.reference.text,
         )

@@ -14,6 +14,7 @@ from itertools import count
 from typing import Literal, NamedTuple, TypeVar
 
 from posh_reward.metrics.posh.questions import CandidateName, Finding, Roster, candidates
+from posh_reward.models.labels import DOUBTFUL
 from posh_reward.types import (
     HIGHEST_GRADE,
     Description,
@@ -73,7 +74,16 @@ class Inquiry:
     roster: Roster
     findings: dict[int, Finding]  # by entity index, as far as found
     failures: dict[int, Failure] = field(default_factory=dict)  # by entity index, if one failed
-    unparsed: int = 0  # replies without a label so far
+    replies: int = 0  # that count, so far
+    unparsed: int = 0  # of these, replies without a label
+    doubtful: int = 0  # of these, replies that were more likely no label than one
+
+    def note(self, verdict: Verdict) -> None:
+        """Count a reply; a failed judgment is none."""
+        if verdict.probabilities is not None:
+            self.replies += 1
+            self.unparsed += verdict.unparsed
+            self.doubtful += verdict.mass < DOUBTFUL
 
 
 @dataclass(slots=True)
@@ -169,4 +179,4 @@ def _ask_wave(
         verdict = Verdict(None, reply.failure) if reply.text is None else next(verdicts)
         if not search.is_settled:
             search.take(reply.text or "", verdict)
-            inquiry.unparsed += verdict.unparsed
+            inquiry.note(verdict)

@@ -8,7 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError, install
+from posh_reward.errors import (
+    ConfigError,
+    JudgeError,
+    MissingDependencyError,
+    install,
+    on_one_line,
+)
 from posh_reward.models.prompt_images import SEEING
 from posh_reward.process.host_memory import host_memory
 
@@ -180,10 +186,12 @@ def free_memory(device: torch.device) -> int | None:
 
 
 def _not_loaded(model: str, revision: str | None, error: Exception) -> str:
+    if model.lower().endswith(".gguf"):
+        return f"{model} is a GGUF file: serve it with llama-server (docs/local_judge.md)"
     if (Path(model).is_absolute() or model.startswith(".")) and not Path(model).is_dir():
         return f"there is no folder {model}: use a model's folder or its name on a hub"
     at = f" at revision {revision!r}" if revision else ""
-    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+    reason = on_one_line(str(error).strip()) or type(error).__name__
     return (
         f"{model!r}{at} cannot be loaded: {reason} (use a folder with config.json, tokenizer "
         "and *.safetensors, or a name on the hub; offline it must be in the cache)"

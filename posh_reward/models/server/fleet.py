@@ -6,7 +6,9 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Hashable, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Hashable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +22,9 @@ from posh_reward.models.server.server_http import (
 logger = logging.getLogger(__name__)
 
 CHAT = "/chat/completions"
+QUICK = 0.25
+"""Share of the timeout. A server with one slot, such as llama.cpp's, queues what it gets: it gets
+more at a time only as long as answers take less than this, so that none times out in the queue."""
 STRIKES = 3  # consecutive failures after which a server rests, as long as another one answers
 REST = 30.0  # seconds of rest; then one prompt tries the server again
 LONGEST_PAUSE = 30.0  # seconds; longer pauses requested by a server are capped
@@ -38,11 +43,13 @@ class Patience:
         retries: rounds over all servers after the first.
         backoff: seconds before the second round, doubled before each further one, plus up to half
             of that at random, so that prompts do not all return at once.
+        concurrency: most prompts that a server gets at a time.
     """
 
     timeout: float
     retries: int
     backoff: float
+    concurrency: int = 64
 
     def pause(self, rounds: int, after: float) -> float:
         """Seconds to wait before round ``rounds``, at least ``after`` as requested by a server."""
@@ -58,11 +65,20 @@ class Server:
     strikes: int = 0  # consecutive failures
     rests_until: float = 0.0  # on the monotonic clock
     warned: bool = False  # a first timeout was logged
+    turns: int = 1  # questions that it gets at a time
+
+    def note_answer(self, seconds: float, patience: Patience) -> None:
+        """Note an answer; a quick one shows that the server takes more questions at a time."""
+        self.strikes, self.rests_until = 0, 0.0
+        if seconds < QUICK * patience.timeout:
+            self.turns = min(self.turns + 1, patience.concurrency)
 
     def note_failure(self, reason: str, timeout: float) -> None:
         """Count a failure; from the third in a row on the server rests."""
         # Logged only at the third strike, since a run asks thousands of questions.
         self.strikes += 1
+        if reason == TIMEOUT:
+            self.turns = 1
         if self.strikes == STRIKES:
             logger.warning(
                 "judge server %s fails repeatedly (%s): it rests for %g s while others answer",
@@ -138,6 +154,8 @@ class ServerBatch:
         self._last_answer = 0.0
         self._given_up: str | None = None
         self._probing = asyncio.Lock()
+        self._busy: Counter[str] = Counter()  # address -> questions that it is answering
+        self._turn = asyncio.Condition()
 
     async def start(self) -> None:
         """Give up at once if the last batch was given up and still no server answers the probe.
@@ -178,8 +196,26 @@ class ServerBatch:
             await self._give_up_if_down(began, failure)
         raise failure
 
+    @asynccontextmanager
+    async def _turn_at(self, server: Server) -> AsyncIterator[None]:
+        """Wait until the server takes another question; that wait is not part of the timeout."""
+        async with self._turn:
+            await self._turn.wait_for(lambda: self._busy[server.url] < server.turns)
+            self._busy[server.url] += 1
+        try:
+            yield
+        finally:
+            async with self._turn:
+                self._busy[server.url] -= 1
+                self._turn.notify_all()
+
     async def _ask_one(self, server: Server, body: Mapping[str, Any]) -> dict[str, Any]:
+        async with self._turn_at(server):
+            return await self._exchange(server, body)
+
+    async def _exchange(self, server: Server, body: Mapping[str, Any]) -> dict[str, Any]:
         server.note_try()
+        began = time.monotonic()
         try:
             reply = await self._http.post(server.url + CHAT, body)
         except TransientError as error:
@@ -187,13 +223,13 @@ class ServerBatch:
                 server.note_failure(error.reason, self._patience.timeout)
             raise
         except ExchangeError:  # a refusal is an answer, too: the server works
-            self._note_answer(server)
+            self._note_answer(server, began)
             raise
-        self._note_answer(server)
+        self._note_answer(server, began)
         return reply
 
-    def _note_answer(self, server: Server) -> None:
-        server.strikes, server.rests_until = 0, 0.0
+    def _note_answer(self, server: Server, began: float) -> None:
+        server.note_answer(time.monotonic() - began, self._patience)
         self._fleet.given_up = None
         self._last_answer = time.monotonic()
 

@@ -9,12 +9,13 @@ import logging
 import math
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from importlib.util import find_spec
+from pathlib import PurePath
 from typing import Any, TypeVar
 
 from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError, install
-from posh_reward.models.labels import TOP, LabelReading, check_reading
+from posh_reward.models.labels import DOUBTFUL, TOP, LabelReading, check_reading, not_grades
 from posh_reward.models.model import Note, Prompt, ignore
 from posh_reward.models.prompt_images import MAX_PIXELS, TOKEN_PIXELS
 from posh_reward.models.server import chat_messages, startup
@@ -57,10 +58,11 @@ class ServerModel:
 
     Args:
         base_urls: one or more servers of the same model: ``http://localhost:8000/v1``.
-        model: its name at the server.
+        model: its name at the server; None for the only one that the server lists.
         revision: of the model, or its quantisation; only for signatures and stores.
         api_key_env: environment variable with the key; None for servers without one.
-        concurrency: simultaneous prompts per server.
+        concurrency: most simultaneous prompts per server. It begins with one and gets more as long
+            as its answers are quick.
         timeout: seconds for one exchange.
         retries: after transient faults; at most two after timeouts.
         backoff: seconds before the first retry, doubled before each further one.
@@ -82,7 +84,7 @@ class ServerModel:
     def __init__(
         self,
         base_urls: str | Sequence[str],
-        model: str,
+        model: str | None = None,
         *,
         revision: str | None = None,
         api_key_env: str | None = DEFAULT_KEY,
@@ -102,20 +104,20 @@ class ServerModel:
         _check(self._arguments)
         self.usage = Usage()
         self.sees = images
-        self._model, self._reading, self._extra = model, reading, dict(extra_body)
+        self._reading, self._extra = reading, dict(extra_body)
+        if model is not None:
+            self.model = model
         self._messages = ChatMessages(max_pixels if images else None)
         self._labels = labels
-        # server:model@revision:reading, a digest of ``extra_body``, the cap on images
-        self.name = f"server:{model}{f'@{revision}' if revision else ''}:"
-        self.name += reading if labels else "text"
+        # After the model: @revision, reading, a digest of ``extra_body``, the cap on images.
+        self._options = f"{f'@{revision}' if revision else ''}:{reading if labels else 'text'}"
         if self._extra != THINKING_OFF:
             fields = json.dumps(self._extra, sort_keys=True)
-            self.name += f":{hashlib.sha256(fields.encode()).hexdigest()[:8]}"
-        self.name += f":pixels-{max_pixels}" if images else ""
+            self._options += f":{hashlib.sha256(fields.encode()).hexdigest()[:8]}"
+        self._options += f":pixels-{max_pixels}" if images else ""
         self._fleet = Fleet([check_url(url) for url in urls])
         self._key_env, self._concurrency = api_key_env, concurrency
-        self._patience = Patience(timeout, retries, backoff)
-        self._specials = SpecialTokens(model)
+        self._patience = Patience(timeout, retries, backoff, concurrency)
         self._tokens: dict[tuple[str, ...], tuple[tuple[int, ...], ...]] = {}
         self._checked = False
         self._reasons: set[str] = set()
@@ -125,7 +127,28 @@ class ServerModel:
 
     def __repr__(self) -> str:
         urls = ", ".join(server.url for server in self._fleet.servers)
-        return f"ServerModel({self.name!r} at {urls})"
+        return f"ServerModel({self._arguments['model']!r} at {urls})"
+
+    @cached_property
+    def model(self) -> str:
+        """Its name at the server, which is asked for it if none was given.
+
+        Raises:
+            JudgeError: no server is up, or it lists none or several.
+        """
+        require_client()
+        urls = [server.url for server in self._fleet.servers]
+        return self._run(lambda client: startup.find_model(client, urls))
+
+    @cached_property
+    def _specials(self) -> SpecialTokens:
+        return SpecialTokens(self.model)
+
+    @property
+    def name(self) -> str:
+        """E.g. ``server:Qwen/Qwen3-14B:top-20``; a server's path to a file is left out."""
+        model = PurePath(self.model).name if self.model.startswith("/") else self.model
+        return f"server:{model}{self._options}"
 
     def choose(
         self, prompts: Sequence[Prompt], labels: Sequence[str], note: Note = ignore
@@ -166,8 +189,8 @@ class ServerModel:
             MissingDependencyError: the HTTP client is not installed.
         """
         if not self._checked:
-            if find_spec("httpx") is None:
-                raise MissingDependencyError(f"the server judge needs httpx: {install('server')}")
+            require_client()
+            _ = self.model, self._specials  # outside the event loop, which ``_run`` makes
             faults = self._run(self._faults)
             startup.refuse_unusable(self._fleet.servers, faults, self._reading)
             self._checked = True
@@ -222,7 +245,7 @@ class ServerModel:
             options["top_logprobs"] = TOP
             return options, partial(chat_messages.read_top, labels=labels)
         if labels not in self._tokens:
-            self._tokens[labels] = await startup.label_tokens(client, url, self._model, labels)
+            self._tokens[labels] = await startup.label_tokens(client, url, self.model, labels)
         tokens = self._tokens[labels]
         options["logprob_token_ids"] = [i for ids in tokens for i in ids]
         options["return_tokens_as_token_ids"] = True
@@ -275,7 +298,7 @@ class ServerModel:
 
     def _body(self, content: Content, options: Mapping[str, Any]) -> dict[str, Any]:
         messages = [{"role": "user", "content": content}]
-        return {**self._extra, "model": self._model, "messages": messages, **options}
+        return {**self._extra, "model": self.model, "messages": messages, **options}
 
     def _log_once(self, error: ExchangeError) -> None:
         """Log each reason once, with the server's own message."""
@@ -302,14 +325,18 @@ class ServerModel:
 
     async def _fault(self, client: ServerClient, url: str) -> ExchangeError | None:
         try:
-            await startup.check_model(client, url, self._model)
+            await startup.check_model(client, url, self.model)
             options: dict[str, Any] = {"max_tokens": 16, "temperature": 0}
             read: Read[Any] = chat_messages.read_text
             if self._labels:
                 options, read = await self._question(client, url, LABELS)
             # Two timeouts are enough here: three and a probe would take four minutes.
             batch = ServerBatch(client, Fleet([url]), self._patience, None, timeouts=2)
-            read(await batch.ask(0, self._body(startup.PROBE, options)))
+            answer = read(await batch.ask(0, self._body(startup.PROBE, options)))
+            doubtful = isinstance(answer, Verdict) and answer.mass < DOUBTFUL
+            if (reason := not_grades(float(doubtful))) is not None:
+                # One reply is no proof: the metric's check asks more (``fitness.check_judge``).
+                logger.warning("judge server %s: the model %s", url, reason)
             if self.sees:
                 content = self._messages.content(startup.image_probe())
                 assert not isinstance(content, Failure), content
@@ -322,6 +349,12 @@ class ServerModel:
             # A scale without tokens fails only its own judgments.
             return None if error.reason == startup.NO_TOKEN else error
         return None
+
+
+def require_client() -> None:
+    """Raise ``MissingDependencyError`` without the HTTP client."""
+    if find_spec("httpx") is None:
+        raise MissingDependencyError(f"the server judge needs httpx: {install('server')}")
 
 
 def _check(options: Mapping[str, Any]) -> None:
@@ -338,7 +371,7 @@ def _check(options: Mapping[str, Any]) -> None:
     ours = OURS.intersection(extra)
     for fault, applies in {
         "base_urls: list at least one address": not options["base_urls"],
-        "model: name it as the server does": not options["model"],
+        "model: name it as the server does": options["model"] == "",
         f"concurrency: {options['concurrency']} is less than 1": options["concurrency"] < 1,
         f"timeout: {timeout} is not a positive number of seconds": not timeout > 0,
         f"retries: {options['retries']} is negative": options["retries"] < 0,

@@ -28,6 +28,7 @@ REMEDY = {
     server_http.DISTRUSTED: "point SSL_CERT_FILE to its certificate authority",
     server_http.PROXY: "correct http_proxy or https_proxy, or list the server in no_proxy",
     server_http.BAD_ADDRESS: "correct base_urls",
+    server_http.TOO_LONG: "start it with a longer context (--max-model-len, --ctx-size)",
     server_http.COMPRESSED: "is it behind a gateway that compresses everything?",
     chat_messages.NO_LOG_PROBABILITIES: "use a server that returns them, such as `vllm serve`, or "
     "set `labels: false` where it only writes (PROVE's writer and tuples, rubrics)",
@@ -70,18 +71,46 @@ def _remedy(fault: ExchangeError, reading: LabelReading) -> str:
     return REMEDY.get(fault.reason, "")
 
 
+async def find_model(client: ServerClient, urls: Sequence[str]) -> str:
+    """Return the only model that the first server which is up lists.
+
+    Raises:
+        JudgeError: none is up, or one lists none or several.
+    """
+    for url in urls:
+        try:
+            names = await model_names(client, url, LIST_SECONDS)
+        except ExchangeError as error:
+            fault = error
+            continue
+        if len(names) == 1:
+            return names[0]
+        listed = client.clean(", ".join(name[:100] for name in names[:5])) or "no model"
+        raise JudgeError(
+            f"{url} lists {listed}: choose one with `model:` in a settings file "
+            "(configs/judge/local.yaml)"
+        )
+    remedy = REMEDY.get(fault.reason, "is this the address of an OpenAI-compatible server?")
+    raise JudgeError(f"judge server {urls[-1]}: {fault}; {remedy}")
+
+
+async def model_names(client: ServerClient, url: str, seconds: float) -> list[str]:
+    """Names in a server's list of models; ``ExchangeError`` if it has none."""
+    listed = (await client.get(f"{url}/models", seconds)).get("data")
+    entries = listed if isinstance(listed, list) else []
+    ids = [each.get("id") for each in entries if isinstance(each, dict)]
+    return [name for name in ids if isinstance(name, str)]
+
+
 async def check_model(client: ServerClient, url: str, model: str) -> None:
     """Raise ``ExchangeError`` if a server lists its models without this one, or refuses to."""
     try:
-        listed = (await client.get(f"{url}/models", LIST_SECONDS)).get("data")
+        names = await model_names(client, url, LIST_SECONDS)
     except ExchangeError as error:
         hangs = error.reason == server_http.TIMEOUT  # as each question would
         if (isinstance(error, TransientError) and not hangs) or error.status in (404, 405):
             return
         raise
-    entries = listed if isinstance(listed, list) else []
-    ids = [each.get("id") for each in entries if isinstance(each, dict)]
-    names = [name for name in ids if isinstance(name, str)]
     if names and model not in names:
         # Each name is truncated before joining: one may have megabytes.
         listed_names = client.clean(", ".join(name[:100] for name in names[:5]))
@@ -116,7 +145,10 @@ async def label_tokens(
         ids: set[int] = set()
         for text in (label, f" {label}", f"x{label}"):
             body = {"model": model, "prompt": text, "add_special_tokens": False}
-            last = chat_messages.token_ids(await client.post(f"{root}/tokenize", body))[-1:]
+            tokens = chat_messages.token_ids(await client.post(f"{root}/tokenize", body))
+            if not tokens:  # llama.cpp's takes "content" and ignores the rest
+                raise ExchangeError(NO_TOKENIZE)
+            last = tokens[-1:]
             decoded = await client.post(f"{root}/detokenize", {"model": model, "tokens": last})
             ids.update(last if str(decoded.get("prompt")).strip() == label else ())
         return tuple(sorted(ids))

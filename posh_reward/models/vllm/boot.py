@@ -54,6 +54,9 @@ def about(model: str, revision: str | None) -> dict[str, str]:
         sha = f"sha256-{fingerprint(path)}"
         return {"vllm": vllm_version(), "revision": sha, "kind": model_type(config)}
     if path.is_absolute() or model.startswith("."):
+        if model.lower().endswith(".gguf"):
+            return {"fatal": f"{model} is a GGUF file: serve it with llama-server, and use judge "
+                    "'server'"}  # fmt: skip
         return {"fatal": f"there is no folder {model}: use a model's folder or its name on a hub"}
     try:
         sha = commit(model, revision)

@@ -23,7 +23,6 @@ AT_ONCE = 512
 SHARE = 0.01
 """Share of the GPU's memory that vLLM requires to be free, even if the cache's size is set in bytes
 (vllm#39852). Its default is most of the GPU, which the trainer uses."""
-TOO_LONG = Failure("prompt", "the prompt is longer than the model's context")
 MOST_IMAGES = 8  # images in one prompt
 PATCH_CACHE_GB = 1.0
 """GiB of host memory for images as patches: forty of a megapixel. Questions about one image come
@@ -63,6 +62,8 @@ class VllmEngine:
             **(self._images.options if self._images else {}),
         )
         self._longest: int = settings["max_model_len"]
+        why = f"the prompt is longer than max_model_len, {self._longest} tokens: raise that setting"
+        self._too_long = Failure("prompt", why)
         self._tokenizer: Any = self._llm.get_tokenizer()
         self._chat = Chat(self._tokenizer)
 
@@ -127,7 +128,7 @@ class VllmEngine:
         for place, (prompt, ids) in enumerate(zip(prompts, self._token_ids(prompts), strict=True)):
             length = UNTOKENISED if ids is None else self._length(prompt, ids)
             if isinstance(length, int) and length + params.max_tokens > self._longest:
-                length = TOO_LONG
+                length = self._too_long
             if isinstance(length, Failure):
                 failed.append((place, EngineReply(failure=length)))
             else:

@@ -24,6 +24,7 @@ from typing import Any, Literal, NamedTuple
 
 from posh_reward.errors import ConfigError, InputError
 from posh_reward.graph.reader import Reader
+from posh_reward.metrics.posh.fitness import check_judge
 from posh_reward.metrics.posh.presets import prompt, rewrite_prompt
 from posh_reward.metrics.posh.questions import PRESENT
 from posh_reward.process.file_lock import keep_folder
@@ -113,7 +114,7 @@ def collect(
 
     Raises:
         BusyError, InputError: another process writes the folder, or a split would be empty.
-        JudgeError: the judge cannot work; its answers so far are in the store.
+        JudgeError: the judge cannot work or judge; its answers so far are in the store.
     """
     _check_splits(reference for _, reference in rows)
     keep_folder(folder)
@@ -121,6 +122,7 @@ def collect(
     reader = Reader(settings.parser, settings.coref, capacity=4 * settings.batch, store=store)
     texts = list(origin_texts(rows, reader, settings, perturbations, seed))
     metric = metric_of(choice, reader, store)
+    check_judge(metric)
     log = log_of(metric)
     rows_of: dict[tuple[str, str], QuestionRow] = {}
     failures = 0

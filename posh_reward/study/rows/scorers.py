@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.harmonic.criteria import ANSWERS, IMAGE_CRITERIA, check_task
 from posh_reward.metrics.records import fields_of_record
-from posh_reward.models.asker import DOUBTFUL
+from posh_reward.models.labels import DOUBTFUL
 from posh_reward.study.rows.engine import RowScorer, TableSettings, go_through
 from posh_reward.study.rows.standings import POSH, Board, Tally
 from posh_reward.study.rows.table_items import TableItem
@@ -46,13 +46,19 @@ class PoshRows(RowScorer):
     unit = "pair"
     board = POSH
 
-    def __init__(self, metric: Metric, *, elements: bool = False) -> None:
+    def __init__(
+        self, metric: Metric, *, elements: bool = False, check: Callable[[], None] | None = None
+    ) -> None:
         super().__init__(lambda: metric.signature, wants_images(metric))
         self.metric = metric
+        self.check_metric = check
         self.optional = {"elements": elements}
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
-        """One scored row per pair."""
+        """One scored row per pair; before the first ones the metric is checked."""
+        if self.check_metric is not None:
+            self.check_metric()
+            self.check_metric = None
         columns = [column(items, name) for name in ("generation", "reference")]
         if self.wants_images:
             columns.append([item.content for item in items])
@@ -67,10 +73,19 @@ class PoshRows(RowScorer):
 
 
 def score_table(
-    metric: Metric, source: str, output: str, how: TableSettings, *, elements: bool = False
+    metric: Metric,
+    source: str,
+    output: str,
+    how: TableSettings,
+    *,
+    elements: bool = False,
+    check: Callable[[], None] | None = None,
 ) -> Tally:
-    """Score every pair of a table into a file, as ``go_through``; return totals over its rows."""
-    return score_work(PoshRows(metric, elements=elements), source, output, how)
+    """Score every pair of a table into a file, as ``go_through``; return totals over its rows.
+
+    ``check`` is called once the table is known to be readable; it raises if the metric is unfit.
+    """
+    return score_work(PoshRows(metric, elements=elements, check=check), source, output, how)
 
 
 HARMONIC_SCALE = "Scores are 1 to 5, higher is better; overall is the weighted mean of the criteria"

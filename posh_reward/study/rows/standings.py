@@ -13,18 +13,16 @@ from typing import Any
 from posh_reward.errors import InputError, on_one_line
 from posh_reward.lexicon.wordnet import is_english
 from posh_reward.metrics.records import reason_of
+from posh_reward.models.labels import not_grades
 from posh_reward.study.rows.score_axes import EXPLANATION, NAMES
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import FEWEST, Interval, bootstrap_mean, paired_difference
-from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE
 
 LISTED = 3  # rows that a summary lists for each reason
 NOT_ENGLISH = "the reference does not read like English, the only supported language"
 NOTHING_ASKED = "the reference names nothing to look for, so recall is 1 for any generation"
 NOTHING_WRITTEN = "the generation is empty, so nothing in it is wrong (precision is 1)"
-NO_DIGITS = "the judge answered without a digit, which counts as the lowest grade"
-LOWEST = LOWEST_GRADE / HIGHEST_GRADE + 1e-9
-"""Lowest score, with room for a harmonic mean that is rounded up."""
+NO_GRADES = "most replies of the judge were more likely something else than a grade"
 REASONS = 5  # reasons that a summary lists
 
 
@@ -42,8 +40,8 @@ class Board:
 
 def _doubt(row: Mapping[str, Any]) -> str | None:
     """Reason why POSH's scores of a row mean little: no failure, but a score that misleads."""
-    if row.get("unparsed") and (row.get("f1") or 1) <= LOWEST:
-        return NO_DIGITS
+    if not_grades(row.get("doubtful_share") or 0) is not None:
+        return NO_GRADES
     if row.get("reference_elements") == 0:
         return NOTHING_ASKED
     if not (row.get("generation") or "").strip():

@@ -41,8 +41,12 @@ LOGGED = {
 
 
 def judge(device: str, wakings: str, settings: str) -> dict[str, Any]:
-    """Score a pair after each waking of the judge's engine, which must not change its grades."""
+    """Score a pair after each waking of the judge's engine, which must not change its grades.
+
+    A judge that cannot judge fails (``check_judge``).
+    """
     from posh_reward.metrics.load_metric import load_metric
+    from posh_reward.metrics.posh.fitness import check_judge
     from posh_reward.training.launch import separate_vllm_caches
 
     separate_vllm_caches(os.environ)  # compiles where the first rank of a run will look
@@ -71,6 +75,7 @@ def judge(device: str, wakings: str, settings: str) -> dict[str, Any]:
         if score.failure is not None:
             raise PoshError(str(score.failure))
         found.append([element.grade or 0.0 for element in score.elements])
+    check_judge(metric)
     pairs = [pair for grades in found for pair in zip(found[0], grades, strict=False)]
     result["moved"] = max((abs(first - later) for first, later in pairs), default=0.0)
     if result["moved"] > SAME or len({len(grades) for grades in found}) > 1:

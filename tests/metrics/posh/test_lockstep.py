@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
 from collections.abc import Sequence
+
+import pytest
 
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.metrics.posh.lockstep import Rewriter
@@ -62,3 +65,26 @@ def test_memories_stay_out_of_pickles() -> None:
     rewriter = Rewriter(FakeJudge())
     rewriter(phrases("red dog"))
     assert b"red dog" not in pickle.dumps(rewriter)
+
+
+class Babbler(FakeJudge):
+    """Rewrites each phrase into the same sentence, as SmolLM2-135M does."""
+
+    def rewrite(self, questions: Sequence[Phrase]) -> list[Reply]:
+        return [Reply("The small dog is a small dog.") for _ in questions]
+
+
+def test_rewrites_about_something_else_are_counted_and_said_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    judge = Babbler()
+    rewriter = Rewriter(judge)
+    with caplog.at_level(logging.WARNING):
+        rewriter(phrases("plum shawl", "dogs brown", "the", *(f"man {i}" for i in "abcdef")))
+        assert not caplog.messages, "nine are too few"
+        rewriter(phrases("red coat"))
+        rewriter(phrases("red hat"))
+    assert judge.usage.unrelated_rewrites == 9, "dogs are a dog, and articles have no content"
+    [said] = caplog.messages
+    assert "8 of 10 rewrites share no word with their phrase" in said
+    assert "'red coat' became 'The small dog is a small dog.'" in said

@@ -1,0 +1,224 @@
+"""SmolLM2-135M-Instruct, a real model: too small to judge, and so refused, but exact to compare.
+
+``tools/real_weights.py`` writes its folder, which POSH_WEIGHTS names, and next to it a GGUF file
+for the program that POSH_LLAMA_SERVER names; POSH_VLLM_PYTHON names an interpreter that has vLLM.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from posh_reward import JudgeError, PoSh, PoshReward
+from posh_reward.metrics.posh.fitness import PROBES
+from posh_reward.metrics.posh.judges.load_judge import load_judge
+from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
+from posh_reward.metrics.posh.presets import rewrite_prompt
+from posh_reward.models.chat import Chat
+from posh_reward.models.labels import TOP, label_masses, label_tokens, verdict
+from posh_reward.models.model import Prompt
+from posh_reward.models.packed import TransformersModel
+from posh_reward.models.vllm import VllmModel
+from posh_reward.training.doctor.node_checks import free_port
+from posh_reward.types import Phrase, Verdict
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+pytestmark = pytest.mark.weights
+
+LABELS = ("1", "2", "3", "4", "5")
+ASKED = [
+    Prompt(f"DESCRIPTION: {text}\n\n", f'Q: Is "{word}" mentioned?\n\nRespond ONLY with 1-5.')
+    for text in PROBES
+    for word in ("the man", "ships", "a plum shawl")
+]
+THINKING = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "<|im_start|>assistant\n<think>\n"
+)
+"""A template that leaves the thought open, as Qwen3's does where its switch is ignored."""
+
+
+def setting(name: str) -> Path:
+    value = os.environ.get(name)
+    if not value:
+        pytest.skip(f"{name} is not set: see the top of {Path(__file__).name}")
+    return Path(value)
+
+
+@pytest.fixture(scope="module")
+def folder() -> Path:
+    return setting("POSH_WEIGHTS").resolve()
+
+
+@pytest.fixture(scope="module")
+def plain(folder: Path) -> tuple[PreTrainedModel, Any]:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    return AutoModelForCausalLM.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(
+        folder
+    )
+
+
+@pytest.fixture(scope="module")
+def after_prompt(plain: tuple[PreTrainedModel, Any]) -> list[dict[int, float]]:
+    """Log-probability of every token after each prompt, by a forward pass for each."""
+    import torch
+
+    model, tokenizer = plain
+    with torch.inference_mode():
+        rows = [model(torch.tensor([ids])).logits[0, -1] for ids in Chat(tokenizer).encode(ASKED)]
+    return [dict(enumerate(row.double().log_softmax(-1).tolist())) for row in rows]
+
+
+def masses(verdicts: Sequence[Verdict]) -> list[float]:
+    return [p * each.mass for each in verdicts for p in each.probabilities or ()]
+
+
+def expected(after: Sequence[dict[int, float]], tokenizer: Any) -> list[float]:
+    tokens = label_tokens(tokenizer, LABELS)
+    return masses([verdict(label_masses(row, tokens)) for row in after])
+
+
+def test_packed_prompts_get_the_answers_that_each_gets_alone(
+    folder: Path, plain: tuple[PreTrainedModel, Any], after_prompt: list[dict[int, float]]
+) -> None:
+    found = masses(TransformersModel(str(folder)).choose(ASKED, LABELS))
+    wanted = expected(after_prompt, plain[1])
+    print(f"\nworst by {max(abs(a - b) for a, b in zip(found, wanted, strict=True)):.1e}")
+    assert found == pytest.approx(wanted, abs=1e-5)
+
+
+def test_packed_rewrites_are_greedy(folder: Path, plain: tuple[PreTrainedModel, Any]) -> None:
+    import torch
+
+    model, tokenizer = plain
+    asked = [rewrite_prompt(Phrase(text, "attribute")) for text in ("plum shawl", "tall man")]
+    wanted = []
+    for ids in Chat(tokenizer).encode(asked):
+        whole = model.generate(torch.tensor([ids]), max_new_tokens=12, do_sample=False)
+        wanted.append(tokenizer.decode(whole[0, len(ids) :], skip_special_tokens=True).strip())
+    assert [reply.text for reply in TransformersModel(str(folder)).write(asked, 12)] == wanted
+
+
+@pytest.mark.parametrize("reading", ["labels", "top-20"])
+def test_it_is_refused_as_a_judge(folder: Path, reading: str) -> None:
+    judge = load_judge({"name": "transformers", "model": str(folder), "reading": reading})
+    with pytest.raises(JudgeError, match=r"does not (answer with a grade|tell texts apart)") as why:
+        PoshReward(PoSh(judge)).check()
+    print("\n", why.value)
+
+
+def test_a_thinking_template_is_refused(plain: tuple[PreTrainedModel, Any]) -> None:
+    model, tokenizer = plain
+    usual = tokenizer.chat_template
+    tokenizer.chat_template = THINKING
+    try:
+        judge = PromptJudge(TransformersModel.of(model, tokenizer, "thinking", reading="top-20"))
+        with pytest.raises(JudgeError, match=r"does not answer with a grade: in \d+%") as why:
+            PoshReward(PoSh(judge)).check()
+    finally:
+        tokenizer.chat_template = usual
+    print("\n", why.value, f"{judge.usage.doubtful} of {judge.usage.requests} doubtful")
+
+
+@contextmanager
+def llama_server(folder: Path, log: Path, *options: str) -> Iterator[str]:
+    """The address of a ``llama-server`` with one slot and the GGUF file."""
+    import httpx
+
+    port = free_port()
+    command = [
+        str(setting("POSH_LLAMA_SERVER")), "-m", str(folder.with_suffix(".gguf")), "--host",
+        "127.0.0.1", "--port", str(port), "-c", "4096", "-np", "1", "-t", "1", *options,
+    ]  # fmt: skip
+    with log.open("w") as file, subprocess.Popen(command, stdout=file, stderr=file) as process:
+        try:
+            address = f"http://127.0.0.1:{port}"
+            for _ in range(120):
+                if process.poll() is not None:
+                    pytest.fail(f"llama-server does not start: {log.read_text()[-2000:]}")
+                try:
+                    if httpx.get(f"{address}/health", timeout=5).is_success:
+                        break
+                except httpx.TransportError:
+                    pass
+                time.sleep(1)
+            yield address
+        finally:
+            process.terminate()
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with llama_server(folder, tmp_path_factory.mktemp("llama") / "log") as found:
+        yield found
+
+
+def test_llama_servers_twenty_likeliest_are_the_models(
+    address: str, plain: tuple[PreTrainedModel, Any], after_prompt: list[dict[int, float]]
+) -> None:
+    judge: Any = load_judge(address)
+    assert judge.name == "server:smollm2.gguf:top-20"
+    found = masses(judge.model.choose(ASKED, LABELS))
+    tokens = label_tokens(plain[1], LABELS, "top-20")
+    best = [dict(sorted(row.items(), key=lambda item: -item[1])[:TOP]) for row in after_prompt]
+    wanted = masses([verdict(label_masses(row, tokens), "top-20") for row in best])
+    print(f"\nworst by {max(abs(a - b) for a, b in zip(found, wanted, strict=True)):.3f}")
+    assert found == pytest.approx(wanted, abs=0.05), "llama.cpp computes in four and eight bits"
+
+
+def test_llama_server_is_refused_for_labels(address: str) -> None:
+    judge: Any = load_judge({"name": "server", "base_urls": [address], "reading": "labels"})
+    with pytest.raises(JudgeError, match=r"does not report the tokens.*choose reading 'top-20'"):
+        judge.model.wake()
+
+
+def test_questions_that_wait_for_llama_servers_slot_do_not_time_out(address: str) -> None:
+    """Sixty-four may be sent at once, and together they take longer than one timeout."""
+    began = time.monotonic()
+    judge: Any = load_judge(
+        {"name": "server", "base_urls": [address], "timeout": 12.0, "retries": 0}
+    )
+    many = [Prompt(f"DESCRIPTION: {PROBES[0]} {i}\n\n", "Q: Is it?\n\n1-5.") for i in range(64)]
+    verdicts = judge.model.choose(many, LABELS)
+    print(f"\n64 questions in {time.monotonic() - began:.0f} s")
+    assert [each.failure for each in verdicts] == [None] * 64
+
+
+def test_llama_server_with_a_thinking_template_is_refused(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "thinking.jinja").write_text(THINKING)
+    options = ("--chat-template-file", str(tmp_path / "thinking.jinja"), "--jinja")
+    refused = pytest.raises(JudgeError, match=r"does not answer with a grade.*--reasoning off")
+    with llama_server(folder, tmp_path / "log", *options) as address, refused:
+        PoshReward(PoSh(address)).check()
+
+
+def test_vllms_child_answers_as_a_plain_pass(
+    folder: Path, plain: tuple[PreTrainedModel, Any], after_prompt: list[dict[int, float]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    python = str(setting("POSH_VLLM_PYTHON"))
+    monkeypatch.setenv("TORCHDYNAMO_DISABLE", "1")  # compiling takes longer than this test
+    model = VllmModel(
+        str(folder), python=python, dtype="float32", memory_gb=0.25, max_model_len=512,
+        enforce_eager=True,
+    )  # fmt: skip
+    try:
+        long = Prompt("DESCRIPTION: " + "dog " * 600, "Q: Is it?")
+        *verdicts, too_long = model.choose([*ASKED, long], LABELS)
+    finally:
+        model.close()
+    assert masses(verdicts) == pytest.approx(expected(after_prompt, plain[1]), abs=1e-4)
+    assert str(too_long.failure).startswith("the prompt is longer than max_model_len, 512 tokens")
