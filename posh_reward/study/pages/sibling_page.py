@@ -15,7 +15,7 @@ from posh_reward.metrics.harmonic.harmonic_eval import CriterionScore, HarmonicS
 from posh_reward.metrics.prove.equations import ProveScores, ResponseClaim
 from posh_reward.metrics.records import metric_of
 from posh_reward.metrics.rubric.rubric_judge import MetricPoints, RubricScores
-from posh_reward.models.asker import DOUBTFUL
+from posh_reward.models.labels import DOUBTFUL
 from posh_reward.study.pages.html import render
 from posh_reward.study.pages.report_page import label
 from posh_reward.study.pages.thumbnails import Thumbnails
