@@ -165,10 +165,12 @@ def read_references(name: str, split: str, column: str) -> list[dict[str, Any]]:
         InputError: the file cannot be read, or no row has a true text.
         ConfigError: the dataset cannot be loaded.
     """
+    from posh_reward.datasets.load_dataset import is_drawn, load_images
     from posh_reward.study.agreement.judgment_files import read_rows
 
+    drawn = is_drawn(name)
     usable = []
-    for row in read_rows(name, split=split, images=True):
+    for row in load_images(name, split) if drawn else read_rows(name, split=split, images=True):
         texts = row.get(column)
         several = texts if isinstance(texts, list) else [texts]
         if several and all(isinstance(text, str) and text.strip() for text in several):
