@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import random
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -83,11 +82,12 @@ class Finding:
 class Ledger:
     """Rewards of texts, kept in a journal so that none is paid for twice."""
 
-    def __init__(
-        self, target: Target, journal: Journal, progress: Callable[[int], object] = lambda _: None
-    ) -> None:
+    progress: Callable[[int], object] = staticmethod(lambda scored: None)
+    """Called with the number of texts scored since its last call."""
+
+    def __init__(self, target: Target, journal: Journal) -> None:
         self.target = target
-        self._journal, self._progress = journal, progress
+        self._journal = journal
         self._paid: dict[tuple[int, str], float] = {}
         try:
             for line in journal.rows():
@@ -112,7 +112,7 @@ class Ledger:
                 {"row": row, "text": text, "reward": None if math.isnan(reward) else reward}
                 for (row, text), reward in zip(some, rewards, strict=True)
             )
-            self._progress(len(some))
+            self.progress(len(some))
 
     def __getitem__(self, text: tuple[int, str]) -> float:
         return self._paid[text]
@@ -379,15 +379,3 @@ def page(yardsticks: Mapping[str, float], findings: Sequence[Finding], footer: l
         yardsticks=yardsticks,
         halves={part: ordered(findings, part) for part in (FALSE, HONEST)},
     )
-
-
-def timed(ledger: Ledger, texts: Sequence[tuple[int, str]]) -> float | None:
-    """Score texts and return the seconds for each; None if all are in the journal."""
-    rest = ledger.unpaid(texts)
-    if len(rest) < 2:
-        ledger.pay(rest)
-        return None
-    ledger.pay(rest[:1])  # loads what the reward needs, which is no part of a text's time
-    begun = time.perf_counter()
-    ledger.pay(rest[1:])
-    return (time.perf_counter() - begun) / (len(rest) - 1)

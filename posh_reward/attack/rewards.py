@@ -37,7 +37,7 @@ class Reward:
     """Column of the true texts."""
     signature: str
     requests: Callable[[], int] | None = None
-    """Questions that its judge was asked so far; None if nobody counts them."""
+    """Questions that a language model was asked so far; None if nobody counts them."""
 
 
 def open_reward(which: str | None, metric: str, column: str | None) -> Reward:
@@ -66,12 +66,13 @@ def open_reward(which: str | None, metric: str, column: str | None) -> Reward:
         reward = make(
             {metric: f"posh_reward.{PARTS[metric][1]}"}, {**settings, "name": metric}, "reward"
         )
-    return Reward(
-        reward.functions(),
-        column or reward.reference_column,
-        reward.signature,
-        lambda: reward.metric.usage.requests + reward.metric.usage.rewrites,
-    )
+    usage = reward.metric.usage
+
+    def requests() -> int:
+        return usage.requests + usage.rewrites if usage.prompt_tokens_submitted else 0
+
+    name = column or reward.reference_column
+    return Reward(reward.functions(), name, reward.signature, requests)
 
 
 def _own(which: str, column: str) -> Reward:

@@ -7,17 +7,21 @@ import io
 import math
 import random
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from posh_reward.attack.grammars import GRAMMARS
 from posh_reward.cli import OK
 from posh_reward.cli.flags import add_trust, describe, positive, write_file, write_text
 from posh_reward.errors import InputError
+
+if TYPE_CHECKING:
+    from posh_reward.attack.audit import Ledger
 
 ATTACK = """\
 Audit a reward before training on it, and after each change of judge or rules (docs/audit.md): what
@@ -96,30 +100,21 @@ def attack_reward(flags: argparse.Namespace) -> int:
     flags.output.mkdir(parents=True, exist_ok=True)
     fixed = audit.texts_of(checks)
     climbs = 2 * len(flags.grammars) * flags.budget
-    with (
-        closing(Journal(flags.output / f"paid-{which}.jsonl", audit.BEGINS)) as journal,
-        progress_bar("audit", None, "text") as bar,
-    ):
-        ledger = audit.Ledger(target, journal, bar.update)
+    with closing(Journal(flags.output / f"paid-{which}.jsonl", audit.BEGINS)) as journal:
+        ledger = audit.Ledger(target, journal)
         yardsticks = [each for some in texts.honest.values() for each in enumerate(some)]
-        asked, first = reward.requests and reward.requests(), len(ledger.unpaid(yardsticks))
-        seconds = audit.timed(ledger, yardsticks)
+        cost = timed(ledger, yardsticks, reward.requests)
         floor = audit.floor_of(texts, ledger)
-        bar.total = first + len(ledger.unpaid(fixed)) + climbs
-        per_text = None
-        if reward.requests is not None and first:
-            per_text = (reward.requests() - (asked or 0)) / first
-        print(
-            estimate(len(ledger.unpaid(fixed)), climbs * len(search), seconds, per_text),
-            file=sys.stderr,
-        )
-        ledger.pay(fixed)
-        finds = attack(near, stock, flags.output / f"journal-{which}.jsonl",
-                       grammars=flags.grammars, budget=flags.budget, seed=flags.seed,
-                       progress=bar.update)  # fmt: skip
-        found = audit.climbed(finds, target, stock, texts)
-        bar.total += len(ledger.unpaid(audit.texts_of(found)))
-        ledger.pay(audit.texts_of(found))
+        print(estimate(len(ledger.unpaid(fixed)), climbs, len(search), *cost), file=sys.stderr)
+        with progress_bar("audit", len(ledger.unpaid(fixed)) + climbs, "text") as bar:
+            ledger.progress = bar.update
+            ledger.pay(fixed)
+            finds = attack(near, stock, flags.output / f"journal-{which}.jsonl",
+                           grammars=flags.grammars, budget=flags.budget, seed=flags.seed,
+                           progress=bar.update)  # fmt: skip
+            found = audit.climbed(finds, target, stock, texts)
+            bar.total += len(ledger.unpaid(audit.texts_of(found)))
+            ledger.pay(audit.texts_of(found))
     findings = [audit.judge(check, ledger, floor) for check in [*found, *checks]]
     means = {
         name: fmean(paid for each in enumerate(some) if not math.isnan(paid := ledger[each]))
@@ -132,14 +127,32 @@ def attack_reward(flags: argparse.Namespace) -> int:
     return FOUND if any(each.verdict == "found" for each in findings) else OK
 
 
-def estimate(fixed: int, climbed: int, seconds: float | None, requests: float | None) -> str:
+def timed(
+    ledger: Ledger, texts: list[tuple[int, str]], requests: Callable[[], int] | None
+) -> tuple[float | None, float | None]:
+    """Score first texts; return the seconds and questions of each, None if they are not known."""
+    rest = ledger.unpaid(texts)
+    print(f"timing the reward on {len(rest)} texts", file=sys.stderr)
+    ledger.pay(rest[:1])  # loads what the reward needs, which is no part of a text's time
+    begun, asked = time.perf_counter(), requests() if requests else 0
+    ledger.pay(rest[1:])
+    if len(rest) < 2:
+        return None, None
+    seconds, asked = time.perf_counter() - begun, (requests() if requests else 0) - asked
+    return seconds / (len(rest) - 1), asked / (len(rest) - 1)
+
+
+def estimate(
+    fixed: int, climbs: int, rows: int, seconds: float | None, requests: float | None
+) -> str:
     """Say what is left to do; climbs drop most texts before the last row, so it is a bound."""
-    texts = fixed + climbed
-    parts = [f"at most {texts:,} texts left, {climbed:,} of them tried by climbs"]
+    most = fixed + climbs * rows
+    parts = [f"{fixed:,} texts left, and {climbs:,} in climbs, each on up to {rows} rows"]
     if seconds is not None:
-        parts.append(f"{max(1, math.ceil(texts * seconds / 60)):,} minutes")
+        least, longest = (math.ceil(n * seconds / 60) for n in (fixed + climbs, most))
+        parts.append(f"{least:,} to {longest:,} minutes")
     if requests:
-        parts.append(f"{math.ceil(texts * requests):,} questions to the judge")
+        parts.append(f"{(fixed + climbs) * requests:,.0f} to {most * requests:,.0f} questions")
     return "; ".join(parts)
 
 

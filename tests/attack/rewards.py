@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 from posh_reward.attack.falsehoods import reader
+from posh_reward.attack.formats import HEADINGS
 from posh_reward.datasets.scenes.generate_scenes import generate
 from posh_reward.datasets.scenes.scene_wording import reference as wording
 from posh_reward.datasets.scenes.subjects import Scene, things
@@ -19,6 +20,11 @@ from posh_reward.types import Description, Question, SceneGraph
 
 WORD = re.compile(r"[A-Za-z]+")
 DENIAL = re.compile(r"\b(?:not|false|perhaps|maybe|no)\b", re.IGNORECASE)
+PLACE = re.compile(
+    r"\s*[,;\u2014]\s*((?:on|at|in|to) (?:the |our |her |his )?(?:left|center|middle|right)\b)",
+    re.IGNORECASE,
+)
+TITLES = (*HEADINGS, "Area", "Description", "Area. Description")
 SCENES = 60
 NOTHING = Description("", SceneGraph((), ()))
 
@@ -68,9 +74,18 @@ def corrected(text: str) -> str:
     return WORD.sub(correct, text)
 
 
+def plain(text: str) -> str:
+    """Undo layouts: titles on their own lines, and other marks than full stops.
+
+    Each sentence about a scene begins with a place.
+    """
+    lines = (" ".join(line.split()) for line in clean(text).splitlines())
+    return PLACE.sub(r". \1", " ".join(line for line in lines if line.strip(" .") not in TITLES))
+
+
 def claims(text: str, scene: Scene) -> dict[tuple[str, ...], bool]:
     """What a text claims of a drawing, and whether the drawing shows it."""
-    [read] = reader().read([corrected(clean(text))])
+    [read] = reader().read([corrected(plain(text))])
     if not isinstance(read, Description):
         return {("nothing",): False}
     denied = {token.sentence for token in read.tokens if DENIAL.fullmatch(token.text)}
