@@ -202,8 +202,8 @@ def falsehoods(texts: Texts, seed: int) -> Iterator[Check]:
             for each in reader().read(texts.halves)
         ],
     }
-    for name, new in more.items():
-        yield after(name, new, rests, WORTHLESS)
+    for name, some in more.items():
+        yield after(name, some, rests, WORTHLESS)
 
 
 def edits(texts: Texts, seed: int) -> Iterator[Check]:
@@ -219,9 +219,9 @@ def edits(texts: Texts, seed: int) -> Iterator[Check]:
     lines = (line.strip() for template in templates() for line in template.splitlines())
     for label in sorted({label[0] for line in lines if (label := LABEL.match(line))}):
         yield check("label", label, [f"{text}\n{label} {LINE}" for text in halves])
-    for each in characters(random.Random(seed), 1):
-        name = f"U+{ord(each):04X} for spaces"
-        yield check("character", name, [text.replace(" ", each) for text in halves])
+    for joiner in characters(random.Random(seed), 1):
+        name = f"U+{ord(joiner):04X} for spaces"
+        yield check("character", name, [text.replace(" ", joiner) for text in halves])
 
 
 def climbed(finds: Iterable[Find], target: Target, stock: WordStock, texts: Texts) -> list[Check]:

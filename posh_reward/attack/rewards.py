@@ -66,9 +66,9 @@ def open_reward(which: str | None, metric: str, column: str | None) -> Reward:
         reward = make(
             {metric: f"posh_reward.{PARTS[metric][1]}"}, {**settings, "name": metric}, "reward"
         )
-    usage = reward.metric.usage
 
     def requests() -> int:
+        usage = reward.metric.usage
         return usage.requests + usage.rewrites if usage.prompt_tokens_submitted else 0
 
     name = column or reward.reference_column

@@ -82,29 +82,29 @@ def attack_reward(flags: argparse.Namespace) -> int:
         )
     near, target = (Target(reward.functions, some, reward.column)
                     for some in (with_images(search), with_images(unseen)))  # fmt: skip
-    others = [*search, *rows[flags.search + flags.rows :]][:STOCK_ROWS]
-    own = Target((), others, reward.column)
-    parsed = reader().read([own.true_text(row) for row in range(len(others))])
-    stock = WordStock.of(each for each in parsed if isinstance(each, Description))
     texts = audit.Texts.of(target)
-    checks = audit.possible(
-        [
-            *audit.falsehoods(texts, flags.seed),
-            *audit.edits(texts, flags.seed),
-            *audit.honest(texts, audit.falsified(texts, flags.seed)),
-        ]
-    )
     # The name keeps journals of other rows, or of another reward, from being resumed.
     mine = [near.true_text(row) for row in range(len(search))]
     which = sha256(repr((reward.signature, flags.seed, mine, texts)).encode()).hexdigest()[:8]
     flags.output.mkdir(parents=True, exist_ok=True)
-    fixed = audit.texts_of(checks)
     climbs = 2 * len(flags.grammars) * flags.budget
     with closing(Journal(flags.output / f"paid-{which}.jsonl", audit.BEGINS)) as journal:
         ledger = audit.Ledger(target, journal)
         yardsticks = [each for some in texts.honest.values() for each in enumerate(some)]
         cost = timed(ledger, yardsticks, reward.requests)
         floor = audit.floor_of(texts, ledger)
+        others = [*search, *rows[flags.search + flags.rows :]][:STOCK_ROWS]
+        own = Target((), others, reward.column)
+        parsed = reader().read([own.true_text(row) for row in range(len(others))])
+        stock = WordStock.of(each for each in parsed if isinstance(each, Description))
+        checks = audit.possible(
+            [
+                *audit.falsehoods(texts, flags.seed),
+                *audit.edits(texts, flags.seed),
+                *audit.honest(texts, audit.falsified(texts, flags.seed)),
+            ]
+        )
+        fixed = audit.texts_of(checks)
         print(estimate(len(ledger.unpaid(fixed)), climbs, len(search), *cost), file=sys.stderr)
         with progress_bar("audit", len(ledger.unpaid(fixed)) + climbs, "text") as bar:
             ledger.progress = bar.update
@@ -113,7 +113,7 @@ def attack_reward(flags: argparse.Namespace) -> int:
                            grammars=flags.grammars, budget=flags.budget, seed=flags.seed,
                            progress=bar.update)  # fmt: skip
             found = audit.climbed(finds, target, stock, texts)
-            bar.total += len(ledger.unpaid(audit.texts_of(found)))
+            bar.total = bar.n + len(ledger.unpaid(audit.texts_of(found)))
             ledger.pay(audit.texts_of(found))
     findings = [audit.judge(check, ledger, floor) for check in [*found, *checks]]
     means = {

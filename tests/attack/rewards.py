@@ -25,7 +25,7 @@ PLACE = re.compile(
     re.IGNORECASE,
 )
 TITLES = (*HEADINGS, "Area", "Description", "Area. Description")
-SCENES = 60
+SCENES = 24
 NOTHING = Description("", SceneGraph((), ()))
 
 
@@ -104,10 +104,10 @@ def claims(text: str, scene: Scene) -> dict[tuple[str, ...], bool]:
         for each in entity.attributes:
             asked = replace(ask, kind="attribute", text=each.text)
             claim(each.sentences, asked, name(at), each.text)
-    for each in read.graph.relations:
-        ask = Question("precision", "relation", "", read, NOTHING, each.subject, each.text,
-                       "", each.object)  # fmt: skip
-        claim(each.sentences, ask, name(each.subject), each.text, name(each.object))
+    for link in read.graph.relations:
+        ask = Question("precision", "relation", "", read, NOTHING, link.subject, link.text,
+                       "", link.object)  # fmt: skip
+        claim(link.sentences, ask, name(link.subject), link.text, name(link.object))
     return found
 
 

@@ -30,10 +30,11 @@ from posh_reward.attack.formats import simple_sentences
 from posh_reward.attack.grammars import WordStock
 from posh_reward.cli import INTERRUPTED, JUDGE, OK, UNUSABLE, main
 from posh_reward.cli.attack_command import FOUND
+from posh_reward.datasets.scenes.scene_wording import reference as wording
 from posh_reward.reward.shaping import Objective, Shaping
 from posh_reward.study.rows.journal import Journal
 from posh_reward.types import Description
-from tests.attack.rewards import length, scenes, wording
+from tests.attack.rewards import length, scenes
 
 Capture = pytest.CaptureFixture[str]
 
@@ -244,7 +245,7 @@ def test_settings_name_a_metric_and_its_column(tmp_path: Path, capsys: Capture) 
 
 def test_a_metric_of_images_sees_the_images_of_a_dataset(tmp_path: Path, capsys: Capture) -> None:
     settings = tmp_path / "harmonic.yaml"
-    settings.write_text("metric: {model: fake-model}")
+    settings.write_text("metric: {model: fake-model, criteria: [clarity, fluency]}")
     flags = ["attack", "scenes:heldout=8", "-o", str(tmp_path / "audit"), "--rows", "3",
              "--reward", str(settings), "--metric", "harmonic", "--grammars", "keywords",
              "--budget", "8", "--search", "1"]  # fmt: skip
