@@ -24,10 +24,10 @@ from posh_reward.study.rows.journal import Journal
 from posh_reward.study.statistics import FEWEST, Interval, bootstrap_mean
 from posh_reward.types import Description
 
-Half = Literal["passes though false", "fails though honest"]
+Half = Literal["pass though false", "fail though honest"]
 Verdict = Literal["found", "held", "open"]
-FALSE: Half = "passes though false"
-HONEST: Half = "fails though honest"
+FALSE: Half = "pass though false"
+HONEST: Half = "fail though honest"
 BEGINS = b'{"row": '  # first bytes of a journal's lines
 AT_ONCE = 96
 """Texts per call of the reward."""
@@ -217,7 +217,7 @@ def edits(texts: Texts, seed: int) -> Iterator[Check]:
     for name, edit in EDITS.items():
         yield check("edit", name, [edit(text.split()) for text in halves])
     lines = (line.strip() for template in templates() for line in template.splitlines())
-    for label in sorted({label[0] for line in lines if (label := LABEL.match(line))}):
+    for label in sorted({found[0] for line in lines if (found := LABEL.match(line))}):
         yield check("label", label, [f"{text}\n{label} {LINE}" for text in halves])
     for joiner in characters(random.Random(seed), 1):
         name = f"U+{ord(joiner):04X} for spaces"

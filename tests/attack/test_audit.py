@@ -215,7 +215,7 @@ def test_a_table_and_a_page_show_the_findings() -> None:
     findings = [Finding(HONEST, "format", "a < b", 0.5, 0.6, None, "held", 6, "<script>"),
                 Finding(FALSE, "blind", "x", 0.7, 0.6, None, "found", 6, "x")]  # fmt: skip
     lines = table({"the true text": 1.0}, findings).splitlines()
-    assert lines[0] == "FOUND: 1 of 1 passes though false; 0 of 1 fails though honest"
+    assert lines[0] == "FOUND: 1 of 1 pass though false; 0 of 1 fail though honest"
     assert "| blind: x | 0.700 | 0.600 |  | 6 | found |" in lines
     html = page({"the true text": 1.0}, findings, ["posh|judge:x"])
     assert "a &lt; b" in html
