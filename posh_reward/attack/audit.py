@@ -64,7 +64,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Outcome:
     """A check's result, means over its rows."""
 
     half: Half
@@ -287,7 +287,7 @@ def texts_of(checks: Iterable[Check]) -> list[tuple[int, str]]:
     ]
 
 
-def judge(check: Check, ledger: Ledger, floor: float) -> Finding:
+def judge(check: Check, ledger: Ledger, floor: float) -> Outcome:
     """Settle a check; ``floor`` is the least that a truth counts as worth."""
     sign = 1 if check.half == FALSE else -1
     rows, figures = [], []
@@ -305,7 +305,7 @@ def judge(check: Check, ledger: Ledger, floor: float) -> Finding:
         figure = bootstrap_mean(figures)
         verdict = "found" if figure.low > 0 else "held" if figure.high <= 0 else "open"
     text = next(each for each in check.texts if each is not None)
-    return Finding(check.half, check.kind, check.name, paid, truth, difference, verdict, len(rows),
+    return Outcome(check.half, check.kind, check.name, paid, truth, difference, verdict, len(rows),
                    text)  # fmt: skip
 
 
@@ -326,7 +326,7 @@ def floor_of(texts: Texts, ledger: Ledger) -> float:
     return TOLERANCE * (worth if worth > 0 else abs(top) or 1.0)
 
 
-def summary(findings: Sequence[Finding]) -> str:
+def summary(findings: Sequence[Outcome]) -> str:
     """Return the verdict in a line."""
     counts = {
         part: sum(each.half == part and each.verdict == "found" for each in findings)
@@ -341,7 +341,7 @@ def summary(findings: Sequence[Finding]) -> str:
     return f"{verdict}: {found}" + (f"; {unsettled} open: more --rows" if unsettled else "")
 
 
-def table(yardsticks: Mapping[str, float], findings: Sequence[Finding]) -> str:
+def table(yardsticks: Mapping[str, float], findings: Sequence[Outcome]) -> str:
     """Format as Markdown: yardsticks, and both halves, what was found first."""
     lines = [summary(findings), "", "| honest text | reward |", "| --- | --- |"]
     lines += [f"| {name} | {reward:.3f} |" for name, reward in yardsticks.items()]
@@ -356,18 +356,18 @@ def table(yardsticks: Mapping[str, float], findings: Sequence[Finding]) -> str:
     return "\n".join(lines)
 
 
-def ordered(findings: Iterable[Finding], part: Half) -> list[Finding]:
+def ordered(findings: Iterable[Outcome], part: Half) -> list[Outcome]:
     """Findings of one half: found, open, held; the worst first."""
     sign = -1 if part == FALSE else 1
 
-    def rank(each: Finding) -> tuple[int, float]:
+    def rank(each: Outcome) -> tuple[int, float]:
         mean = each.difference.mean if each.difference else 0.0
         return ("found", "open", "held").index(each.verdict), sign * mean
 
     return sorted((each for each in findings if each.half == part), key=rank)
 
 
-def page(yardsticks: Mapping[str, float], findings: Sequence[Finding], footer: list[str]) -> str:
+def page(yardsticks: Mapping[str, float], findings: Sequence[Outcome], footer: list[str]) -> str:
     """Render an HTML page: verdict, yardsticks, and both halves with a text of each check."""
     return render(
         "attack_page.html",

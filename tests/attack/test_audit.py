@@ -17,8 +17,8 @@ from posh_reward.attack.audit import (
     FALSE,
     HONEST,
     Check,
-    Finding,
     Ledger,
+    Outcome,
     Texts,
     judge,
     page,
@@ -212,8 +212,8 @@ def test_roles_and_clauses() -> None:
 
 
 def test_a_table_and_a_page_show_the_findings() -> None:
-    findings = [Finding(HONEST, "format", "a < b", 0.5, 0.6, None, "held", 6, "<script>"),
-                Finding(FALSE, "blind", "x", 0.7, 0.6, None, "found", 6, "x")]  # fmt: skip
+    findings = [Outcome(HONEST, "format", "a < b", 0.5, 0.6, None, "held", 6, "<script>"),
+                Outcome(FALSE, "blind", "x", 0.7, 0.6, None, "found", 6, "x")]  # fmt: skip
     lines = table({"the true text": 1.0}, findings).splitlines()
     assert lines[0] == "FOUND: 1 of 1 pass though false; 0 of 1 fail though honest"
     assert "| blind: x | 0.700 | 0.600 |  | 6 | found |" in lines

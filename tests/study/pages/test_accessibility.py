@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from posh_reward.attack.audit import FALSE, HONEST, Finding
+from posh_reward.attack.audit import FALSE, HONEST, Outcome
 from posh_reward.attack.audit import page as attack_page
 from posh_reward.cli import OK, main
 from posh_reward.study.packets.make import Packet
@@ -100,8 +100,8 @@ PAGES: dict[str, Callable[[Path], str]] = {
     "agreement": of_command("agreement", "pairs", "--no-posh", "--baseline", "words,cider",
                             "--resamples", "50", "--quiet"),
     "attack": lambda _: attack_page({"the true text": 1.0}, [
-        Finding(FALSE, "blind", "A dog.", 0.5, 0.4, None, "found", 6, "x " * 200),
-        Finding(HONEST, "format", "links", 0.5, 0.6, None, "held", 6, "A dog."),
+        Outcome(FALSE, "blind", "A dog.", 0.5, 0.4, None, "found", 6, "x " * 200),
+        Outcome(HONEST, "format", "links", 0.5, 0.6, None, "held", 6, "A dog."),
     ], ["posh|x"]),
     "coarse results": of_study(packet(8)),
     "granular results": of_study(packet(3, coarse=0, granular=1)),
