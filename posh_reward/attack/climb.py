@@ -27,7 +27,7 @@ from posh_reward.attack.grammars import (
     mutant,
     stems,
 )
-from posh_reward.errors import InputError
+from posh_reward.errors import InputError, PoshError
 from posh_reward.study.rows.journal import Journal
 
 BEGINS = b'{"grammar": '  # first bytes of a journal's lines
@@ -47,26 +47,57 @@ class Target:
 
     Args:
         functions: TRL reward functions, averaged.
-        rows: each with a ``reference`` and the other columns that the functions need.
+        rows: with all columns that the functions need.
+        column: of the rows' true texts; of a list of texts, the first is used.
     """
 
     functions: Sequence[RewardFunction]
     rows: Sequence[Mapping[str, Any]]
+    column: str = "reference"
+
+    def true_text(self, row: int) -> str:
+        """Return a row's true text."""
+        value = self.rows[row][self.column]
+        return value if isinstance(value, str) else str(value[0])
+
+    def rewards(self, texts: Sequence[tuple[int, str]]) -> list[float]:
+        """Return the rewards of texts, each with the number of its row; NaN for None.
+
+        Raises:
+            InputError: a function raises, or returns anything but a number or None for each text.
+        """
+        if not texts:
+            return []
+        rows = [self.rows[row] for row, _ in texts]
+        names = dict.fromkeys(name for row in rows for name in row)
+        columns = {name: [row.get(name) for row in rows] for name in names}
+        prompts = columns.pop("prompt", [""] * len(texts))
+        completions = [
+            [{"role": "assistant", "content": text}] if isinstance(prompt, list) else text
+            for prompt, (_, text) in zip(prompts, texts, strict=True)
+        ]
+        rewards = []
+        for function in self.functions:
+            name = getattr(function, "__name__", type(function).__name__)
+            try:
+                paid = function(prompts=prompts, completions=completions, **columns)
+                numbers = [math.nan if each is None else float(each) for each in paid]
+            except PoshError:
+                raise
+            except Exception as error:
+                why = f"the reward {name} failed with {type(error).__name__}: {error}"
+                raise InputError(f"{why} (columns: {', '.join(columns)})") from error
+            if len(numbers) != len(texts):
+                why = f"{len(numbers)} rewards for {len(texts)} completions"
+                raise InputError(f"the reward {name} returned {why}: return one for each")
+            rewards.append(numbers)
+        return [fmean(each) for each in zip(*rewards, strict=True)]
 
     def pay(self, candidates: Sequence[Sequence[str]]) -> list[list[float]]:
-        """Return rewards by candidate and row (NaN for None); a candidate has one text per row."""
-        if not candidates:
-            return []
-        texts = [text for candidate in candidates for text in candidate]
-        names = dict.fromkeys(name for row in self.rows for name in row)
-        columns = {name: [row.get(name) for _ in candidates for row in self.rows] for name in names}
-        rewards = [
-            function(prompts=[""] * len(texts), completions=texts, **columns)
-            for function in self.functions
-        ]
-        flat = [math.nan if None in each else fmean(each) for each in zip(*rewards, strict=True)]
+        """Return rewards by candidate and row; a candidate has one text per row."""
         size = len(self.rows)
-        return [flat[start : start + size] for start in range(0, len(flat), size)]
+        flat = self.rewards([each for texts in candidates for each in enumerate(texts)])
+        return [flat[at * size : (at + 1) * size] for at in range(len(candidates))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,25 +152,23 @@ class Climb:
             best = self._next(best)
             yield best
 
-    def texts(self, units: Units, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    def texts(self, units: Units, target: Target) -> list[str]:
         """Write a genome as a text per row; additions skip words of the row's reference."""
         grammar = GRAMMARS[self.grammar]
         if not self.behind:
-            return [grammar.join(units)] * len(rows)
-        return [
-            addition(half(row["reference"]), units, grammar, frozenset(stems(row["reference"])))
-            for row in rows
-        ]
+            return [grammar.join(units)] * len(target.rows)
+        true = map(target.true_text, range(len(target.rows)))
+        return [addition(half(text), units, grammar, frozenset(stems(text))) for text in true]
 
     def values(self, genomes: Sequence[Units], target: Target) -> list[float]:
         """Return each genome's mean reward or gain; -inf if a row has no reward."""
         return [_mean(each) for each in self._by_row(genomes, target)]
 
     def _by_row(self, genomes: Sequence[Units], target: Target) -> list[list[float]]:
-        texts = [self.texts(units, target.rows) for units in genomes]
+        texts = [self.texts(units, target) for units in genomes]
         if not self.behind:
             return target.pay(texts)
-        honest = [half(row["reference"]) for row in target.rows]
+        honest = [half(target.true_text(row)) for row in range(len(target.rows))]
         if any(text not in self.halves for text in honest):
             self.halves.update(zip(honest, *target.pay([honest]), strict=True))
         base = [self.halves[text] for text in honest]
@@ -162,7 +191,7 @@ class Climb:
         paid: dict[int, dict[int, float]] = {index: {} for index in range(len(genomes))}
         for step in range(len(rows)):
             row = (best.round + step) % len(rows)
-            target = Target(self.target.functions, [rows[row]])
+            target = Target(self.target.functions, [rows[row]], self.target.column)
             scored = self._by_row([genomes[index] for index in paid], target)
             for earned, [value] in zip(paid.values(), scored, strict=True):
                 earned[row] = value
@@ -219,7 +248,7 @@ def attack(
     journal: Path,
     *,
     grammars: Sequence[str] = tuple(GRAMMARS),
-    budget: int = 2000,
+    budget: int = 80,
     seed: int = 0,
     progress: Callable[[int], object] = lambda tried: None,
 ) -> list[Find]:
@@ -241,7 +270,7 @@ def attack(
         if name not in GRAMMARS:
             raise InputError(f"unknown grammar {name!r}: choose one of {', '.join(GRAMMARS)}")
     if not target.rows:
-        raise InputError("there are no rows to search on: use a table with the column reference")
+        raise InputError("there are no rows to search on: use a table with a column of true texts")
     with closing(Journal(journal, BEGINS)) as file:
         best = _best_finds(file)
         for name in grammars:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle, islice
 
 from posh_reward.attack.climb import SENTENCE
+from posh_reward.lexicon.meaning import is_plural
+from posh_reward.types import Description, Token
 
 ARTICLE = re.compile(r"\b(?:an?|the) ", re.IGNORECASE)
 IS = re.compile(r"\b(?:is|are)\b(?! not)")
@@ -122,6 +124,71 @@ def _wrapped(text: str) -> str:
 
 def _without_articles(text: str) -> str:
     return ARTICLE.sub("", text)
+
+
+def simple_sentences(description: Description) -> str | None:
+    """Give each clause a sentence of its own; None if each has one already.
+
+    "A girl in red stands, holding a fan, and a dog sits." -> "A girl in red stands. The girl is
+    holding a fan. A dog sits."
+    """
+    tokens, starts = description.tokens, dict[int, tuple[int, str]]()
+    for verb, token in enumerate(tokens):
+        inside = [i for i in range(len(tokens)) if verb in _path(tokens, i)]
+        first, last = inside[0], inside[-1]
+        after = "".join(t.text for t in tokens[last + 1 : last + 3]) or "."
+        ends = after[0] in ".;" or after == ",and"
+        if token.pos == "VERB" and first and ends and last - first + 1 == len(inside):
+            opening = _opening(tokens, verb, first)
+            if opening is not None:
+                starts[first] = (last, opening)
+    if not starts:
+        return None
+    clauses: dict[tuple[int, int], str] = {}  # sentence and its clause's first token -> text
+    for i, token in enumerate(tokens):
+        first = max((f for f, (last, _) in starts.items() if f <= i <= last), default=-1)
+        text = clauses.setdefault((token.sentence, first), starts[i][1] if i in starts else "")
+        joined = i and tokens[i - 1].span[1] == token.span[0]
+        clauses[token.sentence, first] = text + ("" if joined or not text else " ") + token.text
+    return " ".join(_sentence(clauses[key]) for key in sorted(clauses))
+
+
+def _opening(tokens: Sequence[Token], verb: int, first: int) -> str | None:
+    """Return the words to put before a clause as its own sentence; None if it has to stay."""
+    dep, head, before = tokens[verb].dep, tokens[verb].head, tokens[first - 1].text
+    if _subject(tokens, verb) is not None:
+        return "" if before == ";" or (dep == "conj" and before == "and") else None
+    owner = head if dep == "acl" else _subject(tokens, head)
+    if owner is None or tokens[owner].pos != "NOUN" or first != verb:
+        return None
+    # Another subject in between may be the true one; "a man and a woman" are two.
+    nearer = any(t.dep.startswith("nsubj") for t in tokens[owner + 1 : verb])
+    if nearer or any(t.head == owner and t.dep == "conj" for t in tokens):
+        return None
+    if dep == "conj" and before == "and":
+        return f"The {tokens[owner].text}"
+    if dep in ("advcl", "acl") and before == "," and tokens[verb].text.endswith("ing"):
+        plural = is_plural((tokens[owner].text.lower(), "n"))
+        return f"The {tokens[owner].text} {'are' if plural else 'is'}"
+    return None
+
+
+def _subject(tokens: Sequence[Token], verb: int) -> int | None:
+    subjects = (i for i, t in enumerate(tokens) if t.head == verb and t.dep.startswith("nsubj"))
+    return next(subjects, None)
+
+
+def _path(tokens: Sequence[Token], at: int) -> Iterator[int]:
+    """A token, its head, the head's head, up to the root."""
+    yield at
+    while tokens[at].head != at:
+        at = tokens[at].head
+        yield at
+
+
+def _sentence(text: str) -> str:
+    text = re.sub(r"(?:[\s,;.]|\b(?:and|while|but)\b)+$", "", re.sub(r"\s+", " ", text)).strip()
+    return text[:1].upper() + text[1:] + "."
 
 
 FORMATS: dict[str, Callable[[str], str]] = {

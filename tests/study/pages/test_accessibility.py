@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from posh_reward.attack.finds import PaidText
-from posh_reward.attack.finds import page as attack_page
+from posh_reward.attack.audit import FALSE, HONEST, Outcome
+from posh_reward.attack.audit import page as attack_page
 from posh_reward.cli import OK, main
 from posh_reward.study.packets.make import Packet
 from posh_reward.study.packets.rater_answers import collect
@@ -99,8 +99,10 @@ PAGES: dict[str, Callable[[Path], str]] = {
     "pair": lambda _: pair_page([PairCard("A pair", SCORES)]),
     "agreement": of_command("agreement", "pairs", "--no-posh", "--baseline", "words,cider",
                             "--resamples", "50", "--quiet"),
-    "attack": lambda _: attack_page([PaidText("blind", "A dog.", 0.5, None),
-                                     PaidText("edit", "x " * 200, 0.7, -0.1)], "posh|x", 80),
+    "attack": lambda _: attack_page({"the true text": 1.0}, [
+        Outcome(FALSE, "blind", "A dog.", 0.5, 0.4, None, "found", 6, "x " * 200),
+        Outcome(HONEST, "format", "links", 0.5, 0.6, None, "held", 6, "A dog."),
+    ], ["posh|x"]),
     "coarse results": of_study(packet(8)),
     "granular results": of_study(packet(3, coarse=0, granular=1)),
     "results of three models": of_study(

@@ -1,0 +1,277 @@
+"""An audit finds the known faults of rewards that are not ours, and none of one that is right."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from posh_reward import PoshReward
+from posh_reward.attack.audit import (
+    FALSE,
+    HONEST,
+    Check,
+    Ledger,
+    Outcome,
+    Texts,
+    judge,
+    page,
+    table,
+)
+from posh_reward.attack.climb import Climb, Target
+from posh_reward.attack.falsehoods import reader, roles_exchanged
+from posh_reward.attack.formats import simple_sentences
+from posh_reward.attack.grammars import WordStock
+from posh_reward.cli import INTERRUPTED, JUDGE, OK, UNUSABLE, main
+from posh_reward.cli.attack_command import FOUND
+from posh_reward.datasets.scenes.scene_wording import reference as wording
+from posh_reward.reward.shaping import Objective, Shaping
+from posh_reward.study.rows.journal import Journal
+from posh_reward.types import Description
+from tests.attack.rewards import length, scenes
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> str:
+    rows = [{"uuid": uid, "reference": wording(scene)} for uid, scene in scenes().items()]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return str(path)
+
+
+def audit(data: str, reward: str, *more: str) -> int:
+    name = reward if ":" in reward or "." in reward else f"tests.attack.rewards:{reward}"
+    out = str(Path(data).parent / "audit")
+    flags = ["--grammars", "keywords", "--budget", "8", "--rows", "10", *more]
+    return main(["attack", data, "-o", out, "--reward", name, *flags])
+
+
+def found(report: str) -> set[str]:
+    """Names of the checks with this verdict."""
+    lines = [line.split(" | ") for line in report.splitlines() if line.endswith("| found |")]
+    return {cells[0].removeprefix("| ").partition(": ")[2] for cells in lines}
+
+
+FAULTS = {
+    "length": {"every verb negated", "verbs random", "colours wrong", "guesses", "said again",
+               "praise, as of a museum", "another row's sentences", "words sorted",
+               "each word twice", "DESCRIPTION 1:"},
+    "rouge": {"every verb negated", '"It is false that" before each', "table", "HTML list"},
+    "keywords": {"every verb negated", '"It is false that" before each', "words sorted",
+                 "words reversed", "shuffled around articles", "prepositions random"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("reward", FAULTS)
+def test_the_known_faults_of_rewards_are_found(data: str, reward: str, capsys: Capture) -> None:
+    assert audit(data, reward) == FOUND
+    report = capsys.readouterr().out
+    assert report.startswith("FOUND: ")
+    assert found(report) >= FAULTS[reward]
+    held = {"length": "one sentence a line", "rouge": "words sorted", "keywords": "praise"}[reward]
+    assert not any(name.startswith(held) for name in found(report)), "no fault of this reward"
+
+
+@pytest.mark.slow
+def test_nothing_is_found_in_a_reward_that_is_right(data: str, capsys: Capture) -> None:
+    """The oracle of drawn scenes pays for what is drawn, and charges what is not."""
+    assert audit(data, "oracle", "--rows", "12") == OK
+    report = capsys.readouterr().out
+    assert report.startswith("nothing found: 0 of ")
+    assert found(report) == set()
+    assert report.count("| held |") > 100, "settled, not merely open"
+
+
+calls: list[int] = []
+broken_off = 0
+
+
+def counted(completions: Sequence[str], **columns: Any) -> list[float]:
+    calls.append(len(completions))
+    if len(calls) == broken_off:
+        raise KeyboardInterrupt
+    return length(completions, **columns)
+
+
+def test_a_broken_off_audit_pays_for_nothing_twice(
+    data: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{__name__}.calls", calls := list[int]())
+    monkeypatch.setattr(f"{__name__}.broken_off", 5)
+    assert audit(data, f"{__name__}:counted") == INTERRUPTED
+    assert audit(data, f"{__name__}:counted") == FOUND
+    resumed = capsys.readouterr()
+    assert re.search(r"texts left, and 16 in climbs, .* minutes", resumed.err), "an estimate"
+    paid = sum(calls) - calls[4]
+    folder = Path(data).parent / "audit"
+    folder.rename(folder.with_name("resumed"))
+    calls.clear()
+    monkeypatch.setattr(f"{__name__}.broken_off", 0)
+    assert audit(data, f"{__name__}:counted") == FOUND
+    assert capsys.readouterr().out == resumed.out
+    assert sum(calls) == paid
+
+
+def wordy(completions: Sequence[str], **_: Any) -> list[float]:
+    return [0.5]
+
+
+def mute(completions: Sequence[str], **_: Any) -> list[None]:
+    return [None for _ in completions]
+
+
+def needy(completions: Sequence[str], colour: Sequence[str], **_: Any) -> list[float]:
+    return [0.5 for _ in completions]
+
+
+@pytest.mark.parametrize(
+    ("reward", "status", "message"),
+    [
+        (f"{__name__}:wordy", UNUSABLE, "the reward wordy returned 1 rewards for"),
+        (f"{__name__}:needy", UNUSABLE, "the reward needy failed with TypeError"),
+        (f"{__name__}:mute", JUDGE, "no row has a reward"),
+        (f"{__name__}:nobody", UNUSABLE, "cannot be imported (AttributeError"),
+        ("no_such_module:reward", UNUSABLE, "cannot be imported (ModuleNotFoundError"),
+        (f"{__name__}:__name__", UNUSABLE, "name a function"),
+    ],
+)
+def test_an_unusable_reward_is_named(
+    data: str, reward: str, status: int, message: str, capsys: Capture
+) -> None:
+    assert audit(data, reward) == status
+    assert message in capsys.readouterr().err
+
+
+def test_a_function_gets_what_trl_passes() -> None:
+    """Chats for a dataset of chats, one text for each row of a list, all other columns."""
+
+    def gives(prompts: Any, completions: Any, image: Any, references: Any) -> list[float]:
+        assert prompts == [[{"role": "user", "content": "What is it?"}]]
+        assert completions == [[{"role": "assistant", "content": "A dog."}]]
+        assert (image, references) == (["dog.png"], [["A dog.", "A hound."]])
+        return [0.25]
+
+    row = {"prompt": [{"role": "user", "content": "What is it?"}], "image": "dog.png",
+           "references": ["A dog.", "A hound."]}  # fmt: skip
+    target = Target([gives], [row], "references")
+    assert target.pay([["A dog."]]) == [[0.25]]
+    assert Texts.of(target).true == ["A dog."]
+    assert Texts.of(target).rewordings == ["A hound."]
+
+
+@pytest.mark.parametrize(
+    ("half", "share", "text", "verdict"),
+    [
+        # The truth of 10 words earns .1, .06 more than the start; a falsehood of 7 earns .07.
+        (FALSE, 0.75, 7, "found"),  # .07 - .1 + .75 * .06 = .015
+        (FALSE, 0.1, 7, "held"),  # .07 - .1 + .1 * .06 = -.024
+        (HONEST, 0.1, 7, "found"),
+        (HONEST, 0.75, 7, "held"),
+    ],
+)
+def test_a_verdict_by_hand(
+    half: Any, share: float, text: int, verdict: str, tmp_path: Path
+) -> None:
+    def words(number: int) -> list[str]:
+        return ["word " * number] * 6
+
+    check = Check(half, "kind", "name", words(text), words(10), words(4), share)
+    few = Check(half, "kind", "name", [*words(text)[:5], None], words(10), words(4), share)
+    with closing(Journal(tmp_path / "paid.jsonl", b'{"row": ')) as journal:
+        ledger = Ledger(Target([length], [{}] * 6), journal)
+        ledger.pay((row, some[row]) for row in range(6) for some in map(words, (text, 10, 4)))
+        finding = judge(check, ledger, floor=0.001)
+        assert judge(few, ledger, floor=0.001).verdict == "open", "five rows settle nothing"
+    assert finding.verdict == verdict
+    assert str(finding.difference) == "-0.030 [-0.030, -0.030]"
+
+
+def read(text: str) -> Description:
+    [description] = reader().read([text])
+    assert isinstance(description, Description)
+    return description
+
+
+def test_roles_and_clauses() -> None:
+    import random
+
+    exchanged = roles_exchanged(read("The boy kicks the red ball."), random.Random(0))
+    assert exchanged == "The ball kicks the red boy."
+    assert roles_exchanged(read("A boy stands."), random.Random(0)) is None
+    simple = simple_sentences(read("A girl in red stands, holding a fan, and a dog sits."))
+    assert simple == "A girl in red stands. The girl is holding a fan. A dog sits."
+    assert simple_sentences(read("A girl stands.")) is None
+
+
+def test_a_table_and_a_page_show_the_findings() -> None:
+    findings = [Outcome(HONEST, "format", "a < b", 0.5, 0.6, None, "held", 6, "<script>"),
+                Outcome(FALSE, "blind", "x", 0.7, 0.6, None, "found", 6, "x")]  # fmt: skip
+    lines = table({"the true text": 1.0}, findings).splitlines()
+    assert lines[0] == "FOUND: 1 of 1 pass though false; 0 of 1 fail though honest"
+    assert "| blind: x | 0.700 | 0.600 |  | 6 | found |" in lines
+    html = page({"the true text": 1.0}, findings, ["posh|judge:x"])
+    assert "a &lt; b" in html
+    assert "<script>" not in html
+    assert "posh|judge:x" in html
+
+
+def test_settings_name_a_metric_and_its_column(tmp_path: Path, capsys: Capture) -> None:
+    """POSH and a rubric from settings files; the reward's own column of references is read."""
+    data, posh, rubric = (tmp_path / name for name in ("rows.jsonl", "posh.yaml", "rubric.yaml"))
+    rows = [{"caption": f"A {colour} dog sits on a chair."} for colour in
+            ("red", "green", "blue", "grey", "white")]  # fmt: skip
+    data.write_text("\n".join(map(json.dumps, rows)))
+    posh.write_text("reference_column: caption\nshaping: {objective: separate}")
+    few = ["--search", "2", "--rows", "3"]
+    assert audit(str(data), str(posh), *few) == OK, "three rows settle nothing"
+    assert "| the true text | 0.9" in capsys.readouterr().out
+    rubric.write_text("reference_column: caption\nmetric: {model: fake-model}")
+    assert audit(str(data), str(rubric), *few, "--metric", "rubric") == JUDGE
+    assert "no row has a reward" in capsys.readouterr().err, "a fake model writes no points"
+    assert audit(str(data), str(posh), "--search", "3") == UNUSABLE
+    assert "use 3 more than --search" in capsys.readouterr().err
+    data.write_text('{"reference": "A dog."}')
+    assert audit(str(data), str(posh)) == UNUSABLE
+    assert "has a text in the column caption" in capsys.readouterr().err
+
+
+def test_a_metric_of_images_sees_the_images_of_a_dataset(tmp_path: Path, capsys: Capture) -> None:
+    settings = tmp_path / "harmonic.yaml"
+    settings.write_text("metric: {model: fake-model, criteria: [clarity, fluency]}")
+    flags = ["attack", "scenes:heldout=8", "-o", str(tmp_path / "audit"), "--rows", "3",
+             "--reward", str(settings), "--metric", "harmonic", "--grammars", "keywords",
+             "--budget", "8", "--search", "1"]  # fmt: skip
+    assert main(flags) == OK, "three rows settle nothing"
+    report = capsys.readouterr()
+    assert "| the true text | 0." in report.out
+
+
+STORED = json.loads((Path(__file__).parent / "finds.json").read_text(encoding="utf-8"))
+ARTWORKS = Path(__file__).resolve().parents[2] / "research" / "calibration" / "artworks.json"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", ["f1", "separate"])
+def test_what_past_searches_found_pays_no_more(objective: Objective) -> None:
+    """Texts of searches before and after the rules; some were searched for on one of these rows."""
+    functions = PoshReward(shaping=Shaping(objective)).functions()
+    target = Target(functions, json.loads(ARTWORKS.read_text(encoding="utf-8"))[8:14])
+    [one] = target.pay([Texts.of(target).single])
+    sentence = fmean(one)
+    paid: dict[tuple[str, bool, int], float] = {}
+    for find in STORED:
+        climb = Climb(target, find["grammar"], find["behind"], WordStock((), (), ()))
+        [value] = climb.values([tuple(find["units"])], target)
+        paid[find["grammar"], find["behind"], len(paid)] = value
+    blind = {key: value for key, value in paid.items() if not key[1]}
+    assert max(blind.values()) < sentence + 0.01, blind
+    additions = {key: value for key, value in paid.items() if key[1]}
+    assert max(additions.values()) < 0.002, additions
