@@ -123,13 +123,6 @@ def test_every_room_has_its_floor() -> None:
     assert folders <= set().union(*FLOORS)
 
 
-def test_a_backward_arrow_would_be_seen(tmp_path: Path) -> None:
-    path = tmp_path / "bad.py"
-    path.write_text("def f():\n    from posh_reward.reward import trl\n")
-    assert backward(path, "metrics") == {"reward"}
-    assert backward(path, "training") == set()
-
-
 def test_import_is_light() -> None:
     code = (
         "import sys, time; start = time.process_time(); import posh_reward;"

@@ -5,14 +5,12 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
-import pickle
 import random
 import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
-import threading
 import time
 import tracemalloc
 import zlib
@@ -20,7 +18,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from posh_reward import InputError, store
@@ -64,41 +61,6 @@ def test_what_is_put_is_there_for_others(path: str) -> None:
     assert Store(path).get("verdict", "a", []) == {}
 
 
-def test_kinds_and_spaces_do_not_mix(path: str) -> None:
-    for kind, space in (("verdict", "ab"), ("verdict", "a"), ("rewrite", "a")):
-        Store(path).put(kind, space, {"bc": f"{kind} {space}"})
-    assert Store(path).get("verdict", "a", ["bc", "c"]) == {"bc": "verdict a"}
-    assert Store(path).get("verdict", "ab", ["bc", "c"]) == {"bc": "verdict ab"}
-
-
-@given(st.dictionaries(TEXTS, TEXTS, max_size=5))
-def test_any_text_comes_back(
-    tmp_path_factory: pytest.TempPathFactory, texts: dict[str, str]
-) -> None:
-    kept = Store(tmp_path_factory.getbasetemp() / "any.sqlite")
-    kept.put("rewrite", "\ud800 any", texts)
-    assert kept.get("rewrite", "\ud800 any", list(texts)) == texts
-    kept.close()
-
-
-def test_a_pickle_carries_the_path_alone(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(Path(path).parent)
-    kept = Store("store.sqlite")
-    kept.put("graph", "a", items(5))
-    monkeypatch.chdir("/")
-    assert len(pickle.dumps(kept)) < 400
-    assert pickle.loads(pickle.dumps(kept)).get("graph", "a", list(items(5))) == items(5)
-
-
-def test_mistakes_of_the_caller_are_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no folder '/nowhere'"):
-        Store("/nowhere/store.sqlite")
-    with pytest.raises(InputError, match="is a folder"):
-        Store(tmp_path)
-    with pytest.raises(InputError, match="use 32,000,000 or more"):
-        Store(tmp_path / "a", max_bytes=1000)
-
-
 WRITER = """
 import sys
 from posh_reward.store import Store
@@ -123,22 +85,6 @@ def test_eight_processes_at_once(path: str) -> None:
             wanted = items(50, f"{name}.{i}.")
             assert there.get("verdict", "a", list(wanted)) == wanted
     check_sound(path)
-
-
-def test_eight_threads_at_once(path: str) -> None:
-    kept = Store(path)
-
-    def work(name: str) -> None:
-        for i in range(5):
-            kept.put("verdict", "a", items(40, f"{name}.{i}."))
-            kept.get("verdict", "a", list(items(40, f"{name}.{i}.")))
-
-    threads = [threading.Thread(target=work, args=(name,)) for name in "abcdefgh"]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert (kept.hits, kept.misses, kept.dropped) == (8 * 5 * 40, 0, 0)
 
 
 def forked(kept: Store, name: str) -> None:
@@ -209,11 +155,6 @@ def kill_and_check(path: str, times: int) -> None:
 
 def test_a_killed_writer_leaves_whole_what_it_had_put(path: str) -> None:
     kill_and_check(path, 4)
-
-
-@pytest.mark.slow
-def test_writers_killed_many_times(path: str) -> None:
-    kill_and_check(path, 100)
 
 
 def in_a_mount(mount: str, code: str, *arguments: object) -> str:
@@ -386,42 +327,6 @@ def test_flipped_bits_never_give_another_value(path: str, caplog: pytest.LogCapt
     assert lost > 0
 
 
-def test_a_page_with_flipped_bits_is_a_warning(path: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Also a page with the names of the tables, or of the spaces."""
-    spaces = [f"space {number}" for number in range(40)]
-    kept = Store(path)
-    for space in spaces:
-        kept.put("verdict", space, items(20))
-    kept.close()
-    whole = Path(path).read_bytes()
-    with closing(sqlite3.connect(path)) as connection:
-        page = connection.execute("PRAGMA page_size").fetchone()[0]
-    for seed in range(120):
-        damaged, rng = bytearray(whole), random.Random(seed)
-        for _ in range(40):
-            damaged[seed % 4 * page + rng.randrange(100, page)] ^= 1 << rng.randrange(8)
-        Path(path).write_bytes(damaged)
-        kept = Store(path)
-        for space in spaces[::4]:
-            assert kept.get("verdict", space, list(items(20))).items() <= items(20).items()
-            kept.put("verdict", space, items(5, "new"))
-        kept.close()
-    assert 0 < len(caplog.records) <= 120  # one a file at most
-
-
-def test_a_damaged_log_is_no_fault(path: str) -> None:
-    kept = Store(path)
-    kept.put("verdict", "a", items(200))
-    kept.put("verdict", "a", items(200, "later"))
-    log = bytearray(Path(path + "-wal").read_bytes())
-    log[len(log) // 2 :] = random.Random(0).randbytes(len(log) - len(log) // 2)
-    copy = path + ".copy"
-    shutil.copy(path, copy)
-    Path(copy + "-wal").write_bytes(log)
-    found = Store(copy).get("verdict", "a", [*items(200), *items(200, "later")])
-    assert found.items() <= (items(200) | items(200, "later")).items()
-
-
 def test_one_bad_value_is_missing(path: str) -> None:
     sound_file(path)
     with closing(sqlite3.connect(path)) as connection:
@@ -491,21 +396,6 @@ def test_the_bound_holds_and_what_is_used_stays(path: str, monkeypatch: pytest.M
     assert SMALLEST / 2 < most <= SMALLEST
     assert kept.get("verdict", "a", list(items(32, "0."))) == {}
     assert len(kept.get("verdict", "a", list(items(32, "79.")))) == 32
-    check_sound(path)
-
-
-@pytest.mark.slow
-def test_the_bound_holds_for_small_values_and_eight_processes(path: str) -> None:
-    code = WRITER.replace("Store(path)", "Store(path, 32_000_000)")
-    writers = [start(code, path, name, 900) for name in range(8)]
-    most = 0
-    while any(writer.poll() is None for writer in writers):
-        most = max(most, on_disk(path))
-        time.sleep(0.02)
-    for writer in writers:
-        out, err = writer.communicate()
-        assert (out, err) == ("0\n", "")
-    assert SMALLEST / 2 < most <= SMALLEST
     check_sound(path)
 
 
@@ -583,13 +473,6 @@ def test_an_interrupt_leaves_no_lock_and_no_damage(
     interrupt_often(path, 600, caplog, request)
 
 
-@pytest.mark.slow
-def test_many_interrupts_leave_no_lock_and_no_damage(
-    path: str, caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest
-) -> None:
-    interrupt_often(path, 6000, caplog, request)
-
-
 def test_a_link_and_its_target_are_one_store(path: str, tmp_path: Path) -> None:
     link = tmp_path / "link.sqlite"
     link.symlink_to(path)
@@ -602,28 +485,6 @@ def test_a_link_and_its_target_are_one_store(path: str, tmp_path: Path) -> None:
     assert clear(str(link)) == -1
     assert link.is_symlink()
     assert not Path(path).exists()
-
-
-def test_the_bound_holds_behind_a_link(
-    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(store_values, "WORTH", 10**9)
-    monkeypatch.setattr(open_store, "LOCK_SECONDS", 0.01)
-    monkeypatch.setattr(store, "RETRY_SECONDS", 0.0)
-    (tmp_path / "elsewhere").mkdir()
-    link = tmp_path / "elsewhere" / "link.sqlite"
-    link.symlink_to(path)
-    kept = Store(link, SMALLEST)
-    kept.put("verdict", "a", items(32))
-    with closing(sqlite3.connect(path, isolation_level=None)) as reader:
-        reader.execute("BEGIN")  # a reader at work keeps SQLite from emptying the log
-        reader.execute("SELECT count(*) FROM kept").fetchone()
-        for i in range(80):
-            kept.put("verdict", "a", items(32, f"{i}.", 16_000))
-        assert kept.dropped > 0
-        assert on_disk(path) <= SMALLEST
-    kept.put("verdict", "a", items(32, "later"))
-    assert kept.get("verdict", "a", list(items(32, "later"))) == items(32, "later")
 
 
 @pytest.mark.parametrize("leftovers", [False, True])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -50,18 +48,6 @@ def test_batches_get_columns_with_one_schema() -> None:
     assert set(types.values()) == {"double", "string"}
 
 
-def test_several_references_come_as_arrays() -> None:
-    lists = [["A red dog.", "It sleeps."], ["A man."]]
-    ragged = np.array([np.array(each, dtype=object) for each in lists], dtype=object)
-    stage, texts = ScoreRows(), np.array(["A red dog.", "A man sleeps."], dtype=object)
-    direct = [each.f1 for each in stage.metric.score(list(texts), lists)]
-    assert None not in direct
-    for references in (ragged, lists):
-        assert stage.score({"generation": texts, "reference": references})["posh_f1"] == direct
-    even = np.array([lists[0]] * 2, dtype=object)
-    assert stage.score({"generation": texts, "reference": even})["posh_f1"][0] == direct[0]
-
-
 def test_a_judge_that_is_gone_ends_the_job_with_its_reason() -> None:
     stage = ScoreRows(Broken, COLUMNS, most_failed=5)
     stage.score(batch(["a"] * 4))
@@ -71,21 +57,9 @@ def test_a_judge_that_is_gone_ends_the_job_with_its_reason() -> None:
         stage.score(batch(["a"]))
 
 
-def test_rows_at_fault_do_not_end_it() -> None:
-    stage = ScoreRows(columns=COLUMNS, most_failed=5)
-    assert stage.score(batch([None] * 20))["posh_f1"] == [None] * 20
-
-
 def test_siblings_and_poor_columns() -> None:
     stage = ScoreRows(lambda: HarmonicEval(FakeModel(sees=True)))
     rows = {"generation": ["A dog."], "image": [b"no image"]}
     assert stage.score(rows)["harmonic_failure"][0].startswith("the image cannot be read")
     with pytest.raises(InputError, match="no column 'generation', only text: pass columns="):
         stage.score({"text": ["A dog."]})
-
-
-def test_settings_reach_the_metric(tmp_path: Path) -> None:
-    stage = ScoreRows(
-        "published", judge="embedded", parser="embedded", coref="rules", preset="paper"
-    )
-    assert "preset:paper" in stage.metric.signature

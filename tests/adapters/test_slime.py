@@ -57,15 +57,3 @@ def normalised(group: list[Any]) -> list[float]:
     self = SimpleNamespace(args=ARGS, custom_reward_post_process_func=None)
     _, advantages = manager._post_process_rewards(self, group)
     return list(advantages)
-
-
-def test_one_sample_alone_is_an_error_rather_than_a_number() -> None:
-    hub = pytest.importorskip("slime.rollout.rm_hub", reason="slime is not here")
-    from slime.utils.types import Sample
-
-    def reward_of(text: str) -> Any:
-        return asyncio.run(hub.async_rm(ARGS, Sample(response=text, label=REFERENCE)))
-
-    assert reward_of(TEXTS[0])["reward"] == rewards()[0]
-    with pytest.raises(RuntimeError, match="could not be judged"):
-        reward_of(TEXTS[FAILED])

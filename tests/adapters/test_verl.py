@@ -150,16 +150,6 @@ def token_scores(data: Any, **kwargs: Any) -> Any:
     return SpanRewardManager.assemble_rm_scores(data, scores)
 
 
-def test_the_settings_say_how_strong_credit_is() -> None:
-    data = batch(TEXTS)
-    none, usual, double = (token_scores(data, span_credit=each) for each in (0, 0.2, 0.4))
-    assert none.count_nonzero(1).tolist() == [1, 1, 1, 1]
-    assert usual.tolist() == token_scores(data).tolist()
-    assert (double - none).flatten().tolist() == pytest.approx(
-        (2 * (usual - none)).flatten().tolist(), abs=1e-6
-    )
-
-
 def test_the_manager_scores_tokens_and_gives_a_failed_row_no_advantage() -> None:
     data = batch(TEXTS)
     table = token_scores(data)

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from posh_reward import InputError
 from posh_reward.attack.climb import Climb, Target, attack, half
 from posh_reward.attack.grammars import GRAMMARS, WordStock, addition, stems
 
@@ -51,13 +50,6 @@ def test_an_addition_says_nothing_of_what_its_row_says() -> None:
     assert half("One. Two. Three.") == "One."
 
 
-def test_an_addition_is_paid_for_ten_words() -> None:
-    """Two words, 0.2 more: counted as ten words, of which shorter ones are taken for."""
-    climb = Climb(Target((pays_for_red,), ROWS[:1]), "keywords", True, STOCK)
-    assert climb.values([("red", "red")], climb.target) == [pytest.approx(0.2)]
-    assert climb.values([("red",) * 20], climb.target) == [pytest.approx(1.0)]  # 2.0 for 20
-
-
 def test_a_search_that_was_broken_off_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
     whole, parts = tmp_path / "whole.jsonl", tmp_path / "parts.jsonl"
     names = ["adjectives", "pronouns"]
@@ -72,20 +64,3 @@ def test_a_search_that_was_broken_off_goes_on_as_if_it_had_not_been(tmp_path: Pa
     assert sorted(parts.read_text().splitlines()) == sorted(whole.read_text().splitlines())
     other = attack(target(), STOCK, tmp_path / "other.jsonl", grammars=names, budget=80, seed=1)
     assert [replace(a, units=()) for a in other] != [replace(a, units=()) for a in finds]
-
-
-def test_a_journal_of_another_program_is_left_alone(tmp_path: Path) -> None:
-    notes = tmp_path / "notes.jsonl"
-    notes.write_text("three weeks\nof work")
-    with pytest.raises(InputError, match="did not write"):
-        attack(target(), STOCK, notes)
-    assert notes.read_text() == "three weeks\nof work"
-
-
-def test_no_rows_and_unknown_grammars_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError, match="unknown grammar 'rhymes': choose one of possessive chain"
-    ):
-        attack(target(), STOCK, tmp_path / "j", grammars=["rhymes"])
-    with pytest.raises(InputError, match="no rows to search on"):
-        attack(Target((pays_for_red,), []), STOCK, tmp_path / "j")

@@ -75,21 +75,6 @@ def test_caparena_from_a_list_in_json(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "acc in people" in said
 
 
-def test_pairs_and_ratings_of_any_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pairs = tmp_path / "pairs.csv"
-    pairs.write_text("better,worse,ref\nA dog runs.,A cat.,A dog runs.\n")
-    names = ("--text1", "better", "--text2", "worse", "--reference", "ref")
-    assert run("agreement", "pairs", pairs, *names, *QUICK, "--json") == OK
-    assert found_json(capsys)["metrics"][0]["figures"]["omissions acc"]["value"] == 1
-    ratings = tmp_path / "ratings.csv"
-    ratings.write_text("candidate,references,P\nA dog runs.,A dog runs.,5\nA cat.,A dog runs.,1\n")
-    chosen = ("--rating", "mistakes=P", "--baseline", "words")
-    assert run("agreement", "ratings", ratings, *chosen, *QUICK, "--json") == OK
-    figures = found_json(capsys)["metrics"][1]["figures"]
-    assert set(figures) == {f"mistakes {n}" for n in ("tau_b", "tau_c", "rho", "r", "pairs")}
-    assert figures["mistakes tau_b"]["value"] == pytest.approx(1)
-
-
 def test_spans_with_baselines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     dog = "A dog sleeps."
     spans = [{"generation": "A red dog sleeps.", "reference": dog, "mistakes": [[2, 5]],
@@ -123,14 +108,6 @@ def test_what_cannot_be_used_is_named(
     source = write_rows(tmp_path / "in.jsonl", [{"a": 1}])
     assert run("agreement", *(each.format(source) for each in arguments), *QUICK) == UNUSABLE
     assert why in capsys.readouterr().err
-
-
-def test_there_has_to_be_a_metric(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source = write_rows(tmp_path / "in.jsonl", docent_rows(2))
-    assert run("agreement", "docent", source, "--no-posh", *QUICK) == UNUSABLE
-    assert "no metric to measure" in capsys.readouterr().err
-    assert run("agreement", "docent", source, "--scores", "file", *QUICK) == UNUSABLE
-    assert "--scores 'file': write NAME=FILE" in capsys.readouterr().err
 
 
 def test_harmonic_eval_and_figures_of_each_task(
@@ -190,16 +167,6 @@ def test_images_of_a_dataset_are_looked_at(
     assert "HarmonicEval needs images, and no row has one" in capsys.readouterr().err
 
 
-def test_nothing_scored_is_an_error(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], seeing: Path
-) -> None:
-    row = {"candidate": "A dog.", "references": "A dog.", "image": "gone.png", "rating": 3}
-    source = write_rows(tmp_path / "rated.jsonl", [row, row | {"candidate": "A.", "rating": 1}])
-    command = ("ratings", source, "--no-posh", "--harmonic", seeing, *QUICK)
-    assert without_judge("agreement", *command) == UNUSABLE
-    assert "nothing was scored: " in capsys.readouterr().err
-
-
 def test_ratings_as_people_have_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Excel's UTF-16 with semicolons, decimal commas, and a cell that is not available."""
     path = tmp_path / "in.csv"
@@ -214,20 +181,3 @@ def test_ratings_as_people_have_them(tmp_path: Path, capsys: pytest.CaptureFixtu
         figures = found_json(capsys)["metrics"][0]["figures"]
         assert figures["overall r"]["rows"] == 2
         assert figures["overall r"]["value"] == pytest.approx(1)
-
-
-def test_authors_files_are_read_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    judgments = [{"caption": "A dog runs .", "rating": 4.0}, {"caption": "A cat .", "rating": 1.0}]
-    image = {"image_path": "a.jpg", "ground_truth": ["A dog .", "It runs ."],
-             "human_judgement": judgments}  # fmt: skip
-    source = tmp_path / "flickr8k.json"
-    source.write_text(json.dumps({"a": image}))
-    quiet = ("--no-posh", "--baseline", "words", *QUICK)
-    assert without_judge("agreement", "ratings", source, "--layout", "flickr8k", *quiet) == OK
-    assert "2 ratings of 2 texts, 1 images" in capsys.readouterr().out
-    rows = [{**row, "judge": "Tie", "ref_model": row["source2"]} for row in caparena_rows(6)]
-    (tmp_path / "auto").mkdir()
-    (tmp_path / "auto" / "alpha.json").write_text(json.dumps(rows))
-    auto = ("--layout", "caparena-auto", "--json", *quiet)
-    assert without_judge("agreement", "caparena", tmp_path / "auto", *auto) == OK
-    assert set(found_json(capsys)["caparena_auto"]) == {"people", "bag of words"}

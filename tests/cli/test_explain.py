@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from posh_reward.cli import INCOMPLETE, OK, UNUSABLE
+from posh_reward.cli import OK, UNUSABLE
 from posh_reward.datasets.scenes import scene_wording
 from posh_reward.datasets.scenes.drawing import draw
 from posh_reward.datasets.scenes.generate_scenes import generate
@@ -34,17 +34,6 @@ def test_two_texts_need_no_flags(capsys: pytest.CaptureFixture[str]) -> None:
         assert "explain takes two texts: posh-reward explain" in capsys.readouterr().err
 
 
-def test_a_narrow_terminal_has_several_words_a_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("COLUMNS", "36")
-    assert run("explain", "--generation", GENERATION, "--reference", REFERENCE) == OK
-    lines = [line for line in capsys.readouterr().out.splitlines() if "|" not in line]
-    assert max(map(len, lines)) <= 36
-    questions = [line for line in lines if line.startswith(" " * 18)]  # half of it stays for words
-    assert any(len(line.split()) > 2 for line in questions)
-
-
 def test_colours_on_request_and_nothing_steers_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -56,13 +45,6 @@ def test_colours_on_request_and_nothing_steers_the_terminal(
     assert "\x1b[2J" not in said
     assert "\u202e" not in said
     assert "\\x1b" in said
-
-
-def test_an_empty_reference_has_no_score(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("explain", "--generation", "A dog.", "--reference", "") == INCOMPLETE
-    assert capsys.readouterr().out == "No score: the reference is empty\n"
-    assert run("explain", "--generation", "@nowhere.txt", "--reference", "A dog.") == UNUSABLE
-    assert "write @@ to begin a text with an at sign" in capsys.readouterr().err
 
 
 def test_a_witness_looks_at_the_image_that_is_named(

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from posh_reward.cli import main
-from posh_reward.study.judges import judge_runs
 from tests.cli.running import Row, write_rows
 
 THINGS = ("dog", "cat", "horse", "cow", "sheep", "bird", "boat", "tree", "chair", "lamp")
@@ -52,41 +51,6 @@ def test_compare_writes_a_sentence_a_page_and_figures(
     assert not list(tmp_path.glob("*.sqlite*")), "no language model was asked"
 
 
-def test_a_folder_that_cannot_be_written_is_noticed_before_anything_is_asked(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = write_rows(tmp_path / "pairs.jsonl", TABLE[:8])
-    monkeypatch.setattr(judge_runs, "run_judges", lambda *_: pytest.fail("judges were asked"))
-    compare = ("compare", "embedded", "fake", "--texts", table, "-q")
-    assert run(*compare, "--json", table / "figures.json") == 2
-    assert "cannot write" in capsys.readouterr().err
-    assert run(*compare, "--json", tmp_path) == 2
-    assert "is a folder: choose a file in it" in capsys.readouterr().err
-
-
-def test_neither_the_texts_nor_a_file_that_is_no_page_is_overwritten(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip("matplotlib")
-    table = write_rows(tmp_path / "pairs.jsonl", TABLE[:8])
-    notes = tmp_path / "notes.txt"
-    notes.write_text("three weeks of work")
-    before = table.read_bytes()
-    compare = ("compare", "embedded", "fake", "--texts", table, "--resamples", 0, "-q")
-    assert run(*compare, "-o", notes) == 2
-    assert "exists and is not an HTML page: choose another file" in capsys.readouterr().err
-    assert notes.read_text() == "three weeks of work"
-    assert run(*compare, "--json", notes) == 2
-    assert "exists and is not a JSON file of figures" in capsys.readouterr().err
-    assert notes.read_text() == "three weeks of work"
-    figures = tmp_path / "figures.json"
-    assert [run(*compare, "--json", figures) for _ in range(2)] == [0, 0], "ours is replaced"
-    capsys.readouterr()
-    assert run(*compare, "--json", table) == 2
-    assert "is the input: choose another output" in capsys.readouterr().err
-    assert table.read_bytes() == before
-
-
 def test_paid_answers_outlive_a_judge_that_cannot_work(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -100,32 +64,6 @@ def test_paid_answers_outlive_a_judge_that_cannot_work(
     assert run("compare", "fake-model", "embedded", *texts) == 0
     paid = json.loads(figures.read_text("utf-8"))["judges"][0]["usage"]
     assert paid["requests"] + paid["rewrites"] == paid["cache_hits"] > 0
-
-
-def test_a_long_comparison_says_how_far_it_is(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TTY_COMPATIBLE", "1")
-    table = write_rows(tmp_path / "pairs.jsonl", TABLE[:8])
-    assert run("compare", "embedded", "fake", "--texts", table, "--resamples", 0) == 0
-    shown = capsys.readouterr().err
-    for work in (
-        "reading",
-        "embedded:",
-        "fake:",
-        "embedded again:",
-        "others' questions",
-        "comparing",
-    ):
-        assert work in shown
-
-
-def test_rows_without_two_texts_are_left_out_with_a_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    table = write_rows(tmp_path / "p.jsonl", [*TABLE[:4], {"generation": " ", "reference": "A."}])
-    assert run("compare", "fake", "embedded", "--texts", table, "-q", "--no-floor") == 0
-    assert "1 rows without two texts" in capsys.readouterr().err
 
 
 def test_mistakes_of_the_user_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,13 +10,12 @@ from typing import ClassVar
 import pytest
 from PIL import Image
 
-from posh_reward.cli import INCOMPLETE, INTERRUPTED, JUDGE, OK, UNUSABLE, main
+from posh_reward.cli import INCOMPLETE, OK, UNUSABLE, main
 from posh_reward.models import model as model_names
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.types import Failure, Verdict
-from tests.cli.running import COMMAND, Row, rows_in, write_rows
-from tests.cli.test_faults import kill_once_it_has_written
+from tests.cli.running import Row, rows_in, write_rows
 
 CRITERIA = ["correctness", "completeness", "clarity", "fluency", "conciseness"]
 HERE = "tests.cli.test_others"
@@ -123,28 +121,6 @@ def test_flags_reach_the_metric(tmp_path: Path) -> None:
     assert all("Which colour?" in prompt.text for prompt in Seeing.asked)
 
 
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_tables_hold_what_json_lines_hold(tmp_path: Path, ending: str) -> None:
-    if ending == "parquet":
-        pytest.importorskip("pyarrow")
-    source, lines, other = texts(tmp_path, 3), tmp_path / "a.jsonl", tmp_path / f"b.{ending}"
-    assert harmonic(source, "-o", lines) == harmonic(source, "-o", other) == OK
-    if ending == "csv":
-        with other.open(newline="", encoding="utf-8-sig") as file:
-            found = [
-                {**row, "overall": float(row["overall"]), "criteria": json.loads(row["criteria"])}
-                for row in csv.DictReader(file)
-            ]
-    else:
-        from pyarrow import parquet
-
-        found = parquet.read_table(other).to_pylist()
-    for there, row in zip(found, rows_in(lines), strict=True):
-        assert there["overall"] == pytest.approx(row["overall"], abs=1e-6)
-        assert there["criteria"] == row["criteria"]
-    assert not (tmp_path / f"b.{ending}.journal.jsonl").exists()
-
-
 def test_what_cannot_be_judged_fails_its_own_row_only(tmp_path: Path) -> None:
     source = texts(tmp_path, 1)
     bad: list[Row] = [
@@ -160,70 +136,6 @@ def test_what_cannot_be_judged_fails_its_own_row_only(tmp_path: Path) -> None:
     assert "the image cannot be read" in gone["failure"]["detail"]
     assert dark["failure"] == {"kind": "text", "detail": "there is no image"}
     assert none["correctness"] is none["fluency"] is None
-
-
-def test_interrupted_it_goes_on_and_judges_no_text_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source, out, whole = texts(tmp_path, 7), tmp_path / "out.csv", tmp_path / "whole.csv"
-    monkeypatch.setattr(Seeing, "life", 23)
-    assert harmonic(source, "-o", out, "--batch", 2) == INTERRUPTED
-    assert not out.exists()
-    assert len(rows_in(tmp_path / "out.csv.journal.jsonl")) == 4
-    monkeypatch.setattr(Seeing, "life", 10_000)
-    assert harmonic(source, "-o", out, "--batch", 2) == OK
-    assert "4 of 7 texts were scored before" in capsys.readouterr().err
-    assert len(Seeing.asked) == len(set(Seeing.asked)) == 7 * 5
-    assert harmonic(source, "-o", whole) == OK
-    assert out.read_bytes() == whole.read_bytes()
-
-
-@pytest.mark.slow
-def test_killed_it_goes_on_where_it_was(tmp_path: Path) -> None:
-    source, out = texts(tmp_path, 60), tmp_path / "out.jsonl"
-    settings = tmp_path / "judge.yaml"
-    settings.write_text("{name: fake-model, sees: true}")
-    flags = ["harmonic", "score", source, "-o", out, "--id", "id", "--batch", 1]
-    command = [*map(str, flags), "--judge", str(settings)]
-    kill_once_it_has_written(out, [*COMMAND, *command])
-    done = out.read_bytes()
-    whole_lines = done[: done.rindex(b"\n") + 1]
-    assert 3 <= whole_lines.count(b"\n") < 60
-    model_names.MODELS["fake-model"] = "posh_reward.models.fake_model:FakeModel"
-    assert main(command) == OK
-    assert out.read_bytes().startswith(whole_lines)
-    assert [row["id"] for row in rows_in(out)] == [f"t{i}" for i in range(60)]
-
-
-def test_what_was_scored_otherwise_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source, out = texts(tmp_path, 3), tmp_path / "out.jsonl"
-    assert harmonic(source, "-o", out) == OK
-    before = out.read_bytes()
-    assert harmonic(source, "-o", out, "--gamma", "1") == UNUSABLE
-    assert "not as harmonic|model:fake-model-1|gamma:1.0" in capsys.readouterr().err
-    write_rows(source, rows_in(source)[::-1])
-    assert harmonic(source, "-o", out) == UNUSABLE
-    assert "must have changed" in capsys.readouterr().err
-    theirs = write_rows(tmp_path / "theirs.jsonl", [{"id": 1, "note": "mine"}])
-    assert harmonic(source, "-o", theirs) == UNUSABLE
-    assert "is not a row of scores (it lacks overall, signature" in capsys.readouterr().err
-    assert out.read_bytes() == before
-    assert rows_in(theirs) == [{"id": 1, "note": "mine"}]
-    assert harmonic(source, "-o", out, "--gamma", "1", "--overwrite") == OK
-
-
-def test_a_judge_that_is_gone_ends_the_run_and_keeps_no_row(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source, out = texts(tmp_path, 8), tmp_path / "out.jsonl"
-    monkeypatch.setattr(Seeing, "gone", True)
-    assert harmonic(source, "-o", out, "--batch", 2) == JUDGE
-    assert "it failed on every text of 3 consecutive batches" in capsys.readouterr().err
-    assert rows_in(out) == []
-    monkeypatch.setattr(Seeing, "gone", False)
-    assert harmonic(source, "-o", out) == OK
 
 
 @pytest.mark.parametrize(
@@ -288,22 +200,3 @@ def test_a_table_with_questions_is_not_gone_on_with_without_them(
     assert "must have changed" in capsys.readouterr().err
     assert rubric(source, "-o", out, "--question", "asked") == OK
     assert not journal.exists()
-
-
-def test_rows_of_one_metric_are_refused_by_another(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "out.jsonl"
-    assert harmonic(texts(tmp_path, 2), "-o", out) == OK
-    assert rubric(answers(tmp_path, "A crane."), "-o", out) == UNUSABLE
-    assert "is not a row of scores (it lacks total, share" in capsys.readouterr().err
-
-
-def test_a_metric_called_like_a_column_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    mine = tmp_path / "mine.json"
-    metric = {"name": "total", "title": "All", "points": {"0": "Bad.", "1": "Good."}}
-    mine.write_text(json.dumps({"metrics": [metric]}))
-    assert rubric(answers(tmp_path, "A crane."), "--rubric", mine) == UNUSABLE
-    assert "rename the rubric's metric" in capsys.readouterr().err

@@ -6,8 +6,6 @@ import csv
 import json
 import re
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,7 @@ from posh_reward.cli import UNUSABLE, main
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.study.packets.make import read_key
 from posh_reward.study.packets.rater_model import Crowd, answer_file, opinions_with
-from tests.cli.running import ROOT, rows_in, write_rows
+from tests.cli.running import rows_in, write_rows
 
 
 @pytest.fixture
@@ -94,40 +92,6 @@ def test_from_generations_to_a_page(
         assert int(row["preference"]) == sign * int(row["choice"])
 
 
-def test_results_and_texts_replace_no_other_file(
-    generations: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert make(generations, tmp_path / "out") == 0
-    key, page, notes = (tmp_path / name for name in ("out.key.json", "o.html", "notes.txt"))
-    read = ("read", key, answered(tmp_path))
-    assert [packets(*read, "-o", page) for _ in range(2)] == [0, 0], "ours is replaced"
-    notes.write_text("three weeks of work")
-    for flags, why in (
-        (("-o", notes), "is not an HTML page"),
-        (("--json", notes), "is not a JSON file of figures"),
-        (("--json", key), "is the input"),
-    ):
-        assert packets(*read, *flags) == UNUSABLE
-        assert why in capsys.readouterr().err
-    assert packets("texts", "-o", notes) == UNUSABLE
-    assert "already exists" in capsys.readouterr().err
-    assert notes.read_text() == "three weeks of work"
-    assert read_key(key)
-
-
-def test_the_same_seed_makes_the_same_files(generations: list[Path], tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        assert make(generations, tmp_path / name, "--seed", 5, "--granular", 2) == 0
-    one, two = (
-        {p.relative_to(tmp_path / name): p.read_bytes() for p in (tmp_path / name).rglob("*.*")}
-        for name in ("one", "two")
-    )
-    assert one == two
-    assert (tmp_path / "one.key.json").read_bytes() == (tmp_path / "two.key.json").read_bytes()
-    assert make(generations, tmp_path / "three") == 0  # a seed of its own
-    assert json.loads((tmp_path / "three.key.json").read_text())["seed"] != 5
-
-
 @pytest.mark.slow
 def test_a_refused_file_and_a_missing_rater_are_named(
     generations: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -179,42 +143,6 @@ def test_images_come_from_the_rows_of_the_dataset_that_was_described(
     assert not (tmp_path / "out").exists()
     assert packets("make", *generations, *flags, "scenes:heldout=7") == 0
     assert b"data:image/jpeg;base64," in (tmp_path / "out" / "rater-01.html").read_bytes()
-
-
-def test_a_spreadsheets_csv_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = [
-        "id;generation;reference",
-        "1;A {} dog.;A dog sleeps, stretched out.",
-        "2;A cat.;A cat.",
-    ]
-    files = [tmp_path / "sft.csv", tmp_path / "dapo.csv"]
-    for file, color in zip(files, ("red", "brown"), strict=True):
-        file.write_bytes("\r\n".join(lines).format(color).encode("utf-8-sig"))
-    flags = (*files, "-o", tmp_path / "out", "--no-images", "--coarse", 1, "--repeated", 0)
-    assert packets("make", *flags) == 2
-    assert "add --delimiter ';'" in capsys.readouterr().err
-    assert packets("make", *flags, "--delimiter", ";") == 0
-    assert "1 pair of equal texts: a tie without asking" in capsys.readouterr().err
-    # Spreadsheets save "Unicode text" as .txt, whose format has to be named.
-    renamed = [file.rename(file.with_suffix(".txt")) for file in files]
-    flags = (*renamed, "-o", tmp_path / "other", *flags[4:])
-    assert packets("make", *flags, "--format", "csv", "--delimiter", ";") == 0
-
-
-def test_a_plan_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert packets("plan", "--alpha", 0.3, "--raters", 1, "--difference", 0.6) == 0
-    assert "given       0.300" in capsys.readouterr().out
-    assert packets("plan", "--difference", 3) == 2
-
-
-def test_the_recipe_is_the_command(generations: list[Path], tmp_path: Path) -> None:
-    flags = ["--no-images", "--coarse", "2", "--repeated", "0"]
-    recipe = ROOT / "recipes" / "make_packets.py"
-    words = [recipe, *generations, "-o", tmp_path / "out", *flags]
-    command = [sys.executable, *map(str, words)]
-    subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
-    assert (tmp_path / "out" / "rater-02.html").exists()
-    assert len(rows_in(generations[0])) == 6
 
 
 def test_a_study_in_ones_own_words_without_references(

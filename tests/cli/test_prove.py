@@ -41,18 +41,6 @@ def test_pairs_are_verified_again(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "name the right one with --caption-graph" in capsys.readouterr().err
 
 
-def test_responses_are_scored_by_type_and_against_the_tables_own_graphs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    row = {**ROW, "mine": [["dress"], ["dress", "red"]], "caption": None}
-    source = write_rows(tmp_path / "in.jsonl", [row])
-    arguments = ["prove", "score", str(source), "-o", str(tmp_path / "out.jsonl"), "--by-type"]
-    assert main([*arguments, "--caption-graph", "mine"]) == OK
-    said = capsys.readouterr().err
-    assert "  what color: helpfulness 1.000 (of 1), truthfulness 1.000 (of 1)" in said
-    assert "|graphs:caption|" in said
-
-
 def test_a_row_without_a_score_is_told_with_its_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -72,31 +60,6 @@ def test_a_caption_without_pairs_is_told_with_its_reason(
         main(["prove", "make", str(source), "-o", output, "--writer", "fake-model"]) == INCOMPLETE
     )
     assert "no pairs for 1 (id 2): the caption is missing" in capsys.readouterr().err
-
-
-def test_a_writer_without_json_makes_no_pairs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source = write_rows(tmp_path / "in.jsonl", [{"caption": ROW["caption"]}])
-    output = tmp_path / "pairs.jsonl"
-    assert main(["prove", "make", str(source), "-o", str(output), "--writer", "fake-model"]) == OK
-    assert rows_in(output) == []
-    assert "1 captions (0 failed), 1 candidates, 0 kept" in capsys.readouterr().err
-
-
-def test_what_is_wrong_with_a_file_does_not_steer_the_terminal(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source = write_rows(tmp_path / "in.jsonl", [ROW])
-    arguments = ["prove", "score", str(source), "-o", str(tmp_path / "out.jsonl")]
-    assert main(arguments) == OK
-    [row] = rows_in(tmp_path / "out.jsonl")
-    write_rows(tmp_path / "out.jsonl", [{**row, "signature": "a\x1b[2Jb"}])
-    capsys.readouterr()
-    assert main(arguments) == UNUSABLE
-    said = capsys.readouterr().err
-    assert "\x1b" not in said
-    assert "a\\x1b[2Jb" in said
 
 
 @pytest.mark.parametrize(

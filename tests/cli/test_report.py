@@ -40,14 +40,6 @@ def test_a_report_replaces_a_page_and_nothing_else(table: Path, tmp_path: Path) 
     assert table.read_bytes() == before
 
 
-def test_a_report_needs_scores(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["report", str(table)]) == UNUSABLE
-    assert (
-        "row 1 is not a row of scores (it lacks precision, recall, f1, signature"
-        in capsys.readouterr().err
-    )
-
-
 SCORED = {
     "id": "a", "generation": "A dog.", "reference": "A cat.", "precision": 0.5, "recall": 0.5,
     "f1": 0.5, "generation_elements": 1, "reference_elements": 1,
@@ -100,22 +92,6 @@ def test_junk_in_a_scored_row_is_one_line(
     assert "row 2 is not a row of scores" in said
     assert why in said
     assert not (tmp_path / "page.html").exists()
-
-
-def test_odd_names_and_deep_nesting_are_shown_or_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    deep: object = []
-    for _ in range(400):
-        deep = [deep]
-    odd = [{**SCORED, "id": value, "model": value} for value in (deep, {}, 7, 0.5, None)]
-    odd += [{**SCORED, "elements": [{**ELEMENT, "spans": [[-5, 99], [3, 1], [9, 9]]}]}]
-    assert main(["report", str(write_rows(tmp_path / "a.jsonl", odd))]) == OK
-    assert "[[[[[[[...]]]]]]]" in capsys.readouterr().out
-    for text in ("", "[" * 100_000, "[]", "NaN", '{"id": NaN}', '"text"'):
-        (tmp_path / "b.jsonl").write_text(text)
-        assert main(["report", str(tmp_path / "b.jsonl")]) == UNUSABLE
-        assert "posh-reward: " in capsys.readouterr().err
 
 
 def test_images_of_this_machine_are_shown_small(
@@ -209,29 +185,6 @@ def test_images_of_another_dataset_are_refused(
     assert not page.exists()
 
 
-@pytest.mark.parametrize(
-    ("package", "flags", "remedy"),
-    [
-        ("matplotlib", ["--plots", "plots"], "pip install matplotlib"),
-        ("datasets", ["--dataset", "scenes"], "pip install datasets"),
-    ],
-)
-def test_what_is_not_installed_is_named(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    package: str,
-    flags: list[str],
-    remedy: str,
-) -> None:
-    scores = write_rows(tmp_path / "scores.jsonl", of_two_models())
-    monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
-    assert main(["report", str(scores), "-o", str(tmp_path / "page.html"), *flags]) == UNUSABLE
-    assert remedy in capsys.readouterr().err
-    assert not (tmp_path / "page.html").exists()
-    assert main(["report", str(scores), "-o", str(tmp_path / "page.html")]) == OK
-
-
 def test_help_is_light_and_has_the_exit_statuses() -> None:
     code = (
         "import sys; from posh_reward.cli import main\n"
@@ -245,14 +198,3 @@ def test_help_is_light_and_has_the_exit_statuses() -> None:
     assert "some pairs have no score" in ran.stdout
     assert "none, or maverick" in " ".join(ran.stdout.split())
     assert "0.2 to 1, higher is better" in ran.stdout
-
-
-def test_a_table_that_a_spreadsheet_has_saved_is_read(tmp_path: Path) -> None:
-    """Semicolons, and decimal commas: 0,9 is 0.9."""
-    names = "id generation reference failure signature precision recall f1".split()
-    cells = ["1", "A dog.", "A cat.", "", "posh|preset:released", "0,9", "0,7", "0,7875"]
-    (tmp_path / "in.csv").write_text(";".join(names) + "\n" + ";".join(cells) + "\n")
-    page = tmp_path / "page.html"
-    flags = ["report", str(tmp_path / "in.csv"), "-o", str(page), "--delimiter", ";"]
-    assert main(flags) == OK
-    assert '["1",[[0.9,0.7,0.7875,' in page.read_text("utf-8")

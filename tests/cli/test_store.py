@@ -46,14 +46,6 @@ def test_a_second_run_adds_nothing(
     assert rows_in(tmp_path / "a.jsonl") == rows_in(tmp_path / "b.jsonl")
 
 
-def test_info_is_for_people(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["store", "info", str(store)]) == OK
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith(f"{str(store)!r}: ")
-    assert [line.split()[0] for line in lines[1:]] == ["kind", "graph", "verdict", "all"]
-    assert "  fake-model-1|2|1/2/3/4/5" in lines[3]
-
-
 def test_clear_removes_what_it_is_told_to(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     verdicts = info(store, capsys)["verdict"]
     assert main(["store", "clear", str(store), "--space", "fake-model"]) == OK
@@ -100,26 +92,3 @@ def test_a_store_that_cannot_be_is_named(
     nowhere = tmp_path / "nowhere" / "store.sqlite"
     assert score(table, tmp_path / "a.jsonl", "--judge", "fake", "--store", nowhere) == UNUSABLE
     assert f"no folder {str(nowhere.parent)!r} for the store" in capsys.readouterr().err
-
-
-def test_a_judge_is_a_name_a_file_or_a_mapping(
-    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    settings, config = tmp_path / "judge.yaml", tmp_path / "metric.yaml"
-    settings.write_text("name: fake-model\n")
-    assert score(table, tmp_path / "a.jsonl", "--judge", "judge.yaml") == OK
-    for judge in ("judge.yaml", "{name: fake-model}"):
-        config.write_text(f"judge: {judge}\n")
-        assert score(table, tmp_path / "b.jsonl", "--overwrite", "--config", config) == OK
-        assert rows_in(tmp_path / "b.jsonl") == rows_in(tmp_path / "a.jsonl")
-    capsys.readouterr()
-    for judge, why in (
-        ("{name: nobody}", "no judge 'nobody'"),
-        ("{}", "the judge's settings have no name: add a line"),
-        ("{name: fake, colour: red}", "no setting 'colour'"),
-        ("[fake]", "judge is ['fake']: pass a name"),
-    ):
-        config.write_text(f"judge: {judge}\n")
-        assert score(table, tmp_path / "c.jsonl", "--config", config) == UNUSABLE
-        assert why in capsys.readouterr().err

@@ -12,10 +12,6 @@ EXAMPLE = re.compile(r"(?ms)^```python\n((?:(?!^```).)*?)^```\n\n```text\n(.*?)^
 EXAMPLES = EXAMPLE.findall(PAGE.read_text(encoding="utf-8"))
 
 
-def test_there_are_two_examples() -> None:
-    assert len(EXAMPLES) == 2
-
-
 @pytest.mark.parametrize(("code", "printed"), EXAMPLES, ids=["scoring", "making"])
 def test_the_page_shows_what_its_code_prints(
     code: str, printed: str, capsys: pytest.CaptureFixture[str]

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
-from posh_reward.errors import InputError
 from posh_reward.graph.coref import load_coref
 from posh_reward.graph.coref.lexicon import gender_of, resumes
 from tests.parses import columns
@@ -214,19 +213,6 @@ def test_pronoun_before_its_noun() -> None:
     assert linked(beneath) == [["its", "a hut"]]
 
 
-def test_verbs_mistaken_for_plural_nouns_stay_outside() -> None:
-    ewe = "A/DT/det/2 ewe/NN/compound/2 sniffs/NNS/ROOT/2 ././punct/2"
-    the = "The/DT/det/1 ewe/NN/nsubj/2 sleeps/VBZ/ROOT/2 ././punct/2"
-    assert linked(ewe, the) == [["A ewe", "The ewe"]]
-
-
-def test_empty_and_unparsed_texts() -> None:
-    docs = [Doc(VOCAB), Doc(VOCAB, words=["."]), Doc(VOCAB, words=["It", "has", "its", "cup"])]
-    empty, stop, unparsed = load_coref().resolve(docs)
-    assert (empty, stop) == ((), ())
-    assert unparsed == (((0, 0), (2, 2)),)
-
-
 TAGS = st.sampled_from(sorted(POS))
 WORDS = st.sampled_from(
     "the a his her it they one of others second , and - our left man women ship looks Mary "
@@ -252,17 +238,6 @@ def test_any_doc_gives_sound_clusters(tokens: list[tuple[str, str, int]]) -> Non
     assert all(0 <= first <= last < len(doc) for first, last in mentions)
     assert len(mentions) == len(set(mentions))
     assert coref.resolve([doc]) == [clusters]
-
-
-def test_names_of_resolvers() -> None:
-    assert load_coref("rules").name == "rules-1"
-    assert load_coref("none").name == "none"
-    assert load_coref("none").resolve([parse(MAN, MAN)]) == [()]
-
-
-def test_an_unknown_resolver_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(InputError, match=r"'magic'.*maverick, none, rules"):
-        load_coref("magic")
 
 
 def test_planted_references_are_linked_well(shared_data: Path) -> None:

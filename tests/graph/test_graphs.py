@@ -5,7 +5,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from spacy.tokens import Doc
 
-from posh_reward.errors import InputError
 from posh_reward.graph.reader import build, describe
 from posh_reward.types import Clusters, SceneGraph, Token
 from tests.parses import VOCAB, parse
@@ -55,23 +54,6 @@ def test_spans_point_into_the_text() -> None:
 @pytest.mark.parametrize("words", [[], [" "], [" ", "\n\n"], ["word"], ["some", "words"]])
 def test_a_doc_without_annotations_is_an_empty_graph(words: list[str]) -> None:
     assert build(Doc(VOCAB, words=words), ()) == SceneGraph((), ())
-
-
-def test_a_doc_without_words_is_an_empty_description() -> None:
-    described = describe(Doc(VOCAB, words=[]), ())
-    assert (described.text, described.tokens) == ("", ())
-
-
-def test_a_bad_cluster_is_refused() -> None:
-    with pytest.raises(InputError, match=r"\(0, 3\)"):
-        build(Doc(VOCAB, words=["one"]), (((0, 3), (0, 0)),))
-
-
-def test_a_long_text_is_read_in_one_go() -> None:
-    dog = "A/DET/det/1 dog/NOUN/nsubj/2 sees/VERB/ROOT/2 cats/NOUN/dobj/2"
-    graph = build(parse(*[dog] * 2500), (tuple((i, i) for i in range(1, 10_000, 4)),))
-    assert len(graph.entities) == 2501
-    assert len(graph.relations) == 2500
 
 
 @st.composite

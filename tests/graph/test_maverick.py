@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import logging
-import pickle
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,18 +12,14 @@ import pytest
 from spacy.tokens import Doc
 
 from posh_reward.errors import MissingDependencyError
-from posh_reward.graph.coref import load_coref
 from posh_reward.graph.coref.maverick import (
     CorefError,
     MaverickCoref,
     UnresolvedTextError,
-    say_licence,
-    sentences_of,
 )
-from posh_reward.graph.coref.maverick_setup import ENV_VARIABLE, default_env
-from posh_reward.graph.reader import Reader
-from posh_reward.types import Clusters, Description, Failure
-from tests.graph.maverick_envs import VOCAB, doc, fake_env, make_env, resolve
+from posh_reward.graph.coref.maverick_setup import ENV_VARIABLE
+from posh_reward.types import Clusters
+from tests.graph.maverick_envs import VOCAB, doc, fake_env, resolve
 from tests.processes import alive
 
 
@@ -52,27 +46,6 @@ def coref(tmp_path: Path) -> Iterator[Callable[..., MaverickCoref]]:
 def test_clusters_are_token_spans_of_the_whole_text(coref: Callable[..., MaverickCoref]) -> None:
     texts = [doc("he sees him . he sleeps", starts=(4,)), doc("nothing twice"), Doc(VOCAB)]
     assert coref().resolve(texts) == [(((0, 0), (4, 4)),), (), ()]
-
-
-def test_white_space_and_sentences_are_those_of_the_parse() -> None:
-    spaced = Doc(VOCAB, words=["He", "sits", ".", "\n\n", "She"], sent_starts=[True, *[False] * 4])
-    assert sentences_of(spaced) == [["He", "sits", ".", "\n\n", "She"]]
-    two = Doc(VOCAB, words=["He", ".", "\n\n", "She"], sent_starts=[True, False, False, True])
-    assert sentences_of(two) == [["He", ".", "\n\n"], ["She"]]
-
-
-def test_a_text_of_white_space_alone_is_not_sent(coref: Callable[..., MaverickCoref]) -> None:
-    spaced = Doc(VOCAB, words=["\n", "he", "\n\n", "he"], sent_starts=[True, False, False, True])
-    assert coref().resolve([spaced, Doc(VOCAB, words=["\n"])]) == [(((1, 1), (3, 3)),), ()]
-
-
-def test_the_name_has_the_revision(coref: Callable[..., MaverickCoref]) -> None:
-    assert coref().name == "maverick-mes-tiny@0123abc"
-    assert coref("someone/maverick-mes-tiny@0123abc").name == "maverick-mes-tiny@0123abc"
-
-
-def test_a_slow_start_is_waited_for(coref: Callable[..., MaverickCoref]) -> None:
-    assert resolve(coref("slow", timeout=0.5), "he he") == (((0, 0), (1, 1)),)
 
 
 def test_a_worker_that_never_starts_is_given_up(coref: Callable[..., MaverickCoref]) -> None:
@@ -117,15 +90,6 @@ def test_a_hanging_worker_is_killed_and_asked_once(coref: Callable[..., Maverick
     assert resolve(resolver, "he he") == (((0, 0), (1, 1)),)
 
 
-def test_a_request_larger_than_the_pipe_does_not_deadlock(
-    coref: Callable[..., MaverickCoref],
-) -> None:
-    text = "he " + "x" * 200_000 + " he"
-    assert resolve(coref(), text) == (((0, 0), (2, 2)),)
-    with pytest.raises(UnresolvedTextError, match=r"within 0\.3 s"):
-        resolve(coref("deaf", timeout=0.3), text)
-
-
 def test_restarts_in_a_row_are_bounded(coref: Callable[..., MaverickCoref]) -> None:
     resolver = coref(max_restarts=2)
     with pytest.raises(UnresolvedTextError):
@@ -146,14 +110,6 @@ def test_an_error_on_one_text_keeps_the_worker(coref: Callable[..., MaverickCore
             resolve(resolver, "pid")
         pids.add(str(told.value))
     assert len(pids) == 1
-
-
-def test_only_the_bad_text_is_unreadable(coref: Callable[..., MaverickCoref]) -> None:
-    good, bad, also_good = Reader(coref=coref()).read(["He sits.", "Many die here.", "A dog."])
-    assert isinstance(good, Description)
-    assert isinstance(bad, Failure)
-    assert "exit status 9" in bad.detail
-    assert isinstance(also_good, Description)
 
 
 def test_the_worker_gets_no_keys_but_the_one_to_its_weights(
@@ -187,40 +143,6 @@ def test_a_missing_environment_is_reported_with_the_remedy(tmp_path: Path) -> No
     command = rf"python -m posh_reward\.graph\.coref\.maverick_setup {tmp_path / 'none'}"
     with pytest.raises(MissingDependencyError, match=command):
         MaverickCoref(env=tmp_path / "none")
-
-
-def test_failures_that_a_restart_cannot_fix(coref: Callable[..., MaverickCoref]) -> None:
-    with pytest.raises(MissingDependencyError, match=r"named 'maverick'.*maverick_setup"):
-        _ = coref("missing").name
-    with pytest.raises(CorefError, match="absent is no repository"):
-        resolve(coref("absent"), "he he")
-
-
-def test_the_environment_is_found_by_variable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert default_env() == tmp_path / "posh-reward" / "maverick"
-    monkeypatch.setenv(ENV_VARIABLE, str(make_env(tmp_path / "mine", "#!/bin/sh\n")))
-    assert isinstance(load_coref("maverick"), MaverickCoref)
-
-
-def test_the_licence_is_logged_once(
-    coref: Callable[..., MaverickCoref], caplog: pytest.LogCaptureFixture
-) -> None:
-    say_licence.cache_clear()
-    with caplog.at_level(logging.WARNING):
-        coref()
-        coref()
-    assert [record.message.count("CC BY-NC-SA 4.0") for record in caplog.records] == [1]
-
-
-def test_pickles_leave_the_process_behind(coref: Callable[..., MaverickCoref]) -> None:
-    resolver = coref()
-    assert resolver.name
-    copy = pickle.loads(pickle.dumps(resolver))
-    assert resolve(copy, "he he") == resolve(resolver, "he he") == (((0, 0), (1, 1)),)
-    copy.close()
 
 
 def test_threads_take_turns(coref: Callable[..., MaverickCoref]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -19,7 +18,6 @@ from posh_reward.types import (
     Clusters,
     Description,
     Entity,
-    Failure,
     Relation,
     SceneGraph,
     Token,
@@ -55,37 +53,11 @@ def test_what_was_kept_is_not_parsed_again(tmp_path: Path) -> None:
     assert parsed(Store(store.path), [DOG, CAT]) == []
 
 
-def test_what_is_not_kept_is_not_stored(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store.sqlite")
-    assert parsed(store, [DOG], keep=False) == [DOG]
-    assert parsed(store, [DOG]) == [DOG]
-
-
 def test_other_rules_parse_the_text_again(tmp_path: Path) -> None:
     store = Store(tmp_path / "store.sqlite")
     assert parsed(store, [CAT]) == [CAT]
     assert parsed(store, [CAT], coref="recording-2") == [CAT]
     assert parsed(store, [CAT], coref="recording-2") == []
-
-
-def test_what_a_text_brings_along_is_forgotten_with_it() -> None:
-    """Ever new words and numbers leave the pipeline's vocabulary as it was."""
-    reader = Reader()
-
-    def text(number: int) -> str:
-        return f"A man with {number} birds stands by w{number}k and {number}.{number} vases."
-
-    before = reader.read([text(7_000_001)])
-    size = len(reader.nlp.vocab.strings)
-    reader.read([text(number) for number in range(7_000_002, 7_000_050)])
-    assert len(reader.nlp.vocab.strings) == size
-    assert reader.read([text(7_000_001)]) == before
-
-
-def test_texts_that_are_too_long_share_one_reason() -> None:
-    told = Reader(coref=Recording(), max_characters=1000).read(["a" * 1001, "a" * 2000])
-    why = "is longer than the 1,000 characters that are read: shorten it, or raise max_characters"
-    assert told == [Failure("text", why)] * 2
 
 
 def test_a_broken_stored_description_is_parsed_again(tmp_path: Path) -> None:
@@ -120,14 +92,6 @@ def test_any_description_is_restored(description: Description) -> None:
     assert again == description
     assert repr(again) == repr(description)  # True is 1, but not to ``repr``
     assert hash(again) == hash(description)
-
-
-def test_descriptions_of_golden_texts_are_restored(shared_data: Path) -> None:
-    goldens = (shared_data / "goldens" / "goldens.jsonl").read_text("utf-8").splitlines()
-    texts = sorted({json.loads(line)["reference"] for line in goldens})[:5]
-    for description in Reader().read([*texts, "", "A dog."]):
-        assert isinstance(description, Description)
-        assert read_description(write_description(description)) == description
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from posh_reward.errors import JudgeError
 from posh_reward.models import asker
 from posh_reward.models.asker import BLIND, Asker
 from posh_reward.models.fake_model import FakeModel
-from posh_reward.models.model import Note, Prompt, awake, ignore
+from posh_reward.models.model import Note, Prompt, ignore
 from posh_reward.store import Store
 from posh_reward.types import LABELS, Failure, PromptImage, Verdict
 
@@ -60,14 +59,6 @@ def test_an_interrupted_call_keeps_what_was_answered(
     assert model.prompts == prompts[-1:]
 
 
-def test_equal_images_are_asked_about_once() -> None:
-    model = FakeModel(seen, sees=True)
-    again = PromptImage(BOAT.digest, object())
-    prompts = [Prompt("", "A boat?", (each,)) for each in (BOAT, again)]
-    assert Asker(model).choose(prompts, LABELS)[0] == Asker(model).choose(prompts, LABELS)[1]
-    assert len(model.prompts) == 2  # one in each call
-
-
 def test_questions_about_one_image_reach_the_model_together() -> None:
     model = FakeModel(seen, sees=True)
     prompts = [Prompt("", thing, (each,)) for thing in "abc" for each in (BOAT, DOG)]
@@ -91,33 +82,6 @@ def test_a_model_is_awake_while_it_is_asked_and_sleeps_after_an_error() -> None:
     with suppress(ZeroDivisionError), Asker(model).awake([Prompt("", "a")]):
         raise ZeroDivisionError
     assert model.events == ["wake", "sleep"]
-
-
-def test_if_one_cannot_wake_the_others_sleep_again() -> None:
-    class Dead(FakeModel):
-        def wake(self) -> None:
-            raise JudgeError("gone")
-
-    model = FakeModel()
-    with pytest.raises(JudgeError), awake(model, Dead()):
-        pass
-    assert model.events == ["wake", "sleep"]
-
-
-def test_the_scale_is_part_of_what_an_answer_is_kept_by(tmp_path: Path) -> None:
-    asker = Asker(FakeModel(), Store(tmp_path / "store"))
-    for labels in (LABELS, ("no", "yes")):
-        [verdict] = asker.choose([Prompt("a cat", '"cat"?')], labels)
-        assert verdict.probabilities is not None
-        assert len(verdict.probabilities) == len(labels)
-
-
-def test_a_reply_cut_short_is_not_taken_for_a_longer_one(tmp_path: Path) -> None:
-    prompt, model = Prompt("", 'Describe "the cat".'), FakeModel()
-    asker = Asker(model, Store(tmp_path / "store"))
-    for max_tokens in (8, 256, 8):
-        assert asker.write([prompt], max_tokens)[0].text == "the the cat"
-    assert model.prompts == [prompt] * 2
 
 
 def test_a_failure_is_not_kept(tmp_path: Path) -> None:

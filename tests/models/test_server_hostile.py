@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import importlib.util
 import logging
 import shutil
 import ssl
@@ -13,15 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from posh_reward import ConfigError, JudgeError
-from posh_reward.errors import PoshError
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.models.server import ServerModel, addresses, server_http
-from posh_reward.models.server.server_http import MAX_WORDS, clean
 from posh_reward.types import Failure, Verdict
 from tests.models.lying_server import MODEL, Lie, LyingServer, continues, says
 
@@ -46,18 +41,6 @@ def well(verdicts: list[Verdict]) -> bool:
 
 
 # Size and time.
-
-
-def test_plain_bytes_are_asked_for() -> None:
-    seen: list[str] = []
-
-    def lie(handler: Any, honest: dict[str, Any]) -> None:
-        seen.append(handler.headers["Accept-Encoding"])
-        handler.send(honest)
-
-    with LyingServer(lambda number, text: lie) as server:
-        model(server.url).wake()
-    assert seen == ["identity"]
 
 
 def test_a_compressed_refusal_is_still_known_by_its_status() -> None:
@@ -100,17 +83,6 @@ def test_models_that_hold_the_key_are_not_listed(
     assert "secret" not in f"{raised.value}{caplog.text}".lower()
 
 
-def test_listed_models_are_cut_and_cleaned() -> None:
-    with LyingServer() as server:
-        server.models = ["good\x1b]0;owned\x07", "a\u202eb\nc\x9b2J", "x" * 3_000_000]
-        with pytest.raises(JudgeError) as raised:
-            model(server.url).wake()
-    message = str(raised.value)
-    assert message.isprintable()
-    assert "good ]0;owned , a b c 2J, xxx" in message
-    assert len(message) < 300
-
-
 def test_a_servers_own_words_are_cleaned_in_logs(caplog: pytest.LogCaptureFixture) -> None:
     words = {"error": "no\x1b[2J\u2066 way\r\nWARNING forged"}
     raw = str(words["error"]).encode()
@@ -123,16 +95,6 @@ def test_a_servers_own_words_are_cleaned_in_logs(caplog: pytest.LogCaptureFixtur
     [record] = caplog.records
     assert "it says: no [2J way WARNING forged" in record.getMessage()
     assert record.getMessage().isprintable()
-
-
-@given(st.text(max_size=50), st.text("abcdefghijkXYZ019-_/", min_size=8, max_size=30), st.text())
-def test_clean_words_hold_no_key_and_no_control_character(
-    before: str, key: str, after: str
-) -> None:
-    said = clean(before + key + after, key)
-    assert key not in said
-    assert clean(before + after, None).isprintable()
-    assert len(clean((before + after) * 1000, None)) <= MAX_WORDS
 
 
 # Special tokens in descriptions.
@@ -177,23 +139,6 @@ def test_special_tokens_are_refused_where_the_server_tells_no_tokens(
     assert repr(token) in refused.detail
 
 
-def test_a_server_that_tells_its_tokens_decides() -> None:
-    with LyingServer() as server:
-        server.specials = ["<|im_end|>", "<odd>"]
-        refused = ask_about(server, INJECTED, "A dog <odd>.", "A dog [INST] </s> <|other|>.")
-        asked = server.paths.count("/tokenize")
-    assert [failure is None for failure in refused] == [False, False, True]
-    assert asked == 1, "all strings of a batch are asked about at once"
-
-
-def test_a_special_token_may_arise_where_prefix_and_suffix_meet() -> None:
-    with LyingServer() as server:
-        prompts = [Prompt("Q: Is a dog <|im_", 'end|> here? "dog"'), *PROMPTS]
-        broken, *verdicts = model(server.url).choose(prompts, LABELS)
-    assert broken.failure is not None
-    assert well(verdicts)
-
-
 def test_phrases_with_special_tokens_are_not_rewritten() -> None:
     prompts = [Prompt('Rewrite "', f'{word}" into a gram') for word in ("dog </s>", "cat small")]
     with LyingServer() as server:
@@ -229,38 +174,6 @@ def test_this_machines_servers_are_asked_without_a_proxy(
         assert proxy.paths == []
 
 
-def test_other_servers_are_asked_through_the_proxy(environment: pytest.MonkeyPatch) -> None:
-    with LyingServer() as proxy, LyingServer() as here:
-        environment.setenv("HTTP_PROXY", proxy.url.removesuffix("/v1"))
-        judge = ServerModel(["http://judge.invalid/v1", here.url], MODEL, timeout=5)
-        prompts = [question("red", f"A red dog {i}.") for i in range(4)]
-        assert all(verdict.failure is None for verdict in judge.choose(prompts, LABELS))
-        assert "http://judge.invalid/v1/chat/completions" in proxy.paths
-        assert "/v1/chat/completions" in here.paths
-        assert not any("127.0.0.1" in path for path in proxy.paths)
-
-
-@pytest.mark.parametrize(
-    ("url", "here"),
-    [
-        ("http://127.0.0.1:1/v1", True),
-        ("http://127.255.0.9/v1", True),
-        ("http://[::1]:8000/v1", True),
-        ("http://[::ffff:127.0.0.1]/v1", True),
-        ("http://LOCALHOST./v1", True),
-        ("http://judge.localhost/v1", True),
-        ("http://0.0.0.0:8000/v1", True),
-        ("http://2130706433/v1", True),
-        ("http://10.0.0.1/v1", False),
-        ("http://localhost.evil.com/v1", False),
-        ("http://127.0.0.1.evil.com/v1", False),
-        ("http://[fe80::1]/v1", False),
-    ],
-)
-def test_addresses_of_this_machine_are_known(url: str, here: bool) -> None:
-    assert addresses.is_local(url) is here
-
-
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
@@ -281,13 +194,6 @@ def test_a_proxy_that_cannot_be_used_is_named(
     assert "secret" not in str(raised.value)
     with LyingServer() as server:  # which needs no proxy
         assert well(model(server.url).choose(PROMPTS, LABELS))
-
-
-@pytest.mark.skipif(importlib.util.find_spec("socksio") is not None, reason="socksio is installed")
-def test_a_socks_proxy_needs_its_package(environment: pytest.MonkeyPatch) -> None:
-    environment.setenv("HTTP_PROXY", "socks5://127.0.0.1:1")
-    with pytest.raises(PoshError, match=r"socks5://127.0.0.1:1.*pip install 'httpx\[socks\]'"):
-        model("http://judge.invalid/v1").wake()
 
 
 @pytest.mark.parametrize("kind", ["missing", "empty", "folder"])
@@ -319,19 +225,6 @@ def test_a_malformed_address_is_a_config_error(url: str) -> None:
         model(url)
     assert str(raised.value).isprintable()
     assert KEY not in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "http://judge_1:8000",
-        "https://xn--mnchen-3ya.de/v1",
-        "http://b\u00fccher.de",
-        "http://[fe80::1]",
-    ],
-)
-def test_odd_addresses_are_taken(url: str) -> None:
-    model(url)
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate with openssl")

@@ -13,15 +13,13 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from posh_reward import ConfigError, JudgeError
+from posh_reward import JudgeError
 from posh_reward.models.asker import BLIND, Asker
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt, load_model
 from posh_reward.models.prompt_images import image_of
 from posh_reward.models.server import ServerModel, startup
-from posh_reward.models.server.chat_messages import ChatMessages
-from posh_reward.store import Store
-from posh_reward.types import Failure, PromptImage
+from posh_reward.types import PromptImage
 from tests.models.lying_server import MODEL, Handler, Lie, LyingServer, Reply
 
 LABELS = ("1", "2", "3", "4", "5")
@@ -88,30 +86,6 @@ def test_an_image_is_sent_before_the_text_without_loss() -> None:
     assert asked == {(p.images, p.text) for p in [*PROMPTS, both]}
 
 
-def test_a_prompt_without_images_is_sent_as_ever() -> None:
-    with LyingServer() as server:
-        model(server).choose([question("dog")], LABELS)
-        assert server.bodies[-1]["messages"] == [{"role": "user", "content": question("dog").text}]
-
-
-def test_a_large_image_is_shrunk_first() -> None:
-    large = prompt_image(width=400, height=200)
-    with LyingServer() as server:
-        model(server, max_pixels=5000).choose(
-            [question("dog", large), question("cow", RED)], LABELS
-        )
-        sizes = [image.size for body in server.bodies[2:] for image in shown(body)]
-    assert sorted(sizes) == [(60, 40), (100, 50)]
-
-
-def test_a_failed_conversion_is_not_remembered() -> None:
-    """It may have run out of memory. Images with equal digests are equal."""
-    messages = ChatMessages(10**6)
-    unreadable = PromptImage(RED.digest, None)
-    assert isinstance(messages.content(question("dog", unreadable)), Failure)
-    assert not isinstance(messages.content(question("dog", RED)), Failure)
-
-
 def test_without_leave_no_image_is_sent(tmp_path: Path) -> None:
     settings = {"name": "server", "base_urls": "http://127.0.0.1:1/v1", "model": MODEL}
     assert not load_model(settings).sees
@@ -168,35 +142,3 @@ def test_an_image_that_cannot_be_sent_fails_alone() -> None:
         bad, good = model(server).choose([question("dog", odd), PROMPTS[0]], LABELS)
     assert "not a PIL image" in str(bad.failure)
     assert good.probabilities == pytest.approx(HONEST[0])
-
-
-def test_questions_about_one_image_go_to_one_server() -> None:
-    images = [prompt_image("red", 60 + i) for i in range(4)]
-    prompts = [question(word, each) for each in images for word in ("dog", "cow", "cat")]
-    with LyingServer() as one, LyingServer() as two:
-        judge = model(one, two)
-        judge.choose(prompts, LABELS)
-        judge.write(prompts, 5)
-        homes = [
-            {image_of(image) for body in server.bodies[2:] for image in shown(body)}
-            for server in (one, two)
-        ]
-    assert list(map(len, homes)) == [2, 2]
-    assert not homes[0] & homes[1]
-
-
-def test_answers_are_kept_by_image_and_cap(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store")
-    with LyingServer() as server:
-        first = Asker(model(server), store).choose(PROMPTS, LABELS)
-        asked = len(server.bodies)
-        again = Asker(model(server), store)
-        assert again.choose(PROMPTS, LABELS) == first
-        assert len(server.bodies) == asked
-        Asker(model(server, max_pixels=1000), store).choose(PROMPTS, LABELS)
-        assert len(server.bodies) == asked + 2 + len(PROMPTS)
-
-
-def test_a_cap_of_nothing_is_refused() -> None:
-    with pytest.raises(ConfigError, match="max_pixels: 3 is less than one token of an image, 784"):
-        ServerModel("http://host/v1", MODEL, images=True, max_pixels=3)

@@ -6,7 +6,6 @@ import json
 import os
 import pickle
 import random
-import socket
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -25,7 +24,6 @@ from posh_reward.metrics.posh.judges.load_judge import load_judge
 from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
 from posh_reward.metrics.posh.presets import PRESETS, prompt, rewrite_prompt
 from posh_reward.models.chat import Chat
-from posh_reward.models.hub import commit
 from posh_reward.models.labels import label_tokens
 from posh_reward.models.model import Prompt
 from posh_reward.models.packed import TransformersModel
@@ -202,13 +200,6 @@ def test_the_order_does_not_matter() -> None:
     assert turned == judge_of(model).choose(prompts, DIGITS)
 
 
-def test_equal_prompts_have_equal_verdicts() -> None:
-    model, [first, second, *_] = tiny_model(TOKENIZER), questions()
-    told = masses(judge_of(model).choose([first, second, first], DIGITS))
-    expected = alone(model, [first, second, first], TOKENIZER)
-    torch.testing.assert_close(told, expected, atol=1e-6, rtol=1e-4)
-
-
 def test_prompts_too_long_fail_alone_for_one_reason() -> None:
     prompts = questions()
     lengths = list(map(len, Chat(TOKENIZER).encode(prompts)))
@@ -309,16 +300,6 @@ def test_replies_are_greedy(preset: str) -> None:
     assert 5 < judge.usage.tokens_decoded <= 60
 
 
-def test_replies_are_written_in_as_many_groups_as_there_is_room_for() -> None:
-    model, prompts = tiny_model(TOKENIZER), phrases()
-    expected = judge_of(model).write(prompts, 12)
-    lengths = list(map(len, Chat(TOKENIZER).encode(prompts)))
-    room = sorted(lengths)[-2] + 12
-    judge = judge_of(model, memory_gb=room * 512 / 2**30)
-    for length, reply, wanted in zip(lengths, judge.write(prompts, 12), expected, strict=True):
-        assert reply == wanted if length + 12 <= room else "does not fit" in str(reply.failure)
-
-
 def test_replies_that_memory_cuts_short_fail() -> None:
     model, prompts = tiny_model(TOKENIZER), phrases()
     judge = judge_of(model)
@@ -353,29 +334,6 @@ def test_a_reply_ends_at_the_end_of_the_turn() -> None:
     assert reply.text == ""
 
 
-def test_a_turn_may_end_with_a_token_that_is_not_marked_as_special(shared_data: Path) -> None:
-    """As in tokenizers that transformers reads from GGUF, Gemma's for one."""
-    tokenizer = qwen_tokenizer(shared_data, unmarked=("<|im_end|>",))
-    turn_end = tokenizer.convert_tokens_to_ids("<|im_end|>")
-    assert turn_end not in tokenizer.all_special_ids
-    assert Chat(tokenizer).turn_end == turn_end
-
-
-def test_a_reply_ends_where_the_models_own_settings_say() -> None:
-    model = tiny_model(TOKENIZER)
-    [reply] = judge_of(model).write(phrases()[:1], 6)
-    said = model.generation_config
-    first = Chat(TOKENIZER).encode(phrases()[:1])[0]
-    with torch.inference_mode():
-        token = int(model(torch.tensor([first])).logits[0, -1].argmax())
-    said.eos_token_id = [token]
-    judge = judge_of(model)
-    [cut] = judge.write(phrases()[:1], 6)
-    assert judge.usage.tokens_decoded == 1
-    assert reply.text is not None
-    assert cut.text is None or reply.text.startswith(cut.text)
-
-
 def test_several_tokens_of_one_label_add_up(shared_data: Path) -> None:
     tokenizer = qwen(shared_data)
     model, labels = tiny_model(tokenizer), ("yes", "no")
@@ -387,30 +345,6 @@ def test_several_tokens_of_one_label_add_up(shared_data: Path) -> None:
         whole = model(torch.tensor([tokens])).logits[0, -1].double().softmax(-1)
     expected = [whole[list(of)].sum().item() for of in ids]
     torch.testing.assert_close(masses([verdict])[0], torch.tensor(expected), atol=1e-9, rtol=1e-4)
-
-
-def test_the_twenty_likeliest_tokens_may_hold_no_label() -> None:
-    model = tiny_model(TOKENIZER)
-    digits = [of[0] for of in label_tokens(TOKENIZER, DIGITS)]
-    with torch.no_grad():
-        model.get_output_embeddings().weight[digits] = 0
-    [verdict] = judge_of(model, reading="top-20").choose(questions()[:1], DIGITS)
-    assert (verdict.grade, verdict.unparsed) == (1.0, True)
-    [verdict] = judge_of(model).choose(questions()[:1], DIGITS)
-    assert not verdict.unparsed
-
-
-def test_labels_without_a_token_are_named() -> None:
-    told = judge_of(tiny_model(TOKENIZER)).choose(questions()[:2], ("9", "10"))
-    why = Failure("prompt", "the model has no single token for the label '10'")
-    assert told == [Verdict(None, why)] * 2
-
-
-def test_the_model_is_left_as_it_was() -> None:
-    model = tiny_model(TOKENIZER)
-    before = model.config._attn_implementation
-    judge_of(model).choose(questions(), DIGITS)
-    assert model.config._attn_implementation == before
 
 
 def test_sleeping_gives_up_states_and_waking_works() -> None:
@@ -482,14 +416,6 @@ def test_what_the_name_says_is_what_is_loaded(
     assert after in TransformersModel("someone/tiny", device="cpu").name
 
 
-def test_a_commit_is_its_own_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    def connect(*_: object) -> None:
-        raise AssertionError("the hub was asked")
-
-    monkeypatch.setattr(socket.socket, "connect", connect)
-    assert commit("someone/unknown-to-any-cache", "0123456789" * 4) == "0123456789" * 4
-
-
 def test_a_trainer_that_divides_its_weights_leaves_the_judge_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -519,14 +445,6 @@ def test_mixed_precision_around_it_changes_nothing() -> None:
     expected = judge_of(model).choose(questions(), DIGITS)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert judge_of(model).choose(questions(), DIGITS) == expected
-
-
-def test_a_model_from_memory_does_not_outlive_its_process() -> None:
-    judge = judge_of(tiny_model(TOKENIZER))
-    again = pickle.loads(pickle.dumps(judge))
-    assert again.name == judge.name
-    with pytest.raises(JudgeError, match=r"TransformersModel\.of"):
-        again.wake()
 
 
 def test_a_missing_library_or_model_is_named(tmp_path: Path) -> None:
@@ -559,18 +477,6 @@ def test_a_missing_library_or_model_is_named(tmp_path: Path) -> None:
         load_judge("some.gguf")
 
 
-@pytest.mark.parametrize(
-    "method", [{"quant_method": "awq"}, {"quant_method": "bitsandbytes", "load_in_4bit": True}]
-)
-def test_a_quantised_model_names_the_library_it_needs(
-    tmp_path: Path, method: dict[str, Any]
-) -> None:
-    config = json.loads((saved(tmp_path) / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps({**config, "quantization_config": method}))
-    with pytest.raises(JudgeError, match=r"requires .*serve it with vLLM"):
-        TransformersModel(str(tmp_path), device="cpu").wake()
-
-
 def test_a_model_too_large_is_refused_before_it_is_read(tmp_path: Path) -> None:
     saved(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
@@ -578,18 +484,6 @@ def test_a_model_too_large_is_refused_before_it_is_read(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(JudgeError, match=r"needs \d+\.\d GB, and cpu has"):
         TransformersModel(str(tmp_path), device="cpu").wake()
-
-
-def test_a_job_with_less_memory_than_its_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A control group's limit, as Slurm and containers set it, counts like the machine's memory."""
-    monkeypatch.setattr("posh_reward.process.host_memory.CGROUPS", ((tmp_path, "most"),))
-    (tmp_path / "most").write_text("1000\n")
-    with pytest.raises(JudgeError, match=r"cpu has 0\.0 GB free"):
-        TransformersModel(str(saved(tmp_path / "model")), device="cpu").wake()
-    (tmp_path / "most").write_text("max\n")
-    TransformersModel(str(tmp_path / "model"), device="cpu").wake()
 
 
 def test_models_that_cannot_be_packed_are_refused() -> None:
@@ -605,18 +499,6 @@ def test_models_that_cannot_be_packed_are_refused() -> None:
     mixing.model.norm.register_forward_hook(lambda _module, _inputs, out: out.cumsum(1))
     with pytest.raises(JudgeError, match="its answers differ"):
         judge_of(mixing).wake()
-
-
-@pytest.mark.parametrize("preset", ["released", "prefix-first"])
-def test_a_pair_is_scored(preset: str) -> None:
-    judge = PromptJudge(judge_of(tiny_model(TOKENIZER)), preset)
-    texts = (["A tall man in a red coat holds a cup."], ["A man in a coat holds a red cup."])
-    posh = PoSh(judge=judge, preset=preset)
-    [scores] = posh.score(*texts)
-    assert scores.failure is None
-    assert scores.f1 is not None
-    assert posh.score(*texts)[0].f1 == pytest.approx(scores.f1, abs=1e-6)
-    assert judge.usage.prompt_tokens_computed < judge.usage.prompt_tokens_submitted
 
 
 @pytest.mark.gpu

@@ -17,18 +17,16 @@ pytest.importorskip("transformers")
 import torch
 
 from posh_reward import InputError, JudgeError
-from posh_reward.models.asker import BLIND, Asker
+from posh_reward.models.asker import Asker
 from posh_reward.models.labels import label_tokens
 from posh_reward.models.model import Prompt, load_model
 from posh_reward.models.packed import TransformersModel
 from posh_reward.models.packed.runner import NO_ROOM, OUT_OF_MEMORY
 from posh_reward.store import Store
 from posh_reward.types import Failure, PromptImage, Verdict
-from tests.models.tiny import byte_tokenizer, tiny_model
 from tests.models.tiny_vl import (
     FACTOR,
     KINDS,
-    TEMPLATE,
     image_processor,
     prompt_image,
     save_seeing,
@@ -209,17 +207,6 @@ def test_replies_are_greedy(kind: str) -> None:
     assert len(prompts) < judge.usage.tokens_decoded <= 8 * len(prompts)
 
 
-def test_each_reply_of_a_batch_ends_by_itself() -> None:
-    model, prompts = seeing_model(TOKENIZER), questions(IMAGES[0])
-    with torch.inference_mode():
-        logits = model(**inputs(prompts[1])).logits[0, -1]
-    model.generation_config.eos_token_id = [int(logits.argmax())]
-    judge = model_of(model)
-    together = judge.write(prompts, 8)
-    assert together == [model_of(model).write([prompt], 8)[0] for prompt in prompts]
-    assert judge.usage.tokens_decoded < 8 * len(prompts)
-
-
 def test_an_image_that_cannot_be_shown_fails_alone() -> None:
     model = seeing_model(TOKENIZER)
     odd = PromptImage("0dd", object())
@@ -243,15 +230,6 @@ def test_a_placeholder_in_a_text_stays_text() -> None:
     asked = [Prompt("<|image_pad|> <|vision_start|>", "Q: Is it?", p) for p in ((), IMAGES[:1])]
     for verdict in model_of(model).choose(asked, DIGITS):
         assert verdict.failure is None
-
-
-def test_a_template_without_a_place_for_images_is_named() -> None:
-    tokenizer = seeing_tokenizer()
-    tokenizer.chat_template = TEMPLATE.replace("<|image_pad|>", "")
-    model = seeing_model(tokenizer)
-    judge = TransformersModel.of(model, tokenizer, "tiny", images=image_processor())
-    with pytest.raises(JudgeError, match="does not have a placeholder for each image"):
-        judge.choose(questions(), DIGITS)
 
 
 def test_prompts_too_long_fail_alone() -> None:
@@ -336,26 +314,6 @@ def test_one_image_may_be_twice_in_a_prompt() -> None:
     assert_as_alone(told, model, prompts)
 
 
-def test_nan_fails_only_the_prompts_that_hold_it() -> None:
-    model = seeing_model(TOKENIZER)
-    with torch.no_grad():
-        model.get_input_embeddings().weight[TOKENIZER.convert_tokens_to_ids("~")] = float("nan")
-    sound = questions(IMAGES[0])
-    bad = [prompt._replace(suffix=prompt.suffix.replace("a", "~")) for prompt in sound]
-    verdicts = model_of(model).choose([*sound, *bad], DIGITS)
-    holds = ["~" in prompt.suffix for prompt in [*sound, *bad]]
-    assert [verdict.failure is not None for verdict in verdicts] == holds
-    replies = model_of(model).write([*sound, *bad], 3)
-    assert [reply.text is None for reply in replies] == holds
-
-
-def test_mixed_precision_around_it_changes_nothing() -> None:
-    model = seeing_model(TOKENIZER)
-    expected = model_of(model).choose(questions(), DIGITS)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert model_of(model).choose(questions(), DIGITS) == expected
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_checkpoint_that_sees_simply_works(tmp_path: Path, kind: str) -> None:
     folder = tmp_path / "tiny"
@@ -375,15 +333,6 @@ def test_a_checkpoint_that_sees_simply_works(tmp_path: Path, kind: str) -> None:
     other = load_model({**settings, "max_pixels": 4 * FACTOR**2})
     assert Asker(other, store).choose(questions()[:1], DIGITS) != told[:1]
     assert other.usage.cache_hits == 0, "smaller images are other questions"
-
-
-def test_a_model_without_eyes_fails_what_it_would_have_to_see() -> None:
-    tokenizer = byte_tokenizer()
-    judge = TransformersModel.of(tiny_model(tokenizer), tokenizer, "tiny")
-    assert not judge.sees
-    blind, sound = judge.choose([questions()[0], Prompt(RULES, "Q: Is it?")], DIGITS)
-    assert blind.failure == BLIND
-    assert sound.failure is None
 
 
 def test_a_model_whose_answers_would_differ_is_refused() -> None:

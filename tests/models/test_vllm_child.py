@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import json
-import math
 import os
-import pickle
 import sys
 import threading
 from importlib.util import find_spec
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from posh_reward import InputError, JudgeError, PoSh
-from posh_reward.metrics.posh.judges.load_judge import load_judge
+from posh_reward import JudgeError
 from posh_reward.models.hub import fingerprint
 from posh_reward.models.vllm import VllmModel
-from posh_reward.models.vllm.boot import about
-from posh_reward.models.vllm.vllm_engine import (
-    INCOMPLETE,
-    check_scoring,
-    likeliest,
-    read_labels,
-)
-from posh_reward.models.vllm.wire import EngineReply
 from tests.models.children import LABELS, Make, ask, prompts, right, tell
 
 
@@ -50,18 +38,6 @@ def test_verdicts_are_in_order_and_counted(make: Make) -> None:
     assert model.write([], 20) == []
 
 
-def test_the_name_says_what_answers_depend_on(make: Make) -> None:
-    assert make().name == "vllm-0.0.1:someone/tiny@0123abc:bfloat16:labels"
-    other = make(revision="v2", dtype="float16", reading="top-20", batch_invariant=True)
-    assert other.name == "vllm-0.0.1:someone/tiny@v2:float16:top-20:batch-invariant"
-
-
-def test_the_engine_is_made_as_asked_for(make: Make) -> None:
-    told = json.loads(tell(make(memory_gb=2.5, max_model_len=1234), "settings"))
-    assert told["kv_cache_memory_bytes"] == 2.5 * 2**30
-    assert (told["max_model_len"], told["revision"]) == (1234, "0123abc")
-
-
 def test_it_sleeps_and_wakes(make: Make) -> None:
     model = make()
     model.wake()
@@ -75,10 +51,6 @@ def test_it_sleeps_and_wakes(make: Make) -> None:
     restless.sleep()
     assert tell(restless, "asleep") == "False"
     assert tell(model, "pid") == pid
-
-
-def test_a_slow_start_is_waited_for(make: Make) -> None:
-    assert ask(make("slow", timeout=0.5), "dog") == [right("dog")]
 
 
 def test_a_slow_answer_is_waited_for_as_long_as_there_are_signs_of_life(
@@ -191,39 +163,6 @@ def test_the_child_sees_its_ranks_card(
     assert environment(make())["CUDA_VISIBLE_DEVICES"] == gpu
 
 
-def test_a_rank_without_a_card_is_an_error(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LOCAL_RANK", "2")
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    with pytest.raises(InputError, match="LOCAL_RANK is 2"):
-        make().wake()
-
-
-def test_values_that_cannot_be_used_are_named(make: Make) -> None:
-    with pytest.raises(InputError, match="unknown reading 'top-5'"):
-        make(reading="top-5")
-    with pytest.raises(InputError, match="memory_gb is 0"):
-        make(memory_gb=0)
-
-
-def test_a_missing_folder_is_named_even_if_vllm_has_no_metadata(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "vllm.py").touch()
-    monkeypatch.syspath_prepend(tmp_path)
-    folder = str(tmp_path / "absent")
-    assert f"there is no folder {folder}" in about(folder, None)["fatal"]
-
-
-def test_pickles_leave_the_process_behind(make: Make) -> None:
-    model = make()
-    first = ask(model, "dog")
-    copy = pickle.loads(pickle.dumps(model))
-    assert (copy.name, copy.usage.tokens_decoded) == (model.name, 0)
-    assert ask(copy, "dog") == first
-    assert tell(copy, "pid") != tell(model, "pid")
-    copy.close()
-
-
 def test_threads_take_turns(make: Make) -> None:
     model, found = make(), dict[int, list[float | None]]()
 
@@ -248,33 +187,3 @@ def test_a_folder_is_known_by_what_is_in_it(tmp_path: Path) -> None:
         file.seek(-1, os.SEEK_END)
         file.write(b"b")
     assert fingerprint(tmp_path / "copy") != one
-
-
-def test_the_sampled_token_is_not_one_of_the_twenty() -> None:
-    found = {7: SimpleNamespace(logprob=-9.0, rank=21), 8: SimpleNamespace(logprob=-1.0, rank=20)}
-    assert likeliest(found) == {8: -1.0}
-
-
-def test_a_label_that_the_engine_left_out_is_a_failure() -> None:
-    found = {i: SimpleNamespace(logprob=-1.0) for i in (7, 8, 9)}
-    share = math.exp(-1)
-    assert read_labels(found, [(7,), (8,)]).masses == (share, share)
-    assert read_labels(found, [(7,), (8, 6)]) == EngineReply(failure=INCOMPLETE)
-    found[8] = SimpleNamespace(logprob=-math.inf)
-    assert read_labels(found, [(7,), (8,)]) == EngineReply(failure=INCOMPLETE)
-
-
-def test_an_engine_that_cannot_score_chosen_tokens_is_refused() -> None:
-    check_scoring(lambda max_tokens, logprob_token_ids: None, "0.32.0")
-    with pytest.raises(ImportError, match=r"vLLM 0\.11\.0 .*top-20"):
-        check_scoring(lambda max_tokens, logprobs: None, "0.11.0")
-
-
-def test_it_judges_for_the_metric(python: str) -> None:
-    texts = ["A tall man holds a red cup."], ["A man in a coat holds a cup."]
-    judge = load_judge({"name": "vllm", "model": "someone/tiny", "python": python})
-    posh = PoSh(judge)
-    [scores] = posh.score(*texts)
-    assert scores.f1 is not None
-    assert "vllm-0.0.1:someone/tiny@0123abc:bfloat16:labels" in scores.signature
-    judge.close()

@@ -8,26 +8,19 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from posh_reward.models.asker import BLIND, Asker
-from posh_reward.models.hub import model_file, model_type
 from posh_reward.models.model import Prompt
-from posh_reward.models.prompt_images import NO_PLACE, SizeLimits, image_of, resize_for_model
+from posh_reward.models.prompt_images import SizeLimits, image_of, resize_for_model
 from posh_reward.models.vllm.vllm_engine import (
-    MOST_IMAGES,
     RETOKENISED,
-    TOO_MANY,
     ImageInputs,
     input_of,
     with_cost,
 )
 from posh_reward.models.vllm.wire import (
-    IMAGES_AT_ONCE,
     EngineReply,
-    image_portions,
     parse_prompts,
     prompts_json,
 )
-from posh_reward.store import Store
 from posh_reward.types import PromptImage
 from tests.models.children import LABELS, Make, prompts
 from tests.models.stand_in import SIZES, masses
@@ -63,16 +56,6 @@ def test_images_are_seen_to_the_last_byte(make: Make) -> None:
     assert reply.text == "(32, 16) (48, 32)", "multiples of 8, of at most 2000 pixels"
 
 
-def test_many_images_go_in_several_requests(make: Make) -> None:
-    prompt_images = [prompt_image(8 + i, 20) for i in range(IMAGES_AT_ONCE + 3)]
-    asked = [Prompt("Look. ", word, (each,)) for each in prompt_images for word in ("dog", "cat")]
-    verdicts = make("sees").choose(asked, LABELS)
-    for prompt, verdict in zip(asked, verdicts, strict=True):
-        assert verdict.probabilities == pytest.approx(right(prompt))
-    assert [len(portion) for portion in image_portions(asked)] == [2 * IMAGES_AT_ONCE, 6]
-    assert [len(portion) for portion in image_portions(prompts(*"abcdefg"))] == [7]
-
-
 def test_an_image_crosses_the_pipe_once() -> None:
     asked = [Prompt("Look. ", word, (SMALL,)) for word in "abc"]
     request = prompts_json(asked, {SMALL: SMALL.image})
@@ -103,40 +86,6 @@ def test_a_death_costs_no_image(make: Make, tmp_path: Path) -> None:
         assert verdict.probabilities == pytest.approx(right(prompt))
 
 
-def test_whether_a_model_of_the_hub_sees_is_read_from_the_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    snapshot = tmp_path / "models--someone--tiny" / "snapshots" / ("a" * 40)
-    snapshot.mkdir(parents=True)
-    for said, found in (('{"model_type": "qwen3_vl"}', "qwen3_vl"), ("{}", ""), ("[]", "")):
-        (snapshot / "config.json").write_text(said)
-        assert model_type(model_file("someone/tiny", "a" * 40, "config.json")) == found
-
-
-def test_a_model_without_eyes_is_sent_no_image(make: Make) -> None:
-    model = make()
-    assert not model.sees
-    blind, sound = model.choose([Prompt("", "dog", (SMALL,)), Prompt("", "dog")], LABELS)
-    assert blind.failure == BLIND
-    assert sound.failure is None
-
-
-def test_answers_are_kept_by_image_and_cap(make: Make, tmp_path: Path) -> None:
-    store = Store(tmp_path / "store")
-    asked = [Prompt("", "dog", (each,)) for each in (SMALL, LARGE)]
-    first = Asker(make("sees"), store).choose(asked, LABELS)
-    again = make("sees")
-    assert Asker(again, store).choose(asked, LABELS) == first
-    assert again.usage.cache_hits == 2
-    other = make("sees", max_pixels=500)
-    Asker(other, store).choose(asked, LABELS)
-    assert other.usage.cache_hits == 0
-
-
 SIGHT = ImageInputs(SizeLimits(*SIZES), placeholder=7)
 
 
@@ -149,13 +98,6 @@ def test_vllm_gets_one_placeholder_an_image_and_its_digest() -> None:
     assert input_of(Prompt("", "dog"), [1]) == {"prompt_token_ids": [1]}
     settled_ones = Prompt("", "dog", (prompt_image(32, 16), prompt_image(48, 32)))
     assert SIGHT.tokens(settled_ones) == 4 * 2 + 6 * 4 - 2
-
-
-def test_prompts_that_vllm_would_choke_on_fail_before() -> None:
-    prompt = Prompt("", "dog", (SMALL,))
-    assert SIGHT.failure(prompt, [1, 7, 3]) is None
-    assert SIGHT.failure(prompt, [1, 3]) == SIGHT.failure(prompt, [7, 7]) == NO_PLACE
-    assert SIGHT.failure(Prompt("", "dog", (SMALL,) * (MOST_IMAGES + 1)), [7]) == TOO_MANY
 
 
 def test_other_tokens_than_were_asked_for_are_no_answer() -> None:

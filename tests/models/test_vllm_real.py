@@ -19,8 +19,7 @@ from typing import Any
 
 import pytest
 
-from posh_reward import JudgeError, PoSh
-from posh_reward.metrics.posh.judges.load_judge import load_judge
+from posh_reward import JudgeError
 from posh_reward.models.chat import Chat
 from posh_reward.models.labels import TOP, label_masses, label_tokens, verdict
 from posh_reward.models.model import Prompt
@@ -246,22 +245,3 @@ def test_settings_that_are_too_big_or_unknown_are_named(
     with pytest.raises(JudgeError, match=told) as error:
         made(python, tiny[0], **options).wake()
     print("\n", str(error.value)[:400])
-
-
-def test_models_that_are_not_there_are_named(python: str, tmp_path: Path) -> None:
-    with pytest.raises(JudgeError, match="there is no folder"):
-        made(python, tmp_path / "none").wake()
-    with pytest.raises(JudgeError, match=r"no config\.json"):
-        made(python, tmp_path).wake()
-    with pytest.raises(JudgeError, match="'nobody/nothing' at revision 'main' is neither"):
-        _ = VllmModel("nobody/nothing", python=python).name
-
-
-def test_it_judges_for_the_metric(python: str, tiny: tuple[Path, Any]) -> None:
-    options = {"dtype": "float32", "memory_gb": 0.25, "max_model_len": 2048, "enforce_eager": True}
-    judge = load_judge({"name": "vllm", "model": str(tiny[0]), "python": python, **options})
-    posh = PoSh(judge)
-    [scores] = posh.score(["A tall man holds a red cup."], ["A man in a coat holds a cup."])
-    print("\n", scores.signature, scores.f1, judge.usage)
-    assert scores.f1 is not None
-    judge.close()

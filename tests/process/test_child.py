@@ -65,12 +65,6 @@ def test_how_it_ended_is_told(start: Start, do: str | int, status: str) -> None:
         tell(start(), do)
 
 
-def test_a_command_that_cannot_be_run_is_told(start: Start, tmp_path: Path) -> None:
-    missing = str(tmp_path / "missing")
-    with pytest.raises(ChildFailureError, match=rf"{missing} cannot be run: .*No such file"):
-        tell(start(missing))
-
-
 @pytest.mark.parametrize("do", ["deaf", signal.SIGSTOP])
 def test_it_is_ended_when_it_is_too_slow(start: Start, do: str | int) -> None:
     child = start()
@@ -102,19 +96,6 @@ def test_a_keeper_that_does_not_react_is_not_waited_for(
         tell(child, "deaf", timeout=0.3)
     assert time.monotonic() - started < 5
     assert soon(lambda: not alive(told["pid"]))
-
-
-def test_ending_one_that_has_just_been_started_leaves_nothing(start: Start) -> None:
-    mark = f"600.{os.getpid()}"  # tests run side by side
-    for pause in (0.0, 0.02, 0.05, 0.1, 0.2):
-        child = start("sleep", mark)
-        time.sleep(pause)
-        child.stop()
-        assert not [pid for pid in all_processes() if mark.encode() in command_line(pid)]
-
-
-def all_processes() -> list[int]:
-    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
 
 
 def command_line(pid: int) -> bytes:

@@ -8,7 +8,7 @@ from io import StringIO
 import pytest
 
 from posh_reward.process import progress
-from posh_reward.process.progress import TERMINAL, progress_bar
+from posh_reward.process.progress import progress_bar
 
 
 class Terminal(StringIO):
@@ -26,10 +26,6 @@ def go(monkeypatch: pytest.MonkeyPatch, stream: StringIO, total: int | None) -> 
     return stream.getvalue()
 
 
-def test_short_work_has_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert go(monkeypatch, StringIO(), 3) == ""
-
-
 @pytest.mark.parametrize(
     ("total", "line"),
     [(3, "score: 2 of 3 pairs after 00:00, 00:00 left, judging"),
@@ -41,10 +37,3 @@ def test_long_work_has_lines(monkeypatch: pytest.MonkeyPatch, total: int | None,
     assert line in said.splitlines()
     assert "\r" not in said
     assert all(said.splitlines())
-
-
-def test_a_terminal_has_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "SECONDS", 0.0)
-    assert "\rscore: 100%|" in go(monkeypatch, Terminal(), 3)
-    monkeypatch.setenv(TERMINAL, "1")  # a pipe to a terminal
-    assert "\rscore: 100%|" in go(monkeypatch, StringIO(), 3)

@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from posh_reward import InputError, PoSh
+from posh_reward import PoSh
 from posh_reward.errors import ConfigError
-from posh_reward.metrics.load_metric import load_metric
 from posh_reward.metrics.posh.judges.load_judge import load_judge
 from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
 from posh_reward.models.model import model_settings
 from posh_reward.settings import read_settings
-from posh_reward.shipped import FOLDERS, copy_to
+from posh_reward.shipped import FOLDERS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -42,19 +41,6 @@ def test_a_judges_name_alone_means_its_shipped_settings() -> None:
 def test_a_server_needs_its_address() -> None:
     with pytest.raises(ConfigError, match="judge server needs base_urls"):
         load_judge("server")
-
-
-def test_settings_of_a_metric_go_by_name() -> None:
-    with pytest.raises(InputError, match="one of embedded_graphs, published"):
-        load_metric("publishd")
-
-
-def test_copies_do_not_overwrite(tmp_path: Path) -> None:
-    assert [copy.name for copy in copy_to(tmp_path / "new")] == list(FOLDERS)
-    (tmp_path / "old" / "configs").mkdir(parents=True)
-    with pytest.raises(InputError, match="configs would be overwritten"):
-        copy_to(tmp_path / "old")
-    assert [path.name for path in (tmp_path / "old").iterdir()] == ["configs"]
 
 
 @pytest.mark.slow

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from research.train_parser.align import align_tree
 from research.train_parser.clearnlp import convert
-from research.train_parser.conllu import Word, read_conllu, text_of
-from research.train_parser.templates import Grammar
+from research.train_parser.conllu import Word
 
 
 def ud(*rows: str) -> list[Word]:
@@ -131,17 +128,6 @@ def test_conversion(name: str) -> None:
     assert arcs(convert(ud(*rows))) == expected
 
 
-def test_conversion_leaves_its_input_alone() -> None:
-    words = ud("It PRON PRP 3 nsubj", "is AUX VBZ 3 cop", "old ADJ JJ 0 root")
-    convert(words)
-    assert [word.dep for word in words] == ["nsubj", "cop", "root"]
-
-
-def test_commas_hang_on_the_head_of_what_spans_them() -> None:
-    words = convert(ud("red ADJ JJ 0 root", ", PUNCT , 3 punct", "white ADJ JJ 1 conj"))
-    assert (words[1].dep, words[1].head) == ("punct", 0)
-
-
 def test_alignment_merges_what_spacy_keeps_together() -> None:
     words = convert(ud("a DET DT 5 det", "15 NUM CD 4 nummod", "- PUNCT HYPH 4 punct",
                        "year NOUN NN 5 compound", "term NOUN NN 0 root"))  # fmt: skip
@@ -155,31 +141,3 @@ def test_alignment_splits_what_spacy_splits() -> None:
                    [("old", False), ("-", False), ("fashioned", True), ("hat", False)])  # fmt: skip
     assert tree is not None
     assert arcs(tree) == "old/compound>fashioned fashioned/amod>hat hat/root>ROOT"
-
-
-def test_conllu_is_read_with_its_words_and_spaces(tmp_path: Path) -> None:
-    text = (
-        "# sent_id = 1\n# text = Don't go.\n1-2\tDon't\t_\t_\t_\t_\t_\t_\t_\t_\n"
-        "1\tDo\tdo\tAUX\tVB\t_\t3\taux\t_\t_\n2\tn't\tnot\tPART\tRB\t_\t3\tadvmod\t_\t_\n"
-        "3\tgo\tgo\tVERB\tVB\t_\t0\troot\t_\tSpaceAfter=No\n4\t.\t.\tPUNCT\t.\t_\t3\tpunct\t_\t_\n\n"
-    )
-    path = tmp_path / "one.conllu"
-    path.write_text(text, encoding="utf-8")
-    (sentence,) = read_conllu(path)
-    assert text_of(sentence.words) == sentence.text == "Don't go."
-    assert [(word.lemma, word.head) for word in sentence.words] == [
-        ("do", 2), ("not", 2), ("go", -1), (".", 2),
-    ]  # fmt: skip
-
-
-def test_template_trees_have_one_root_and_no_cycle() -> None:
-    grammar = Grammar(3)
-    for _ in range(50):
-        words = grammar.sentence()
-        assert sum(word.head < 0 for word in words) == 1
-        for i in range(len(words)):
-            seen = set()
-            while i >= 0 and i not in seen:
-                seen.add(i)
-                i = words[i].head
-            assert i < 0

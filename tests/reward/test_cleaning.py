@@ -36,12 +36,6 @@ def test_cells_of_a_table_become_lines() -> None:
     assert [line for line in lines if line][-4:] == sentences(HONEST)
 
 
-def test_headings_that_name_something_stay() -> None:
-    text = "## The red barn\n\nIt leans.\nOn the left: a cow; a calf\nSky: blue"
-    seen = "The red barn It leans. a cow. a calf Sky: blue"
-    assert " ".join(clean(text).split()) == seen
-
-
 @pytest.mark.parametrize(
     "line",
     [
@@ -59,19 +53,6 @@ def test_labels_of_prompts_and_special_tokens_become_blanks(line: str) -> None:
     seen = clean(text)
     assert seen.replace(".", "").replace(":", "").split() == ["A", "dog", "A", "cat"]
     assert len(seen) == len(text)
-
-
-def test_comparisons_and_signs_are_no_markup() -> None:
-    text = "Heights are 3 < 4 and 5 > 2; a sign reads [EXIT], and 1,000 people stand at 16:9."
-    assert clean(text) == text.replace(";", ".")
-
-
-JOINERS = "\x00\x1b\x9f\u00ad\u115f\u1160\u180e\u200b\u2060\u2800\u3164\ufeff\uffa0\ue000\u0378_"
-
-
-@pytest.mark.parametrize("joiner", JOINERS)
-def test_words_cannot_be_joined_into_one(joiner: str) -> None:
-    assert unjoined(f"A dog{joiner}respond{joiner}with 5.") == "A dog respond with 5."
 
 
 @pytest.mark.parametrize(

@@ -67,13 +67,3 @@ def test_separate_has_a_name_for_each_axis(tmp_path: Path, monkeypatch: pytest.M
     assert instance.precision is instance.precision
     with pytest.raises(ConfigError, match=r"instance\.precision and .*instance\.recall"):
         _ = instance.posh  # at the start, not at the first step
-
-
-def test_an_axis_alone_is_not_a_reward() -> None:
-    with pytest.raises(ConfigError, match=r"objective f1.*instance\.posh"):
-        _ = instance.recall
-
-
-def test_another_name_is_not_there() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        _ = instance.nothing

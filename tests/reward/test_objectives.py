@@ -14,7 +14,7 @@ import pytest
 from posh_reward import ConfigError, JudgeError, PoSh, PoshReward
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.reward.objectives import NORMALIZE_FIRST, settle_aggregation
-from posh_reward.reward.shaping import WORST, Shaping
+from posh_reward.reward.shaping import Shaping
 from posh_reward.types import Failure, Question, Scores
 
 REFERENCE = "A tall woman in a red dress holds a basket."
@@ -97,38 +97,6 @@ def test_everything_is_logged_once_a_call_under_the_usual_names() -> None:
     assert set(separate.logged.values()) == {2}
 
 
-def test_after_a_call_that_was_broken_off_everything_is_scored_again() -> None:
-    """The first function scored, then some other function raised."""
-    separate = Separate()
-    separate.ask(separate.functions[0], TEXTS)
-    assert separate(TEXTS) == expected(TEXTS)
-    assert separate.posh.calls == 2, "equal texts of a later call are not taken for the first"
-    separate.ask(separate.functions[0], TEXTS)
-    assert separate(OTHERS) == expected(OTHERS)
-
-
-def test_a_changed_list_is_scored_again() -> None:
-    """Lists that the caller goes on filling do not pass for what was scored."""
-    separate, texts = Separate(), list(TEXTS)
-    first, second = separate.functions
-    assert separate.ask(first, texts) == expected(TEXTS)[0]
-    texts[:] = OTHERS
-    assert separate.ask(second, texts) == expected(OTHERS)[1]
-
-
-def test_values_that_do_not_compare_are_no_obstacle() -> None:
-    class Array(list[float]):
-        def __eq__(self, other: object) -> bool:
-            raise ValueError("the truth value of an array is ambiguous")
-
-    separate = Separate()
-    for _ in range(2):
-        texts = [Array([1.0]), TEXTS[0]]
-        precision, recall = separate(texts)
-        assert precision[0] is recall[0] is None
-        assert precision[1] == expected(TEXTS)[0][0]
-
-
 def test_scoring_that_raises_leaves_nothing_behind() -> None:
     separate = Separate()
     first, second = separate.functions
@@ -162,26 +130,6 @@ def test_a_dead_judge_is_counted_once_a_call() -> None:
     assert supervised.reward.failures.stopping
 
 
-def test_a_judge_that_comes_back_is_asked_again() -> None:
-    answers: list[float | Failure] = [GONE]
-    separate = Separate(CountedPoSh(FakeJudge(lambda request: answers[0])))
-    separate.ask(separate.functions[0], TEXTS)
-    answers[0] = 3.0
-    assert None not in [reward for rewards in separate(TEXTS) for reward in rewards]
-
-
-@pytest.mark.parametrize("nothing", ["", " \n", "\u200b", "...", "<think>A woman.</think>"])
-def test_saying_nothing_gets_the_worst_on_both(nothing: str) -> None:
-    assert Separate()([nothing]) == [[WORST], [WORST]]
-
-
-def test_shaping_takes_from_both() -> None:
-    shaping = Shaping("separate", mistake_floor=1.0, length_limit=0.5)
-    plain, shaped = Separate()(TEXTS), Separate(shaping=shaping)(TEXTS)
-    for axis in (0, 1):
-        assert WORST <= shaped[axis][0] < plain[axis][0]  # type: ignore[operator]
-
-
 def test_copies_share_their_scoring_and_none_of_the_originals() -> None:
     separate = Separate()
     separate.ask(separate.functions[0], TEXTS)
@@ -189,17 +137,6 @@ def test_copies_share_their_scoring_and_none_of_the_originals() -> None:
     assert separate(TEXTS) == expected(TEXTS)
     assert set(separate.logged.values()) == {2}, "the copies scored once"
     assert separate.posh.calls == 1, "by a metric of their own"
-
-
-def test_functions_called_side_by_side_score_once() -> None:
-    separate = Separate()
-
-    async def both() -> list[list[float | None]]:
-        calls = [asyncio.to_thread(separate.ask, f, TEXTS) for f in separate.functions]
-        return await asyncio.gather(*calls)
-
-    assert asyncio.run(both()) == expected(TEXTS)
-    assert separate.posh.calls == 1
 
 
 def test_one_number_cannot_be_had_of_two_objectives() -> None:
@@ -321,13 +258,6 @@ def test_functions_that_would_go_on_without_the_judge_are_refused_at_the_start(
     )
     with pytest.raises(ConfigError, match=r"brevity would still .*reward\.functions\(other"):
         functions[0](completions=TEXTS, reference=[REFERENCE] * 2, log_metric=trainer.log)
-
-
-def test_a_reward_model_and_a_name_twice_are_no_functions() -> None:
-    with pytest.raises(ConfigError, match="wrap it in a function"):
-        PoshReward(CountedPoSh()).functions("some/model")  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="brevity, brevity"):
-        PoshReward(CountedPoSh()).functions(brevity, brevity)
 
 
 class Trainer(SimpleNamespace):

@@ -101,23 +101,11 @@ def test_a_failure_is_none_with_its_reason_logged(
     assert "is missing" in log.extras["posh_failure"][1]
 
 
-def test_saying_nothing_gets_the_worst_reward(reward: PoshReward) -> None:
-    assert call(reward, ["", "Quickly."])[0] == WORST
-
-
 def test_a_missing_column_is_named_with_the_remedy(reward: PoshReward) -> None:
     with pytest.raises(InputError, match=r"'reference'.*caption.*reference_column"):
         reward(completions=TEXTS, caption=TEXTS)
     named = PoshReward(reference_column="caption")
     assert len(named(completions=TEXTS, caption=[REFERENCE] * 2)) == 2
-
-
-def test_weights_reach_the_reward() -> None:
-    short, full = "A woman.", "A tall woman in a red dress holds a basket and a black umbrella."
-    careful = PoshReward(shaping=Shaping("weighted", precision_weight=1, recall_weight=0))
-    thorough = PoshReward(shaping=Shaping("weighted", precision_weight=0, recall_weight=1))
-    assert call(careful, [short])[0] > call(careful, [full])[0]  # type: ignore[operator]
-    assert call(thorough, [short])[0] < call(thorough, [full])[0]  # type: ignore[operator]
 
 
 def test_the_signature_says_which_balance_is_rewarded() -> None:
@@ -135,13 +123,6 @@ def test_it_pickles_and_has_a_name_of_its_own(reward: PoshReward) -> None:
     copy = pickle.loads(pickle.dumps(reward))
     assert copy.__name__ == "posh"
     assert call(copy, TEXTS) == call(reward, TEXTS)
-
-
-def test_what_it_has_cached_stays_behind() -> None:
-    fresh = PoshReward()
-    used = pickle.loads(pickle.dumps(fresh))
-    call(used, [f"A man in a {color} hat and a man in a coat." for color in ("red", "green")])
-    assert len(pickle.dumps(used)) < len(pickle.dumps(fresh)) + 500
 
 
 class BrokenJudge(FakeJudge):
@@ -182,17 +163,6 @@ def test_one_good_completion_ends_a_run_of_failures() -> None:
         assert call(reward, TEXTS)[1] is None
 
 
-def test_a_judge_that_fails_nearly_always_ends_the_run() -> None:
-    def grader(request: Question) -> float | Failure:
-        return GONE if "green" in request.source.text + request.target.text else 3.0
-
-    reward = PoshReward(PoSh(FakeJudge(grader)), max_failed_calls=2)
-    mostly = [TEXTS[1], TEXTS[1], TEXTS[0]]
-    assert call(reward, mostly).count(None) == 2
-    with pytest.raises(JudgeError, match="most completions could not be judged in 2 calls"):
-        call(reward, mostly)
-
-
 @pytest.mark.parametrize(
     ("completion", "text"),
     [
@@ -218,11 +188,6 @@ def test_a_call_of_a_tool_does_not_cost_the_answer_its_reward(reward: PoshReward
     rewards = call(reward, [[CALL_OF_A_TOOL, TOOL, answer], [CALL_OF_A_TOOL, TOOL]], log)
     assert rewards == [call(reward, TEXTS)[0], None]
     assert "is missing" in log.extras["posh_failure"][1]
-
-
-def test_fewer_than_one_failed_call_is_refused() -> None:
-    with pytest.raises(InputError, match="max_failed_calls is 0"):
-        PoshReward(max_failed_calls=0)
 
 
 def test_images_are_found_in_either_of_the_columns_that_trl_passes() -> None:
@@ -296,10 +261,3 @@ def test_thoughts_are_cut_wherever_their_tags_stand(reward: PoshReward, thoughts
     """Tags beside a mark or a letter are tags, too."""
     expected = WORST if thoughts == "<think>" else call(reward, TEXTS)[0]
     assert call(reward, [thoughts + TEXTS[0]])[0] == expected
-
-
-def test_a_name_or_a_single_text_is_refused_with_the_remedy() -> None:
-    with pytest.raises(InputError, match=r"pass PoSh\('vllm'\)"):
-        PoshReward("vllm")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"one text, 'A man\.': pass a list"):
-        PoshReward(PoSh(FakeJudge()))(completions="A man.", reference=["A man."])

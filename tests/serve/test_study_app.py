@@ -16,11 +16,9 @@ from typing import Any
 import pytest
 
 from posh_reward.cli.packets import answer_files
-from posh_reward.errors import InputError
 from posh_reward.study.packets.make import write_packet
 from posh_reward.study.packets.rater_answers import collect
-from posh_reward.study.packets.rater_page import page_to_serve
-from tests.chromium import Browser, axe, violations
+from tests.chromium import Browser
 from tests.study.packets.studies import coarse, content, packet, saved
 
 httpx = pytest.importorskip("httpx")
@@ -126,38 +124,6 @@ def test_what_is_called_sent_survives_a_kill_and_the_rest_follows(
     assert [p.name for p in site.file().parent.glob("[!.]*")] == [site.file().name]
 
 
-def test_nothing_is_called_sent_while_it_is_on_its_way(site: Site, chromium: Browser) -> None:
-    visit(chromium, site.links["rater-01"])
-    chromium.point("#begin", click=True)
-    choose(chromium, 1)
-    until(chromium, says(SENT), True)
-    slow = {"offline": False, "latency": 800, "downloadThroughput": -1, "uploadThroughput": -1}
-    chromium.call("Network.emulateNetworkConditions", **slow)
-    choose(chromium, 2)
-    assert chromium.run(says("Sending")) is True
-    until(chromium, says(SENT), True)
-    assert overalls(site.file())[0] == 2
-    chromium.call("Network.emulateNetworkConditions", **{**slow, "latency": 0})
-
-
-def test_axe_finds_nothing_on_a_served_page(site: Site, chromium: Browser) -> None:
-    script = axe()
-    visit(chromium, site.links["rater-01"])
-    for value, state in ((None, None), (1, SENT), (2, NOT_SENT)):
-        if value is not None:
-            choose(chromium, value)
-            until(chromium, says(str(state)), True)
-        for width in (1280, 640, 390):
-            chromium.resize(width, 800)
-            assert violations(chromium, script) == []
-            assert chromium.run("document.documentElement.scrollWidth") <= width
-        chromium.resize(1280, 900)
-        if value is None:
-            chromium.point("#begin", click=True)
-        elif state == SENT:
-            site.kill()
-
-
 def test_a_rater_goes_on_at_another_computer(site: Site, chromium: Browser) -> None:
     assert put(site, saved(PACKET.key, "rater-01")).status_code == 204
     visit(chromium, site.links["rater-01"])
@@ -252,10 +218,3 @@ def test_links_stay_and_are_nobodys_else(site: Site) -> None:
     assert (site.folder / "packet.links.csv").stat().st_mode & 0o077 == 0
     token = before["rater-01"].rpartition("/")[2]
     assert log.count(token) == 1, "in the table of links, in no log of requests"
-
-
-def test_a_page_of_an_older_version_is_refused() -> None:
-    page = PACKET.files["rater-01.html"].decode()
-    assert "connect-src 'self'" in page_to_serve(page)
-    with pytest.raises(InputError, match="older version"):
-        page_to_serve(page.replace("default-src 'none';", ""))

@@ -12,9 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from posh_reward import HarmonicEval, InputError, JudgeError, PoSh, PoshReward, RubricJudge
+from posh_reward import InputError, JudgeError, PoSh
 from posh_reward.errors import BusyError
-from posh_reward.models.fake_model import FakeModel
 from posh_reward.serve.window import BatchedMetric, BatchWindow, results_of
 
 TEXTS = ["A red dog.", "A man sleeps.", "Two cats on a table.", "A short man in a green coat."]
@@ -57,17 +56,6 @@ def test_threads_that_call_together_share_a_batch() -> None:
     assert from_threads(window, 40) == [item * item for item in range(40)]
     assert len(work.batches) == 1
     assert sorted(work.batches[0]) == list(range(40))
-
-
-def test_coroutines_that_call_together_share_a_batch() -> None:
-    work = Squares()
-    window = BatchWindow(work, 50)
-
-    async def main() -> list[int]:
-        return await asyncio.gather(*map(window.call_async, range(1000)))
-
-    assert asyncio.run(main()) == [item * item for item in range(1000)]
-    assert [len(batch) for batch in work.batches] == [256, 256, 256, 232]
 
 
 def test_one_bad_item_fails_alone() -> None:
@@ -169,13 +157,6 @@ def test_it_works_in_a_fork_and_after_pickling() -> None:
     assert window(5) == 25
 
 
-def test_poor_settings_are_refused() -> None:
-    with pytest.raises(InputError, match="milliseconds is -1"):
-        BatchWindow(Squares(), -1)
-    with pytest.raises(InputError, match="batch is 0"):
-        BatchWindow(Squares(), batch=0)
-
-
 def test_a_batched_metric_scores_as_the_metric_does() -> None:
     posh = PoSh()
     batched = BatchedMetric(posh, 50)
@@ -191,30 +172,3 @@ def test_a_batched_metric_scores_as_the_metric_does() -> None:
     assert batched.signature == posh.signature
     with pytest.raises(InputError, match="4 values of argument 0 but 1 values of argument 1"):
         batched.score(TEXTS, [REFERENCE])
-
-
-def test_siblings_come_along() -> None:
-    harmonic = HarmonicEval(FakeModel(sees=True))
-    images = [b""] * len(TEXTS)
-    batched = BatchedMetric(harmonic, 20)
-    assert batched.score(TEXTS, images) == harmonic.score(TEXTS, images)
-    asked = {"questions": ["What is it?"] * 4}
-    assert batched.score(TEXTS, images, "vqa", **asked) == harmonic.score(
-        TEXTS, images, "vqa", **asked
-    )
-    rubric = RubricJudge(FakeModel())
-    expected = rubric.score(TEXTS, [REFERENCE] * 4)
-    assert BatchedMetric(rubric, 20).score(TEXTS, [REFERENCE] * 4) == expected
-
-
-def test_a_reward_over_it_can_be_called_from_many_threads() -> None:
-    posh = PoSh()
-    reward = PoshReward(BatchedMetric(posh, 50))
-    expected = PoshReward(posh)(completions=TEXTS, reference=[REFERENCE] * 4)
-
-    def one(text: str) -> float | None:
-        return reward(completions=[text], reference=[REFERENCE])[0]
-
-    with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(one, TEXTS)) == expected
-    assert pickle.loads(pickle.dumps(BatchedMetric(PoSh()))).signature == posh.signature

@@ -87,16 +87,6 @@ def test_only_a_run_that_stopped_early_is_queued_again(
     assert not status.exists()
 
 
-def test_the_judges_server_compiles_no_sampler_and_outlives_usr1(tmp_path: Path, path: str) -> None:
-    code = 'kill -USR1 $$; echo "$VLLM_USE_FLASHINFER_SAMPLER $VLLM_NO_USAGE_STATS"'
-    command(tmp_path / "bin", "vllm", code)
-    done = subprocess.run(
-        ["bash", str(ROOT / "slurm/judge_server.sh"), "8000"],
-        env={**os.environ, "PATH": path}, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert done.stdout == "0 1\n"
-
-
 FLAGS = "recipes/x.py --resume_from_checkpoint latest --config a.yaml --model_name_or_path b"
 
 
@@ -122,12 +112,3 @@ def test_the_ranks_are_offline_once_all_is_fetched(
         "fetch --dry-run --config a.yaml -- --model_name_or_path b --resume_from_checkpoint latest"
     ).split()
     assert ("HF_HUB_OFFLINE=1\n" in (tmp_path / "environment").read_text()) == fetched
-
-
-def test_a_sites_flags_reach_every_srun(tmp_path: Path, path: str) -> None:
-    command(tmp_path / "bin", "srun", 'echo "$@"')
-    code = "site; srun_doctor a.yaml; HET_GROUP=1 srun_training recipes/x.py"
-    done = bash(code, tmp_path, PATH=path, SRUN_FLAGS="--container-image=a.sqsh --mpi=none")
-    for line in done.stdout.splitlines():
-        assert line.startswith("--container-image=a.sqsh --mpi=none --"), done.stdout
-    assert len(done.stdout.splitlines()) == 2, done.stderr

@@ -24,7 +24,3 @@ def test_a_drawing_was_rendered_after_its_source_changed(source: Path) -> None:
     svg = ET.parse(source.with_suffix(".svg"))
     texts = {(each.text or "").strip() for each in svg.iter("{http://www.w3.org/2000/svg}text")}
     assert labels(source) == texts, "render it again: python -m tools.drawings docs/drawings"
-
-
-def test_there_are_drawings() -> None:
-    assert {source.stem for source in SOURCES} >= {"pair", "step"}

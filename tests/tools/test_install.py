@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tools import install
 from tools.install import FailedError, at_work, with_cuda
 
 NEEDS_CUDA = ['nvidia-cudnn-cu13==9.19; platform_system == "Linux"', "filelock"]
@@ -18,21 +17,6 @@ def test_the_public_build_for_linux_brings_cuda(monkeypatch: pytest.MonkeyPatch)
     assert with_cuda("2.13.0", NEEDS_CUDA)
     assert not with_cuda("2.13.0+cpu", ["filelock"])
     assert not with_cuda("", []), "pip could not say"
-
-
-def test_macos_never_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "platform", "darwin")
-    assert not with_cuda("2.13.0", NEEDS_CUDA)
-
-
-def test_work_is_shown_while_it_lasts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(install, "TICK", 0.1)
-    at_work("waiting", ["bash", "-c", "echo Collecting it; sleep 1"], tmp_path / "log")
-    shown = capsys.readouterr().out.splitlines()
-    assert "waiting: 0 s  Collecting it" in shown
-    assert shown[-1] == "waiting: 1 s  done"
 
 
 def test_a_failure_shows_the_last_words(tmp_path: Path) -> None:

@@ -32,19 +32,3 @@ def test_time_and_memory_are_measured(shared_data: Path, tmp_path: Path) -> None
     assert 0 < figures["ms_per_pair"] < 1000
     assert re.match("[0-9a-f]{7}|unknown", figures["commit"]), "a figure says what it is of"
     assert 20 < figures["peak_rss_mb_at"]["9"] < 4000
-
-
-@pytest.mark.slow
-def test_both_ways_to_score_are_timed(tmp_path: Path) -> None:
-    item = {"faithful": "A dog sleeps.", "reference": "A black dog sleeps on a mat."}
-    planted = tmp_path / "planted.json"
-    planted.write_text(json.dumps([item]), encoding="utf-8")
-    printed = bench("speed", "--planted", planted, "--repeats", "1")
-    assert "from texts: " in printed
-    assert "from parsed texts: " in printed
-
-
-def test_a_store_finds_all_that_it_was_given() -> None:
-    printed = bench("store", "--verdicts", "2000")
-    assert "2,000 found, 0 not found" in printed
-    assert "bytes on disk per verdict" in printed

@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from peft import LoraConfig, get_peft_model
-from transformers import AutoConfig, TrainingArguments
+from transformers import AutoConfig
 
-from posh_reward.errors import ConfigError
 from posh_reward.training.fit import memory
 from posh_reward.training.fit.fit_report import assumptions, fits, report
 from posh_reward.training.fit.memory import GPU_GIB, phases
@@ -27,7 +25,6 @@ from posh_reward.training.fit.training_run import (
     TrainingRun,
     graders_of,
     parameters_of,
-    saves_of,
 )
 from posh_reward.training.processes import Processes
 
@@ -53,29 +50,6 @@ def test_eight_judges_asleep_take_332_gib() -> None:
     [(_, judge)] = graders_of({"judge": "vllm"}, "judge")
     assert round(8 * judge.asleep / 2**30) == 332
     assert round(8 * judge.weights / 2**30) == 220, "awake"
-
-
-def test_both_models_of_a_cascade_count() -> None:
-    cascade = {"name": "cascade", "first": {"name": "vllm", "model": "Qwen/Qwen3-0.6B"}}
-    judge, first = graders_of({"judge": {**cascade, "judge": "vllm"}}, "judge")
-    assert judge == graders_of({"judge": "vllm"}, "judge")[0]
-    assert first[1].weights < judge[1].weights / 20
-    run = replace(tiny_run(), graders=[judge, first])
-    assert fits(run)
-    assert "first judge's weights" in "\n".join(report(run))
-    assert memory.machine_memory(run) > memory.machine_memory(tiny_run())
-
-
-def test_the_first_stage_before_a_server_is_named_as_such() -> None:
-    server = {"name": "server", "base_urls": ["http://localhost:8000/v1"], "model": "m"}
-    first = {"name": "vllm", "model": "Qwen/Qwen3-0.6B"}
-    cascade = {"name": "cascade", "judge": server, "first": first}
-    assert [role for role, _ in graders_of({"judge": cascade}, "judge")] == ["first judge"]
-
-
-def test_a_model_that_is_not_there_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"shape of './nowhere' is unknown"):
-        shape_of("./nowhere")
 
 
 def test_zero_spreads_sixteen_bytes_a_parameter() -> None:
@@ -146,22 +120,6 @@ def test_a_checkpoint_of_the_node_is_133_gigabytes_and_of_the_model_alone_17() -
     assert memory.machine_memory(run) > 8 * 27.5, "eight judges sleep in the machine's memory"
 
 
-@pytest.mark.parametrize(
-    ("flags", "count"),
-    [
-        ({"save_strategy": "no"}, 0),
-        ({"save_total_limit": 2, "save_steps": 1}, 3),
-        ({"save_strategy": "epoch", "num_train_epochs": 2.5}, 3),
-        ({"max_steps": 100, "save_steps": 10}, 10),
-        ({"max_steps": 100, "save_steps": 0.25}, 4),
-        ({"save_steps": 0.25}, 4),
-    ],
-)
-def test_checkpoints_on_the_disk_are_counted(flags: dict[str, Any], count: int) -> None:
-    args = TrainingArguments(use_cpu=True, report_to="none", **flags)
-    assert saves_of(args) == count
-
-
 def tiny_model(dtype: torch.dtype) -> Any:
     published = PUBLISHED[VISION]
     text = {"num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 96, "vocab_size": 512}
@@ -202,12 +160,3 @@ def test_states_of_one_process_are_what_torch_allocates(dtype: torch.dtype) -> N
     count = sum(each.numel() for each in model.parameters())
     computed = model_state(Parameters(count, dtype.itemsize), Processes())
     assert measured(model) == (computed.parameters, computed.gradients, computed.optimizer)
-
-
-def test_states_of_adapters_are_what_peft_allocates() -> None:
-    model = tiny_model(torch.bfloat16)
-    frozen = sum(each.numel() for each in model.parameters())
-    adapted = get_peft_model(model, LoraConfig(r=4, target_modules="all-linear"))
-    trained = sum(each.numel() for each in adapted.parameters() if each.requires_grad)
-    computed = model_state(Parameters(trained, 4, frozen, 2), Processes())
-    assert measured(adapted) == (computed.parameters, computed.gradients, computed.optimizer)

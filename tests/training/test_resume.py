@@ -103,27 +103,3 @@ def test_a_checkpoint_without_one_tensor_is_refused(
     name = drop_a_tensor(checkpoint / "model.safetensors").rpartition("layers.")[2]
     with pytest.raises(ConfigError, match=f"lacks 1 of the model's tensors.*{name}.*another"):
         load_weights(trainer(tiny, output, "--max_steps", "2"), str(checkpoint))
-
-
-@pytest.mark.slow
-def test_adapters_are_left_to_transformers(tiny: Path, tmp_path: Path) -> None:
-    lora = ("--use_peft", "--lora_target_modules", "q_proj", "v_proj")
-    trainer(tiny, tmp_path, *lora).train()
-    again = trainer(tiny, tmp_path, *lora, "--max_steps", "2")
-    again.add_callback(RefuseLostWeights())
-    checkpoint = tmp_path / "checkpoint-1"
-    load_weights(again, str(checkpoint))
-    again.train(resume_from_checkpoint=str(checkpoint))
-    assert again.state.global_step == 2
-    name = drop_a_tensor(checkpoint / "adapter_model.safetensors")
-    with pytest.raises(ConfigError, match=f"lacks 1 of the model's tensors.*{name}"):
-        load_weights(again, str(checkpoint))
-
-
-def test_a_checkpoint_that_cannot_be_found_is_said(
-    tiny: Path, output: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    again = trainer(tiny, tmp_path, "--max_steps", "2")
-    again.add_callback(RefuseLostWeights())
-    again.train(resume_from_checkpoint=str(output / "checkpoint-1"))
-    assert "set resume_from_checkpoint" in caplog.text

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from posh_reward.training.rollouts import CheckedGenerate, PromptMismatchError, collapse
+from posh_reward.training.rollouts import CheckedGenerate, PromptMismatchError
 
 PAD, BEGIN, END = 7, 5, 6
 PADS = frozenset([PAD])
@@ -42,21 +42,6 @@ def test_vllm_uses_the_trainers_prompts() -> None:
     assert wrong[0].count(PAD) == 5
 
 
-def test_a_trl_that_wants_placeholders_expanded_still_works() -> None:
-    engine = Engine(3, expands=False)
-    assert rollout(engine, times=3)[0] == [PROMPT] * 2
-    assert engine.calls == 4
-
-
 def test_other_prompts_than_the_trainers_stop_the_run() -> None:
     with pytest.raises(PromptMismatchError, match=r"trainer has 7 tokens, 3 of .* vLLM 12, 8 of"):
         rollout(Engine(6))
-
-
-def test_prompts_without_images_are_left_alone() -> None:
-    assert rollout(Engine(3), images=None)[0] == [PROMPT] * 2
-
-
-def test_each_run_of_placeholders_is_collapse() -> None:
-    two = [BEGIN, PAD, PAD, END, BEGIN, PAD, END, 1, 1]
-    assert collapse(two, PADS) == [BEGIN, PAD, END, BEGIN, PAD, END, 1, 1]

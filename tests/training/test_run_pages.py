@@ -11,7 +11,7 @@ from PIL import Image
 from posh_reward import PoSh
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.training.run_pages import CompletionPages, Row, items
-from posh_reward.types import Failure, Scores
+from posh_reward.types import Scores
 
 REFERENCE = "A red hat and a <b>blue</b> coat."
 LOG = [{"step": step, "reward": 0.5 + step / 10, "posh/precision": 0.7} for step in (1, 2)]
@@ -44,12 +44,6 @@ def test_the_best_and_the_worst_of_each_image_are_shown() -> None:
     assert [item.image is None for item in shown] == [False, False, True, True]
 
 
-def test_completions_without_a_score_come_last() -> None:
-    rows, scores = batch()
-    scores[1] = Scores.failed(Failure("engine", "it is gone"), signature="")
-    assert [item.scores.failure is None for item in items(rows, scores)][:2] == [True, False]
-
-
 def test_pages_come_every_few_steps_and_at_the_end(tmp_path: Path) -> None:
     pages = CompletionPages(tmp_path / "pages", every=3)
     for step in range(5):
@@ -62,13 +56,6 @@ def test_pages_come_every_few_steps_and_at_the_end(tmp_path: Path) -> None:
     assert "data:image/png" in text  # the figures
     assert "data:image/jpeg" in text  # the image
     assert "<b>blue" not in text  # texts are escaped
-
-
-def test_none_are_written_if_none_are_wanted(tmp_path: Path) -> None:
-    pages = CompletionPages(tmp_path / "pages", every=0)
-    pages.note(0, *batch())
-    pages.finish(LOG)
-    assert not (tmp_path / "pages").exists()
 
 
 def test_a_page_that_cannot_be_written_is_a_warning(

@@ -23,8 +23,8 @@ from posh_reward.metrics.harmonic.criteria import (
     why,
 )
 from posh_reward.metrics.metric import check_lists, mean, signature, usable
-from posh_reward.models.asker import READING_VERSION, Asker, distribution
-from posh_reward.models.labels import DOUBTFUL
+from posh_reward.models.asker import READING_VERSION, Asker
+from posh_reward.models.labels import DOUBTFUL, distribution
 from posh_reward.models.model import Model, Prompt, model_of, savable
 from posh_reward.models.prompt_images import images_of
 from posh_reward.store import Store, store_of

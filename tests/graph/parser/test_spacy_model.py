@@ -6,8 +6,6 @@ from importlib.util import find_spec
 
 import pytest
 
-from posh_reward import PoSh
-from posh_reward.graph.parser.parse import load_parser
 from posh_reward.graph.reader import Reader
 from posh_reward.types import Description
 
@@ -52,16 +50,3 @@ def test_plain_sentences_have_the_graphs_of_the_embedded_parser(
     assert isinstance(real, Description)
     assert isinstance(embedded, Description)
     assert real.graph == embedded.graph
-
-
-def test_the_embedded_parser_has_no_labels_of_its_own() -> None:
-    own = set(load_parser().get_pipe("parser").labels)
-    assert own - set(load_parser(MODEL).get_pipe("parser").labels) <= {"ROOT"}
-
-
-def test_its_scores_carry_its_name_and_version() -> None:
-    posh = PoSh(parser=MODEL)
-    (score,) = posh.score(["A boy holds a lamp."], ["A boy holds a lamp."])
-    assert f"|parser:{MODEL}-3.8.0|" in posh.signature
-    assert score.f1 is not None
-    assert score.f1 > 0.9

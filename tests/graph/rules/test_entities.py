@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from posh_reward.errors import InputError
 from posh_reward.graph.reader import build
 from posh_reward.graph.rules.components import read_syntax
 from posh_reward.graph.rules.entities import LEFT, RIGHT, Narrowing, coreference
-from posh_reward.types import Attribute, Clusters
+from posh_reward.types import Clusters
 from tests.parses import parse
 
 
@@ -71,21 +69,10 @@ def test_the_viewer_and_our_sides_are_flagged() -> None:
     ]
 
 
-def test_a_side_that_is_named_once_is_not_flagged() -> None:
-    (entity,) = build(parse("our/PRON/poss/1 right/NOUN/ROOT/1"), ()).entities
-    assert not entity.flagged
-
-
 def test_adjectives_are_attributes() -> None:
     assert attributes("old/ADJ/amod/2 market/NOUN/compound/2 town/NOUN/ROOT/2") == [
         ("town", "old"),
         ("town", "market"),
-    ]
-
-
-def test_possessives_are_no_attributes() -> None:
-    assert attributes("her/PRON/poss/1 head/NOUN/ROOT/1", DOG, clusters=(((0, 0), (3, 3)),)) == [
-        ("dog", "barks")
     ]
 
 
@@ -98,17 +85,6 @@ def test_a_verb_without_an_object_describes_its_subject() -> None:
 def test_a_verb_with_any_object_is_no_attribute() -> None:
     assert attributes("man/NOUN/nsubj/1 holds/VERB/ROOT/1 two/NUM/dobj/1") == []
     assert attributes("man/NOUN/nsubj/1 seen/VERB/ROOT/1 from/ADP/prep/1 afar/ADV/pobj/2") == []
-
-
-def test_objects_of_prepositions_before_the_verb_do_not_count() -> None:
-    sentence = "On/ADP/prep/3 grass/NOUN/pobj/0 cows/NOUN/nsubj/3 graze/VERB/ROOT/3"
-    assert attributes(sentence) == [("cows", "graze")]
-
-
-def test_equal_attributes_of_one_entity_are_one() -> None:
-    red_dog = "red/ADJ/amod/1 dog/NOUN/ROOT/1"
-    graph = build(parse(red_dog, red_dog), (((1, 1), (3, 3)),))
-    assert graph.entities[0].attributes == (Attribute("red", (0, 1), ((0, 3), (8, 11))),)
 
 
 def test_attributes_stand_in_text_order_whatever_their_kind() -> None:
@@ -147,30 +123,14 @@ def test_a_mention_is_narrowed_to_its_first_nouns() -> None:
     assert words(COUPLE, 0, 5) == ["man"]
 
 
-def test_a_possessor_is_not_what_is_possessed() -> None:
-    assert words("the/DET/det/1 man/NOUN/poss/3 's/PART/case/1 hat/NOUN/ROOT/3", 0, 3) == ["hat"]
-
-
 def test_the_noun_before_a_hyphen_is_not_the_head() -> None:
     hyphenated = "a/DET/det/4 sky/NOUN/npadvmod/3 -/PUNCT/punct/1 blue/ADJ/amod/4 coat/NOUN/ROOT/4"
     assert words(hyphenated, 0, 4) == ["coat"]
 
 
-def test_without_a_noun_the_first_pronoun_stands_for_the_mention() -> None:
-    assert words("both/DET/ROOT/0 of/ADP/prep/0 them/PRON/pobj/1", 0, 2) == ["them"]
-
-
-def test_without_noun_or_pronoun_the_mention_stays_whole() -> None:
-    assert words("the/DET/det/1 first/ADJ/ROOT/1", 0, 1) == ["the", "first"]
-
-
 def test_a_mention_ends_with_its_first_sentence() -> None:
     syntax = read_syntax(parse("the/DET/ROOT/0 old/ADJ/dep/0", "The/DET/det/1 dog/NOUN/ROOT/1"))
     assert list(Narrowing(syntax)((0, 3))) == [0, 1]
-
-
-def test_clusters_of_one_mention_are_ignored() -> None:
-    assert owners(COUPLE, clusters=(((0, 1),),)) == {}
 
 
 @pytest.mark.parametrize("swapped", [False, True])
@@ -179,11 +139,6 @@ def test_the_shorter_mention_has_a_disputed_token(swapped: bool) -> None:
     clusters = (man, pair) if swapped else (pair, man)
     owner = owners(COUPLE, clusters=clusters)
     assert owner == {1: clusters.index(man), 3: clusters.index(man), 6: clusters.index(pair)}
-
-
-def test_of_equally_short_mentions_the_first_has_the_token() -> None:
-    owner = owners(COUPLE, clusters=(((1, 1), (3, 3)), ((1, 1), (6, 6))))
-    assert owner == {1: 0, 3: 0, 6: 1}
 
 
 def sides(*words: str) -> dict[int, int]:
@@ -214,10 +169,6 @@ def test_a_side_leaves_its_cluster_which_lists_it_still() -> None:
     assert found.former == {2: 0}
 
 
-def test_what_is_left_of_no_one_is_no_side() -> None:
-    assert sides("the", "left", "left", "our") == {}
-
-
 @pytest.mark.parametrize("mention", [(0, 7), (-1, 0), (2, 1)])
 def test_a_mention_outside_the_text_is_refused(mention: tuple[int, int]) -> None:
     with pytest.raises(InputError, match=r"is not a span of a text with 7 tokens"):
@@ -236,26 +187,3 @@ def test_a_possessive_marker_is_known_by_its_text(sentence: str, narrowed: list[
     """G11: its tag plays no part, and a bare apostrophe is none."""
     last = len(sentence.split()) - 1
     assert words(sentence, 0, last) == narrowed
-
-
-MARKED = st.sampled_from(["a/DET", "man/NOUN", "'s/PART", "-/PUNCT", "it/PRON", "red/ADJ"])
-
-
-@given(st.lists(MARKED, min_size=1, max_size=12), st.data())
-def test_a_mention_is_narrowed_as_if_read_word_by_word(
-    items: list[str], data: st.DataObject
-) -> None:
-    syntax = read_syntax(parse(" ".join(f"{item}/dep/0" for item in items)))
-    first = data.draw(st.integers(0, len(items) - 1))
-    last = data.draw(st.integers(first, len(items) - 1))
-    run: list[int] = []
-    for token in range(first, last + 1):
-        if items[token] == "man/NOUN":
-            run.append(token)
-        elif run and items[token] in ("'s/PART", "-/PUNCT"):
-            run = []
-        elif run:
-            break
-    pronouns = [token for token in range(first, last + 1) if items[token] == "it/PRON"]
-    expected = run or pronouns[:1] or list(range(first, last + 1))
-    assert list(Narrowing(syntax)((first, last))) == expected

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from posh_reward.metrics.harmonic.harmonic_eval import criterion_score
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.types import Failure, Verdict
-from tests.columns import LazyColumn
 
 RED, BLUE = (Image.new("RGB", (8, 8), color) for color in ("red", "blue"))
 CAPTION = "A red square."
@@ -74,16 +72,6 @@ def test_only_correctness_and_completeness_see_the_image() -> None:
     }
 
 
-def test_questions_are_seen_where_the_image_is() -> None:
-    model = judge()
-    HarmonicEval(model).score(["A square."], [RED], "vqa", questions=["What is this?"])
-    for prompt in model.prompts:
-        assert ("What is this?" in prompt.text) == (criterion(prompt) in IMAGE_CRITERIA)
-        assert "caption" not in prompt.text
-    [correctness] = [p for p in model.prompts if criterion(p) == "correctness"]
-    assert "How accurately does the answer describe the image?" in correctness.text
-
-
 def test_the_papers_words() -> None:
     model = judge()
     HarmonicEval(model, criteria=["correctness"]).score([CAPTION], [RED])
@@ -93,21 +81,6 @@ def test_the_papers_words() -> None:
         "accurately does the caption describe the image?\n\nRating Scale:\n\n- 1 Very Low "
     )
     assert "Caption: A red square.\n" in model.prompts[0].suffix
-
-
-def test_referring_expressions_are_about_the_red_box() -> None:
-    model = judge()
-    [score] = HarmonicEval(model).score(["the left square"], [RED], "reg")
-    assert any("red box" in p.text and "expression" in p.prefix for p in model.prompts)
-    assert "|task:reg|" in score.signature
-
-
-def test_a_surer_criterion_counts_more() -> None:
-    def grader(prompt: Prompt) -> float:
-        return 5.0 if criterion(prompt) == "fluency" else 1.5
-
-    scored = [HarmonicEval(judge(grader), g).score([CAPTION], [RED])[0] for g in (0, 0.5, 1)]
-    assert [score.overall for score in scored] == pytest.approx([5.0, 5.0, 2.2])
 
 
 def test_a_failed_criterion_fails_its_text_alone_and_the_others_are_kept() -> None:
@@ -151,25 +124,6 @@ def test_a_blind_model_is_refused_where_a_criterion_needs_the_image() -> None:
     assert score.overall == 4.5
 
 
-def test_equal_texts_about_equal_images_are_asked_once(tmp_path: Path) -> None:
-    model = judge()
-    harmonic = HarmonicEval(model, store=tmp_path / "store")
-    first, again, other = harmonic.score([CAPTION] * 3, [RED, RED.copy(), BLUE])
-    assert first == again
-    assert len(model.prompts) == 5 + 2, "what sees no image is the same question"
-    many = harmonic.score([CAPTION] * 200, [RED] * 200)
-    assert len(model.prompts) == 7
-    assert many == [first] * 200
-    assert other.overall == first.overall
-
-
-def test_few_images_are_in_memory_at_a_time() -> None:
-    column = LazyColumn(["red", "blue"] * 100)
-    together = HarmonicEval(judge()).score([CAPTION] * 200, column)
-    assert together == HarmonicEval(judge()).score([CAPTION] * 200, [RED, BLUE] * 100)
-    assert column.most <= 64
-
-
 def test_what_is_in_the_store_is_not_asked(tmp_path: Path) -> None:
     for expected in (5, 0):
         model = judge()
@@ -208,33 +162,6 @@ def test_bad_calls_are_refused(arguments: Any, message: str) -> None:
         HarmonicEval(judge()).score(*arguments)
 
 
-def test_questions_without_a_task_for_them_are_refused() -> None:
-    with pytest.raises(InputError, match="has no questions"):
-        HarmonicEval(judge()).score([CAPTION], [RED], questions=["What?"])
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"gamma": 1.5}, "gamma is 1.5"),
-        ({"gamma": float("nan")}, "gamma is nan"),
-        ({"criteria": ["beauty"]}, "correctness, completeness"),
-        ({"criteria": "clarity"}, "use a list"),
-        ({"criteria": ["clarity", "clarity"]}, "once"),
-    ],
-)
-def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        HarmonicEval(judge(), **settings)
-
-
-def test_what_is_not_a_model_is_refused() -> None:
-    with pytest.raises(InputError, match="no model 'gpt'"):
-        HarmonicEval("gpt")
-    with pytest.raises(InputError, match="pass a name, a settings file or a Model"):
-        HarmonicEval(3)  # type: ignore[arg-type]
-
-
 def test_signatures_tell_what_changes_scores() -> None:
     signatures = {
         HarmonicEval(judge()).signature,
@@ -245,35 +172,6 @@ def test_signatures_tell_what_changes_scores() -> None:
         HarmonicEval(judge()).signature_for("vqa"),
     }
     assert len(signatures) == 6
-
-
-def test_it_pickles() -> None:
-    harmonic = HarmonicEval(judge())
-    copy = pickle.loads(pickle.dumps(harmonic))
-    assert copy.score([CAPTION], [RED]) == harmonic.score([CAPTION], [RED])
-
-
-class Shy(FakeModel):
-    """Hardly ever answers clarity with a score."""
-
-    def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
-        masses = [0.02 if criterion(each) == "clarity" else 0.9 for each in prompts]
-        return [Verdict((0.0, 0.0, 1.0, 0.0, 0.0), mass=mass) for mass in masses]
-
-
-def test_a_score_of_little_probability_is_flagged() -> None:
-    [score] = HarmonicEval(Shy(sees=True)).score([CAPTION], [RED])
-    assert score.doubtful == ("clarity",)
-    assert [each.mass for each in score.criteria] == [0.9, 0.9, 0.02, 0.9, 0.9]
-
-
-def test_both_readings_of_table_8_can_be_asked() -> None:
-    """ "Comprehensiveness" is completeness by its name; C.1 heads the prompt of clarity so."""
-    for second in ("completeness", "clarity"):
-        metric = HarmonicEval(judge(), criteria=["correctness", second])
-        [score] = metric.score([CAPTION], [RED])
-        assert list(score.means) == ["correctness", second]
-        assert f"|criteria:correctness,{second}|" in metric.signature
 
 
 def test_reasons_are_asked_for_in_the_papers_words() -> None:

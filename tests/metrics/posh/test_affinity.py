@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from posh_reward import PoSh
-from posh_reward.errors import InputError
 from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
 from posh_reward.metrics.posh.judges.embedded.affinity import Affinity, Phrases, load_weights
 from posh_reward.metrics.posh.judges.embedded.matching import Matching
@@ -106,27 +105,6 @@ def test_a_trusted_settings_file_names_the_encoder(
     settings = tmp_path / "judge.yaml"
     settings.write_text(f"name: embedded\nencoder: {__name__}:axes\n")
     assert f"{__name__}:axes" in PoSh(judge=str(settings)).signature
-
-
-@pytest.mark.parametrize(
-    ("encoder", "weights", "message"),
-    [
-        ("no.such:encoder", None, "'no.such:encoder' cannot be loaded"),
-        (__name__ + ":axes", "/no/such.json", "cannot be read"),
-        (None, "weights.json", "without an encoder"),
-    ],
-)
-def test_what_does_not_fit_is_named(encoder: str | None, weights: str | None, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        EmbeddedJudge(encoder=encoder, weights=weights)
-
-
-def test_weights_of_other_facts_are_refused(tmp_path: Path) -> None:
-    weights, _ = load_weights(None)
-    own = tmp_path / "own.json"
-    own.write_text(json.dumps({**weights, "entity": {"bias": 1.0}}))
-    with pytest.raises(InputError, match="fit them again"):
-        EmbeddedJudge(encoder=axes, weights=str(own))
 
 
 def test_an_encoder_that_gives_no_vectors_fails_its_pair_alone() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -61,19 +60,6 @@ def test_a_failure_of_the_full_judge_stays_one(read: dict[str, Description]) -> 
     assert hard.failure == BROKEN
 
 
-def test_at_its_outermost_thresholds_it_is_the_full_judge() -> None:
-    texts = [GENERATION, "Two dogs sleep."], [REFERENCE, REFERENCE]
-    wide = PoSh(Cascade(FakeJudge(), low=1, high=5.1)).score(*texts)
-    full = PoSh(FakeJudge()).score(*texts)
-    assert [score.elements for score in wide] == [score.elements for score in full]
-
-
-def test_both_judges_and_thresholds_stand_in_the_signature() -> None:
-    names = {Cascade(FakeJudge(name=n), low=low).name for n in "ab" for low in (1.5, 2)}
-    assert len(names) == 4
-    assert "|judge:cascade-1:2-4.5:embedded-" in PoSh(Cascade(FakeJudge(), low=2)).signature
-
-
 def test_it_is_made_from_settings_and_asks_by_the_metrics_preset(tmp_path: Path) -> None:
     posh = PoSh(
         {"name": "cascade", "judge": "fake-model"}, preset="paper", store=tmp_path / "store"
@@ -112,11 +98,6 @@ def test_words_are_compared_whole_to_be_there_and_in_part_to_be_absent(
     assert wording_of(question) == wording
 
 
-def test_it_pickles() -> None:
-    judge = pickle.loads(pickle.dumps(Cascade(FakeJudge(name="a"))))
-    assert judge.judge.name == "a"
-
-
 def sure_of(label: int) -> Verdict:
     return Verdict(tuple(float(each == label) for each in range(1, 6)))
 
@@ -144,20 +125,6 @@ def test_doubt_is_the_spread_of_the_label() -> None:
     assert doubt_of(Verdict((0.0, 0.0, 0.0, 0.5, 0.5))) == 0.5
     with pytest.raises(InputError, match="no doubt"):
         doubt_of(Verdict(None, BROKEN))
-
-
-def test_a_first_language_model_asks_by_the_same_preset_and_is_in_the_signature() -> None:
-    settings = {"name": "cascade", "judge": "fake", "first": "fake-model", "doubt": 0.4}
-    posh = PoSh(settings, preset="prefix-first")
-    assert isinstance(posh.judge, Cascade)
-    assert isinstance(posh.judge.first, PromptJudge)
-    assert posh.judge.first.preset == "prefix-first"
-    assert "|judge:cascade-1:doubt-0.4:fake-model-1+fake-shared-words-1|replies:" in posh.signature
-    assert posh.score(["A red dog."], ["A red dog sleeps."])[0].f1 is not None
-    with pytest.raises(InputError, match="paper"):
-        PoSh(Cascade(FakeJudge(), first=PromptJudge(fake_model(), "paper")))
-    with pytest.raises(InputError, match="doubt is -1"):
-        Cascade(FakeJudge(), first=FakeJudge(), doubt=-1)
 
 
 def test_the_first_judge_of_a_folder_is_found_wherever_the_folder_is(tmp_path: Path) -> None:

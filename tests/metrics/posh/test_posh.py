@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-import pickle
-import random
 import time
-from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posh_reward import InputError, PoSh, Scores
+from posh_reward import PoSh, Scores
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
-from posh_reward.types import Failure, Question, Verdict
+from posh_reward.types import Failure, Question
 
 REFERENCE = (
     "A tall woman in a red dress stands to our left, holding a yellow basket. To her right, a "
@@ -77,10 +73,6 @@ def test_a_score_says_what_made_it(posh: PoSh) -> None:
         assert part in signature
 
 
-def test_an_edited_wording_is_in_the_signature() -> None:
-    assert "|preset:prefix-first|wording:2|" in PoSh(preset="prefix-first").signature
-
-
 @pytest.mark.parametrize("text", ODD.values(), ids=ODD.keys())
 def test_odd_generations_get_a_score_or_a_reason_and_spare_their_neighbours(
     posh: PoSh, text: str
@@ -91,12 +83,6 @@ def test_odd_generations_get_a_score_or_a_reason_and_spare_their_neighbours(
     assert (odd.f1 is None) == (odd.failure is not None)
     assert odd.f1 is None or 0.2 <= odd.f1 <= 1
     assert neighbour == posh.score([FAITHFUL], [REFERENCE])[0]
-
-
-@pytest.mark.parametrize("text", ODD.values(), ids=ODD.keys())
-def test_odd_references_get_a_score_or_a_reason(posh: PoSh, text: str) -> None:
-    odd = posh.score([FAITHFUL], [text])[0]
-    assert (odd.f1 is None) == (odd.failure is not None)
 
 
 @pytest.mark.parametrize(
@@ -118,11 +104,6 @@ def test_unusable_texts_fail_their_own_pair_with_a_reason(
     assert good.f1 is not None
 
 
-def test_an_empty_reference_is_a_failure(posh: PoSh) -> None:
-    failure = posh.score(["A dog."], [" "])[0].failure
-    assert failure == Failure("text", "the reference is empty")
-
-
 def test_several_references_are_one_text_of_sentences(posh: PoSh) -> None:
     several, same, one = posh.score(
         ["A dog sleeps."] * 3, [["A dog", "A red hat. "], "A dog. A red hat.", ["A dog."]]
@@ -130,27 +111,6 @@ def test_several_references_are_one_text_of_sentences(posh: PoSh) -> None:
     assert (several.reference, several.elements) == (same.reference, same.elements)
     assert "|references:joined|" in several.signature
     assert several.signature.replace("|references:joined", "") == same.signature == one.signature
-
-
-@pytest.mark.parametrize("references", [[], ["A dog.", None], [3]])
-def test_a_list_with_anything_but_texts_is_no_reference(posh: PoSh, references: list[str]) -> None:
-    failed, sound = posh.score(["A dog."] * 2, [references, "A dog."])
-    assert failed.f1 is None
-    assert "the reference" in str(failed.failure)
-    assert sound.f1 is not None
-
-
-def test_lists_must_match(posh: PoSh) -> None:
-    with pytest.raises(InputError, match="2 generations but 1 references"):
-        posh.score(["a", "b"], ["c"])
-    with pytest.raises(InputError, match="one string"):
-        posh.score("a", "b")  # a string is a sequence of strings, so only this check can tell
-
-
-@pytest.mark.parametrize("wrong", [{"judge": "gpt"}, {"coref": "magic"}, {"preset": "new"}])
-def test_unknown_names_list_the_known_ones(wrong: dict[str, str]) -> None:
-    with pytest.raises(InputError, match=r"embedded|rules|released"):
-        PoSh(**wrong)  # type: ignore[arg-type]
 
 
 def test_one_failed_judgment_fails_its_direction_and_no_other_pair() -> None:
@@ -164,25 +124,6 @@ def test_one_failed_judgment_fails_its_direction_and_no_other_pair() -> None:
     assert good.failure is None
 
 
-class OddJudge(FakeJudge):
-    """Of a unicorn its replies are not what a ``Verdict`` says: they break what counts them."""
-
-    def grade(self, questions: Sequence[Question]) -> list[Verdict]:
-        return [
-            replace(verdict, unparsed="no") if "unicorn" in question.source.text else verdict  # type: ignore[arg-type]
-            for question, verdict in zip(questions, super().grade(questions), strict=True)
-        ]
-
-
-def test_a_pair_that_breaks_the_scoring_fails_alone() -> None:
-    texts = [MISTAKEN, FAITHFUL, "A unicorn sleeps.", FAITHFUL + " It barks.", MISTAKEN + " Cats."]
-    scores = PoSh(OddJudge()).score(texts, [REFERENCE] * 5)
-    assert [score.failure is not None for score in scores] == [False, False, True, False, False]
-    assert "TypeError" in str(scores[2].failure)
-    assert scores[2].f1 is None
-    assert scores[:2] == PoSh(FakeJudge()).score(texts[:2], [REFERENCE] * 2)
-
-
 def test_a_judge_that_raises_fails_only_the_pair_that_it_stumbled_over() -> None:
     def grader(question: Question) -> float:
         return 1 / (question.source.text != MISTAKEN) + 2.0
@@ -192,26 +133,12 @@ def test_a_judge_that_raises_fails_only_the_pair_that_it_stumbled_over() -> None
     assert good.failure is None
 
 
-def test_order_batch_and_repeats_do_not_matter() -> None:
-    texts = [FAITHFUL, MISTAKEN, REFERENCE, "A dog.", FAITHFUL]
-    expected = dict(zip(texts, PoSh().score(texts, [REFERENCE] * 5), strict=True))
-    shuffled = random.Random(1).sample(texts, 5)
-    one_by_one = PoSh(pairs_at_once=1).score(shuffled, [REFERENCE] * 5)
-    assert one_by_one == [expected[text] for text in shuffled]
-
-
 def test_references_are_parsed_once() -> None:
     posh = PoSh(FakeJudge())
     posh.score(["A dog."], [REFERENCE])
     first = posh.reader.read([REFERENCE])[0]
     posh.score(["A cat."], [REFERENCE])
     assert posh.reader.read([REFERENCE])[0] is first
-
-
-def test_the_metric_pickles(posh: PoSh) -> None:
-    posh.score(["A dog."], ["A dog."])
-    copy = pickle.loads(pickle.dumps(posh))
-    assert copy.score([FAITHFUL], [REFERENCE]) == posh.score([FAITHFUL], [REFERENCE])
 
 
 WORDS = (

@@ -4,9 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from posh_reward.errors import InputError
 from posh_reward.metrics.posh.presets import PRESETS, prompt, question, rewrite_prompt
-from posh_reward.models.model import Prompt
 from posh_reward.types import Phrase, Question
 from tests.graphs import description
 
@@ -57,24 +55,6 @@ def test_all_questions_about_a_pair_share_their_prefix(preset: str, direction: s
     assert '"cat"' in second.suffix
 
 
-def test_questions_about_another_pair_have_their_own_prefix() -> None:
-    first, other = prompt(make_question()), prompt(make_question(source=description("A cat.")))
-    assert "DESCRIPTION 2: A dog." in first.prefix
-    assert "DESCRIPTION 2: A cat." in other.prefix
-
-
-def test_prompts_sort_by_what_they_share() -> None:
-    prompts = [Prompt("b", "1"), Prompt("a", "2"), Prompt("a", "1")]
-    assert sorted(prompts) == [Prompt("a", "1"), Prompt("a", "2"), Prompt("b", "1")]
-
-
-def test_prefix_first_leaves_only_the_question_behind_the_prefix() -> None:
-    asked = prompt(make_question(), "prefix-first")
-    assert asked.suffix == 'Q: Is "dog" from DESCRIPTION 2 mentioned in DESCRIPTION 1?'
-    assert asked.prefix.startswith("Answer the question about what is described below.")
-    assert "do NOT infer unstated details." in asked.prefix
-
-
 def test_a_description_cannot_inject_a_field() -> None:
     ask = make_question(
         source=description('{identifier} "{text}" {question}'), identifier="{other}"
@@ -92,11 +72,6 @@ def test_rewrites_have_an_instruction_for_each_kind() -> None:
     assert "the cat jumping on the window" in relation
 
 
-def test_an_unknown_preset_is_named_with_those_there_are() -> None:
-    with pytest.raises(InputError, match=r"'mine'.*released, paper, prefix-first"):
-        prompt(make_question(), "mine")
-
-
 def test_a_rewrite_replaces_the_last_place_where_the_raw_phrase_stands() -> None:
     ask = make_question(identifier="the small dog", raw="small dog")
     for preset in PRESETS:
@@ -109,11 +84,6 @@ def test_the_release_rewrites_its_scoring_guide(preset: str) -> None:
     text = prompt(make_question(identifier="the weak hint", raw="weak hint"), preset).text
     assert '"weak hint" from DESCRIPTION' in text
     assert "2: the weak hint; 3: partial" in text
-
-
-def test_a_rewrite_may_fall_within_the_rest_of_the_question() -> None:
-    ask = make_question(identifier="the unstated details", raw="unstated details")
-    assert question(ask).endswith("do NOT infer the unstated details.")
 
 
 def test_the_release_shows_descriptions_with_the_white_space_around_them() -> None:

@@ -13,14 +13,13 @@ from posh_reward import ConfigError, InputError, PoSh
 from posh_reward.metrics.posh.judges.fake_judge import fake_model
 from posh_reward.metrics.posh.judges.load_judge import load_judge
 from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
-from posh_reward.metrics.posh.presets import PRESETS, rewrite_prompt
-from posh_reward.models.asker import READING_VERSION, read_verdict, write_verdict
+from posh_reward.metrics.posh.presets import PRESETS
+from posh_reward.models.asker import READING_VERSION
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.store import Store
 from posh_reward.types import (
     Description,
-    Element,
     Failure,
     Phrase,
     Question,
@@ -80,17 +79,6 @@ def test_a_phrase_is_rewritten_once_in_the_life_of_a_metric() -> None:
     assert len(written) == len(set(written)) > 0
 
 
-def test_what_is_in_the_store_is_not_asked(tmp_path: Path) -> None:
-    def graded(*questions: Question) -> tuple[list[float | None], int]:
-        model = fake_model(lambda prompt: TOO_LONG if '"dog"' in prompt.suffix else 4.25)
-        store = Store(str(tmp_path / "store.sqlite"))
-        verdicts = PromptJudge(model, store=store).grade(questions)
-        return [verdict.grade for verdict in verdicts], len(model.prompts)
-
-    assert graded(ask("cat"), ask("dog")) == ([4.25, None], 2)
-    assert graded(ask("cat"), ask("dog"), ask("man")) == ([4.25, None, 4.25], 2)
-
-
 @pytest.mark.parametrize("written", ["7", "[1]", "no JSON", "null"])
 def test_unreadable_stored_verdicts_are_asked_again(written: str, tmp_path: Path) -> None:
     store = Store(str(tmp_path / "store.sqlite"))
@@ -100,15 +88,6 @@ def test_unreadable_stored_verdicts_are_asked_again(written: str, tmp_path: Path
     store.put("verdict", f"fake-model-1|{READING_VERSION}|1/2/3/4/5", kept)
     assert PromptJudge(model, store=store).grade([ask("cat")])[0].grade == 5.0
     assert len(model.prompts) == 2
-
-
-@pytest.mark.parametrize("preset", PRESETS)
-def test_scores_do_not_depend_on_order_or_batch(preset: str) -> None:
-    def score(order: int, at_once: int) -> list[tuple[Element, ...]]:
-        posh = PoSh("fake-model", preset=preset, pairs_at_once=at_once)
-        return [s.elements for s in posh.score(*(t[::order] for t in TEXTS))][::order]
-
-    assert score(1, 1) == score(1, 2) == score(-1, 1) == score(-1, 2)
 
 
 def test_a_judge_that_asks_by_another_preset_is_refused() -> None:
@@ -128,18 +107,6 @@ def test_replies_without_a_label_are_reported_once(caplog: pytest.LogCaptureFixt
     assert judge.usage.doubtful == 200
     assert len(caplog.records) == 1
     assert "is thinking off" in caplog.text
-
-
-def test_a_verdict_survives_writing() -> None:
-    verdict = Verdict((0.1, 0.2, 1 / 3, 0.0, 1 - 0.3 - 1 / 3), unparsed=True, mass=0.7)
-    assert read_verdict(write_verdict(verdict)) == verdict
-
-
-def test_unknown_judges_and_settings_are_named() -> None:
-    with pytest.raises(InputError, match="no judge 'gpt'"):
-        load_judge("gpt")
-    with pytest.raises(Exception, match="no setting 'modle'"):
-        load_judge({"name": "fake-model", "modle": "x"})
 
 
 SERVER = {"name": "server", "base_urls": "http://localhost:1/v1", "model": "m"}
@@ -166,11 +133,6 @@ def test_a_value_of_the_wrong_kind_is_named(settings: dict[str, Any], why: str) 
         load_judge(settings)
 
 
-def test_values_of_the_right_kind_are_taken() -> None:
-    load_judge({**SERVER, "timeout": 60, "api_key_env": None, "base_urls": ["http://a/v1"]})
-    load_judge({"name": "transformers", "model": "m", "memory_gb": None, "sleep": False})
-
-
 class Silent(FakeModel):
     """Writes nothing where a phrase was asked for."""
 
@@ -184,23 +146,3 @@ def test_an_empty_phrase_is_a_failure_and_is_not_kept(tmp_path: Path) -> None:
     [rewrite] = PromptJudge(Silent(), store=store).rewrite(asked)
     assert (rewrite.text, str(rewrite.failure)) == (None, "the model wrote nothing")
     assert PromptJudge(fake_model(), store=store).rewrite(asked)[0].text == "the dog small"
-
-
-@pytest.mark.parametrize("kept", ['""', "7", "null", "["])
-def test_unreadable_stored_phrases_are_asked_again(tmp_path: Path, kept: str) -> None:
-    store, asked = Store(tmp_path / "store"), [Phrase("dog small", "attribute")]
-    text = rewrite_prompt(asked[0]).text
-    store.put("rewrite", f"fake-model-1|{READING_VERSION}", {text: kept})
-    judge = PromptJudge(fake_model(), store=store)
-    assert judge.rewrite(asked)[0].text == "the dog small"
-    assert judge.usage.cache_hits == 0, "it was looked for where it lay"
-
-
-def test_a_store_that_the_judge_would_not_use_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="pass the store to PromptJudge as well"):
-        PoSh(PromptJudge(fake_model()), store=tmp_path / "store")
-
-
-def test_settings_of_the_wrong_type_are_the_callers_mistake() -> None:
-    with pytest.raises(ConfigError, match=r"memory_gb is .8."):
-        load_judge({"name": "vllm", "model": "m", "memory_gb": "8"})

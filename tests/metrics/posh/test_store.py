@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +13,6 @@ from posh_reward.models.asker import READING_VERSION
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.store import Store
-from posh_reward.types import Failure
 
 GENERATIONS = ["A tall man in a red coat holds a cup.", "Two dogs sleep. The small dog is brown."]
 REFERENCES = ["A man in a coat holds a red cup.", "A brown dog sleeps beside a white dog."]
@@ -69,21 +66,3 @@ def test_presets_and_judges_share_a_file_and_no_answers(tmp_path: Path) -> None:
             None, fake_model(model._grader, model.name), preset
         )
         assert model.prompts
-
-
-def test_failures_are_asked_again(tmp_path: Path) -> None:
-    def broken(prompt: Prompt) -> Failure:
-        return Failure("engine", "out of memory")
-
-    assert all(score.f1 is None for score in run(tmp_path / "store", fake_model(broken)))
-    assert run(tmp_path / "store", fake_model()) == run(None, fake_model())
-
-
-def test_a_path_serves_for_both_and_pickles(tmp_path: Path) -> None:
-    posh = PoSh("fake-model", store=tmp_path / "store")
-    scores = posh.score(GENERATIONS, REFERENCES)
-    first: Any = posh.judge
-    again = pickle.loads(pickle.dumps(posh))
-    assert again.score(GENERATIONS, REFERENCES) == scores
-    assert again.judge.model.prompts == first.model.prompts
-    assert again.store.misses == 0

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,22 +15,20 @@ from PIL import Image
 from posh_reward.datasets.scenes import scene_wording
 from posh_reward.datasets.scenes.generate_scenes import generate
 from posh_reward.datasets.scenes.subjects import Scene
-from posh_reward.errors import InputError
 from posh_reward.metrics.prove.pair_maker import PairMaker
-from posh_reward.metrics.prove.programs.program_scene import Nodes, Value
+from posh_reward.metrics.prove.programs.program_scene import Value
 from posh_reward.metrics.prove.programs.sandbox import Sandbox
 from posh_reward.metrics.prove.prove_prompts import (
     QuestionCandidate,
     read_candidates,
-    writing_prompt,
 )
 from posh_reward.metrics.prove.sifting import CaptionQuestions
-from posh_reward.metrics.prove.tuples import nodes_of, read_tuples
+from posh_reward.metrics.prove.tuples import read_tuples
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.types import Failure, Reply
 from tests.metrics.prove.hostile import REFUSED, STOPPED, body
-from tests.metrics.prove.scripted import Mumbler, Question, extractor, questions, scripted_writer
+from tests.metrics.prove.scripted import Question, extractor, questions, scripted_writer
 
 CAPTION = "A woman in a red dress holds two white flowers. A dog sits on a rug."
 IMAGE = Image.new("RGB", (8, 8))
@@ -112,12 +108,6 @@ def test_no_program_over_a_parsed_caption_finds_what_is_not_so() -> None:
     assert found >= 0.9 * asked
 
 
-@pytest.mark.slow
-def test_the_same_over_four_hundred_captions() -> None:
-    found, asked = check_captions([s for s in generate("test", 400) if first(s)])
-    assert found >= 0.95 * asked
-
-
 def test_no_lie_of_the_writer_survives() -> None:
     scenes = list(generate("validation", 12))
     maker = PairMaker(scripted_writer(scenes, lies=True), tuples=extractor(scenes))
@@ -180,22 +170,6 @@ def test_endless_programs_use_up_what_their_reply_may_compute() -> None:
     assert made(COUNT).drops == {}, "another reply is not at fault"
 
 
-def test_the_same_question_is_kept_once() -> None:
-    found = made(GOOD, {**GOOD, "question": "What color is that dress?"}, COUNT)
-    assert found.drops == {"duplicate": 1}
-    assert [pair.value for pair in found.survivors] == ["red", "two"]
-
-
-def test_a_duplicate_of_a_dropped_pair_is_kept() -> None:
-    assert made({**GOOD, "program": body("return 1")}, GOOD).drops == {"mismatch": 1}
-
-
-def test_taboo_words_are_dropped() -> None:
-    assert made(GOOD, COUNT, taboo=["Dress"]).drops == {"taboo": 1}
-    with pytest.raises(InputError, match="taboo is one string"):
-        PairMaker(writes(), taboo="dress")
-
-
 def review(prompt: Prompt) -> float | Failure:
     """Labels D, C, B, A from 1 to 4: finds colors trivial, and cannot count."""
     return Failure("engine", "it broke") if "two" in prompt.suffix else 3
@@ -207,20 +181,6 @@ def test_a_reviewer_drops_pairs_and_its_failure_drops_them_too() -> None:
     assert "it broke" in found.pairs[1].why
 
 
-def test_a_reviewer_without_an_answer_has_not_judged() -> None:
-    assert made(GOOD, reviewer=Mumbler()).drops == {"unjudged": 1}
-
-
-def test_a_broken_process_says_nothing_of_a_program() -> None:
-    class Broken(Sandbox):
-        def run(self, program: str, nodes: Nodes) -> Failure:
-            return Failure("engine", "the process is gone")
-
-    maker = PairMaker(writes(GOOD))
-    maker.programs = Broken()
-    assert maker.make([CAPTION])[0].drops == {"unjudged": 1}
-
-
 def test_a_judge_that_sees_drops_what_the_image_does_not_show() -> None:
     def look(prompt: Prompt) -> float:
         assert len(prompt.images) == 1
@@ -228,37 +188,6 @@ def test_a_judge_that_sees_drops_what_the_image_does_not_show() -> None:
 
     found = made(GOOD, COUNT, entailment=FakeModel(look, sees=True))
     assert [pair.dropped for pair in found.pairs] == ["unentailed", None]
-
-
-def test_captions_that_cannot_be_used_fail_alone() -> None:
-    maker = PairMaker(writes(GOOD))
-    missing, empty, sound = maker.make([None, "  ", CAPTION])
-    maker.close()
-    assert missing.failure == Failure("text", "the caption is missing")
-    assert empty.failure == Failure("text", "the caption is empty, or names nothing to ask about")
-    assert len(sound.survivors) == 1
-
-
-def test_a_writer_that_fails_is_a_failure() -> None:
-    broken = PairMaker(FakeModel(writer=lambda prompt: Failure("engine", "it broke")))
-    assert broken.make([CAPTION])[0].failure == Failure("engine", "it broke")
-
-
-def test_answers_are_kept_in_the_store(tmp_path: Path) -> None:
-    for writer in (writes(GOOD), again := writes(GOOD)):
-        maker = PairMaker(writer, store=tmp_path / "store.sqlite")
-        assert len(maker.make([CAPTION])[0].survivors) == 1
-        maker.close()
-    assert again.prompts == []
-
-
-def test_images_go_with_a_judge_that_sees() -> None:
-    with pytest.raises(InputError, match="images is one string: pass a list"):
-        PairMaker(writes(), entailment=FakeModel(sees=True)).make(["a"], "b")
-    with pytest.raises(InputError, match="pass entailment="):
-        PairMaker(writes()).make([CAPTION], [IMAGE])
-    with pytest.raises(InputError, match="pass images="):
-        PairMaker(writes(), entailment=FakeModel(sees=True)).make([CAPTION])
 
 
 @pytest.mark.parametrize(
@@ -278,34 +207,6 @@ def test_any_reply_is_read_as_far_as_it_goes(reply: str, sound: int, broken: int
     found = read_candidates(reply)
     assert sum(isinstance(each, QuestionCandidate) for each in found) == sound
     assert sum(isinstance(each, Failure) for each in found) == broken
-
-
-def test_the_writer_is_shown_caption_and_graph() -> None:
-    prompt = writing_prompt("A red dress {builtins}.", nodes_of([("dress",), ("dress", "red")]))
-    assert prompt.suffix.startswith("Caption: A red dress {builtins}.\n")
-    assert '{"dress": {"attributes": {"color": "red"}, "relations_to": {}}}' in prompt.suffix
-    assert "len, sorted, list" in prompt.prefix
-
-
-@pytest.mark.parametrize("opening", ["{", '{"a":1,', '{"a":', '{"', '{"a\\"', '[{"a":[1,'])
-def test_reading_a_reply_takes_no_more_than_its_length_is_worth(opening: str) -> None:
-    """Four times the text takes about four times as long, not sixteen."""
-
-    def seconds(characters: int) -> float:
-        start = time.process_time()
-        assert len(read_candidates(opening * (characters // len(opening)))) == 1
-        return time.process_time() - start
-
-    seconds(1000)
-    assert seconds(200_000) < 8 * seconds(50_000) + 0.05
-
-
-def test_objects_among_braces_and_broken_objects_are_found() -> None:
-    raw = json.dumps(GOOD).replace("dress?", "dress?\n")  # a line break that JSON does not allow
-    reply = "Here {as} asked: {} [" + f"{raw}, " * 20 + json.dumps(COUNT)
-    assert [each for each in read_candidates(reply) if isinstance(each, QuestionCandidate)] == [
-        QuestionCandidate(COUNT["question"], COUNT["answer"], COUNT["program"].strip("\n"))
-    ]
 
 
 def test_texts_of_the_writer_lose_what_steers_a_terminal_or_cannot_be_saved() -> None:

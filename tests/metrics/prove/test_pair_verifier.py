@@ -8,11 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from posh_reward.errors import InputError
 from posh_reward.metrics.prove.pair_maker import PairVerifier
 from posh_reward.metrics.prove.prove import Prove
 from posh_reward.metrics.prove.sifting import QuestionPair
-from posh_reward.metrics.prove.tuples import nodes_of, read_graph, tuples_in
 from posh_reward.types import Failure
 from tests.metrics.prove.hostile import body
 
@@ -88,17 +86,6 @@ def test_a_pair_that_does_not_hold_is_dropped_with_its_reason(verifier: PairVeri
     ]  # fmt: skip
 
 
-def test_a_caption_without_a_graph_of_its_own_is_read(verifier: PairVerifier) -> None:
-    program = search("'dress' == entity", "return sg.get_attrs(entity).get('color')")
-    pair, none = verifier.verify(
-        ["What color is the dress?"] * 2, ["The dress is red."] * 2, [program] * 2,
-        ["A woman in a red dress.", None], [None, None],
-    )  # fmt: skip
-    assert isinstance(pair, QuestionPair)
-    assert pair.value == "red"
-    assert none == Failure("text", "the caption is missing")
-
-
 @pytest.mark.parametrize(
     ("cell", "detail"),
     [("{", "is not JSON"), (5, "is neither"), ([["a", "b", "c", "d"]], "is neither"),
@@ -112,16 +99,6 @@ def test_what_is_no_graph_is_a_failure_of_its_row(
     assert re.match(f"the caption has a graph that {detail}", failure.detail)
 
 
-def test_graphs_and_tuples_say_the_same() -> None:
-    tuples = (("planes",), ("concrete",), ("planes", "blue"), ("planes", "on", "concrete"))
-    nodes = read_graph(json.dumps(tuples))
-    assert nodes == nodes_of(tuples)
-    assert not isinstance(nodes, Failure)
-    assert tuples_in(nodes) == tuples
-    nodes["planes"]["attributes"]["color"] = "blue, "
-    assert tuples_in(nodes) == tuples, "a comma at the end adds nothing"
-
-
 def test_the_authors_tuples_stand_for_a_text() -> None:
     """The response has one of the two tuples of this answer: (1 + 0) / 2."""
     prove = Prove(
@@ -133,8 +110,3 @@ def test_the_authors_tuples_stand_for_a_text() -> None:
     )  # fmt: skip
     assert (score.helpfulness, score.truthfulness, score.average) == (0.5, 1.0, 0.75)
     assert "|graphs:answer,caption,response|" in score.signature
-
-
-def test_graphs_of_an_unknown_text_are_refused() -> None:
-    with pytest.raises(InputError, match="graphs has 'title': choose among response, answer"):
-        Prove().score(["a"], ["a"], ["a"], ["a"], graphs={"title": [None]})

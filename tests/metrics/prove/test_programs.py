@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posh_reward.errors import InputError
 from posh_reward.metrics.prove.programs import sandbox as module
 from posh_reward.metrics.prove.programs.language import refusal
 from posh_reward.metrics.prove.programs.program_scene import Nodes, ProgramScene, Value, plain
@@ -79,10 +77,6 @@ def test_programs_like_the_papers_give_their_answers(sandbox: Sandbox) -> None:
     assert answers == [ProgramResult(value) for _, value in HONEST]
 
 
-def test_there_are_enough_hostile_programs() -> None:
-    assert len(REFUSED) >= 40
-
-
 @pytest.mark.parametrize("name", REFUSED)
 def test_the_language_alone_refuses(name: str) -> None:
     why = refusal(REFUSED[name])
@@ -130,11 +124,6 @@ def test_a_hostile_program_fails_alone(sandbox: Sandbox) -> None:
     assert stopped == Failure("error", "the program failed: it took more than 0.1 s")
 
 
-def test_an_exception_comes_without_its_traceback(sandbox: Sandbox) -> None:
-    failure = sandbox.run(STOPPED["a list's missing item"], PLANES)
-    assert failure == Failure("error", "the program failed: IndexError: list index out of range")
-
-
 def test_a_killed_process_is_restarted(caplog: pytest.LogCaptureFixture) -> None:
     runner = Sandbox()
     assert runner.run(COLOR, PLANES) == ProgramResult("blue, white")
@@ -155,18 +144,6 @@ def test_the_process_gets_none_of_the_users_variables(monkeypatch: pytest.Monkey
     assert module._environment().keys() <= {"LD_LIBRARY_PATH", "PYTHONHASHSEED"}
 
 
-def test_it_pickles_without_its_process(sandbox: Sandbox) -> None:
-    copy = pickle.loads(pickle.dumps(sandbox))
-    assert copy._worker is None
-    assert copy._seconds == 0.1
-
-
-@pytest.mark.parametrize(("seconds", "megabytes"), [(0, 256), (float("nan"), 256), (2, 1)])
-def test_bounds_that_leave_no_room_are_refused(seconds: float, megabytes: int) -> None:
-    with pytest.raises(InputError, match="use"):
-        Sandbox(seconds, megabytes)
-
-
 def test_programs_get_copies_of_the_graph() -> None:
     scene = ProgramScene(PLANES)
     scene.get_attributes("planes")["color"] = "pink"
@@ -174,26 +151,6 @@ def test_programs_get_copies_of_the_graph() -> None:
     scene.get_entities().append("ghost")
     assert scene.describe(scene) == ProgramScene(PLANES).describe(ProgramScene(PLANES))
     assert "pink" not in scene.describe(scene)
-
-
-def test_the_papers_shorter_names_work_too() -> None:
-    scene = ProgramScene(PLANES)
-    assert scene.get_attrs("planes") == {"count": "2", "color": "blue, white"}
-    assert scene.get_incoming_rels("concrete") == {"planes": {"action": ["parked on"]}}
-    assert scene.get_outgoing_rels("planes") == {"concrete": {"action": ["parked on"]}}
-    assert scene.describe(scene.subgraph(["concrete"])) == "concrete"
-
-
-def test_names_need_not_be_ascii(sandbox: Sandbox) -> None:
-    program = body("café = 'crème'", "return café")
-    assert run_programs(sandbox, [program], PLANES) == [ProgramResult("crème")]
-
-
-def test_str_is_still_a_type_and_makes_texts(sandbox: Sandbox) -> None:
-    program = body("return [isinstance('a', str), isinstance(1, str), str(12), f'{[1, 2]}']")
-    assert run_programs(sandbox, [program], PLANES) == [
-        ProgramResult([True, False, "12", "[1, 2]"])
-    ]
 
 
 @pytest.mark.parametrize(
@@ -204,19 +161,6 @@ def test_str_is_still_a_type_and_makes_texts(sandbox: Sandbox) -> None:
 def test_no_part_of_an_address_comes_out(sandbox: Sandbox, expression: str) -> None:
     [failure] = run_programs(sandbox, [body(f"return {expression}")], PLANES)
     assert failure == Failure("error", "the program failed: ValueError: it makes an object a text")
-
-
-def test_no_address_comes_out(sandbox: Sandbox) -> None:
-    """It differs from run to run, so that the same program would not give the same again."""
-    assert sandbox.run(body("return str(sg)"), PLANES) == ProgramResult(
-        f"Scene({', '.join(PLANES)})"
-    )
-    error = sandbox.run(body("return {}[lambda: 1]"), PLANES)
-    assert error == Failure(
-        "error", "the program failed: KeyError: <function verify.<locals>.<lambda>>"
-    )
-    text = sandbox.run(body("return str(iter([]))"), PLANES)
-    assert text == Failure("error", "the program failed: ValueError: it makes an object a text")
 
 
 @pytest.mark.parametrize(

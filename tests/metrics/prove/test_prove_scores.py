@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,10 @@ import pytest
 from PIL import Image
 
 from posh_reward import Prove
-from posh_reward.errors import InputError
 from posh_reward.metrics.prove.equations import ProveScores
-from posh_reward.metrics.prove.tuples import unique_names
-from posh_reward.models.encoders import embedded
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
-from posh_reward.types import Failure, SceneGraph
-from tests.columns import LazyColumn
-from tests.graphs import entity
-from tests.metrics.prove.scripted import Mumbler
+from posh_reward.types import Failure
 
 ANGLES = {"dress": 0, "dress, red": 30, "dress, crimson": 60, "hat": 90, "hat, blue": 150}
 """Tuples as directions in the plane, in degrees."""
@@ -87,15 +80,6 @@ def test_the_better_of_caption_and_image_counts() -> None:
     assert doubter.image == pytest.approx(0.2)
 
 
-def test_the_judge_sees_the_image_and_the_claim() -> None:
-    model = sees()
-    one(Prove(plane, model), "The hat is blue.", image=IMAGE)
-    (prompt,) = model.prompts
-    assert '"hat" can be described as "blue"' in prompt.suffix
-    assert len(prompt.images) == 1
-    assert model.events == ["wake", "sleep"]
-
-
 def test_a_failed_judgment_is_no_low_score_and_spares_the_neighbours() -> None:
     prove = Prove(plane, sees(only="blue"))
     responses = ["The hat is blue.", "The dress is red."]
@@ -107,36 +91,12 @@ def test_a_failed_judgment_is_no_low_score_and_spares_the_neighbours() -> None:
     assert sound.failure is None
 
 
-def test_a_reply_without_a_label_is_a_failure_and_not_a_sure_no() -> None:
-    scores = one(Prove(plane, Mumbler(sees=True)), "A hat.", caption=None, image=IMAGE)
-    assert scores.truthfulness is None
-    assert "no label" in str(scores.failure)
-
-
-def test_few_images_are_in_memory_at_a_time() -> None:
-    column = LazyColumn(["red"] * 5)
-    prove = Prove(plane, sees(), items_at_once=2)
-    scores = prove.score(["A hat."] * 5, [A] * 5, [Q] * 5, [CAPTION] * 5, column)
-    assert all(each.truthfulness is not None for each in scores)
-    assert column.most <= 2
-
-
 def test_an_image_that_cannot_be_read_fails_its_own_item() -> None:
     prove = Prove(plane, sees())
     both = prove.score(["The hat is blue."] * 2, [A] * 2, [Q] * 2, [CAPTION] * 2, [None, IMAGE])
     assert both[0].truthfulness is None
     assert "there is no image" in str(both[0].failure)
     assert both[1].failure is None
-
-
-def test_images_come_in_any_form() -> None:
-    file = io.BytesIO()
-    IMAGE.save(file, "png")
-    prove = Prove(plane, sees(0.9))
-    given = [IMAGE, file.getvalue(), {"bytes": file.getvalue(), "path": None}]
-    n = len(given)
-    scores = prove.score(["The hat is blue."] * n, [A] * n, [Q] * n, [CAPTION] * n, given)
-    assert len({each.truthfulness for each in scores}) == 1
 
 
 def test_an_empty_response_helps_nobody_and_is_neither_true_nor_false() -> None:
@@ -154,12 +114,6 @@ def test_an_answer_that_repeats_the_question_has_nothing_to_recall() -> None:
     assert scores.truthfulness == pytest.approx(1)
 
 
-def test_a_response_without_things_is_one_tuple() -> None:
-    scores = one(Prove(), "Red.", answer="Red.")
-    assert [each.tuple for each in scores.claims] == [("Red",)]
-    assert scores.helpfulness == pytest.approx(1)
-
-
 @pytest.mark.parametrize(
     ("column", "value", "why"),
     [
@@ -173,12 +127,6 @@ def test_what_cannot_be_read_says_which_text_it_is(column: str, value: object, w
     assert scores.failure == Failure("text", why)
     assert (scores.helpfulness is None) == (column != "caption")
     assert (scores.truthfulness is None) == (column == "caption")
-
-
-def test_a_missing_response_has_no_score() -> None:
-    scores = one(Prove(plane), None)
-    assert (scores.helpfulness, scores.truthfulness) == (None, None)
-    assert scores.failure == Failure("text", "the response is missing")
 
 
 def test_without_a_caption_only_the_image_counts() -> None:
@@ -197,33 +145,6 @@ def test_neither_order_nor_company_changes_a_score() -> None:
     together = scored(responses, 64)
     assert scored(responses, 1) == together
     assert scored(responses[::-1], 3)[::-1] == together
-
-
-def test_the_signature_names_all_that_the_scores_depend_on() -> None:
-    plain, seen = Prove().signature, Prove(plane, sees()).signature
-    assert plain.startswith("prove|encoder:embedded-words-1|tuples:graph|parser:")
-    assert "|entailment:none|" in plain
-    assert f"|encoder:{__name__}:plane|" in seen
-    assert "|entailment:seer|wording:1|replies:" in seen
-    assert one(Prove(), "A hat.").signature == plain
-
-
-def test_wrong_arguments_name_the_remedy() -> None:
-    prove = Prove(embedded)
-    with pytest.raises(InputError, match="pass one for each"):
-        prove.score(["a"], [A, A], [Q], [CAPTION])
-    with pytest.raises(InputError, match="responses is one string: pass a list"):
-        prove.score("a", "b", "c", "d")
-    with pytest.raises(InputError, match="pass entailment="):
-        prove.score(["a"], [A], [Q], [CAPTION], [IMAGE])
-    with pytest.raises(InputError, match="pass images="):
-        Prove(embedded, sees()).score(["a"], [A], [Q], [CAPTION])
-    with pytest.raises(InputError, match="fake-model-1 does not take images"):
-        Prove(embedded, FakeModel())
-    sizes: list[Any] = [0, 2.5, "2"]
-    for size in sizes:
-        with pytest.raises(InputError, match="use a whole number, 1 or more"):
-            Prove(embedded, items_at_once=size)
 
 
 REPLY = 'Here they are: [["dress"], ["dress", "red"], ["Dress", "red"]]'
@@ -253,31 +174,3 @@ def test_tuples_may_come_from_a_model_asked_once_and_kept(tmp_path: Path) -> Non
     again = FakeModel(writer=lambda prompt: REPLY, name="writer")
     assert one(Prove(plane, tuples=again, store=tmp_path / "store.sqlite"), A) == scores
     assert again.prompts == []
-
-
-def test_half_a_surrogate_pair_in_a_models_tuples_can_be_saved_and_asked_about() -> None:
-    reply = r'[["dress"], ["dress", "red\ud83d"]]'
-    prove = Prove(plane, sees(), tuples=FakeModel(writer=lambda prompt: reply))
-    scores = one(prove, "A dress.", image=IMAGE)
-    assert [each.tuple for each in scores.claims] == [("dress",), ("dress", "red?")]
-
-
-def test_the_texts_of_a_batch_go_to_the_model_in_one_call() -> None:
-    model = FakeModel(writer=lambda prompt: REPLY)
-    one(Prove(plane, tuples=model), "A hat.")
-    assert model.events == ["wake", "sleep"]
-
-
-@pytest.mark.parametrize("response", [None, float("nan"), 3, "a" * 20_001, "\ud83d"])
-def test_a_model_is_not_asked_about_what_is_not_a_text(response: Any) -> None:
-    model = FakeModel(writer=lambda prompt: REPLY)
-    scores = one(Prove(plane, tuples=model), response)
-    assert scores.failure is not None
-    assert scores.failure.detail.startswith("the response ")
-    assert len(model.prompts) == 3, "about the other texts it is"
-
-
-def test_things_of_one_name_are_numbered_for_programs() -> None:
-    names = ("Man", "man 2", "man", "dog", "man")
-    graph = SceneGraph(tuple(entity(name) for name in names), ())
-    assert unique_names(graph) == ["Man", "man 2", "man 3", "dog", "man 4"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from posh_reward.metrics.prove.programs.program_scene import Value
-from posh_reward.metrics.prove.sifting import agrees, is_trivial
-from posh_reward.metrics.prove.tuples import kind_of, nodes_of
+from posh_reward.metrics.prove.sifting import agrees
+from posh_reward.metrics.prove.tuples import nodes_of
 
 
 @pytest.mark.parametrize(
@@ -30,20 +30,6 @@ def test_a_programs_answer_is_compared_with_the_stated_one(
     value: Value, question: str, answer: str, same: bool
 ) -> None:
     assert agrees(value, question, answer) == same
-
-
-def test_an_answer_that_adds_no_word_is_trivial() -> None:
-    assert is_trivial("What is the bar of concrete made of?", "The bar is made of concrete.")
-    assert not is_trivial("Is the bar made of concrete?", "Yes, the bar is made of concrete.")
-
-
-@pytest.mark.parametrize(
-    ("attribute", "kind"),
-    [("mustard-yellow", "color"), ("two", "count"), ("12", "count"), ("sits", "state"),
-     ("large", "size"), ("wooden", "material"), ("light blue", "color")],
-)  # fmt: skip
-def test_attributes_have_kinds(attribute: str, kind: str) -> None:
-    assert kind_of(attribute) == kind
 
 
 def test_a_graph_has_attributes_by_kind_and_relations_by_target() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posh_reward.metrics.rubric.rubric import load_rubric
-from posh_reward.metrics.rubric.rubric_judge import LONGEST_FEEDBACK, ReplyError, read_points
+from posh_reward.metrics.rubric.rubric_judge import ReplyError, read_points
 
 RUBRIC = load_rubric("animals")
 SOUND: dict[str, Any] = {
@@ -34,10 +34,6 @@ def test_points_and_reasons_are_read() -> None:
 )
 def test_words_around_the_object_do_no_harm(around: str) -> None:
     assert len(read_points(around % json.dumps(SOUND), RUBRIC)) == 5
-
-
-def test_whole_numbers_may_be_written_as_fractions() -> None:
-    assert read_points(changed("M1", {"score": 2.0, "feedback": ""}), RUBRIC)[0].points == 2
 
 
 @pytest.mark.parametrize(
@@ -67,15 +63,6 @@ def test_whole_numbers_may_be_written_as_fractions() -> None:
 def test_anything_else_is_refused_with_what_is_wrong(reply: str, why: str) -> None:
     with pytest.raises(ReplyError, match=why):
         read_points(reply, RUBRIC)
-
-
-def test_reasons_are_cut_and_can_be_saved() -> None:
-    long = read_points(changed("M1", {"score": 2, "feedback": "x" * 10_000}), RUBRIC)
-    assert len(long[0].feedback) == LONGEST_FEEDBACK
-    half = read_points(changed("M1", {"score": 2, "feedback": "\ud800"}), RUBRIC)
-    assert half[0].feedback.encode("utf-8") == b"?"
-    steering = read_points(changed("M1", {"score": 2, "feedback": "\x1b[2Jgood\n"}), RUBRIC)
-    assert steering[0].feedback == "[2Jgood"
 
 
 POINTS = st.fixed_dictionaries(

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from posh_reward import ConfigError, InputError
-from posh_reward.metrics.rubric.rubric import load_rubric, rubric_names
+from posh_reward import ConfigError
+from posh_reward.metrics.rubric.rubric import load_rubric
 from posh_reward.metrics.rubric.rubric_judge import opening
 
 METRICS: list[dict[str, Any]] = [
@@ -37,11 +34,6 @@ def test_no_example_is_an_item_of_the_papers_test() -> None:
         assert [name for name in items if name.casefold() in text] == []
 
 
-@pytest.mark.parametrize("name", rubric_names())
-def test_every_shipped_rubric_loads(name: str) -> None:
-    assert load_rubric(name).name == name
-
-
 def test_the_prompt_has_criteria_steps_form_and_examples() -> None:
     text = opening(load_rubric("animals"))
     assert text.startswith("Evaluation Task\n\nYou are an expert judge evaluating the Retrieval ")
@@ -50,16 +42,6 @@ def test_the_prompt_has_criteria_steps_form_and_examples() -> None:
     assert '"M1": {"score": <one of 0, 1, 2>, "feedback": "<why>"}' in text
     assert text.count("Ground Truth:\n") == 3
     assert text.index("Criteria") < text.index("Steps") < text.index("Output") < text.index("Exam")
-
-
-def test_a_rubric_of_ones_own_in_yaml_or_json(tmp_path: Path) -> None:
-    settings = {"metrics": METRICS, "question": "What is there?"}
-    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(settings))
-    (tmp_path / "mine.json").write_text(json.dumps(settings))
-    first, second = (load_rubric(tmp_path / f"mine.{ending}") for ending in ("yaml", "json"))
-    assert first == second
-    assert first.name == "mine"
-    assert (first.lowest, first.highest) == (-1, 1)
 
 
 @pytest.mark.parametrize(
@@ -106,8 +88,3 @@ def test_what_is_wrong_with_a_rubric_is_said_where_it_is(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         load_rubric(settings)
-
-
-def test_an_unknown_rubric_is_refused_with_those_there_are() -> None:
-    with pytest.raises(InputError, match=r"unknown rubric 'animal' \(did you mean 'animals'\?\)"):
-        load_rubric("animal")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import isnan
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 from datasets import Dataset, DatasetDict
 
 from posh_reward.errors import ConfigError, InputError
-from posh_reward.study.agreement.agreement_page import terminal_text
 from posh_reward.study.agreement.agreement_report import (
     AgreementSettings,
     paper_table,
@@ -19,13 +17,10 @@ from posh_reward.study.agreement.agreement_report import (
 from posh_reward.study.agreement.caparena import caparena_report, read_arena
 from posh_reward.study.agreement.compare import MetricLine
 from posh_reward.study.agreement.judgment_files import read_rows
-from posh_reward.study.agreement.metric_scores import column_scores
 from posh_reward.study.agreement.preferences import (
     PairColumns,
-    label_score,
     preferences_report,
     read_preferences,
-    score_differences,
 )
 from posh_reward.study.statistics import Estimate
 from tests.study.agreement.judgment_rows import MODELS, Quality, caparena_rows, docent_rows
@@ -78,14 +73,6 @@ def test_a_pair_that_a_metric_cannot_score_is_left_out_for_it_alone() -> None:
     assert half.failures == {"the table has no score here": 40}
 
 
-def test_equal_differences_are_equal_though_not_in_binary() -> None:
-    rows = docent_rows(3)
-    for row, (one, other) in zip(rows, [(0.9, 0.8), (0.8, 0.7), (0.3, 0.2)], strict=True):
-        row["half1"], row["half2"] = one, other
-    column = column_scores("half", read_preferences(rows, PairColumns(), "docent").texts)
-    assert len(set(score_differences(column, "overall").tolist())) == 1
-
-
 def test_rows_without_a_label_and_too_few_images_are_said() -> None:
     rows = docent_rows(6)
     rows[1]["omissions"] = None
@@ -93,20 +80,6 @@ def test_rows_without_a_label_and_too_few_images_are_said() -> None:
     report = preferences_report(judged, replace(QUIET, measures=[Quality("a")]))
     assert "Rows without a label, left out: omissions 1." in report.notes
     assert "so few images (3)" in report.notes[-1]
-
-
-def test_pairs_without_labels_have_the_better_text_first() -> None:
-    rows = docent_rows(50)
-    names = PairColumns("model1_generation", "model2_generation", labels={})
-    [line] = preferences_report(
-        read_preferences(rows, names, "p"), replace(QUIET, measures=[Quality("a")])
-    ).lines
-    won = [
-        float(r["model1_generation"].split()[-1]) > float(r["model2_generation"].split()[-1])
-        for r in rows
-    ]
-    assert figure(line, "mistakes acc").value == pytest.approx(np.mean(won))
-    assert isnan(figure(line, "mistakes rho").value)
 
 
 def test_an_unknown_label_is_named_with_its_row() -> None:
@@ -181,20 +154,3 @@ def test_names_and_columns_that_are_not_there() -> None:
         preferences_report(judged, replace(QUIET, measures=[Quality("a")], against="b"))
     with pytest.raises(InputError, match="the rows need a column 'spice1', or 'spice_mistakes1'"):
         preferences_report(judged, replace(QUIET, columns=["spice"]))
-
-
-def test_many_figures_do_not_stand_in_one_row() -> None:
-    rows = [{**row, "cluster": f"c{n % 7}"} for n, row in enumerate(caparena_rows(40))]
-    choices = replace(QUIET, measures=[Quality("a")], resamples=0)
-    report = caparena_report(read_arena(rows, "caparena"), choices)
-    assert [len(figures) for _, figures in report.blocks] == [5, 5]
-    assert all(len(line) <= 100 for line in terminal_text(report).splitlines())
-
-
-def test_metrics_that_are_not_installed_are_named() -> None:
-    judged = read_preferences(docent_rows(10), PairColumns(), "docent")
-    report = preferences_report(
-        judged, replace(QUIET, measures=[Quality("a")], missing=[("BLEU-4", "pip install x")])
-    )
-    assert report.lines[1].missing == "pip install x"
-    assert label_score(docent_rows(1)[0]["mistakes"]) in (-2, -1, 0, 1, 2)

@@ -8,7 +8,6 @@ from typing import cast
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest
 
 from posh_reward.errors import InputError
 from posh_reward.study.agreement.rater_agreement import (
@@ -17,7 +16,7 @@ from posh_reward.study.agreement.rater_agreement import (
     count_ratings,
     span_matches,
 )
-from posh_reward.study.statistics import Floats, Ints, bootstrap, resampled_rows, sign_test
+from posh_reward.study.statistics import Floats, Ints, bootstrap
 
 _: float | None = None
 # Krippendorff's own example ("Computing Krippendorff's alpha-reliability", 2011, section C):
@@ -53,19 +52,6 @@ def test_alpha_needs_two_ratings_that_vary() -> None:
         count_ratings([[1, 2]]).alpha(level=cast(Level, "ratio"))
 
 
-@pytest.mark.parametrize("level", ["nominal", "ordinal", "interval"])
-def test_alpha_of_a_resample_is_that_of_its_units(level: Level) -> None:
-    """Counted once, each unit as often as it was drawn, whatever values the resample lacks."""
-    ratings = count_ratings(UNITS)
-    rateable = [unit for unit in UNITS if sum(each is not None for each in unit) > 1]
-    for rows in resampled_rows(range(len(rateable)), resamples=10):
-        drawn = np.bincount(rows, minlength=len(rateable)).astype(float)
-        listed = [rateable[row] for row in rows]
-        assert ratings.alpha(drawn, level) == pytest.approx(
-            count_ratings(listed).alpha(level=level)
-        )
-
-
 TEXT = "A small red dog sleeps under a table."
 SMALL_RED_DOG, DOG, RED_DOG_SLEEPS, TABLE = (2, 15), (12, 15), (8, 22), (31, 36)
 
@@ -86,22 +72,6 @@ def test_relaxed_f1_over_texts() -> None:
     assert span_matches(TEXT, [DOG], []).f1 == 0
     assert isnan(span_matches(TEXT, [], []).f1)
     assert span_matches(TEXT, [(1, 2)], []) == Matches()  # a blank has no token
-
-
-@pytest.mark.parametrize(("above", "below"), [(0, 0), (5, 0), (3, 3), (12, 4), (40, 61)])
-def test_the_sign_test_is_scipys(above: int, below: int) -> None:
-    values = [1.0] * above + [-2.0] * below + [0.0] * 3
-    known = binomtest(above, above + below).pvalue if above + below else 1.0
-    assert sign_test(values) == pytest.approx(known)
-
-
-def test_groups_are_drawn_whole() -> None:
-    groups = ["a", "b", "a", "c", "b"]
-    for rows in resampled_rows(groups, resamples=20):
-        drawn = sorted(rows.tolist())
-        assert drawn.count(0) == drawn.count(2)
-        assert drawn.count(1) == drawn.count(4)
-        assert drawn.count(0) + drawn.count(1) + drawn.count(3) == 3
 
 
 def test_intervals_are_paired() -> None:
@@ -133,15 +103,3 @@ def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
         [mean] = bootstrap(partial(mean_of, values), range(60), level=0.8, resamples=100, seed=seed)
         covered += mean.low <= 0 <= mean.high
     assert 66 <= covered <= 90  # 80 expected
-
-
-def test_undefined_figures_stay_undefined() -> None:
-    undefined, defined = bootstrap(lambda rows: (float("nan"), float(len(rows))), ["a", "b"])
-    assert isnan(undefined.value)
-    assert isnan(undefined.p)
-    assert defined.value == 2
-    [bare] = bootstrap(lambda _: [1.0], ["a"], resamples=0)
-    assert bare.value == 1
-    assert isnan(bare.low)
-    with pytest.raises(InputError, match="no rows to resample"):
-        bootstrap(lambda _: [1.0], [])

@@ -51,23 +51,6 @@ def test_the_log_changes_no_score_and_no_signature() -> None:
     assert plain.signature == logged.signature
 
 
-def test_both_judges_answer_what_either_search_asked() -> None:
-    settings = RunSettings(quiet=True, floor=False)
-    first, other = run_judges([judge_choice("embedded"), judge_choice("fake")], PAIRS, settings)
-    assert first.own != other.own, "or nothing is tried here"
-    assert first.own | other.own == set(first.verdicts) == set(other.verdicts)
-    assert first.usage.requests == len(first.own), "other judges' questions are not its costs"
-
-
-def test_a_judge_that_answers_alike_twice_has_a_floor_without_differences() -> None:
-    runs = run_judges([judge_choice("embedded"), judge_choice("fake")], PAIRS, QUIET)
-    report = judge_report(runs, PAIRS, resamples=50)
-    assert report.floor is not None
-    assert report.floor.groups["f1"].alike.value == 1
-    assert report.floor.questions["all"].difference.value == 0
-    assert [line.other.label for line in report.comparisons] == ["fake"]
-
-
 class WaveringModel(FakeModel):
     """Its answers depend on how many prompts are in the call, as rounding does."""
 
@@ -129,11 +112,6 @@ def test_a_judge_is_named_with_its_preset_or_by_the_metrics_settings(tmp_path: P
         judge_choice("vllm@loud")
     with pytest.raises(ConfigError):
         judge_choice("missing.yaml")
-
-
-def test_one_judge_is_no_comparison() -> None:
-    with pytest.raises(InputError, match="two or more"):
-        run_judges([judge_choice("fake")], PAIRS, QUIET)
 
 
 def test_failed_answers_are_counted_and_spoil_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,14 +180,6 @@ def test_a_sentence_says_yes_no_or_not_settled(monkeypatch: pytest.MonkeyPatch) 
     assert "no reference has two texts that a judge orders" in decision(tied).sentence
     one_way = {**sure.groups, "precision and recall": tied.groups["precision and recall"]}
     assert decision(replace(sure, groups=one_way)).verdict == "not settled"
-
-
-def test_white_space_around_a_reference_makes_no_new_group() -> None:
-    pairs = [pair._replace(reference=f" {pair.reference}\n") for pair in PAIRS[::2]] + PAIRS[1::2]
-    runs = run_judges([judge_choice("embedded"), judge_choice("fake")], pairs, QUIET)
-    report = judge_report(runs, pairs, resamples=0)
-    assert report.references == len(COLORS)
-    assert report.comparisons[0].groups["f1"].groups == len(COLORS)
 
 
 def test_the_page_escapes_texts_and_names_the_questions() -> None:

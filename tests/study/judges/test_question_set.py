@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from shutil import copyfile, copytree
+from shutil import copytree
 
 import pytest
 
@@ -23,7 +23,6 @@ from posh_reward.study.judges.question_set import (
     collect,
     listing,
     read_question_set,
-    split_of,
 )
 
 THINGS = ("dog", "cat", "horse", "cow", "sheep", "bird", "boat", "tree", "chair", "lamp")
@@ -106,28 +105,10 @@ def test_a_second_run_asks_nothing_and_gives_the_same_rows(
     assert first == again
 
 
-def test_more_texts_move_no_reference_to_another_split() -> None:
-    assert split_of("0" * 16) == "test"
-    assert split_of("2" + "0" * 15) == "validation"
-    assert split_of("f" * 16) == "train"
-
-
 def test_too_few_references_are_refused_before_anything_is_asked(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="more references"):
         collect(judge_choice("fake"), ROWS[:1], tmp_path / "none", QUIET)
     assert not (tmp_path / "none").exists()
-
-
-def test_a_folder_without_a_question_set_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="judges collect"):
-        read_question_set(tmp_path)
-
-
-def test_files_of_two_teachers_are_no_question_set(folder: Path, tmp_path: Path) -> None:
-    collect(judge_choice("fake"), ROWS, tmp_path, QUIET)
-    copyfile(folder / "test.parquet", tmp_path / "test.parquet")
-    with pytest.raises(ConfigError, match="files of different question sets"):
-        read_question_set(tmp_path)
 
 
 @pytest.mark.parametrize("change", ["another answer", "fewer rows", "test rows to train on"])
@@ -147,24 +128,3 @@ def test_changed_rows_are_refused(folder: Path, tmp_path: Path, change: str) -> 
     pq.write_table(table, path)
     with pytest.raises(ConfigError, match="not those that were collected"):
         read_question_set(tmp_path)
-
-
-def test_a_teachers_file_is_found_from_any_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("teacher.yaml").write_text("name: fake\n")
-    made = collect(judge_choice("teacher.yaml"), ROWS, Path("made"), QUIET, perturbations=0)
-    assert made.judge == str(tmp_path / "teacher.yaml")
-    Path("metric.yaml").write_text("judge: {name: fake}\n")
-    made = collect(judge_choice("metric.yaml"), ROWS, Path("made"), QUIET, perturbations=0)
-    assert made.judge == {"name": "fake"}
-    assert read_question_set(Path("made")).judge == {"name": "fake"}
-
-
-def test_references_alone_will_do(tmp_path: Path) -> None:
-    found = collect(
-        judge_choice("fake"), [(None, reference) for _, reference in ROWS], tmp_path, QUIET,
-        perturbations=1,
-    )  # fmt: skip
-    assert set(found.texts) == {"honest", "perturbed"}

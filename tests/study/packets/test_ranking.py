@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import log
 from pathlib import Path
 
@@ -65,9 +64,3 @@ def test_a_circle_is_named(tmp_path: Path) -> None:
     assert "a over b over c over a" in summary(found)
     for each in found.rankings[0].models:
         assert each.strength.mean == pytest.approx(0, abs=1e-6)
-
-
-def test_two_models_need_no_ranking(tmp_path: Path) -> None:
-    made = packet(found=replace(items(6)), coarse=1)
-    (tmp_path / "a").write_bytes(saved(made.key, "rater-01"))
-    assert results(collect(tmp_path.iterdir(), made.key), made.key).rankings == ()

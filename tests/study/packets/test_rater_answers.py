@@ -39,13 +39,6 @@ def test_a_finished_file_is_read() -> None:
         assert answer.seconds == 60
 
 
-def test_marks_are_read() -> None:
-    tasks = KEY.raters[MARKER].tasks
-    answers = [marking(task.id, [[8, 11], [0, 1]]) for task in tasks]
-    [sheet] = sheets_in(saved(KEY, MARKER, answers), KEY)
-    assert (sheet.answers[0].mistakes, sheet.answers[0].omissions) == (((0, 1), (8, 11)), ())
-
-
 def edited(change: Callable[[Row], object]) -> bytes:
     """A file that was changed before the page made its check: what a bug could write."""
     made = content(KEY, FIRST)
@@ -103,12 +96,6 @@ def test_a_file_that_does_not_count_says_why(name: str) -> None:
         sheets_in(data, KEY)
 
 
-@given(st.binary(max_size=60) | st.text().map(str.encode))
-def test_no_file_breaks_the_reader(data: bytes) -> None:
-    with pytest.raises(InputError):
-        sheets_in(data, KEY)
-
-
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
@@ -150,27 +137,6 @@ def test_the_rest_is_kept_and_what_is_missing_is_named(tmp_path: Path) -> None:
     assert "cannot be read: No such file" in reasons["gone"]
     assert "has not finished 3 of 3 tasks" in reasons["half"]
     assert "task 1 (Significant mistakes, Missing details, Overall quality)" in reasons["half"]
-
-
-def test_what_is_finished_counts_if_wanted(tmp_path: Path) -> None:
-    files = write(tmp_path, half=saved(KEY, FIRST, half()))
-    refused = collect(files, KEY)
-    assert refused.sheets == ()
-    assert refused.refusals[0].reason == (
-        "rater-01 has not finished 1 of 3 tasks: task 3 (Missing details, Overall quality); "
-        "--partial takes the others"
-    )
-    taken = collect(files, KEY, partial=True)
-    assert len(taken.answers) == 2
-    assert not taken.refusals
-
-
-def test_an_earlier_state_is_a_duplicate(tmp_path: Path) -> None:
-    files = write(tmp_path, early=saved(KEY, FIRST, half()), full=saved(KEY, FIRST),
-                  again=saved(KEY, FIRST))  # fmt: skip
-    found = collect(files, KEY, partial=True)
-    assert [len(sheet.answers) for sheet in found.sheets] == [3]
-    assert sorted(each.reason.partition(":")[0] for each in found.refusals) == ["duplicate"] * 2
 
 
 def test_of_a_rater_who_saves_twice_the_newer_file_counts(tmp_path: Path) -> None:
@@ -263,13 +229,6 @@ def test_spans_of_an_export_are_read() -> None:
     assert sheet.unfinished[0] == "task 1 (Missing details)"
 
 
-def test_skipped_and_unanswered_tasks_are_unfinished() -> None:
-    [sheet] = sheets_in(exported(KEY, tasks(PACKET, FIRST), CHOSEN, was_cancelled=True), KEY)
-    assert (len(sheet.answers), len(sheet.unfinished)) == (0, 3)
-    [sheet] = sheets_in(exported(KEY, tasks(PACKET, FIRST)[:1], CHOSEN[:2]), KEY)
-    assert sheet.unfinished[0].endswith("(Overall quality)")
-
-
 def changed_text(row: Row) -> Row:
     return {**row, "data": {**row["data"], "first": "other"}}
 
@@ -294,32 +253,7 @@ def test_an_export_that_does_not_count_says_why(
         sheets_in(exported(KEY, shown(tasks(PACKET, FIRST)), result), KEY)
 
 
-@pytest.mark.parametrize("ends", [(900, 999), (0.5, 2), ("0", 1), (3, 3), ([1], 2)])
-def test_spans_that_label_studio_let_pass_are_refused(ends: tuple[Any, Any]) -> None:
-    with pytest.raises(InputError, match=r"task 1: the mark|not of our form"):
-        sheets_in(exported(KEY, tasks(PACKET, MARKER), [span(*ends), DENIED]), KEY)
-
-
-def test_a_time_beyond_all_numbers_is_refused() -> None:
-    with pytest.raises(InputError, match="exported task 1 is malformed: OverflowError"):
-        sheets_in(exported(KEY, tasks(PACKET, FIRST), CHOSEN, lead_time=10**400), KEY)
-
-
 def test_one_person_must_not_answer_for_two_raters() -> None:
     both = tasks(PACKET, FIRST) + tasks(PACKET, SECOND)
     with pytest.raises(InputError, match="one person answered tasks of rater-01 and of rater-02"):
         sheets_in(exported(KEY, both, CHOSEN), KEY)
-
-
-def test_two_annotations_of_a_task_are_for_people_to_decide() -> None:
-    rows = json.loads(exported(KEY, tasks(PACKET, FIRST), CHOSEN))
-    rows[0]["annotations"] *= 2
-    with pytest.raises(InputError, match="exported task 1: it has 2 annotations"):
-        sheets_in(json.dumps(rows).encode(), KEY)
-
-
-def test_a_refusal_repeats_no_long_value(tmp_path: Path) -> None:
-    file = tmp_path / "back.json"
-    file.write_bytes(edited(lambda made: made.update(rater="x" * 5_000_000)))
-    [refusal] = collect([file], KEY).refusals
-    assert len(refusal.reason) <= 300

@@ -14,8 +14,7 @@ from posh_reward.study.packets.draw import Design
 from posh_reward.study.packets.make import Packet, make_packet
 from posh_reward.study.packets.rater_answers import AnswerSheet, checksum, collect, sheets_in
 from posh_reward.study.packets.results import StudyResults, results
-from posh_reward.study.packets.results_page import results_page
-from tests.chromium import Browser, axe, obscured, violations
+from tests.chromium import Browser, axe, violations
 from tests.study.packets.studies import EVIL, coarse, content, items, packet, saved
 
 COARSE, GRANULAR = packet(4), packet(3, coarse=0, granular=1)
@@ -148,16 +147,6 @@ def test_a_reload_loses_nothing(browser: Browser, tmp_path: Path, forgets: bool)
     )
 
 
-def test_unanswered_tasks_can_be_reached_from_the_end(browser: Browser, tmp_path: Path) -> None:
-    opened(browser, COARSE, tmp_path)
-    browser.point("#begin", click=True)
-    browser.point("#finish", click=True)
-    browser.point("#open li:nth-child(2) button", click=True)
-    assert browser.run("document.getElementById('heading').textContent") == "Task 2 of 2"
-    browser.point("#back", click=True)
-    assert browser.run("document.getElementById('heading').textContent") == "Task 1 of 2"
-
-
 def load(browser: Browser, path: Path) -> str:
     """Gives the page a file, and returns what it says."""
     browser.run("document.getElementById('loaded').textContent = ''")
@@ -192,19 +181,6 @@ def test_a_saved_file_is_loaded_on_another_computer(browser: Browser, tmp_path: 
     assert [a.preferences for a in after.answers] == [a.preferences for a in before.answers]
 
 
-def test_after_a_file_without_answers_the_button_has_the_announced_name(
-    browser: Browser, tmp_path: Path
-) -> None:
-    opened(browser, COARSE, tmp_path)
-    browser.run("save()")
-    downloaded(COARSE, tmp_path)
-    opened(browser, COARSE, tmp_path)
-    assert browser.run("document.getElementById('begin').textContent") == "Begin"
-    loaded = load(browser, tmp_path / f"answers-{COARSE.key.packet}-rater-01.json")
-    name = browser.run("document.getElementById('begin').textContent")
-    assert loaded == f"Loaded. Choose {name}."
-
-
 def test_an_older_file_does_not_replace_newer_answers(browser: Browser, tmp_path: Path) -> None:
     opened(browser, COARSE, tmp_path)
     browser.point("#begin", click=True)
@@ -221,21 +197,6 @@ def test_an_older_file_does_not_replace_newer_answers(browser: Browser, tmp_path
     browser.point("#replace", click=True)
     assert browser.run(here) == [[True, value] for value in file_overall]
     assert browser.complaints() == []
-
-
-def test_saved_is_no_longer_said_after_a_change(browser: Browser, tmp_path: Path) -> None:
-    opened(browser, COARSE, tmp_path)
-    browser.point("#begin", click=True)
-    browser.point("#finish", click=True)
-    browser.point("#save", click=True)
-    words = "document.getElementById('saved').textContent"
-    assert browser.run(words).startswith("Saved.")
-    browser.point("#open li:first-child button", click=True)
-    choose(browser, "overall", 0)
-    browser.point("#finish", click=True)
-    assert browser.run(words).startswith("You changed answers after you saved")
-    browser.point("#save", click=True)
-    assert browser.run(words).startswith("Saved.")
 
 
 def test_a_browser_that_keeps_nothing_says_so(browser: Browser, tmp_path: Path) -> None:
@@ -319,32 +280,6 @@ def test_words_are_marked_by_mouse(browser: Browser, tmp_path: Path) -> None:
 
 def hint(browser: Browser) -> str:
     return str(browser.run("document.querySelector('.mistakes ~ .hint').innerText"))
-
-
-def test_a_mark_that_has_begun_is_seen_and_can_be_cancelled(
-    browser: Browser, tmp_path: Path
-) -> None:
-    opened(browser, GRANULAR, tmp_path)
-    browser.point("#begin", click=True)
-    plain = browser.run(f"getComputedStyle(document.querySelector({word('mistakes', 1)!r})).color")
-    assert hint(browser) == ""
-    browser.point(word("mistakes", 1), click=True)
-    assert "A mark begins at \u201cred\u201d. Choose its last word." in hint(browser)
-    begun = browser.run("getComputedStyle(document.querySelector('.mistakes .word.begun')).color")
-    assert begun != plain
-    browser.press("Escape", 27)
-    assert hint(browser) == ""
-    assert said(browser) == "Mark cancelled"
-    browser.point(word("mistakes", 2), click=True)
-    browser.point(".mistakes ~ .hint button", click=True)  # there is no Escape on a phone
-    assert hint(browser) == ""
-    assert focused(browser, "it.dataset.place") == "2"
-    assert browser.run("document.querySelectorAll('.begun, .marked').length") == 0
-    browser.point(word("mistakes", 1), click=True)
-    browser.point(word("mistakes", 2), click=True)
-    assert hint(browser) == ""
-    assert browser.run("document.querySelectorAll('.marks button').length") == 1
-    assert browser.complaints() == []
 
 
 def test_a_packet_is_marked_by_keyboard_alone(browser: Browser, tmp_path: Path) -> None:
@@ -446,54 +381,6 @@ def long(tmp_path: Path) -> Packet:
     return make_packet(replace(few, items=rows), Design(7, 1, 1, 0), Album([tmp_path]), {})
 
 
-@pytest.mark.parametrize(("width", "height"), [(1280, 900), (640, 450), (390, 844), (320, 600)])
-def test_what_has_the_focus_is_in_sight(
-    browser: Browser, tmp_path: Path, long: Packet, width: int, height: int
-) -> None:
-    for name in long.key.raters:
-        opened(browser, long, tmp_path, name)
-        browser.resize(width, height)
-        browser.point("#begin", click=True)
-        hidden = []
-        for _ in range(60):
-            browser.press("Tab", 9)
-            hidden += [it] if (it := obscured(browser)) else []
-        assert hidden == []
-
-
-@pytest.mark.parametrize(("width", "height"), [(640, 450), (390, 844)])
-def test_texts_stay_in_sight_beside_each_question(
-    browser: Browser, tmp_path: Path, long: Packet, width: int, height: int
-) -> None:
-    """On a phone, and at 200 % in a window of 1280 x 900."""
-    opened(browser, long, tmp_path)
-    browser.resize(width, height)
-    browser.point("#begin", click=True)
-    for axis in AXES:
-        choose(browser, axis, 0)
-        pane = browser.run("(() => { const r = document.querySelector('.materials')"
-                           ".getBoundingClientRect(); return [r.top, r.bottom] })()")  # fmt: skip
-        assert 0 <= pane[0] < pane[1] <= height
-        assert pane[1] - pane[0] > 150
-    browser.point(".jump button:last-child", click=True)
-    top = browser.run("document.querySelector('.materials .row:last-child .card:last-child h3')"
-                      ".getBoundingClientRect().top")  # fmt: skip
-    assert pane[0] <= top < pane[1]
-
-
-def test_an_image_is_enlarged_and_closed_by_keyboard(
-    browser: Browser, tmp_path: Path, long: Packet
-) -> None:
-    opened(browser, long, tmp_path)
-    browser.point("#begin", click=True)
-    tab_to(browser, "it.className === 'enlarge'")
-    browser.press("Enter", 13, "\r")
-    assert browser.run("document.querySelector('dialog img').clientWidth") > 1000
-    browser.press("Escape", 27)
-    assert browser.run("document.getElementById('large').open") is False
-    assert focused(browser, "it.className") == "enlarge"
-
-
 @pytest.mark.parametrize("made", FORMS, ids=["coarse", "granular"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(browser: Browser, tmp_path: Path, made: Packet, scheme: str) -> None:
@@ -519,39 +406,6 @@ def rated(made: Packet, folder: Path) -> StudyResults:
     for name in made.key.raters:
         (folder / name).write_bytes(saved(made.key, name))
     return results(collect(folder.iterdir(), made.key), made.key, readings=2)
-
-
-def test_the_printed_results_are_whole(browser: Browser, tmp_path: Path) -> None:
-    page = results_page(rated(COARSE, tmp_path / "answers"))
-    (tmp_path / "page.html").write_text(page, encoding="utf-8")
-    browser.call("Emulation.setEmulatedMedia", media="print")
-    try:
-        browser.resize(718, 1000)  # A4 with margins of a centimetre
-        browser.open(tmp_path / "page.html")
-        cut = ("[...document.querySelectorAll('table, svg')].filter((it) => "
-               "it.getBoundingClientRect().right > innerWidth + 1).length")  # fmt: skip
-        assert browser.run(cut) == 0
-    finally:
-        browser.call("Emulation.setEmulatedMedia", media="")
-
-
-def test_words_are_marked_by_touch(browser: Browser, tmp_path: Path) -> None:
-    opened(browser, GRANULAR, tmp_path)
-    browser.resize(390, 844)
-    browser.point("#begin", click=True)
-    browser.call("Emulation.setTouchEmulationEnabled", enabled=True)
-    try:
-        for place in (1, 2):
-            browser.point(word("mistakes", place))
-            x, y = middle(browser, word("mistakes", place))
-            browser.call(
-                "Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}]
-            )
-            browser.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
-            browser.run("new Promise((done) => setTimeout(done, 50))")
-        assert said(browser).startswith("Marked")
-    finally:
-        browser.call("Emulation.setTouchEmulationEnabled", enabled=False)
 
 
 def test_the_check_of_the_page_is_the_check_of_the_reader(browser: Browser, tmp_path: Path) -> None:

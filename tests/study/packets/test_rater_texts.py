@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 from typing import Any
@@ -97,26 +96,6 @@ def test_a_study_without_references_shows_none_and_asks_for_none() -> None:
     bare = replace(items(4), items=tuple(replace(item, reference="") for item in items(4).items))
     with pytest.raises(InputError, match="an image or a correct description"):
         packet(found=bare)
-
-
-def test_without_references_only_mistakes_are_marked(images: Any) -> None:
-    bare = replace(items(4), items=tuple(replace(item, reference="", image="a.png")
-                                         for item in items(4).items))  # fmt: skip
-    made = make_packet(bare, Design(7, 1, 1, 0), images, {})
-    assert made.key.sides == ("mistakes",)
-    everything = b"".join(made.files.values()).decode()
-    assert "orrect description" not in everything.replace("the correct description alone", "")
-    assert "$reference" not in everything
-    for name, form in (("rater-01", "coarse"), ("rater-02", "granular")):
-        data = json.loads(made.files[f"label-studio/{name}.json"])[0]["data"]
-        fields = re.findall(r'value="\$(\w+)"', made.files[f"label-studio/{form}.xml"].decode())
-        assert set(fields) == data.keys() - {"task"}  # Label Studio finds all that it shows
-    answers = [{"task": task.id, "mistakes": [[0, 1]], "seconds": 3, "comment": ""}
-               for task in made.key.raters["rater-02"].tasks]  # fmt: skip
-    [sheet] = sheets_in(saved(made.key, "rater-02", answers), made.key)
-    assert len(sheet.answers) == 8
-    assert sheet.answers[0].granular
-    assert sheet.answers[0].marks("omissions") == ()
 
 
 @pytest.fixture

@@ -20,7 +20,6 @@ from posh_reward.study.packets.results import (
 )
 from posh_reward.study.packets.results_page import (
     files_that_do_not_count,
-    p_text,
     results_page,
     summary,
     verdict,
@@ -131,21 +130,6 @@ def test_equal_texts_count_as_ties(tmp_path: Path) -> None:
     assert comparison.axes[0].alpha is None
 
 
-def test_equal_texts_count_in_proportion_while_answers_are_missing(tmp_path: Path) -> None:
-    same = tuple(
-        StudyItem(f"same-{n}", "A dog.", {"sft": "A cat.", "posh-tuned": "A cat."})
-        for n in range(4)
-    )
-    found = items(4)
-    made = packet(found=replace(found, items=(*found.items, *same)), coarse=2)
-    answers = towards(made.key, "rater-01", dict.fromkeys(made.key.items, 1))
-    _, summed = study(tmp_path, made, rater_01=answers)
-    [comparison] = summed.comparisons
-    assert (comparison.items, comparison.identical, comparison.answers) == (4, 2, 2)
-    assert comparison.axes[0].mean.mean == pytest.approx(0.5)  # as it will be when all is in
-    assert "2 pairs of equal texts count as ties without asking" in summary(summed)
-
-
 def test_marks_are_summed_up_by_model(tmp_path: Path) -> None:
     made = packet(2, coarse=0, granular=2, repeated=1, times=2)
 
@@ -190,22 +174,6 @@ def test_answers_that_call_for_a_look_are_flagged(
 
 
 @pytest.mark.slow
-def test_always_the_same_side_is_flagged_and_varied_answers_are_not(tmp_path: Path) -> None:
-    made = packet(8, coarse=2, repeated=1, times=2)
-    leaning, varied = (
-        [
-            {**coarse(made.key, task, 1), "mistakes": (place % 3) * side,
-             "omissions": (place % 2) * side, "overall": ((place + 1) % 2) * sign}
-            for place, task in enumerate(made.key.raters[name].tasks)
-        ]
-        for name, side, sign in (("rater-01", 1, 1), ("rater-02", 1, -1))
-    )  # fmt: skip
-    _, found = study(tmp_path, made, rater_01=leaning, rater_02=varied)
-    assert found.raters[0].flags == ("never preferred #2",)
-    assert found.raters[1].flags == ()
-
-
-@pytest.mark.slow
 def test_a_rater_can_be_left_out(tmp_path: Path) -> None:
     made = packet(4, coarse=2, repeated=1, times=2)
     up, down = (dict.fromkeys(made.key.items, value) for value in (2, -1))
@@ -237,16 +205,6 @@ def test_the_page_is_safe_and_says_what_is_better(shown: StudyResults) -> None:
     assert "Nothing counts yet from rater-02" in html
     assert "not JSON" in html
     assert html.count('<circle class="open"') == 3
-
-
-def test_the_summary_says_the_same(shown: StudyResults) -> None:
-    text = summary(shown)
-    assert "above 0, posh-tuned is better" in text
-    assert "+1.000 [-1.1" in text  # three that agree settle nothing
-    assert "look at" not in text
-    listed = files_that_do_not_count(shown.refused, shown.missing)
-    assert "not JSON" in listed
-    assert "nothing counts yet from rater-02" in listed
 
 
 def test_a_verdict_says_for_whom_it_holds(shown: StudyResults) -> None:
@@ -284,23 +242,6 @@ def test_one_rater_settles_nothing_for_others_and_ties_are_no_items(tmp_path: Pa
         assert axis.mean.low < axis.mean.high
 
 
-def test_what_models_lack_and_a_bias_to_a_side_are_on_the_page(tmp_path: Path) -> None:
-    made = packet(found=replace(items(12), incomplete=("lost & found",)), coarse=1)
-    answers = [{**coarse(made.key, task), "mistakes": 1, "omissions": 2 * (n % 2), "overall": 1}
-               for n, task in enumerate(made.key.raters["rater-01"].tasks)]  # fmt: skip
-    _, summed = study(tmp_path, made, rater_01=answers)
-    assert [bias.mean.mean for bias in summed.side_bias] == [1, 1, 1]
-    assert summed.incomplete == ("lost & found",)
-    html = results_page(summed)
-    assert "lost &amp; found" in html
-    assert "Raters preferred the text shown as #1 (fewer mistakes: +1.000 [" in html
-    assert "Only 1 rater answered" in html
-
-
-def test_a_p_value_is_never_printed_as_zero() -> None:
-    assert [p_text(p) for p in (0.04567, 0.001, 0.0004)] == ["0.046", "0.001", "<0.001"]
-
-
 def test_names_can_neither_steer_the_terminal_nor_forge_its_lines() -> None:
     forged = "\x1b[31mb\nposh-reward: all is well"
     made = packet(found=items(6, ("a", forged)))
@@ -311,39 +252,3 @@ def test_names_can_neither_steer_the_terminal_nor_forge_its_lines() -> None:
     shown += files_that_do_not_count([f"{forged}.json: torn"], ())
     assert "\x1b" not in shown
     assert not any(line.startswith("posh-reward:") for line in shown.splitlines())
-
-
-def test_alpha_of_full_agreement_has_an_interval() -> None:
-    found = alpha_both_orders([[1, 1], [2, 2], [-1, -1], [1, 1], [0, 0], [1, 1]])
-    assert found is not None
-    assert (round(found.low, 3), found.high) == (0.081, 1)  # 2 * 0.025 ** (1 / 6) - 1
-    found = alpha_both_orders([[0, 1]] * 6)  # nor has that of equal disagreement
-    assert found is not None
-    assert found.low < found.mean < found.high
-
-
-def test_alpha_of_few_pairs_has_a_wide_interval() -> None:
-    units = [[2, 1], [1, -1], [0, -1], [-2, -1], [1, 2], [0, 1]]
-    few, many = alpha_both_orders(units), alpha_both_orders(units * 10)
-    assert few is not None
-    assert many is not None
-    # Plain percentiles are wider by the root of ten, and cover too little of six pairs.
-    assert few.high - few.low > 1.3 * 10**0.5 * (many.high - many.low)
-
-
-def test_what_these_raters_prefer_is_corrected_too(tmp_path: Path) -> None:
-    """Student's p is 0.026 on each of three axes: nothing is settled, even for the one rater."""
-    made = packet(found=items(12), coarse=1)
-    values = dict(zip(made.key.items, [1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, -1], strict=True))
-    _, summed = study(tmp_path, made, rater_01=towards(made.key, "rater-01", values))
-    axis = summed.comparisons[0].axes[0]
-    assert axis.p_these == pytest.approx(0.0261, abs=1e-4)
-    assert axis.these_raters.excludes_zero
-    assert not axis.settled_here
-    assert "not settled between" in verdict(axis, summed.comparisons[0])
-
-
-def test_alpha_both_orders_of_a_single_pair_may_be_anything() -> None:
-    found = alpha_both_orders([[2, 1, -1]])
-    assert found is not None
-    assert (found.low, found.high) == (-1, 1)

@@ -7,11 +7,7 @@ from typing import Any
 import pytest
 
 from posh_reward.errors import InputError
-from posh_reward.study.agreement.rater_agreement import tokens_in
 from posh_reward.study.packets.study_items import items_of
-from posh_reward.study.packets.study_records import (
-    word_spans,
-)
 from posh_reward.study.rows.table_items import Columns
 
 COLUMNS = Columns(id="id")
@@ -31,14 +27,6 @@ def test_rows_are_grouped_by_id() -> None:
     assert found.incomplete == ("2", "3")
 
 
-def test_half_surrogates_in_names_are_replaced_and_never_mixed_up() -> None:
-    found = items_of([row("\ud800", "a\ud800"), row("\ud800", "b")], COLUMNS)
-    assert (found.models, found.items[0].id) == (("a?", "b"), "?")
-    assert list(found.items[0].texts) == ["a?", "b"]
-    with pytest.raises(InputError, match=r"the id '\?' occurs twice"):
-        items_of([row("\ud800", "a"), row("\udfff", "a")], COLUMNS)
-
-
 @pytest.mark.parametrize(
     ("last", "why"),
     [
@@ -56,15 +44,3 @@ def test_half_surrogates_in_names_are_replaced_and_never_mixed_up() -> None:
 def test_rows_that_cannot_be_compared_are_named(last: dict[str, Any], why: str) -> None:
     with pytest.raises(InputError, match=why):
         items_of([row("1", "a"), last], COLUMNS)
-
-
-def test_words() -> None:
-    text = "Mary\u2019s gold-edged, \r\nblue  robe 🐶."
-    assert [text[a:b] for a, b in word_spans(text)] == [
-        "Mary\u2019s",
-        "gold",
-        "edged",
-        "blue",
-        "robe",
-    ]
-    assert tokens_in([(8, 13)], word_spans(text)) == {1, 2}

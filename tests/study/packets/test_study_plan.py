@@ -16,19 +16,10 @@ from posh_reward.study.packets.study_plan import (
     PAPER,
     PlanSettings,
     pairs_needed,
-    plan_table,
     plans,
     power,
     smallest_difference,
 )
-
-
-def test_single_answers_follow_the_cuts() -> None:
-    """A fifth of a normal distribution lies within 0.253 of 0, and 0.3 of it beyond 1.036."""
-    opinions = Opinions(shared=0.3, equal=0.2, much=0.3)
-    assert list(map(opinions.choice, (-1.04, -1.03, -0.26, -0.25, 0.25, 0.26, 1.03, 1.04))) == [
-        -2, -1, -1, 0, 0, 1, 1, 2,
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("alpha", [*PAPER.values(), 0.0, 0.8])
@@ -39,18 +30,6 @@ def test_simulated_raters_agree_as_far_as_they_should(alpha: float) -> None:
     own = (1 - opinions.shared) ** 0.5 * rng.standard_normal((6000, 3))
     answers = opinions.choices(shared + own)
     assert count_ratings(answers.tolist()).alpha() == pytest.approx(alpha, abs=0.03)
-
-
-def test_choices_have_the_shares_and_the_mean_that_were_asked_for() -> None:
-    opinions = Opinions(shared=0.3, equal=0.2, much=0.3)
-    rng = np.random.default_rng(1)
-    drawn = rng.standard_normal(200_000)
-    answers = opinions.choices(drawn)
-    assert (answers == 0).mean() == pytest.approx(0.2, abs=0.01)
-    assert (abs(answers) == 2).mean() == pytest.approx(0.3, abs=0.01)
-    moved = opinions.choices(drawn + opinions.shift(0.4))
-    assert moved.mean() == pytest.approx(0.4, abs=0.01)
-    assert [opinions.choice(value) for value in drawn[:50]] == answers[:50].tolist()
 
 
 def settings(**changes: Any) -> PlanSettings:
@@ -88,16 +67,6 @@ def test_pairs_needed_and_the_smallest_difference_fit_each_other() -> None:
     assert smallest == pytest.approx(0.4, abs=0.03)
     assert pairs_needed(opinions, settings(difference=0.02), 1) is None
     assert smallest_difference(opinions, settings(pairs=2, power=0.999999), 1) is None
-
-
-def test_a_plan_is_a_table() -> None:
-    plan = settings(difference=0.5)
-    [row] = plans(plan, (1,), alphas={"mistakes": 0.235})
-    assert row.needed is not None
-    assert row.hours == pytest.approx(row.needed * 5 / 60 / 6)
-    text = plan_table([row], plan)
-    assert "mistakes    0.235" in text
-    assert "chance of 80%" in text
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,10 +12,7 @@ pytest.importorskip("matplotlib")
 
 from posh_reward.study.pages.model_plots import (  # after the check above
     Plot,
-    draw,
     model_plots,
-    save_plots,
-    short_name,
 )
 
 NAMES = [
@@ -76,24 +72,3 @@ def test_the_best_model_is_on_top() -> None:
     board = model_plots(tally(["low", "high"], 3))[0].figure.axes[0]
     assert [label.get_text() for label in board.get_yticklabels()] == ["high", "low"]
     assert list(board.get_yticks()) == [1, 0]
-
-
-def test_one_text_of_one_model_is_drawn_and_none_is_not(tmp_path: Path) -> None:
-    files = save_plots(model_plots(tally(["描述 $x$"], 1)), tmp_path / "plots")
-    assert [path.name for path in files] == [
-        f"{name}.{ending}"
-        for name in ("leaderboard", "length", "precision_recall")
-        for ending in ("png", "svg")
-    ]
-    assert all(path.stat().st_size > 1000 for path in files)
-    assert model_plots(Tally()) == []
-
-
-def test_equal_scores_make_equal_files() -> None:
-    one, other = (draw(model_plots(tally(["a", "b"], 4))[1], "svg") for _ in range(2))
-    assert one == other
-
-
-def test_long_names_are_cut_in_their_middle() -> None:
-    assert short_name("runs/dapo/checkpoint-100", 15) == "runs/\u2026point-100"
-    assert short_name("", 15) == "(no model)"

@@ -5,8 +5,6 @@ from html.parser import HTMLParser
 
 import pytest
 
-import posh_reward
-from posh_reward import PoSh
 from posh_reward.study.pages.element_marks import preset_of, question_about, stretches
 from posh_reward.study.pages.pair_page import PairCard, page
 from posh_reward.study.pages.terminal import explain
@@ -84,19 +82,6 @@ def test_texts_stay_texts(text: str) -> None:
     assert not tags & {"script", "img"}
 
 
-def test_a_notebook_shows_scores() -> None:
-    html = SCORES._repr_html_()  # type: ignore[attr-defined]
-    assert outline(html).marks == ["absent", "weak", "partial", "absent", "weak", "weak"]
-    assert not outline(html).tags & {"script", "html", "link"}
-
-
-def test_words_of_the_same_elements_are_one_stretch() -> None:
-    text = "A dog carved into wood."
-    carved = Element("precision", "relation", "carved into", 1.0, ((6, 12), (13, 17)), "dog")
-    scores = Scores(0.2, 0.2, 0.2, "", (carved,), generation=text)
-    assert [s.text for s in stretches(scores, "precision")] == ["A dog ", "carved into", " wood."]
-
-
 def test_questions_are_worded_as_the_signature_says() -> None:
     red = SCORES.elements[0]
     assert question_about(red, "posh|preset:paper|judge:x") == (
@@ -135,13 +120,3 @@ def test_a_mark_says_which_witness() -> None:
     shown = explain(scores, color=False)
     assert "[fan]* [dog]2 [sky]1" in shown
     assert "* clear in the image" in shown
-
-
-def test_scores_are_read_at_a_glance() -> None:
-    """As a notebook or a prompt prints a list of them."""
-    assert repr([SCORES, Scores.failed(Failure("text", "the reference is empty"), "s")]) == (
-        "[Scores(precision=0.500, recall=0.600, f1=0.550, elements=3, 'A red dog sleeps.'), "
-        "Scores(failure='the reference is empty', '')]"
-    )
-    assert posh_reward.explain(SCORES).splitlines()[1] == "  A [red]1 [dog]2[ sleeps]2."
-    assert repr(PoSh()).startswith("PoSh(judge=embedded-")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
-from posh_reward.cli import INCOMPLETE, OK, UNUSABLE, main
+from posh_reward.cli import INCOMPLETE, OK, main
 from posh_reward.errors import InputError
 from posh_reward.models import model as model_names
 from posh_reward.models.fake_model import FakeModel
@@ -104,14 +103,6 @@ def test_models_are_side_by_side_under_one_image(tmp_path: Path) -> None:
     assert f"sigma {first['criteria'][0]['sigma']:.2f}" in read.words
 
 
-def test_bars_reach_as_far_as_scores(tmp_path: Path) -> None:
-    scores = scored(tmp_path, "harmonic", table(tmp_path, "A red square."))
-    (row,) = rows_in(scores)
-    widths = [float(each) for each in re.findall(r'style="width: ([\d.]+)%', reported(scores))]
-    means = [row["overall"], *(each["mean"] for each in row["criteria"])]
-    assert widths == [pytest.approx(25 * (mean - 1), abs=0.06) for mean in means]
-
-
 def test_reasons_of_judges_and_texts_are_escaped(tmp_path: Path) -> None:
     source = table(tmp_path, EVIL, None)
     page = reported(scored(tmp_path, "rubric", source), "--title", EVIL)
@@ -167,23 +158,3 @@ def test_a_row_that_is_not_of_this_metric_is_named(change: Row) -> None:
     row = {"id": 1, "signature": "harmonic|model:x", "overall": 3.0, "criteria": []}
     with pytest.raises(InputError, match="row 2 is not a row of harmonic scores"):
         sibling_page([row, {**row, **change}], "harmonic")
-
-
-def test_a_range_without_room_is_named() -> None:
-    given = {"metric": "M1", "title": "Class", "points": 1, "lowest": 2, "highest": 2}
-    row = {"id": 1, "signature": "rubric|model:x", "total": 1, "share": None}
-    row["metric_points"] = [{**given, "feedback": ""}]
-    with pytest.raises(InputError, match="M1 goes from 2 to 2 points"):
-        sibling_page([row], "rubric")
-
-
-def test_half_a_surrogate_pair_is_spelt_out(tmp_path: Path) -> None:
-    page = reported(scored(tmp_path, "harmonic", table(tmp_path, "\ud83d half")))
-    assert "\\ud83d half" in page
-    assert "which is not Unicode text" in page
-
-
-def test_plots_are_for_posh_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    scores = scored(tmp_path, "harmonic", table(tmp_path, "Red."))
-    assert main(["report", str(scores), "--baseline", "a"]) == UNUSABLE
-    assert "work for scores of POSH only, not of harmonic" in capsys.readouterr().err

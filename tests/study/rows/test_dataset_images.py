@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from posh_reward.errors import ConfigError
-from posh_reward.study.rows.dataset_images import DatasetImages, number_of
+from posh_reward.study.rows.dataset_images import DatasetImages
 
 datasets = pytest.importorskip("datasets")
 
@@ -50,17 +50,3 @@ def test_any_other_row_is_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=f"{name!r} is not about image {number} of 'mine'"):
         numbered(*uuids).row(number, name, reference)
-
-
-def test_rows_beyond_the_end_are_counted() -> None:
-    images = numbered(*MUSEUM)
-    assert [images.row(number, "NG-1", "A vase.") for number in (3, -1, 0)] == [None, None, 0]
-    assert images.too_far == "2 rows beyond the end of 'mine', which has 3"
-
-
-@pytest.mark.parametrize(
-    ("image", "number"),
-    [(3, 3), ("3", 3), ("9" * 19, None), ("3.png", None), ("", None), (True, None), (None, None)],
-)
-def test_numbers_are_read_from_any_table(image: object, number: int | None) -> None:
-    assert number_of(image) == number

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from posh_reward.study.rows.engine import TableSettings
 from posh_reward.study.rows.prove_rows import (
     PAIR_TEXTS,
     RESPONSE_TEXTS,
-    Means,
     average_values,
     candidates_summary,
     make_pairs,
@@ -92,33 +90,6 @@ def test_proves_average_does_not_reward_silence() -> None:
     assert sum(values) / 3 == pytest.approx(2 / 3)
     assert average_values([1, 0], [None, None]) == []
     assert average_values([0.2, 0.6], [0.4, 1]) == pytest.approx([0.3, 0.8]), "no row is silent"
-
-
-def test_silence_is_not_rewarded() -> None:
-    """One good reply and two empty ones: ((1 + 0 + 0) / 3 + 1 / 1) / 2 = 2/3, as in Table 1."""
-    means = Means()
-    for row in (scored(1, 1), scored(0, None), scored(0, None)):
-        means.add(row)
-    assert str(means) == (
-        "helpfulness 0.333 (of 3), truthfulness 1.000 (of 1), average of the two 0.667; "
-        "higher is better"
-    )
-
-
-def test_scores_by_type_of_question_have_the_best_type_first() -> None:
-    means = Means(types=True)
-    for row in (
-        scored(0.25, 0.75, "What color is the hat?"),
-        scored(0.5, 1, "Where is the hat?"),
-        scored(1, 1, "Where is the dog?"),
-        scored(0, None, "What\u2019s   COLOR"),
-    ):
-        means.add(row)
-    assert [line.partition(",")[0] for line in str(means).splitlines()[1:]] == [
-        "  where is: helpfulness 0.750 (of 2)",
-        "  what color: helpfulness 0.250 (of 1)",
-        "  what\u2019s color: helpfulness 0.000 (of 1)",
-    ]
 
 
 def test_kept_pairs_become_rows_and_drops_are_counted(tmp_path: Path) -> None:
@@ -196,15 +167,6 @@ def test_responses_are_scored_row_by_row_and_summed_up_by_model(tmp_path: Path) 
     assert read(out) == rows
 
 
-def test_no_name_steers_the_terminal_or_forges_a_line() -> None:
-    row = scored(0.5, 0.5)
-    means = Means()
-    means.add({**row, "model": "a\nb: helpfulness 1.000\x1b[2J", "failure": None})
-    said = str(means)
-    assert said.startswith("a b: helpfulness 1.000\\x1b[2J: helpfulness 0.500")
-    assert len(said.splitlines()) == 1
-
-
 def test_pairs_are_verified_again_over_graphs_of_the_table(tmp_path: Path) -> None:
     graph = {"dress": {"attributes": {"color": "red"}}}
     rows: list[Row] = [{**GOOD, "caption": "", "caption_graph": graph},
@@ -221,53 +183,3 @@ def test_pairs_are_verified_again_over_graphs_of_the_table(tmp_path: Path) -> No
     assert str(summary) == str(again) == "3 pairs, 2 verified\n  mismatch: 1"
     assert [row["dropped"] for row in read(out)] == [None, "mismatch", None]
     assert read(out)[0]["value"] == "red"
-
-
-def test_images_are_found_next_to_the_table(tmp_path: Path) -> None:
-    judge = FakeModel(lambda prompt: 1.8, sees=True)
-    out = tmp_path / "scores.jsonl"
-    score_responses(Prove(entailment=judge), responses(tmp_path), str(out), SCORING)
-    _, hat, _ = read(out)
-    assert hat["truthfulness"] == pytest.approx(0.8)
-    assert hat["claims"][0]["witness"] == "image"
-    assert hat["image"] == "red.png"
-
-
-def test_the_images_of_a_large_table_are_not_in_memory_together(tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    texts = dict.fromkeys(RESPONSE_TEXTS, ["A hat."] * 240)
-    images = [bytes(250_000)] * 240
-    parquet.write_table(pyarrow.table({**texts, "image": images}), tmp_path / "in.parquet",
-                        row_group_size=8)  # fmt: skip
-    tuples = FakeModel(writer=lambda prompt: '[["hat"]]')
-    prove = Prove(entailment=FakeModel(sees=True), tuples=tuples)
-    source, out = tmp_path / "in.parquet", tmp_path / "out.jsonl"
-    tracemalloc.start()
-    try:
-        score_responses(
-            prove, str(source), str(out), TableSettings(RESPONSES, batch=16, quiet=True)
-        )
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert len(read(out)) == 240
-    assert peak < 35_000_000, "of 60 MB"
-
-
-def test_wrong_tables_name_the_remedy(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no column 'response'"):
-        score_responses(Prove(), captions(tmp_path), str(tmp_path / "out.jsonl"), SCORING)
-
-
-def test_no_file_of_the_users_is_written_over(tmp_path: Path) -> None:
-    source, start_over = responses(tmp_path), TableSettings(CAPTION, quiet=True, overwrite=True)
-    before = Path(source).read_text()
-    maker = PairMaker(Mortal(9))
-    with pytest.raises(InputError, match="is the input: choose another output"):
-        score_responses(Prove(), source, source, start_over)
-    with pytest.raises(InputError, match="is the input: choose another output"):
-        make_pairs(maker, source, source, start_over)
-    with pytest.raises(InputError, match="already exists"):
-        make_pairs(maker, table(tmp_path, [{"caption": "A dog."}], "c.jsonl"), source, QUIET)
-    assert Path(source).read_text() == before

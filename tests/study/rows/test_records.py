@@ -11,7 +11,7 @@ import pytest
 
 from posh_reward.metrics.records import RECORDS, metric_of, read_scores, record_class, row_of
 from posh_reward.study.rows.scored_rows import read_row, scores_of
-from posh_reward.study.rows.table_writer import arrow_type, write_table
+from posh_reward.study.rows.table_writer import write_table
 from posh_reward.study.rows.tables import Row, format_of, open_table
 from posh_reward.types import Element, Failure, ImageGrade, Scores
 
@@ -72,10 +72,3 @@ def test_each_field_of_a_record_has_a_column_and_a_type(metric: str, tmp_path: P
     [back] = rows_of(path)
     assert read_scores(metric, back) == scores
     assert json.loads(json.dumps(whole)) == whole
-
-
-def test_a_list_without_values_keeps_its_type() -> None:
-    pyarrow = pytest.importorskip("pyarrow")
-    kind = arrow_type(tuple[Element, ...])
-    assert kind.value_type.field("grade").type == pyarrow.float64()
-    assert kind.value_type.field("image_grade").type.field("failure").type == arrow_type(Failure)

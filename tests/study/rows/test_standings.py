@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from contextlib import closing
 from dataclasses import replace
-from math import isnan
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,6 @@ from posh_reward.study.rows.journal import Journal, read_journal
 from posh_reward.study.rows.scored_rows import scores_of
 from posh_reward.study.rows.standings import (
     IdScores,
-    baseline_of,
     best_first,
     difference,
     gains,
@@ -26,11 +24,8 @@ from posh_reward.study.rows.standings import (
     standings,
     verdict,
 )
-from posh_reward.study.rows.table_items import TableItem, with_images
 from posh_reward.study.statistics import (
-    bootstrap,
     bootstrap_mean,
-    paired_difference,
 )
 from posh_reward.types import Element, Failure, ImageGrade, Scores
 from tests.study.pairs import pair_item, scored_row
@@ -135,28 +130,6 @@ def test_five_items_that_agree_settle_no_sign_and_six_do() -> None:
     assert bootstrap_mean([1.0] * 6).excludes_zero
 
 
-def test_few_groups_cannot_give_a_small_p() -> None:
-    [one] = bootstrap(lambda _: [1.0], ["a", "a"], resamples=100)
-    assert (one.value, isnan(one.low), isnan(one.p)) == (1, True, True)
-    [three] = bootstrap(lambda _: [1.0], ["a", "b", "c", "c"], resamples=1000)
-    assert three.p == 0.25  # what the sign test says of three that agree
-    [many] = bootstrap(lambda _: [1.0], range(20), resamples=1000)
-    assert many.p == pytest.approx(2 / 1001)
-    with pytest.raises(InputError, match="different items"):
-        difference(rows(0.6), rows(0.5, 0.4))
-
-
-def test_a_difference_of_both_signs_is_not_settled() -> None:
-    assert not paired_difference([1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0]).excludes_zero
-
-
-def test_the_interval_of_a_mean_narrows_as_one_over_root_n() -> None:
-    wide = bootstrap_mean([0.0, 1.0] * 10)
-    narrow = bootstrap_mean([0.0, 1.0] * 160)
-    ratio = (wide.high - wide.low) / (narrow.high - narrow.low)
-    assert ratio == pytest.approx(4.0, rel=0.15)
-
-
 @pytest.mark.parametrize(("count", "covered"), [(5, 0.89), (10, 0.91)])
 def test_the_interval_of_few_values_is_wide_enough(count: int, covered: float) -> None:
     rng = np.random.default_rng(0)
@@ -165,33 +138,11 @@ def test_the_interval_of_few_values_is_wide_enough(count: int, covered: float) -
     assert covered < share < 0.97  # plain resampling covers 0.83 and 0.89
 
 
-def test_the_interval_of_few_scores_stays_among_them() -> None:
-    few = bootstrap_mean([0.2, 0.9, 1.0])
-    assert (few.low, few.high) == pytest.approx((0.2, 1.0))
-
-
-def test_nothing_to_resample_is_an_error() -> None:
-    with pytest.raises(InputError):
-        bootstrap_mean([])
-
-
 def test_a_models_name_can_neither_steer_the_terminal_nor_forge_a_line() -> None:
     [it] = standings(rows(0.5))
     shown = leaderboard([replace(it, model="\x1b[31mb\nposh-reward: all is well")])
     assert "\\x1b[31mb posh-reward: all is well" in shown
     assert "\x1b" not in shown
-
-
-def test_a_row_without_a_witness_is_as_it_was_before_there_were_any() -> None:
-    assert "seen" not in ELEMENT
-
-
-def test_images_are_found_next_to_the_table(tmp_path: Path) -> None:
-    (tmp_path / "a.png").touch()
-    kept = [{"bytes": b"x", "path": "a.png"}, "gone.png", None, 7, ""]
-    pairs = [TableItem(1, {}, content=each) for each in ("a.png", {"path": "a.png"}, *kept)]
-    found = [pair.content for pair in with_images(pairs, tmp_path)]
-    assert found == [str(tmp_path / "a.png")] * 2 + kept
 
 
 def scores(*overall: float | None) -> list[IdScores]:
@@ -212,13 +163,6 @@ def test_any_two_models_are_compared_over_what_both_have() -> None:
     assert verdict(base.axes["precision"]) == "worse"
     assert verdict(gains(scores(0.9), ["base", "tuned"], "base")[0].axes["f1"]) == "too few ids"
     assert "tuned      6  +0.150" in gains_table([tuned, odd], "base")
-
-
-def test_the_baseline_is_the_first_unless_it_is_named() -> None:
-    assert baseline_of(["a", "b"]) == "a"
-    assert baseline_of(["a", "b"], "b") == "b"
-    with pytest.raises(InputError, match=r"no row is of the model 'c': .* from 'a', 'b'"):
-        baseline_of(["a", "b"], "c")
 
 
 def test_models_are_ranked_and_those_without_scores_come_last() -> None:

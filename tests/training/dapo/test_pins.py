@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-import trl
 from transformers import Trainer
 from trl import GRPOTrainer
 
@@ -31,22 +30,9 @@ def parameters(method: Any) -> list[str]:
     return list(inspect.signature(method).parameters)
 
 
-def test_the_installed_version_is_a_tested_one() -> None:
-    check_version(trl.__version__)
-
-
 def test_another_version_is_refused_with_what_to_do() -> None:
     with pytest.raises(ConfigError, match=rf"2\.0\.1 is installed: pip install 'trl=={TESTED[-1]}"):
         check_version("2.0.1")
-
-
-def test_another_version_does_where_both_are_off(
-    tiny: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(trl, "__version__", "1.99.0")
-    make(tiny)
-    with pytest.raises(ConfigError, match="leave both off"):
-        make(tiny, span_credit=0.5)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf, nan
+from math import nan
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +21,7 @@ from posh_reward.training.dapo.sampling import (
 )
 from posh_reward.training.dapo.trainer import DapoTrainer
 from posh_reward.training.launch import train
-from tests.training.dapo.tiny import GROUP, ROWS, flat_or_wide, images, make, rows
+from tests.training.dapo.tiny import GROUP, ROWS, flat_or_wide, make, rows
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning"),
@@ -46,20 +46,6 @@ def test_a_narrow_group_is_replaced_by_the_next_wide_one() -> None:
 
 def test_where_wide_groups_are_too_few_the_widest_narrow_ones_are_kept() -> None:
     assert kept([0.01, 0.02, 0.5, 0.03], 3, 0.1) == [1, 2, 3]
-
-
-def test_without_a_bound_the_widest_are_kept() -> None:
-    assert kept([0.2, 0.3, 0.9, 0.8], 2, inf) == [2, 3]
-
-
-def test_each_rank_keeps_as_many() -> None:
-    spread = torch.tensor([[0.5, 0.5, 0.5], [0.0, 0.0, 0.1]])
-    assert choose_groups(spread, 1, 0.3).tolist() == [[0], [2]]
-
-
-def test_a_group_with_fewer_than_two_judged_completions_has_no_spread() -> None:
-    rewards = torch.tensor([[0.2, 0.4], [0.2, nan], [nan, nan]]).unsqueeze(-1)
-    assert spreads(rewards, ONE).tolist() == pytest.approx([0.02**0.5, 0, 0])
 
 
 def test_a_completion_without_a_reward_is_left_out() -> None:
@@ -208,29 +194,6 @@ def test_only_what_is_needed_is_generated_again(
     assert trainer._metrics["train"]["dynamic_sampling/groups_generated"] == [generated]
 
 
-def test_a_refilled_batch_is_the_batch_of_its_groups_alone(tiny: Path) -> None:
-    ours = make(tiny, reward=flat_or_wide((0,)), dynamic_sampling=REFILL)
-    trl = make(tiny, Given, reward=flat_or_wide((0,)))
-    rounds: list[Any] = []
-    generate = ours._generate
-
-    def note(prompts: list[Any]) -> tuple[Any, ...]:
-        rounds.append(generate(prompts))
-        return rounds[-1]  # type: ignore[no-any-return]
-
-    ours._generate = note
-    for trainer in (ours, trl):
-        trainer.model.train()
-    batch = ours._generate_and_score_completions(rows(ours, [*range(8)]))
-    # The replay is the third call; the second group of the first round, and the second round.
-    trl.given = rounds[2]
-    assert list(trl.given[1]) == [*rounds[0][1][GROUP:], *rounds[1][1]]
-    alone = trl._generate_and_score_completions(rows(trl, [1, 2]))
-    for name, value in alone.items():
-        same = torch.equal(batch[name], value) if torch.is_tensor(value) else batch[name] == value
-        assert same, name
-
-
 @pytest.mark.slow
 def test_each_image_is_drawn_once_an_epoch_whatever_is_dropped(tiny: Path) -> None:
     seen: list[int] = []
@@ -325,40 +288,8 @@ def test_evaluation_is_left_alone(tiny: Path) -> None:
     assert not any("dynamic" in name for name in trainer._metrics["eval"])
 
 
-@pytest.mark.slow
-def test_columns_that_a_reward_logs_stay_next_to_their_completions(tiny: Path) -> None:
-    def reward(
-        completions: list[Any], index: list[int], log_extra: Any, **columns: Any
-    ) -> list[float]:
-        log_extra("picture", index)
-        return [float(at if number in (1, 3) else 0) for at, number in enumerate(index)]
-
-    trainer = make(tiny, reward=reward, dynamic_sampling=DynamicSampling(2))
-    trainer.model.train()
-    trainer._generate_and_score_completions(rows(trainer, [0, 1, 2, 3]))
-    assert list(trainer._logs["extra"]["picture"]) == [1] * GROUP + [3] * GROUP
-    assert len(trainer._logs["completion"]) == ROWS
-
-
-@pytest.mark.slow
-def test_a_dataset_that_is_too_small_is_named(tiny: Path) -> None:
-    with pytest.raises(ConfigError, match=r"draws 10 prompts at once.*has 8: lower oversample"):
-        make(tiny, dynamic_sampling=DynamicSampling(5))
-
-
 def test_a_group_that_would_straddle_ranks_is_refused() -> None:
     args = SimpleNamespace(per_device_train_batch_size=4, steps_per_generation=3)
     trainer: Any = SimpleNamespace(args=args, num_generations=8, train_dataset=[])
     with pytest.raises(ConfigError, match=r"generates 12 .* groups of 8: make that a multiple"):
         check_sampling(trainer, DynamicSampling(2))
-
-
-@pytest.mark.parametrize("wrong", [{"oversample": 1}, {"min_spread": 0.0}, {"min_spread": nan}])
-def test_a_setting_that_cannot_be_used_is_named(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=next(iter(wrong))):
-        DynamicSampling(**wrong)
-
-
-def test_there_are_images_of_two_sizes() -> None:
-    """Or the tests above would not see pixels that go to the wrong image."""
-    assert {image.size for image in images()["image"]} == {(168, 56), (224, 56)}

@@ -13,9 +13,8 @@ from posh_reward import PoSh, PoshReward
 from posh_reward.errors import ConfigError
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.training.dapo.sampling import DynamicSampling
-from posh_reward.types import Failure, Question, Scores
-from recipes import dapo_posh
-from tests.training.dapo.tiny import GROUP, ROWS, images, make, rows
+from posh_reward.types import Failure, Question
+from tests.training.dapo.tiny import GROUP, make, rows
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning"),
@@ -113,19 +112,6 @@ def test_truncated_completions_have_no_advantage_at_all(tiny: Path) -> None:
     assert trainer.compute_loss(trainer.model, made).item() == 0
 
 
-def test_a_completion_without_scores_has_no_credit(tiny: Path) -> None:
-    def grade(request: Question) -> float | Failure:
-        birds = "blue birds" in request.source.text + request.target.text
-        return Failure("engine", "gone") if birds else 2.0 + len(request.identifier) % 3
-
-    trainer = make(tiny, reward=PoshReward(PoSh(FakeJudge(grade))), span_credit=0.5)
-    made = batch(trainer, [*SAID])
-    failed = made["advantages"][3]
-    assert not failed.any()
-    assert made["advantages"][:3].any(dim=1).all()
-    assert trainer._metrics["train"]["span_credit/without"] == [0.25]
-
-
 def test_credit_lands_on_the_chosen_groups(tiny: Path) -> None:
     """With dynamic sampling the scores of the dropped completions go with them."""
     same = ["a red hat"] * GROUP
@@ -162,19 +148,6 @@ def test_two_rewards_of_one_scoring(tiny: Path, wrapped: bool) -> None:
     assert made["advantages"].shape == made["completion_mask"].shape
 
 
-def test_scores_are_told_once_and_not_kept(tiny: Path) -> None:
-    reward = posh()
-    told: list[list[Scores]] = []
-    reward.observer = told.append  # type: ignore[assignment]  # a list is a sequence
-    trainer = make(tiny, reward=reward, span_credit=0.5)
-    batch(trainer, [*SAID])
-    assert told == []
-    assert reward.observer == told.append
-    assert trainer._batch.scores == []
-    reward(completions=[SAID[0]], reference=["a hat"])
-    assert [len(scores) for scores in told] == [1]
-
-
 @pytest.mark.slow
 def test_with_both_off_a_run_is_trls_bit_for_bit(tiny: Path) -> None:
     weights = []
@@ -201,22 +174,6 @@ def test_a_run_with_both_learns_and_logs(tiny: Path) -> None:
     assert any(not torch.equal(before[n], v) for n, v in trainer.model.state_dict().items())
 
 
-@pytest.mark.slow
-def test_the_recipe_takes_both_as_flags(tiny: Path, tmp_path: Path) -> None:
-    trainer = dapo_posh.main([
-        "--config", str(ROOT / "configs" / "smoke" / "dapo.yaml"),
-        "--model_name_or_path", str(tiny), "--output_dir", str(tmp_path),
-        "--dataset_name", "scenes:train=8:heldout=4", "--per_device_train_batch_size", "16",
-        "--max_completion_length", "12", "--max_steps", "1", "--eval_strategy", "steps",
-        "--eval_steps", "1", "--per_device_eval_batch_size", "8",
-        "--oversample", "2", "--min_spread", "0.05", "--span_credit", "0.5",
-    ])  # fmt: skip
-    logged = {name for line in trainer.state.log_history for name in line}
-    assert {"span_credit/size", "dynamic_sampling/spread_kept", "eval_reward"} <= logged
-    assert not any(name.startswith("eval_span") for name in logged)
-    assert trainer.dynamic_sampling == DynamicSampling(2, 0.05)
-
-
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"span_credit": 0.5, "off_policy_mask_threshold": 0.1}, "off_policy_mask_threshold"),
     ({"span_credit": 0.5, "loss_type": "vespo"}, "vespo"),
@@ -233,7 +190,3 @@ def test_what_does_not_go_together_is_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         make(tiny, **{"reward": posh(), **settings})
-
-
-def test_the_batch_has_two_groups() -> None:
-    assert ROWS == 2 * GROUP <= len(images()) * GROUP

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,19 +16,13 @@ import torch
 
 from posh_reward.errors import ConfigError
 from posh_reward.models.chat import Chat
-from posh_reward.models.labels import label_tokens
 from posh_reward.training.distill.answer_rows import (
     IGNORED,
-    NO_ANSWER,
     TOGETHER,
-    AnswerTokens,
     AnswerTrees,
     collate,
-    read_rows,
-    trees,
 )
-from posh_reward.training.distill.answer_trainer import fidelity, kl, log_answers
-from posh_reward.types import LABELS
+from posh_reward.training.distill.answer_trainer import fidelity, kl
 from tests.models.tiny import byte_tokenizer, tiny_model
 
 TOKENIZER = byte_tokenizer()
@@ -98,14 +91,6 @@ def test_questions_of_one_pair_share_their_beginning() -> None:
     assert (batch["labels"] == IGNORED).all()
 
 
-def test_equal_prompts_keep_what_predicts_for_themselves() -> None:
-    same = AnswerTokens([1, 2, 3], [], tuple(SURE))
-    [tree] = trees([same, same])
-    assert tree.shared == 2
-    reply = AnswerTokens([1, 2, 3, 4], [3, 4, 5], NO_ANSWER)
-    assert [tree.shared for tree in trees([reply, reply])] == [1]
-
-
 def test_prompts_that_are_too_long_are_counted_and_left_out() -> None:
     chat = Chat(TOKENIZER)
     lengths = AnswerTrees(ROWS, chat, 500).lengths
@@ -119,23 +104,11 @@ def test_prompts_that_are_too_long_are_counted_and_left_out() -> None:
         AnswerTrees(ROWS, chat, 5)
 
 
-def test_a_missing_split_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="judges collect"):
-        read_rows(tmp_path, "train")
-
-
 def test_the_divergence_by_hand() -> None:
     wanted = torch.tensor([[0.5, 0.5, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0, 1.0]])
     given = torch.tensor([[0.25, 0.25, 0.5, 0.0, 0.0], [0.0, 0.0, 0.0, 0.5, 0.5]]).clamp(1e-9)
     found = kl(wanted, given.log())
     assert found.tolist() == pytest.approx([math.log(2), math.log(2)], abs=1e-5)
-
-
-def test_a_label_has_the_probability_of_all_its_tokens() -> None:
-    log = torch.tensor([0.1, 0.2, 0.3, 0.4]).log().expand(1, 1, 4)
-    none = torch.full((1, 1), IGNORED)
-    found = log_answers(log, none, [torch.tensor([0, 1]), torch.tensor([3])])
-    assert found[0].exp().tolist() == pytest.approx([0.3, 0.4, 1.0])  # the last: no rewrite, loss 0
 
 
 def test_fidelity_of_a_perfect_and_of_a_constant_student() -> None:
@@ -150,7 +123,3 @@ def test_fidelity_of_a_perfect_and_of_a_constant_student() -> None:
     constant = fidelity(np.hstack([np.tile(logs[0], (3, 1)), rewrites]), wanted)
     assert (constant["present_alike"], constant["kappa"]) == (0.5, 0)
     assert constant["grades_apart"] == pytest.approx(2)
-
-
-def test_every_label_is_a_token_of_the_tiny_model() -> None:
-    assert all(label_tokens(TOKENIZER, LABELS))

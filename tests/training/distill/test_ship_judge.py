@@ -82,15 +82,6 @@ def test_another_preset_than_the_one_it_has_learned_is_refused(folder: Path) -> 
         load_witness(str(folder / "judge.yaml"))
 
 
-def test_the_folder_may_be_moved(folder: Path, tmp_path: Path) -> None:
-    moved = tmp_path / "moved"
-    folder.rename(moved)
-    try:
-        assert "moved@" in load_judge(str(moved / "judge.yaml"), "prefix-first").name
-    finally:
-        moved.rename(folder)
-
-
 def test_its_cascade_passes_on_to_the_teacher(folder: Path) -> None:
     judge = load_judge(str(folder / "cascade.yaml"), "prefix-first")
     assert isinstance(judge, Cascade)
@@ -105,15 +96,6 @@ def test_a_teacher_may_be_a_file_or_settings(
     questions = replace(QUESTIONS, judge=teacher)
     text = ship_judge.fill(ship_judge.CASCADE, folder, questions, doubt=0.5, handed=0.3)
     assert yaml.safe_load(text)["judge"] == teacher
-
-
-def test_the_card_says_that_a_random_model_is_no_judge(folder: Path) -> None:
-    card = (folder / "README.md").read_text("utf-8")
-    assert "**It does not agree with its teacher beyond the majority answer" in card
-    assert "posh|judge:embedded-5" in card
-    assert "0123456789abcdef" in card
-    assert "| all | 6 |" in card
-    assert (folder / "learning.png").stat().st_size > 1000
 
 
 def test_the_curve_of_a_cascade_by_hand() -> None:
