@@ -41,19 +41,19 @@ def test_a_second_run_adds_nothing(
     assert score(table, tmp_path / "b.jsonl", "--config", config) == OK
     capsys.readouterr()
     assert info(store, capsys) == before
-    assert before.keys() == {"graph", "verdict"}
-    assert before["graph"] == 5
+    assert before.keys() == {"graph", "verdict", "rewrite"}  # the check asks for rewrites, too
+    assert before["graph"] == 7  # the table's five texts, and the two of the check
     assert rows_in(tmp_path / "a.jsonl") == rows_in(tmp_path / "b.jsonl")
 
 
 def test_clear_removes_what_it_is_told_to(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    verdicts = info(store, capsys)["verdict"]
+    before = info(store, capsys)
     assert main(["store", "clear", str(store), "--space", "fake-model"]) == OK
-    assert capsys.readouterr().err == f"removed {verdicts} rows\n"
-    assert info(store, capsys) == {"graph": 5}
+    assert capsys.readouterr().err == f"removed {before['verdict'] + before['rewrite']} rows\n"
+    assert info(store, capsys) == {"graph": 7}
     assert main(["store", "clear", str(store), "--kind", "rewrite"]) == OK
     assert main(["store", "clear", str(store)]) == OK
-    assert capsys.readouterr().err == "removed 0 rows\nremoved 5 rows\n"
+    assert capsys.readouterr().err == "removed 0 rows\nremoved 7 rows\n"
     assert info(store, capsys) == {}
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import re
 import runpy
 import signal
 import subprocess
@@ -31,6 +32,16 @@ def masses(text: str, labels: int, seen: int = 0) -> tuple[float, ...]:
     """Different for each text and sum of bytes seen, and the same in every process."""
     weights = [((sum(map(ord, text)) + seen) * (label + 3)) % 17 + 1 for label in range(labels)]
     return tuple(weight / sum(weights) / 2 for weight in weights)
+
+
+def supported(text: str) -> bool | None:
+    """Whether a word of a question's first name is in the description asked about, if it is one."""
+    name = re.search(r'^Q: Is [^"\n]*"([^"]+)"', text, re.MULTILINE)
+    target = re.search(r"^DESCRIPTION(?: 1)?: (.*)", text, re.MULTILINE)
+    if name is None or target is None:
+        return None
+    words = {word for word in re.findall("[a-z]{3,}", name[1].lower()) if word != "the"}
+    return not words.isdisjoint(re.findall("[a-z]+", target[1].lower()))
 
 
 class StandIn:
@@ -59,6 +70,11 @@ class StandIn:
                 continue
             seen = sum(sum(each.image.tobytes()) for each in prompt.images) + self.forgotten
             found = masses(prompt.text, len(labels) - ("outside" in words), seen)
+            if (says := supported(prompt.text)) is not None:
+                found = tuple(
+                    mass / 4 + (0.375 if label == 4 * says else 0)
+                    for label, mass in enumerate(found)
+                )
             if "nan" in words:
                 found = (float("nan"),) * len(labels)
             if "long" in words:

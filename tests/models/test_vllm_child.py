@@ -82,7 +82,7 @@ def test_a_failure_at_the_start_is_reported_with_its_reason(
 @pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed here")
 def test_an_interpreter_without_vllm_is_named(tmp_path: Path) -> None:
     for model in (VllmModel("x/y"), VllmModel("x/y", python=sys.executable)):
-        with pytest.raises(JudgeError, match=rf"not installed in {sys.executable}.*posh-reward\["):
+        with pytest.raises(JudgeError, match=rf"not installed in {sys.executable}.*\[vllm\]"):
             model.wake()
     with pytest.raises(JudgeError, match="cannot be run"):
         _ = VllmModel("x/y", python=str(tmp_path / "python")).name

@@ -156,7 +156,8 @@ def test_what_is_fetched_is_all_that_a_run_without_network_needs(
     table = tmp_path / "pairs.jsonl"
     table.write_text('{"generation": "A dog sits.", "reference": "A red dog sits."}\n')
     scored = posh_reward(
-        "score", str(table), "--judge", str(settings), "-o", str(tmp_path / "scores.jsonl"),
+        "score", str(table), "--unchecked", "--judge", str(settings),
+        "-o", str(tmp_path / "scores.jsonl"),
         before=["unshare", "-rn"], HF_HUB_OFFLINE="1", **home,
     )  # fmt: skip
     assert scored.returncode == 0, scored.stderr

@@ -106,7 +106,7 @@ def test_replies_without_a_label_are_reported_once(caplog: pytest.LogCaptureFixt
             judge.grade([ask(f"dog {i}") for i in range(50)])
     assert judge.usage.doubtful == 200
     assert len(caplog.records) == 1
-    assert "is thinking off" in caplog.text
+    assert "Turn thinking off" in caplog.text
 
 
 SERVER = {"name": "server", "base_urls": "http://localhost:1/v1", "model": "m"}

@@ -55,7 +55,7 @@ def data(html: str, name: str) -> Any:
 def test_a_pair_is_packed_with_its_marks() -> None:
     html = report(ROWS)
     assert unfilled(html) == []
-    figures = ["0.900", "0.900", "0.900", "0", "1", "1"]
+    figures = ["0.900", "0.900", "0.900", "0", "1", "1", "0.000"]
     assert data(html, "rows")[0] == ["good", [[0.9, 0.9, 0.9, 2, "A red dog 🐶.", 0, figures]]]
     written, reference, elements, failure, image = data(html, "pair-0")
     assert written == [["A "], ["red", 1.2, [0]], [" dog 🐶."]]

@@ -19,6 +19,7 @@ from posh_reward.errors import ConfigError
 from posh_reward.training.doctor.diagnosis import NodePlace, settle
 from posh_reward.training.doctor.first_hour import STEPS, Ladder, climb
 from posh_reward.training.doctor.ladder_record import Rung, anonymous
+from posh_reward.training.doctor.node_checks import free_port
 from recipes import tiny_qwen
 from tests.models.conftest import python
 from tests.slurm.test_scripts import command
@@ -38,7 +39,7 @@ pytestmark = [
 
 
 def ladder(config: Path, *flags: str) -> Ladder:
-    result, _ = settle(config, flags, NodePlace(processes=2))
+    result, _ = settle(config, flags, NodePlace(processes=2, port=free_port()))
     return Ladder(config, flags, result, 2, 120)
 
 
