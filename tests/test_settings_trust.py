@@ -10,10 +10,14 @@ from typing import Any
 import pytest
 import yaml
 
+from posh_reward import PoSh
+from posh_reward.adapters.completion_results import reward_of
 from posh_reward.cli import UNUSABLE, main
 from posh_reward.errors import ConfigError
 from posh_reward.models.model import load_model
+from posh_reward.settings import read_settings
 from posh_reward.settings_trust import TRUST, refuse_harm
+from posh_reward.shipped import shipped
 
 ran: list[object] = []  # what a hostile file got to run
 
@@ -151,3 +155,22 @@ def test_a_strangers_recipe_only_sets_numbers_and_names(setting: str) -> None:
     with pytest.raises(ConfigError, match="only with --trust-settings"):
         parse_settings(SETTINGS, ["--config", "theirs.yaml", "--output_dir", "out"])
     assert dict(os.environ) == before
+
+
+def test_files_that_only_have_data_are_read_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that ship; a launcher's, and a reward's that a trainer's settings name."""
+    files = [path for path in shipped("configs").rglob("*.yaml") if path.name != "node.yaml"]
+    assert len(files) > 10
+    for path in files:
+        read_settings(path)
+    Path("reward.yaml").write_text(yaml.safe_dump({"metric": {"judge": JUDGES["encoder"]}}))
+    with pytest.raises(ConfigError, match="encoder"):
+        reward_of("reward.yaml")
+    with pytest.raises(ConfigError, match="python"):
+        PoSh(judge=_written(JUDGES["python"]))
+    assert harmless()
+
+
+def _written(judge: dict[str, Any]) -> str:
+    Path("judge.json").write_text(json.dumps(judge))
+    return "judge.json"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -151,6 +152,23 @@ def test_zeros_that_a_power_cut_leaves_are_dropped(table: Path, tmp_path: Path, 
             assert out.read_bytes() == whole.read_bytes()
 
 
+def test_a_judge_that_breaks_keeps_what_was_scored(
+    table: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(load_judge.JUDGES, "fake", "tests.cli.test_faults:Broken")
+    monkeypatch.setattr(Broken, "calls", 0)
+    out = tmp_path / "out.jsonl"
+    assert run("score", table, "-o", out, "--batch", 2) == JUDGE
+    assert "the judge could not work: the endpoint is gone" in capsys.readouterr().err
+    assert len(rows_in(out)) == 4
+    monkeypatch.undo()
+    assert run("score", table, "-o", out) == OK
+    assert len(rows_in(out)) == 5
+
+
 def test_a_judge_that_dies_by_values_keeps_what_was_scored(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,6 +268,61 @@ def test_a_closed_pipe_and_a_full_disk_are_no_tracebacks(table: Path, tmp_path: 
     assert out.read_bytes() == whole.read_bytes()
 
 
+def test_a_full_device_is_no_traceback(
+    table: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    scores, full = tmp_path / "scores.jsonl", tmp_path / "full.jsonl"
+    full.symlink_to("/dev/full")
+    assert run("score", table, "-o", full) == UNWRITABLE
+    os.write(1, b"still here")
+    print(", and here")
+    assert capfd.readouterr().out == "still here, and here\n"
+    assert run("score", table, "-o", scores) == OK
+    with open("/dev/full", "w") as device:
+        ran = subprocess.run(
+            [*COMMAND, "report", str(scores)],
+            cwd=ROOT, stdout=device, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+    assert ran.returncode == UNWRITABLE
+    assert "could not write: [Errno 28] No space left on device" in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert "Exception ignored" not in ran.stderr
+
+
+def test_a_folder_that_cannot_be_written_is_named(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("score", table, "-o", table / "out.jsonl") == UNWRITABLE
+    assert f"could not write: [Errno 20] Not a directory: '{table}" in capsys.readouterr().err
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0o555)
+    command = [*COMMAND, "score", str(table), "-o", str(locked / "out.csv"), "--judge", "fake"]
+    if os.geteuid() == 0:  # root may write anywhere, unless it lays that right down
+        if not shutil.which("setpriv"):
+            pytest.skip("run by root, without setpriv")
+        command = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", *command]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert ran.returncode == UNWRITABLE
+    assert "could not write: [Errno 13] Permission denied" in ran.stderr
+
+
+@pytest.mark.slow
+def test_rows_of_a_stream_are_written_as_they_are_scored() -> None:
+    command = [*COMMAND, "score", "-", "--judge", "fake", "--batch", "1", "--quiet"]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for number, pair in enumerate(pairs(3), start=1):
+            process.stdin.write(json.dumps(pair) + "\n")
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["id"] == number  # and no more is sent yet
+        process.stdin.close()
+        assert process.stdout.read() == ""
+    assert process.returncode == OK
+
+
 @pytest.mark.parametrize(
     ("command", "status"),
     [
@@ -294,3 +367,10 @@ def test_a_full_device_is_no_traceback_for_any_command(table: Path) -> None:
         assert "could not write: [Errno 28]" in ran.stderr
         assert "Traceback" not in ran.stderr
         assert "Exception ignored" not in ran.stderr
+
+
+def test_a_closed_input_is_no_traceback(table: Path) -> None:
+    shell = f"{' '.join(COMMAND)} score - --judge fake <&-"
+    ran = subprocess.run(["sh", "-c", shell], cwd=ROOT, capture_output=True, text=True)
+    assert ran.returncode == UNUSABLE
+    assert ran.stderr == "posh-reward: standard input is closed: name a file\n"

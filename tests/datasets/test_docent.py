@@ -21,13 +21,14 @@ from posh_reward.datasets import downloads
 from posh_reward.datasets.copies import (
     ORIENTATION,
     build_dataset,
+    copy_dataset,
     resize_images,
     save,
     summary,
 )
 from posh_reward.datasets.image_files import fit_size
 from posh_reward.datasets.load_dataset import load_images
-from posh_reward.datasets.national_gallery import Artwork, select
+from posh_reward.datasets.national_gallery import Artwork, plain, select
 from posh_reward.errors import ConfigError, InputError
 from posh_reward.shipped import shipped
 from tests.datasets.hub_layout import FEATURES, jpeg
@@ -94,6 +95,24 @@ def test_rows_are_chosen_and_the_others_counted(tmp_path: Path) -> None:
     )
 
 
+def test_older_tables_mark_fair_use_by_a_bound_on_pixels(tmp_path: Path) -> None:
+    old = [name for name in HEADER if name != "openaccess"]
+    images = table(tmp_path, row(1), row(2, maxpixels="640"), header=old)
+    assert [work.object_id for work in select(images).works] == [1]
+
+
+def test_classifications_come_from_the_other_table(tmp_path: Path) -> None:
+    images = table(tmp_path, row(1), row(2))
+    objects = tmp_path / "objects.csv"
+    objects.write_text(
+        "objectid,title,classification\n1,Bowl,Decorative Art\n2,May Night,Painting\n"
+    )
+    [work] = select(images, objects, classifications=["Painting"]).works
+    assert (work.title, work.classification) == ("May Night", "Painting")
+    with pytest.raises(ConfigError, match=r"Painting.*pass objects\.csv"):
+        select(images, classifications=["Painting"])
+
+
 def test_a_table_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"no column .*assistivetext.* it has .uuid"):
         select(table(tmp_path, header=HEADER[:-1]))
@@ -113,6 +132,10 @@ def test_splits_depend_on_the_work_alone_and_have_their_shares() -> None:
 
 def work(number: int, iiif: str = "https://museum.example/iiif/1") -> Artwork:
     return Artwork(f"image-{number}", number, "", "", iiif, 400, 300, LONG)
+
+
+def test_markup_and_line_breaks_go() -> None:
+    assert plain("A <i>red</i>\r\n house,<br/>small  &c < 3") == "A red house, small &c < 3"
 
 
 def image(width: int = 400, height: int = 300) -> bytes:
@@ -242,6 +265,16 @@ def test_a_redirection_to_plain_http_is_not_followed(
     assert len(asked) == 1
 
 
+def test_what_ends_it_leaves_the_other_images_unasked(
+    tmp_path: Path, museum: tuple[str, list[str], dict[str, Any]]
+) -> None:
+    base, asked, _ = museum
+    addresses = {tmp_path / "gone" / f"{n}.jpg": f"{base}/{n}" for n in range(60)}
+    with pytest.raises(FileNotFoundError):  # as Ctrl-C, or a full disk
+        downloads.fetch_images(addresses, 10_000, workers=1, quiet=True)
+    assert len(asked) < len(addresses)
+
+
 def test_a_dead_network_ends_it_early(tmp_path: Path) -> None:
     addresses = {tmp_path / f"{n}.jpg": "http://127.0.0.1:9/iiif" for n in range(60)}
     with pytest.raises(InputError, match="first 20 images"):
@@ -256,6 +289,15 @@ def test_names_from_a_table_stay_in_the_folder(
     build_dataset([hostile], tmp_path / "pictures", quiet=True)
     assert [file.name for file in (tmp_path / "pictures").iterdir()] == ["object-7.jpg"]
     assert [folder.name for folder in tmp_path.iterdir()] == ["pictures"]
+
+
+def test_a_copy_has_smaller_images(tmp_path: Path) -> None:
+    original = DatasetDict({"test": load_images("scenes:heldout=3:scale=4", "test")})
+    original.save_to_disk(tmp_path / "original")
+    new_size = partial(fit_size, max_pixels=20_000)
+    copy = copy_dataset(str(tmp_path / "original"), splits=["test"], new_size=new_size)
+    assert copy["test"]["reference"][:] == original["test"]["reference"][:]
+    assert {image.size for image in copy["test"]["image"]} == {(244, 81)}
 
 
 def test_images_are_resized_upright_in_rgb_and_only_if_need_be(tmp_path: Path) -> None:
@@ -273,6 +315,16 @@ def test_images_are_resized_upright_in_rgb_and_only_if_need_be(tmp_path: Path) -
     assert resized[1]["image"].getpixel((5, 5)) == (77, 77, 77)
     assert resized.data.column("image")[2].as_py()["bytes"] == small
     assert resize_images(resized, new_size) is resized
+
+
+def test_the_command_copies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    saved = DatasetDict({"test": load_images("scenes:heldout=2", "test")})
+    saved.save_to_disk(tmp_path / "original")
+    command = runpy.run_path(str(shipped("data/docent.py")))["main"]
+    output = tmp_path / "copy"
+    command(["copy", str(tmp_path / "original"), "--splits", "test", "--output", str(output)])
+    assert "test              2" in capsys.readouterr().out
+    assert len(load_images(str(output), "test")) == 2
 
 
 def test_a_copy_is_saved_whole_or_not_at_all(tmp_path: Path) -> None:

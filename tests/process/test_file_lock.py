@@ -8,6 +8,7 @@ import subprocess
 import sys
 from argparse import Namespace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from posh_reward.process.file_lock import keep_folder, open_alone
 from posh_reward.study.judges.judge_runs import JudgeChoice, RunSettings
 from posh_reward.study.judges.question_set import collect
 from posh_reward.study.rows.journal import Journal
+from posh_reward.study.rows.table_writer import whole_file
 from posh_reward.training.generation import GenerationSettings, generate
 
 HOLD = """
@@ -46,6 +48,26 @@ def test_a_lock_lasts_as_long_as_its_process_and_no_longer(tmp_path: Path) -> No
         assert file.read() == b"mine"
 
 
+def test_a_file_that_was_deleted_before_its_lock_was_had_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a process ends, deleting its journal, just as another opens it."""
+    path, flock = tmp_path / "journal", fcntl.flock
+    calls: list[int] = []
+
+    def flock_late(file: Any, how: int) -> None:
+        if not calls:
+            path.unlink()
+        calls.append(how)
+        flock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", flock_late)
+    with open_alone(path) as file:
+        file.write(b"a")
+    assert path.read_bytes() == b"a"
+    assert len(calls) == 2
+
+
 def test_without_locks_there_is_a_warning_and_a_change_by_another_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -63,6 +85,16 @@ def test_without_locks_there_is_a_warning_and_a_change_by_another_is_noticed(
     assert path.read_text() == '{"id": 1}\n{"id": 3}\n'
     first.close()
     second.close()
+
+
+def test_a_whole_file_is_not_written_by_two(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    with whole_file(path) as file:
+        file.write(b"first")
+        with pytest.raises(BusyError), whole_file(path) as other:
+            other.write(b"second")
+    assert path.read_bytes() == b"first"
+    assert [each.name for each in tmp_path.iterdir()] == ["page.html"]
 
 
 def test_every_writer_refuses_what_another_process_writes(
