@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from posh_reward.attack.falsehoods import CONTINUATIONS, falsify
 from posh_reward.graph.reader import Reader
 from posh_reward.lexicon.function_words import FUNCTION_WORDS, PREPOSITIONS, words_of
 from posh_reward.types import Description, Span
 from research.calibration import people as sets
 from research.calibration.people import Pair, Ratings
-from research.calibration.perturb import CONTINUATIONS, falsify
 from research.calibration.truth import truth
 from research.eval_planted import TOKEN, blind_list
 
@@ -103,7 +103,7 @@ def examples(folder: Path, sample: int | None = None, most: int = MOST) -> Examp
 
 
 FALSE = ("everything wrong but the nouns", "nouns in order, false verbs, one sentence")
-"""Continuations (``calibration/perturb.py``) that nothing should be paid for."""
+"""Continuations (``attack/falsehoods.py``) that nothing should be paid for."""
 VAGUE = (
     "There are a covering, an item, a surface, a structure, light, a line, a covering, clothing, "
     "furniture, a container, something tall, a garment, a part, a person, an animal, an area, "
