@@ -35,7 +35,7 @@ def masses(text: str, labels: int, seen: int = 0) -> tuple[float, ...]:
 
 
 def supported(text: str) -> bool | None:
-    """Whether a word of a question's first name is in the description asked about, if it is one."""
+    """Tell if a word of a question's first name is in the description; None for another prompt."""
     name = re.search(r'^Q: Is [^"\n]*"([^"]+)"', text, re.MULTILINE)
     target = re.search(r"^DESCRIPTION(?: 1)?: (.*)", text, re.MULTILINE)
     if name is None or target is None:

@@ -21,22 +21,13 @@ from posh_reward.models.vllm import VllmModel
 from posh_reward.types import PromptImage
 from tests.models.test_server_real import NAME, serving
 from tests.models.tiny_vl import KINDS, image_processor, prompt_image, save_seeing, seeing_tokenizer
+from tests.processes import SITECUSTOMIZE
 
 pytestmark = pytest.mark.vllm
 
 LABELS = ("1", "2", "3", "4", "5")
 CLOSE = 1e-3
 MAX_PIXELS = 640
-OPERATORS = """
-import torch
-for name, schema in (("nms", "(Tensor dets, Tensor scores, float t) -> Tensor"),
-                     ("qnms", "(Tensor dets, Tensor scores, float t) -> Tensor")):
-    try:
-        torch.library.define(f"torchvision::{name}", schema)
-    except Exception:
-        pass
-"""
-"""What a torchvision for CUDA asks for where there is none."""
 SHAPE: dict[str, Any] = {"num_attention_heads": 2, "num_key_value_heads": 1}
 """vLLM's attention on a CPU wants heads of at least 32."""
 
@@ -47,7 +38,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if not path:
         pytest.skip(f"POSH_VLLM_PYTHON is not set.{(__doc__ or '').partition('.')[2]}")
     folder = tmp_path_factory.mktemp("python")
-    (folder / "sitecustomize.py").write_text(OPERATORS)
+    (folder / "sitecustomize.py").write_text(SITECUSTOMIZE)
     wrapper = folder / "python"
     wrapper.write_text(f'#!/bin/sh\nPYTHONPATH={folder} exec {path} "$@"\n')
     wrapper.chmod(0o755)

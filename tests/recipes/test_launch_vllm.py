@@ -132,7 +132,7 @@ def test_without_the_guard_the_prompts_differ(python: str, folder: Path) -> None
     [said] = launch(python, folder, "unguarded", 1)
     print(sorted({tuple(pair) for pair in said["tokens"]}), differences(said))
     assert any(ours != theirs for ours, theirs in said["tokens"]), (
-        "TRL mends this itself now: training/rollouts.py can go"
+        "TRL does this itself now: training/rollouts.py can go"
     )
 
 

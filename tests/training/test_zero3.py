@@ -187,7 +187,7 @@ def test_without_exact_frequencies_it_is_not(launcher: Launcher) -> None:
     output = launcher.folder / "rounded"
     launcher.finish("begin-rounded", output)
     said = difference(output)
-    assert said["max"] > 0.1, "transformers mends this itself now: training/rotary.py can go"
+    assert said["max"] > 0.1, "transformers does this itself now: training/rotary.py can go"
     assert len(said["other"]) == 4
     assert all(name.endswith("inv_freq") for name in said["other"])
 

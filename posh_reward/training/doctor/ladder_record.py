@@ -119,7 +119,7 @@ def passed_before(file: Path, header: Mapping[str, Any]) -> dict[str, Rung]:
             for rung in document["rungs"]
         ]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{file} is no record of a ladder ({error}): name another") from None
+        raise ConfigError(f"{file} is not a record of a ladder ({error}): name another") from None
     if before != json.loads(anonymous(json.dumps(header, ensure_ascii=False))):
         raise ConfigError(f"{file} is of another machine, packages or run: name another file")
     return {rung.name: rung for rung in rungs if rung.status == "ran"}
