@@ -62,8 +62,8 @@ TABLES = f"a dataset, or a table: {INPUTS}"
 CRITERIA = ("correctness", "completeness", "clarity", "fluency", "conciseness")
 """As in ``metrics.harmonic``, which the help does not load."""
 ABSENT = {
-    "combine": "native", "harmonic": None, "image": None, "label": None, "layout": None,
-    "llm_sees": "reference", "paper": "none", "procedure": "strict", "reference_file": None,
+    "harmonic": None, "image": None, "label": None, "layout": None,
+    "llm_sees": "reference", "paper": "none", "reference_file": None,
     "split": "test", "unfold": None,
 }  # fmt: skip
 """Values of flags that only some commands have."""
@@ -75,13 +75,13 @@ def add_agreement(command: argparse.ArgumentParser) -> None:
     commands = command.add_subparsers(required=True, metavar="COMMAND")
     for name, line, about, example, run, *adders in (
         ("docent", "DOCENT's coarse judgments", DOCENT, "--store runs/answers.sqlite",
-         pairs, docent_input, _procedure, _paper, _metrics),
+         pairs, docent_input, _paper, _metrics),
         ("caparena", "CapArena's battles", CAPARENA, "caparena_annots_eval.json --images images",
-         caparena, _caparena, _procedure, _paper, _metrics),
+         caparena, _caparena, _paper, _metrics),
         ("pairs", "pairs that people compared", PAIRS, "pairs.csv --label preferred",
-         pairs, pairs_input, _procedure, _metrics),
+         pairs, pairs_input, _metrics),
         ("ratings", "texts that people rated", RATINGS, "ratings.csv --baseline bleu",
-         ratings, ratings_input, _combine, _metrics),
+         ratings, ratings_input, _metrics),
         ("spans", "texts with marked mistakes and omissions", SPANS, "marks.jsonl --random",
          spans, _spans),
     ):  # fmt: skip
@@ -101,10 +101,7 @@ def docent_input(command: argparse.ArgumentParser) -> None:
 
 
 def _caparena(command: argparse.ArgumentParser) -> None:
-    command.add_argument("input", metavar="INPUT", help="caparena_annots_eval.json; with --layout "
-                         "caparena-auto a model's file, or a folder of them")  # fmt: skip
-    command.add_argument("--layout", choices=("caparena-auto",), help="read CapArena-Auto, where "
-                         "the judge's verdict is the winner")  # fmt: skip
+    command.add_argument("input", metavar="INPUT", help="caparena_annots_eval.json")
     _images(command)
     _table(command)
 
@@ -159,22 +156,6 @@ def _reference(command: argparse.ArgumentParser, default: str, content: str) -> 
 def _raters(command: argparse.ArgumentParser) -> None:
     command.add_argument("--raters", choices=("each", "mean"), default="each", help="how several "
                          "ratings of a text count: each, or by their mean")  # fmt: skip
-
-
-def _combine(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--combine", choices=("native", "join", "best", "mean"), default="native",
-                         help="how several references count: as each metric's library takes them "
-                         "(BLEU, ROUGE and METEOR take several, the others one text of all "
-                         "sentences), joined for all metrics, or by the best or the mean "
-                         "score")  # fmt: skip
-
-
-def _procedure(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--procedure", choices=("authors", "strict"), default="authors",
-                         help="authors: as in the authors' programs, equal scores are a win for "
-                         "the first text where the tie threshold is 0, and medians of Elo are "
-                         "whole points; strict: equal scores are a tie, medians are exact; always "
-                         "strict if labels do not have both signs")  # fmt: skip
 
 
 def _spans(command: argparse.ArgumentParser) -> None:
@@ -254,7 +235,6 @@ def output(command: argparse.ArgumentParser) -> None:
     add("--title", default="", help="heading of the table")
     add("--json", action="store_true", help="print JSON instead of a table")
     add("--html", metavar="FILE", help="also write a page")
-    add("--plot", metavar="FILE", help="also draw a plot (.png, .svg or .pdf; needs Matplotlib)")
     add("-q", "--quiet", action="store_true", help="print no progress bars")
 
 
@@ -278,16 +258,14 @@ def preferences(flags: argparse.Namespace) -> Preferences:
     if flags.label is not None:
         labels = by_axis(flags.label, "--label")
         columns = PairColumns(flags.text1, flags.text2, flags.reference, flags.image, labels)
-    return read_preferences(
-        _rows(flags), columns, flags.input, images=flags.images, procedure=flags.procedure
-    )
+    return read_preferences(_rows(flags), columns, flags.input, images=flags.images)
 
 
 def caparena(flags: argparse.Namespace) -> int:
     """CapArena's battles."""
     from posh_reward.study.agreement.caparena import caparena_report, read_arena
 
-    arena = read_arena(_rows(flags), flags.input, images=flags.images, procedure=flags.procedure)
+    arena = read_arena(_rows(flags), flags.input, flags.images)
     return show(caparena_report(arena, _settings(flags)), flags)
 
 
@@ -338,7 +316,7 @@ def _localisers(flags: argparse.Namespace) -> tuple[list[Localiser], list[tuple[
     """List metrics that locate errors, and (name, remedy) of those that cannot work here."""
     from posh_reward.models.encoders import load_encoder
     from posh_reward.study.agreement.baselines import EmbeddingAlerts, Random
-    from posh_reward.study.agreement.measures import PoshMeasure
+    from posh_reward.study.agreement.metric_scores import PoshMeasure
 
     posh = metric_of(flags)
     localisers: list[Localiser] = [] if flags.no_posh else [PoshMeasure(posh, flags.threshold)]
@@ -375,19 +353,10 @@ def by_axis(columns: list[str], flag: str) -> dict[str, str]:
     return column_of
 
 
-def check_outputs(flags: argparse.Namespace) -> None:
-    """Check the page and the plot, before anything is scored for them."""
-    from posh_reward.study.agreement.agreement_page import check_plot
-
-    check_replaceable(flags.html)
-    if flags.plot is not None:
-        check_plot(flags.plot)
-
-
 def _rows(flags: argparse.Namespace) -> list[Row]:
     from posh_reward.study.agreement.judgment_files import LAYOUTS, check_columns, read_rows
 
-    check_outputs(flags)
+    check_replaceable(flags.html)
     if flags.layout is not None:
         return LAYOUTS[flags.layout](Path(flags.input), flags.reference_file)
     rows = read_rows(
@@ -409,7 +378,7 @@ def _settings(flags: argparse.Namespace) -> AgreementSettings:
     measures, missing = _measures(flags)
     return replace(
         _resampling(flags), measures=measures, columns=flags.column, missing=missing,
-        combine=flags.combine, against=flags.against,
+        against=flags.against,
         table=None if flags.paper == "none" else int(flags.paper),
     )  # fmt: skip
 
@@ -418,7 +387,7 @@ def _measures(flags: argparse.Namespace) -> tuple[list[Measure], list[tuple[str,
     """List metrics that score texts, and (name, remedy) of those that cannot work here."""
     from posh_reward.study.agreement.baselines import load_baselines
     from posh_reward.study.agreement.judgment_files import read_rows
-    from posh_reward.study.agreement.measures import PoshMeasure, ScoresFile
+    from posh_reward.study.agreement.metric_scores import PoshMeasure, ScoresFile
 
     posh = metric_of(flags)
     measures: list[Measure] = [] if flags.no_posh else [PoshMeasure(posh)]
@@ -436,7 +405,7 @@ def _measures(flags: argparse.Namespace) -> tuple[list[Measure], list[tuple[str,
         measures.append(LlmScores(load_model(flags.llm), flags.llm_sees, posh.store))
     if flags.harmonic is not None:
         from posh_reward.metrics.harmonic.harmonic_eval import HarmonicEval
-        from posh_reward.study.agreement.measures import HarmonicMeasure
+        from posh_reward.study.agreement.metric_scores import HarmonicMeasure
 
         harmonic = HarmonicEval(flags.harmonic, flags.gamma, posh.store, criteria=flags.criteria)
         measures.append(HarmonicMeasure(harmonic))
@@ -449,9 +418,8 @@ def _measures(flags: argparse.Namespace) -> tuple[list[Measure], list[tuple[str,
 
 
 def show(report: AgreementReport, flags: argparse.Namespace) -> int:
-    """Print a report, write its page and its plot; return an exit status."""
-    from posh_reward.study.agreement.agreement_page import draw_plot, html_page, terminal_text
-    from posh_reward.study.agreement.agreement_report import as_json
+    """Print a report, write its page; return an exit status."""
+    from posh_reward.study.agreement.agreement_report import as_json, html_page, terminal_text
 
     if flags.title:
         report = replace(report, title=flags.title)
@@ -461,6 +429,4 @@ def show(report: AgreementReport, flags: argparse.Namespace) -> int:
             print(f"{line.name}: {line.signature}", file=sys.stderr)
     if flags.html is not None:
         write_file(Path(flags.html), html_page(report).encode("utf-8"))
-    if flags.plot is not None:
-        draw_plot(report, Path(flags.plot))
     return INCOMPLETE if any(line.failures for line in report.lines) else OK

@@ -25,9 +25,16 @@ from posh_reward import PoSh
 from posh_reward.datasets.scenes import Scene, caption, draw, generate, uneven_caption
 from posh_reward.metrics.posh.aggregate import mean_score
 from posh_reward.metrics.posh.examine import SUPPORTED
-from posh_reward.study.agreement.measures import kendall, spearman
 from posh_reward.study.pages.element_marks import PairCard, page
-from posh_reward.study.statistics import Floats, Ints, bootstrap, bootstrap_mean, paired_difference
+from posh_reward.study.statistics import (
+    Floats,
+    Ints,
+    bootstrap,
+    bootstrap_mean,
+    kendall,
+    paired_difference,
+    spearman,
+)
 from posh_reward.types import HIGHEST_GRADE, Element, Scores
 from research.compare_rewards.tables import Table, write_between
 from research.witness_study.erring_witness import ErringWitness

@@ -1,36 +1,102 @@
-"""Judgments and metrics -> a report, with the papers' figures below ours."""
+"""Judgments by people and metrics' scores -> figures with paired intervals -> table, page, JSON.
+
+A row is one judgment: a pair with its label, or a text with its rating. Each metric is measured on
+the rows it has scores for; two metrics are compared on the rows that both have scores for.
+"""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from importlib import resources
-from math import isnan
+from math import isnan, nan
+from textwrap import fill
 from typing import Any
 
 import numpy as np
 
 from posh_reward.errors import InputError
-from posh_reward.study.agreement.compare import Cell, Figure, Judgments, MetricLine, compare
+from posh_reward.process.progress import progress_bar
 from posh_reward.study.agreement.metric_scores import (
-    CandidateText,
-    Combine,
     Measure,
     ScoreColumn,
+    TextPair,
     column_scores,
     score_texts,
 )
-from posh_reward.study.statistics import Estimate, Floats
+from posh_reward.study.pages.html import render
+from posh_reward.study.statistics import Estimate, Floats, Ints, estimate, resampled_rows
 
-LEVEL = "95 %"
+WIDTH = 100  # columns of notes in a terminal
 WIDEST = 5  # figures side by side in a table
 SURE = 0.05  # correlations with a p-value from here on are marked with a question mark
-ENOUGH = 10  # fewest groups to resample: with 8, 95 % intervals cover the truth in 86 % of cases
+ENOUGH = 10  # fewest images to resample: with 8, 95 % intervals cover the truth in 85 % of cases
 NO_IMAGE = (
     "{} needs images, and no row has one: name the column of images with --image, or the folder "
     "of relative paths with --images"
 )
+
+RowMeasure = Callable[[Floats, Floats, Ints], float]
+"""(Scores of all rows, people's numbers for all rows, rows to use) -> figure."""
+SimpleMeasure = Callable[[Floats, Floats], float]
+"""(Scores, people's numbers), row by row -> figure."""
+ManyMeasure = Callable[[Floats, Floats, Sequence[Ints]], Sequence[float]]
+"""``RowMeasure`` for several selections of rows at once."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A column of a table of figures; higher is better."""
+
+    axis: str
+    name: str
+    measure: RowMeasure = lambda *_: nan  # unused where the figure is computed elsewhere
+    p_value: SimpleMeasure | None = None  # for the hypothesis that the figure is 0
+    many: ManyMeasure | None = None  # all resamples at once, if faster than ``measure`` on each
+    percent: bool = False  # printed in percent, as in the paper
+
+    @property
+    def key(self) -> str:
+        """Column name in the paper's tables and in JSON, such as ``"overall rho"``."""
+        return f"{self.axis} {self.name}"
+
+
+def on_rows(measure: SimpleMeasure) -> RowMeasure:
+    """Turn a measure of two lists into one of selected rows."""
+    return lambda scores, people, rows: measure(scores[rows], people[rows])
+
+
+@dataclass(frozen=True)
+class Judgments:
+    """People's judgments as numbers, row by row."""
+
+    name: str
+    people: Mapping[str, Floats]  # axis -> (rows,), higher is better; nan for no judgment
+    groups: Sequence[Hashable]  # (rows,) images; rows of one image are resampled together
+    # (Column, axis) -> (rows,) a text's score, or the difference of two texts' scores.
+    scores: Callable[[ScoreColumn, str], Floats]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One metric's figure."""
+
+    estimate: Estimate
+    rows: int  # number of rows it is computed on
+    p: float = nan  # SciPy's p-value for the figure being 0; nan if there is none
+
+
+@dataclass(frozen=True)
+class MetricLine:
+    """One metric's figures, by ``Figure.key``."""
+
+    name: str
+    cells: Mapping[str, Cell]
+    differences: Mapping[str, Estimate] = field(default_factory=dict)  # figure minus the base's
+    failures: Mapping[str, int] = field(default_factory=dict)
+    signature: str = ""
+    missing: str = ""  # why there are no figures, and the remedy
 
 
 @dataclass(frozen=True)
@@ -40,12 +106,122 @@ class AgreementSettings:
     measures: Sequence[Measure] = ()  # metrics that score texts, in order
     columns: Sequence[str] = ()  # existing scores in the judgments' own rows
     missing: Sequence[tuple[str, str]] = ()  # (metric, why it cannot run here and the remedy)
-    combine: Combine = "native"
     against: str | None = None  # metric to compare the others with; None: the first
-    resamples: int = 1000
+    resamples: int = 1000  # 0: no intervals or tests
     seed: int = 0
     table: int | None = None  # the paper's table to print below our figures
     quiet: bool = False
+
+
+def compare(
+    judgments: Judgments,
+    columns: Sequence[ScoreColumn],
+    figures: Sequence[Figure],
+    settings: AgreementSettings,
+) -> list[MetricLine]:
+    """Measure each metric and compare it with the base, by default the first with scores."""
+    names, against = [column.name for column in columns], settings.against
+    if twins := {name for name in names if names.count(name) > 1}:
+        raise InputError(f"two metrics are called {min(twins)!r}: give each its own name")
+    if against is not None:
+        check_against(against, names)
+    bases = (c for c in columns if (not c.missing if against is None else c.name == against))
+    base = next(bases, None)
+    draws = resampled_rows(judgments.groups, resamples=settings.resamples, seed=settings.seed)
+    comparison = _Comparison(judgments, list(draws))
+    lines = []
+    with progress_bar(f"{judgments.name}: figures", len(columns), "metric", settings.quiet) as bar:
+        for column in columns:
+            lines.append(comparison.line(column, base, figures))
+            bar.update()
+    return lines
+
+
+def check_against(against: str, names: Sequence[str]) -> None:
+    """Raise ``InputError`` if no metric is called ``against``."""
+    if against not in names:
+        choices = ", ".join(map(repr, names))
+        raise InputError(f"no metric {against!r} to compare with: use one of {choices}")
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """Judgments and resamples; all metrics share the resamples, so differences are paired."""
+
+    judgments: Judgments
+    draws: Sequence[Ints]
+    # (Metric, figure, rows) -> (resamples,) values; the base's are needed for every metric.
+    cache: dict[tuple[str, str, bytes], Floats] = field(default_factory=dict)
+
+    def line(
+        self, column: ScoreColumn, base: ScoreColumn | None, figures: Sequence[Figure]
+    ) -> MetricLine:
+        if column.missing:
+            return MetricLine(column.name, {}, missing=column.missing)
+        cells = {figure.key: self._cell(figure, column) for figure in figures}
+        differences = {}
+        if base is not None and base is not column and not base.missing:
+            differences = {each.key: self._difference(each, (column, base)) for each in figures}
+        return MetricLine(column.name, cells, differences, column.failures, column.signature)
+
+    def _cell(self, figure: Figure, column: ScoreColumn) -> Cell:
+        people = self.judgments.people[figure.axis]
+        scores = self.judgments.scores(column, figure.axis)
+        rows = np.flatnonzero(~np.isnan(people) & ~np.isnan(scores))
+        p = nan if figure.p_value is None else figure.p_value(scores[rows], people[rows])
+        value, samples = self._samples(column.name, figure, scores, people, rows)
+        images = self._images(rows)
+        found = estimate(value, samples, groups=images)
+        if figure.percent and value in (0, 1) and found.low == found.high:
+            # If all images agree, so do all resamples, but others may not (Clopper and Pearson).
+            least = 0.025 ** (1 / images)
+            found = replace(found, low=value * least, high=value or 1 - least)
+        return Cell(found, len(rows), p)
+
+    def _difference(self, figure: Figure, columns: tuple[ScoreColumn, ScoreColumn]) -> Estimate:
+        # Only rows that both have: otherwise a metric that fails on hard rows would gain by it.
+        people = self.judgments.people[figure.axis]
+        scores = [self.judgments.scores(column, figure.axis) for column in columns]
+        rows = np.flatnonzero(~np.isnan(people + scores[0] + scores[1]))
+        (ours, our_samples), (theirs, their_samples) = (
+            self._samples(column.name, figure, each, people, rows)
+            for column, each in zip(columns, scores, strict=True)
+        )
+        return estimate(ours - theirs, our_samples - their_samples, groups=self._images(rows))
+
+    def _images(self, rows: Ints) -> int:
+        return len({self.judgments.groups[row] for row in rows})
+
+    def _samples(
+        self, metric: str, figure: Figure, scores: Floats, people: Floats, rows: Ints
+    ) -> tuple[float, Floats]:
+        """Return the figure on the ``rows``, and in each resample of them (resamples,)."""
+        value, key = figure.measure(scores, people, rows), (metric, figure.key, rows.tobytes())
+        if key not in self.cache:
+            # Images are resampled first and rows without a score dropped afterwards, so that all
+            # metrics see the same resamples and their differences stay paired.
+            usable = np.zeros(len(people), dtype=bool)
+            usable[rows] = True
+            draws = [draw[usable[draw]] for draw in self.draws]
+            if figure.many is not None:
+                values = figure.many(scores, people, draws)
+            else:
+                values = [figure.measure(scores, people, each) for each in draws]
+            samples = np.asarray(values, dtype=np.float64)
+            self.cache[key] = samples if figure.percent else centred(value, samples)
+        return value, self.cache[key]
+
+
+def centred(value: float, samples: Floats) -> Floats:
+    """Move a correlation's values in resamples so that their mean is its value in the sample."""
+    # A correlation is about pairs of rows. Of those of 20 images, 1 in 20 is within an image; in a
+    # resample it is 2 in 20, since an image that was drawn twice meets itself. Where rows of an
+    # image agree better than others, as with captions by the same five models, resamples of a tau
+    # of .804 gave [.805, .811], without the figure itself. The spread is right, the place is not.
+    if np.isnan(samples).all():
+        return samples
+    moved: Floats = np.clip(samples + value - np.nanmean(samples), -1, 1)
+    return moved
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +271,12 @@ class AgreementReport:
         ]
 
 
-def score_columns(texts: Sequence[CandidateText], settings: AgreementSettings) -> list[ScoreColumn]:
-    """Score all texts with each metric; one that cannot run here has its remedy instead.
-
-    Raises:
-        InputError: a metric needs images, and no text has one.
-    """
+def score_columns(texts: Sequence[TextPair], settings: AgreementSettings) -> list[ScoreColumn]:
+    """Score all texts with each metric; one that cannot run here has its remedy instead."""
     for each in settings.measures:
         if getattr(each, "sees", False) and all(text.image is None for text in texts):
             raise InputError(NO_IMAGE.format(each.name))
-    columns = [score_texts(m, texts, settings.combine, settings.quiet) for m in settings.measures]
+    columns = [score_texts(m, texts, settings.quiet) for m in settings.measures]
     columns += [column_scores(name, texts) for name in settings.columns]
     return columns + [ScoreColumn(name, {}, missing=why) for name, why in settings.missing]
 
@@ -122,14 +294,8 @@ def make_report(
     """Measure every metric on the judgments.
 
     A warning about too few images is added to ``notes``. ``extra`` goes into the JSON.
-
-    Raises:
-        InputError: no metric has a score for any row.
     """
-    lines = compare(
-        judgments, columns, figures, against=settings.against, resamples=settings.resamples,
-        seed=settings.seed, quiet=settings.quiet,
-    )  # fmt: skip
+    lines = compare(judgments, columns, figures, settings)
     check_any_row(lines, judgments.name)
     keys = {figure.key for figure in figures}
     paper = [
@@ -141,7 +307,7 @@ def make_report(
         title,
         figures,
         lines,
-        [*notes, *few_groups_note(judgments.groups)],
+        [*notes, *few_images_note(judgments.groups)],
         [line for line in paper if line.figures],
         settings.table,
         against,
@@ -167,15 +333,11 @@ def unrated_note(people: Mapping[str, Floats], number: str) -> list[str]:
     return [f"Rows without a {number}, left out: {axes}."] if axes else []
 
 
-def few_groups_note(groups: Sequence[Hashable], unit: str = "images") -> list[str]:
-    """Warn of unreliable intervals if there are fewer than ``ENOUGH`` groups to resample."""
+def few_images_note(groups: Sequence[Hashable]) -> list[str]:
+    """Warn of unreliable intervals if there are fewer than ``ENOUGH`` images to resample."""
     count = len(set(groups))
-    if count >= ENOUGH:
-        return []
-    return [
-        f"Intervals are too narrow for so few {unit} ({count}): use {ENOUGH} or more. A single one "
-        "has no interval."
-    ]
+    why = f"Intervals are too narrow for so few images ({count}): use {ENOUGH} or more. A single "
+    return [] if count >= ENOUGH else [why + "one has no interval."]
 
 
 def as_json(report: AgreementReport) -> dict[str, Any]:
@@ -184,10 +346,7 @@ def as_json(report: AgreementReport) -> dict[str, Any]:
         "title": report.title,
         "compared_with": report.against,
         "metrics": [_line_json(line) for line in report.lines],
-        "paper": {
-            "table": report.table,
-            "metrics": [asdict(line) for line in report.paper],
-        },
+        "paper": {"table": report.table, "metrics": [asdict(line) for line in report.paper]},
         "notes": list(report.notes),
         **report.extra,
     }
@@ -211,38 +370,118 @@ def _line_json(line: MetricLine) -> dict[str, Any]:
     }
 
 
-def figure_text(figure: Figure, value: float) -> str:
-    """Format a figure for tables: accuracies in percent, the others with three decimals."""
+def _figure_text(figure: Figure, value: float) -> str:
     if isnan(value):
         return "-"
     return f"{100 * value:.1f}" if figure.percent else f"{value:.3f}"
 
 
-def paper_text(figure: Figure, value: float | None) -> str:
-    """Format a number of the paper as printed there."""
-    if value is None:
-        return "-"
-    return f"{value:.1f}" if figure.percent else f"{value:.3f}"
-
-
-def cell_text(figure: Figure, cell: Cell) -> str:
-    """Format a figure with its interval; a question mark if it may well be 0."""
-    doubtful = cell.p >= SURE  # False for nan
-    return _interval_text(figure, cell.estimate) + ("?" if doubtful else "")
-
-
-def difference_text(figure: Figure, difference: Estimate, *, interval: bool = True) -> str:
+def _difference_text(figure: Figure, difference: Estimate, interval: bool) -> str:
     """Format a difference with sign and p-value, and its interval if there is room."""
     if isnan(difference.value):
         return "-"
-    sign = "+" if difference.value > 0 else ""
-    text = _interval_text(figure, difference) if interval else figure_text(figure, difference.value)
+    shown = difference if interval else replace(difference, low=nan)
     p = "" if isnan(difference.p) else f" p {difference.p:.3f}"
-    return f"{sign}{text}{p}"
+    return f"{'+' if difference.value > 0 else ''}{_interval_text(figure, shown)}{p}"
 
 
 def _interval_text(figure: Figure, estimate: Estimate) -> str:
-    text = figure_text(figure, estimate.value)
+    text = _figure_text(figure, estimate.value)
     if isnan(estimate.low):
         return text
-    return f"{text} [{figure_text(figure, estimate.low)}, {figure_text(figure, estimate.high)}]"
+    return f"{text} [{_figure_text(figure, estimate.low)}, {_figure_text(figure, estimate.high)}]"
+
+
+def terminal_text(report: AgreementReport) -> str:
+    """Format the whole report: figures of each axis, the paper's, and differences."""
+    parts = [report.title, fill(_legend(report), WIDTH)]
+    for axis, figures in report.blocks:
+        parts.append(align(_figure_rows(report, axis, figures)))
+        if differences := _difference_rows(report, figures, interval=False):
+            parts.append(align(differences))
+    failures = (
+        f"{line.name}: {count:,} texts have no score: {reason}"
+        for line in report.lines
+        for reason, count in line.failures.items()
+    )
+    parts += ["\n".join(_missing(report)), "\n".join(failures)]
+    parts += [fill(note, WIDTH) for note in report.notes]
+    return "\n\n".join(part for part in parts if part)
+
+
+def html_page(report: AgreementReport) -> str:
+    """Render the report as one HTML document that needs no other file."""
+    blocks = [
+        (axis, [_figure_rows(report, "metric", figures),
+                *filter(None, [_difference_rows(report, figures, interval=True)])])
+        for axis, figures in report.blocks
+    ]  # fmt: skip
+    signatures = [f"{line.name}: {line.signature}" for line in report.lines]
+    return render(
+        "agreement.html",
+        __package__ or "",
+        title=report.title,
+        lead=_legend(report),
+        blocks=blocks,
+        footer=[*report.notes, *_missing(report), *signatures],
+    )
+
+
+def _legend(report: AgreementReport) -> str:
+    text = "Higher is better; 95 % intervals by bootstrap over images. "
+    if any(figure.percent for figure in report.figures):
+        text += "Accuracies in percent. "
+    if any(figure.p_value for figure in report.figures):
+        text += "A question mark: not significantly different from 0 (p of 0.05 or more). "
+    return text.strip()
+
+
+def _missing(report: AgreementReport) -> list[str]:
+    return [f"{line.name}: not measured: {line.missing}" for line in report.lines if line.missing]
+
+
+def _figure_rows(report: AgreementReport, head: str, figures: Sequence[Figure]) -> list[list[str]]:
+    """Table of figures, heads first; the paper's lines are below ours."""
+    rows = [[head, "rows", *(figure.name for figure in figures)]]
+    for line in report.lines:
+        if line.cells:
+            cells = [line.cells[figure.key] for figure in figures]
+            texts = (
+                _interval_text(figure, cell.estimate) + ("?" if cell.p >= SURE else "")
+                for figure, cell in zip(figures, cells, strict=True)
+            )
+            rows.append([line.name, f"{max(cell.rows for cell in cells):,}", *texts])
+    for paper in report.paper:
+        if any(figure.key in paper.figures for figure in figures):
+            # Accuracies are printed in percent there, too.
+            numbers = [paper.figures.get(figure.key, nan) for figure in figures]
+            texts = (
+                _figure_text(figure, number / 100 if figure.percent else number)
+                for figure, number in zip(figures, numbers, strict=True)
+            )
+            rows.append([f"{paper.name} (paper, Table {report.table})", "", *texts])
+    return rows
+
+
+def _difference_rows(
+    report: AgreementReport, figures: Sequence[Figure], *, interval: bool
+) -> list[list[str]]:
+    rows = [
+        [line.name, *(_difference_text(f, line.differences[f.key], interval) for f in figures)]
+        for line in report.lines
+        if line.differences
+    ]
+    heads = [f"minus {report.against}", *(figure.name for figure in figures)]
+    return [heads, *rows] if rows else []
+
+
+def align(rows: Sequence[Sequence[str]]) -> str:
+    """Format rows of cells in columns: the first left-aligned, the others right-aligned."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(
+            f"{cell:<{width}}" if place == 0 else f"{cell:>{width}}"
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )

@@ -21,8 +21,7 @@ from posh_reward.models.encoders import Encoder, unit_vectors
 from posh_reward.models.model import Model, Prompt
 from posh_reward.models.prompt_images import image_of
 from posh_reward.store import Store
-from posh_reward.study.agreement.localisation import Alerts
-from posh_reward.study.agreement.metric_scores import AxisScores, Measure, TextPair
+from posh_reward.study.agreement.metric_scores import Alerts, AxisScores, Measure, TextPair
 from posh_reward.study.agreement.rater_agreement import token_spans
 from posh_reward.study.statistics import Floats
 from posh_reward.types import Description, Failure, Reply, Span
@@ -284,25 +283,18 @@ def meteor() -> WordMeasure:
 
 
 @dataclass(frozen=True)
-class Lemma:
-    """A word of a synset, with the interface of NLTK's."""
-
-    word: str
-
-    def name(self) -> str:
-        """The word; several words are joined by underscores."""
-        return self.word
-
-
-@dataclass(frozen=True)
 class Synset:
-    """The words of one meaning, with the interface of NLTK's."""
+    """The words of one meaning, with as much of NLTK's interface as METEOR uses."""
 
     words: Sequence[str]
 
-    def lemmas(self) -> Iterator[Lemma]:
-        """Its words."""
-        return map(Lemma, self.words)
+    def lemmas(self) -> Iterator[Synset]:
+        """Its words, each by itself."""
+        return (Synset((word,)) for word in self.words)
+
+    def name(self) -> str:
+        """The first word; several words are joined by underscores."""
+        return self.words[0]
 
 
 class Synonyms:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from math import fsum, nan
+from math import nan
 from pathlib import Path
 
 import numpy as np
@@ -20,26 +20,22 @@ from posh_reward.errors import InputError
 from posh_reward.study.agreement.agreement_report import (
     AgreementReport,
     AgreementSettings,
+    Figure,
+    Judgments,
+    SimpleMeasure,
     make_report,
+    on_rows,
     score_columns,
 )
-from posh_reward.study.agreement.compare import Figure, Judgments, SimpleMeasure, on_rows
-from posh_reward.study.agreement.judgment_files import (
-    check_columns,
-    image_in,
-    text_in,
-    verdict_outcome,
-)
-from posh_reward.study.agreement.measures import kendall, spearman
-from posh_reward.study.agreement.metric_scores import CandidateText, ScoreColumn
+from posh_reward.study.agreement.judgment_files import check_columns, image_in, text_in
+from posh_reward.study.agreement.metric_scores import TextPair
 from posh_reward.study.agreement.preferences import (
-    Procedure,
     accuracy,
     predicted_outcomes,
     score_differences,
 )
 from posh_reward.study.rows.tables import Row
-from posh_reward.study.statistics import Floats, Ints
+from posh_reward.study.statistics import Floats, Ints, kendall, spearman
 
 K, SCALE, BASE, START = 4.0, 400.0, 10.0, 1000.0  # CapArena's Elo parameters
 DRAWS, SEED = 1000, 42
@@ -63,13 +59,8 @@ def battle_orders(battles: int, draws: int = DRAWS, seed: int = SEED) -> Ints:
 def elo_ratings(first: Ints, second: Ints, outcome: Floats, orders: Ints, models: int) -> Floats:
     """(orders, models) ratings after the battles in each order.
 
-    Args:
-        first: (battles,) index of the first model of each battle.
-        second: (battles,) index of the second model.
-        outcome: 1 if the first won, -1 if the second, 0 for a tie; (battles,), or
-            (orders, battles) if each order has its own outcomes.
-        orders: (orders, places) indices of battles; shorter rows are padded with ``NONE``.
-        models: number of models.
+    ``first`` and ``second`` (battles,) are models; ``outcome``, (battles,) or (orders, battles), is
+    1 if the first won, -1 if the second. Shorter ``orders`` of battles are padded with ``NONE``.
     """
     ratings = np.full((len(orders), models), START)
     rows = np.arange(len(orders))
@@ -85,15 +76,11 @@ def elo_ratings(first: Ints, second: Ints, outcome: Floats, orders: Ints, models
     return ratings
 
 
-def median_ratings(
-    first: Ints, second: Ints, outcome: Floats, models: int, procedure: Procedure = "authors"
-) -> Floats:
-    """(models,) median rating over ``DRAWS`` draws of the battles."""
+def median_ratings(first: Ints, second: Ints, outcome: Floats, models: int) -> Floats:
+    """(models,) median rating over ``DRAWS`` draws of the battles, in whole points."""
     # Elo depends on the order of the battles, which is arbitrary here: hence many draws.
     orders = battle_orders(len(outcome))
     ratings = elo_ratings(first, second, outcome, orders, models)  # (draws, models)
-    if procedure == "strict":
-        return np.asarray(np.median(ratings, axis=0), dtype=np.float64)
     # CapArena's program takes the median over the draws in which a model fights at all, and rounds
     # it to whole points, so models may tie.
     fights = np.zeros(ratings.shape, dtype=bool)
@@ -109,7 +96,7 @@ def median_ratings(
 class Arena:
     """Battles; battle i has the texts 2 i and 2 i + 1."""
 
-    texts: Sequence[CandidateText]
+    texts: Sequence[TextPair]
     outcome: Floats  # (battles,) 1 if the first caption won, -1 if the second, 0 for a tie
     first: Ints  # (battles,) index of the model that wrote the first caption
     second: Ints  # (battles,)
@@ -117,24 +104,20 @@ class Arena:
     clusters: Sequence[str]  # (battles,)
     groups: Sequence[Hashable]  # (battles,)
     left_out: int  # pairs with a human's text
-    procedure: Procedure = "authors"
-    verdicts: ScoreColumn | None = None  # from the column ``judge``, if there is one
 
     @property
     def judgments(self) -> Judgments:
         """Judgments with one row per battle."""
-        differences = partial(score_differences, procedure=self.procedure)
+        differences = partial(score_differences, authors=True)
         return Judgments("CapArena", {AXIS: self.outcome}, self.groups, differences)
 
     def ratings(self, outcome: Floats, rows: Ints) -> Floats:
         """(models,) median Elo ratings from the battles ``rows``; ``outcome`` is (battles,)."""
         first, second = self.first[rows], self.second[rows]
-        return median_ratings(first, second, outcome[rows], len(self.models), self.procedure)
+        return median_ratings(first, second, outcome[rows], len(self.models))
 
 
-def read_arena(
-    rows: Sequence[Row], name: str, *, images: Path | None = None, procedure: Procedure = "authors"
-) -> Arena:
+def read_arena(rows: Sequence[Row], name: str, images: Path | None = None) -> Arena:
     """Read CapArena's file; ``InputError`` for a missing column or an invalid cell."""
     check_columns(rows, {f"a column {column!r}": column for column in COLUMNS}, name)
     battles = [
@@ -144,7 +127,7 @@ def read_arena(
     ]
     if not battles:
         raise InputError(f"every pair of {name} has a text by {HUMAN!r}: add battles of two models")
-    texts: list[CandidateText] = []
+    texts: list[TextPair] = []
     sources: list[tuple[str, str]] = []
     outcome, clusters, groups = [], [], []
     for place, row in battles:
@@ -153,7 +136,7 @@ def read_arena(
         references = (text_in(row, "ref", where),)
         for side in ("1", "2"):
             caption = text_in(row, f"caption{side}", where)
-            texts.append(CandidateText(caption, references, image_id, image, row, side))
+            texts.append(TextPair(caption, references, image_id, image, row, side))
         sources.append((text_in(row, "source1", where), text_in(row, "source2", where)))
         outcome.append(_outcome(row, where))
         clusters.append(str(row.get("cluster")))
@@ -162,7 +145,7 @@ def read_arena(
     first, second = (np.array([models.index(s[side]) for s in sources]) for side in (0, 1))
     return Arena(
         texts, np.array(outcome), first, second, models, clusters, groups,
-        len(rows) - len(battles), procedure, verdict_column([row for _, row in battles]),
+        len(rows) - len(battles),
     )  # fmt: skip
 
 
@@ -177,18 +160,6 @@ def _outcome(row: Row, where: str) -> float:
         f"{where}: the winner {str(winner)[:40]!r} is neither {row['source1']!r} nor "
         f"{row['source2']!r}, nor one of {', '.join(TIES)}"
     )
-
-
-def verdict_column(rows: Sequence[Row]) -> ScoreColumn | None:
-    """Verdicts of the column ``judge`` as scores; None if there are none."""
-    outcomes = np.array([verdict_outcome(row) for row in rows])
-    if np.isnan(outcomes).all():
-        return None
-    # A verdict is an outcome, not a score: scores of (outcome, 0) make it the difference.
-    scores = np.stack([outcomes, np.zeros(len(outcomes))], axis=1).ravel()  # of both texts
-    unread = int(np.isnan(outcomes).sum())
-    failures = {"the judge gave no verdict": unread} if unread else {}
-    return ScoreColumn("judge's verdicts", {AXIS: scores}, failures, "column judge", verdicts=True)
 
 
 def arena_figures(arena: Arena) -> list[Figure]:
@@ -270,49 +241,27 @@ def _outcomes(scores: Floats, people: Floats, rows: Ints) -> Floats:
     return outcome
 
 
-def auto_scores(arena: Arena, outcome: Floats) -> dict[str, float]:
-    """CapArena-Auto's leaderboard: model -> mean of (wins - losses) / 2 over its opponents.
-
-    Rows name the opponent in ``ref_model``; ``outcome`` is as in ``Arena``.
-    """
-    sums: dict[str, dict[str, float]] = {}
-    for place, won in enumerate(outcome):
-        opponent = str(arena.texts[2 * place].row.get("ref_model"))
-        first, second = arena.models[arena.first[place]], arena.models[arena.second[place]]
-        model, gain = (second, -won) if first == opponent else (first, won)
-        by_opponent = sums.setdefault(model, {})
-        by_opponent[opponent] = by_opponent.get(opponent, 0.0) + float(gain) / 2
-    return {model: fsum(each.values()) / len(each) for model, each in sums.items()}
-
-
 def caparena_report(arena: Arena, settings: AgreementSettings) -> AgreementReport:
     """Accuracy of descriptions, overall and by cluster, and the ranking of models."""
     columns = score_columns(arena.texts, settings)
-    if arena.verdicts is not None:
-        columns.append(arena.verdicts)
     outcomes = {"people": (arena.outcome, np.arange(len(arena.outcome)))}
     for column in columns:
         if not column.missing:
             differences = arena.judgments.scores(column, AXIS)
             rows = np.flatnonzero(~np.isnan(differences))
             outcomes[column.name] = _outcomes(differences, arena.outcome, rows), rows
-    medians = "medians as whole points" if arena.procedure == "authors" else "exact medians"
     notes = [
         f"{arena.left_out:,} pairs with a human's text are left out; skip, bad and equal are ties.",
         "Model rho and tau: rankings by median Elo (K 4, scale 400, base 10, start 1000) over "
-        f"1,000 resamples of the battles, seed 42, {medians}. Their intervals, from one pass "
+        "1,000 resamples of the battles, seed 42, in whole points. Their intervals, from one pass "
         "through the battles of each resample of images, are too wide rather than too narrow.",
     ]
-    extra: dict[str, object] = {
-        "ratings": {
-            name: dict(zip(arena.models, arena.ratings(*each).tolist(), strict=True))
-            for name, each in outcomes.items()
-        }
+    ratings = {
+        name: dict(zip(arena.models, arena.ratings(*each).tolist(), strict=True))
+        for name, each in outcomes.items()
     }
-    if all("ref_model" in text.row for text in arena.texts):
-        extra["caparena_auto"] = {
-            name: auto_scores(arena, outcome) for name, (outcome, _) in outcomes.items()
-        }
     title = f"CapArena: {len(arena.outcome):,} pairs, {len(arena.models)} models"
     figures = arena_figures(arena)
-    return make_report(title, arena.judgments, columns, figures, settings, notes, extra=extra)
+    return make_report(
+        title, arena.judgments, columns, figures, settings, notes, extra={"ratings": ratings}
+    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from math import isnan, nan
 from pathlib import Path
 
 from posh_reward.errors import InputError, MissingDependencyError
@@ -34,21 +33,7 @@ def read_rows(
     unfold: str | None = None,
     images: bool = False,
 ) -> list[Row]:
-    """Read all rows of a file, a saved dataset, or a dataset on the hub.
-
-    Args:
-        name: a file of rows (JSON lines, CSV, TSV, Parquet), a list of rows in ``.json``, a
-            dataset's folder, or its name on the hub; ``-`` for standard input.
-        split: split of a dataset.
-        format: format of a file; None: by its suffix.
-        delimiter: delimiter of a CSV file.
-        unfold: a column with lists of rows, each of which becomes a row with the other columns.
-        images: keep a dataset's images, as bytes of their files.
-
-    Raises:
-        InputError: it cannot be read, has no rows, or has no list in the column to unfold.
-        ConfigError: the dataset cannot be loaded.
-    """
+    """Read all rows of a file, a saved dataset, or a dataset on the hub."""
     if name == STANDARD or format is not None or name.lower().endswith(TABLES):
         with open_table(name, format_of(name, format, delimiter)) as table:
             rows = list(table)
@@ -142,17 +127,7 @@ def texts_in(row: Row, column: str, where: str) -> tuple[str, ...]:
 
 
 def image_in(row: Row, column: str, folder: Path | None = None) -> tuple[str | None, object]:
-    """Read a row's image: its name, by which rows are grouped, and the image itself.
-
-    Args:
-        row: a row of a table.
-        column: column with a path, a name or number, or an image as datasets store it. If it has
-            a name, the image may be in the column ``image``.
-        folder: folder of relative paths and names.
-
-    Returns:
-        None twice if the row has no image. A ``uuid`` without a folder is a name only.
-    """
+    """Read a row's image: its name, by which rows are grouped, and the image itself."""
     value, image = row.get(column), row.get("image")
     if isinstance(value, Mapping):
         content = value.get("bytes")
@@ -166,19 +141,6 @@ def image_in(row: Row, column: str, folder: Path | None = None) -> tuple[str | N
     if folder is not None:
         return name, image_file(folder, name) or str(folder / name)
     return name, None if column == "uuid" else name
-
-
-VERDICT = "judge"  # column of a judge's verdicts in CapArena's files
-VERDICTS = {"caption 1 is better": 1.0, "caption 2 is better": -1.0, "tie": 0.0}
-
-
-def verdict_outcome(row: Row) -> float:
-    """Read a judge's verdict as CapArena's programs do: 1, -1, 0 for a tie; nan for any other."""
-    return VERDICTS.get(str(row.get(VERDICT)).strip().rstrip(".").lower(), nan)
-
-
-OTHER_ENDING = "caparena_auto_600.json"
-"""File beside the models' files of CapArena-Auto: the opponents' captions, no battles."""
 
 
 def flickr8k(path: Path, references: Path | None = None) -> list[Row]:
@@ -253,31 +215,9 @@ def thumb(path: Path, references: Path | None = None) -> list[Row]:
     ]
 
 
-def caparena_auto(path: Path, references: Path | None = None) -> list[Row]:
-    """Read CapArena-Auto's battles from one model's file, or from the folder of all files.
-
-    The judge's verdict (``judge``) gives the winner, the opponent (``ref_model``) is the cluster.
-    As in CapArena's program, battles without a verdict are left out; ``InputError`` if all are.
-    """
-    files = sorted(path.glob("*.json")) if path.is_dir() else [path]
-    rows = [row for file in files if file.name != OTHER_ENDING for row in _battles(file)]
-    if not rows:
-        raise InputError(f"{str(path)!r} has no battle with a verdict in 'judge'")
-    return rows
-
-
-def _battles(path: Path) -> Iterator[Row]:
-    for row in read_json_list(path):
-        outcome = verdict_outcome(row)
-        if not isnan(outcome):
-            winner = {1.0: row.get("source1"), -1.0: row.get("source2")}.get(outcome, "equal")
-            yield {**row, "winner": winner, "cluster": row.get("ref_model"), "judge": None}
-
-
 LAYOUTS: Mapping[str, Callable[[Path, Path | None], list[Row]]] = {
     "flickr8k": flickr8k,
     "thumb": thumb,
-    "caparena-auto": caparena_auto,
 }
 """Value of ``--layout`` -> reader of (file, file of references)."""
 AXIS_RATINGS = ("thumb",)  # layouts with a separate rating for each axis

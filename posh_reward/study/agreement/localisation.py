@@ -26,13 +26,16 @@ from posh_reward.process.progress import progress_bar
 from posh_reward.study.agreement.agreement_report import (
     AgreementReport,
     AgreementSettings,
+    Cell,
+    Figure,
+    MetricLine,
+    check_against,
     check_any_row,
-    few_groups_note,
+    few_images_note,
     paper_table,
 )
-from posh_reward.study.agreement.compare import Cell, Figure, MetricLine, check_against
 from posh_reward.study.agreement.judgment_files import as_list, check_columns, image_in, text_in
-from posh_reward.study.agreement.metric_scores import TextPair, batches
+from posh_reward.study.agreement.metric_scores import Alerts, TextPair, batches
 from posh_reward.study.agreement.rater_agreement import overlaps, token_spans
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Floats, Ints, estimate, group_numbers, resampled_rows
@@ -41,10 +44,6 @@ from posh_reward.types import Failure, Span
 AXES = ("mistakes", "omissions")
 KINDS = ("best", "fixed", "held out")
 AT_ONCE = 50  # resamples per batch, to bound memory
-
-Alerts = Mapping[str, Sequence[tuple[Span, float]]]
-"""Axis -> scored spans, lower is likelier an error: mistakes in the generation, omissions in the
-reference."""
 
 
 @dataclass(frozen=True)
@@ -80,11 +79,7 @@ class SpanAnnotations:
 
 
 def read_marks(rows: Sequence[Row], columns: SpanColumns, name: str) -> SpanAnnotations:
-    """Read a table of marked texts.
-
-    Raises:
-        InputError: a column is missing, a cell is not a text, or a span is not within its text.
-    """
+    """Read a table of marked texts."""
     names = ("generation", "reference", *AXES)
     check_columns(rows, {f"--{each}": getattr(columns, each) for each in names}, name)
     pairs: list[TextPair] = []
@@ -126,12 +121,10 @@ class Localiser(Protocol):
     """A metric that locates errors."""
 
     @property
-    def name(self) -> str:
-        """Name in tables."""
+    def name(self) -> str: ...
 
     @property
-    def signature(self) -> str:
-        """Everything needed to reproduce the scores."""
+    def signature(self) -> str: ...
 
     @property
     def threshold(self) -> float:
@@ -191,10 +184,8 @@ def count_tokens(
 ) -> TokenCounts:
     """Count alerts at every threshold that makes a difference.
 
-    Args:
-        scores: per text (tokens,), lower is likelier an error; infinite for no score.
-        marks: per text (tokens,), True where people marked the token.
-        usable: per text, False if the metric has no scores for it.
+    Per text (tokens,) scores, infinite for no score, and people's marks; ``usable`` is False for a
+    text that the metric has no scores for.
     """
     # Only scores that occur matter as thresholds; the one above them all raises every alert.
     every = np.concatenate(scores) if scores else np.zeros(0)
@@ -253,11 +244,7 @@ def localise(localiser: Localiser, marks: SpanAnnotations, quiet: bool = False) 
 def localisation_lines(
     groups: Sequence[Hashable], localisations: Sequence[Localisation], settings: AgreementSettings
 ) -> list[MetricLine]:
-    """Figures of each metric with paired intervals and tests.
-
-    Raises:
-        InputError: there is no metric ``settings.against``.
-    """
+    """Figures of each metric with paired intervals and tests."""
     names = [each.name for each in localisations]
     against = settings.against or names[0]
     check_against(against, names)
@@ -364,7 +351,7 @@ def spans_report(
         f"in the paper; fixed: at a threshold set in advance ({thresholds}); held out: each half "
         "of the images at the best threshold of the other half.",
         f"Tokens that people marked: {shares}.",
-        *few_groups_note(marks.groups),
+        *few_images_note(marks.groups),
     ]
     figures = [Figure(axis, kind) for axis in AXES for kind in KINDS]
     title = f"{marks.name}: {len(marks.pairs):,} marked pairs, {len(set(marks.groups)):,} images"

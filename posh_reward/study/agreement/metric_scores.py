@@ -1,73 +1,54 @@
-"""Texts that people judged, and columns of metric scores for them."""
+"""Texts that people judged, and metrics that score them: POSH, HarmonicEval, files of scores."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import fsum, isinf, isnan
-from typing import Literal, Protocol
+from math import isinf, isnan
+from typing import Protocol
 
 import numpy as np
 
 from posh_reward.errors import InputError
+from posh_reward.metrics.harmonic.harmonic_eval import HarmonicEval, HarmonicScores
 from posh_reward.metrics.metric import joined_references
+from posh_reward.metrics.posh.posh import PoSh
+from posh_reward.metrics.posh.questions import PRESENT
 from posh_reward.process.progress import progress_bar
+from posh_reward.study.agreement.judgment_files import check_columns
 from posh_reward.study.rows.scored_rows import JUDGED
-from posh_reward.study.rows.tables import cell_number
+from posh_reward.study.rows.tables import Row, cell_number
 from posh_reward.study.statistics import Floats
-from posh_reward.types import Failure
+from posh_reward.types import Direction, Failure, Scores, Span
 
 AT_ONCE = 128  # pairs per call of a metric
 NO_SCORE = Failure("text", "the table has no score here")
+NO_PAIR = Failure("text", "the file of scores does not have this pair")
 
-Combine = Literal["native", "join", "best", "mean"]
-COMBINE: dict[Combine, str] = {
-    "native": "each metric handles them as its library does, or joined into one text if it takes "
-    "only one",
-    "join": "joined into one text of sentences",
-    "best": "the best score over them, on each axis",
-    "mean": "the mean score over them, on each axis",
-}
-"""Treatment of several references -> its description in notes."""
+Alerts = Mapping[str, Sequence[tuple[Span, float]]]
+"""Axis -> scored spans, lower is likelier an error: mistakes in the generation, omissions in the
+reference."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextPair:
-    """A text to score and its references; equal pairs are scored once."""
+    """A text that people judged, and its references; equal pairs are scored once."""
 
     generation: str
     references: tuple[str, ...]
     image_id: str | None = None
     # Any form that ``models.prompt_images.image_of`` accepts.
     image: object = field(default=None, compare=False, repr=False)
+    # Its row in the file, which may have columns of scores; of two texts, those end in 1 or 2.
+    row: Mapping[str, object] = field(default_factory=dict, compare=False, repr=False)
+    side: str = field(default="", compare=False)
 
     @property
     def reference(self) -> str:
         """The references as one text, for metrics that take only one."""
         return joined_references(self.references)
-
-
-@dataclass(frozen=True, slots=True)
-class CandidateText:
-    """A text that people judged."""
-
-    generation: str
-    references: tuple[str, ...]
-    image_id: str | None = None
-    image: object = field(default=None, compare=False, repr=False)
-    # Its row in the file, which may have columns of scores.
-    row: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)
-    side: str = ""  # "1" or "2" in a row of two texts: the suffix of this text's columns
-
-    def pairs(self, combine: Combine) -> tuple[TextPair, ...]:
-        """The pairs to score: one per reference, or one with all of them."""
-        groups = [self.references]
-        if combine == "join" and len(self.references) > 1:
-            groups = [(joined_references(self.references),)]
-        elif combine in ("best", "mean"):
-            groups = [(each,) for each in self.references]
-        return tuple(TextPair(self.generation, g, self.image_id, self.image) for g in groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +70,10 @@ class Measure(Protocol):
     """Any metric: POSH, a baseline, a file of scores. ``sees = True`` if it needs images."""
 
     @property
-    def name(self) -> str:
-        """Name in tables."""
+    def name(self) -> str: ...
 
     @property
-    def signature(self) -> str:
-        """Everything needed to reproduce the scores."""
+    def signature(self) -> str: ...
 
     def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
         """Score each pair, in order."""
@@ -109,25 +88,17 @@ class ScoreColumn:
     failures: Mapping[str, int] = field(default_factory=dict)  # reason -> number of texts
     signature: str = ""
     missing: str = ""  # why the metric cannot run here, and the remedy; it then has no scores
-    verdicts: bool = False  # True if the difference of two texts' scores is a verdict: 1, 0, -1
 
 
-def score_texts(
-    measure: Measure,
-    texts: Sequence[CandidateText],
-    combine: Combine = "native",
-    quiet: bool = False,
-) -> ScoreColumn:
+def score_texts(measure: Measure, pairs: Sequence[TextPair], quiet: bool = False) -> ScoreColumn:
     """Score all texts with a metric, each distinct pair once."""
-    pairs_of = [text.pairs(combine) for text in texts]
-    distinct = list(dict.fromkeys(pair for pairs in pairs_of for pair in pairs))
+    distinct = list(dict.fromkeys(pairs))
     scores: dict[TextPair, AxisScores] = {}
     with progress_bar(measure.name, len(distinct), "pair", quiet) as bar:
         for batch in batches(distinct):
             scores.update(zip(batch, measure.score(batch), strict=True))
             bar.update(len(batch))
-    rows = [_combine([scores[pair] for pair in pairs], combine) for pairs in pairs_of]
-    return score_column(measure.name, rows, measure.signature)
+    return score_column(measure.name, [scores[pair] for pair in pairs], measure.signature)
 
 
 def batches(pairs: Sequence[TextPair]) -> Iterator[Sequence[TextPair]]:
@@ -138,20 +109,6 @@ def batches(pairs: Sequence[TextPair]) -> Iterator[Sequence[TextPair]]:
         yield queue[start : start + AT_ONCE]
 
 
-def _combine(scores: Sequence[AxisScores], combine: Combine) -> AxisScores:
-    """Combine the scores against several references; one failure fails the text."""
-    if len(scores) == 1:
-        return scores[0]
-    # Combining only the rest would be a different metric on just these texts.
-    failure = next((each for each in scores if each.failure is not None), None)
-    if failure is not None:
-        return failure
-    reduce = max if combine == "best" else lambda values: fsum(values) / len(values)
-    by_axis = [[getattr(each, axis) for each in scores] for axis in JUDGED]
-    mistakes, omissions, overall = (None if None in v else reduce(v) for v in by_axis)
-    return AxisScores(mistakes, omissions, overall)
-
-
 def score_column(name: str, scores: Sequence[AxisScores], signature: str) -> ScoreColumn:
     # NumPy makes nan of None.
     axes = {axis: np.array([getattr(s, axis) for s in scores], dtype=np.float64) for axis in JUDGED}
@@ -159,13 +116,10 @@ def score_column(name: str, scores: Sequence[AxisScores], signature: str) -> Sco
     return ScoreColumn(name, axes, dict(failures), signature)
 
 
-def column_scores(name: str, texts: Sequence[CandidateText]) -> ScoreColumn:
+def column_scores(name: str, texts: Sequence[TextPair]) -> ScoreColumn:
     """Read scores from the rows: columns ``NAME_mistakes``, ..., or ``NAME`` for all axes.
 
     In rows of two texts each column name ends in 1 or 2.
-
-    Raises:
-        InputError: no row has such a column, or a cell is not a number.
     """
     scores = []
     for text in texts:
@@ -193,11 +147,7 @@ def axes_in(
 
 
 def number_in(row: Mapping[str, object], column: str, where: str = "") -> float | None:
-    """Read a cell as a number; None if it is missing, empty or NaN.
-
-    Raises:
-        InputError: it is something else; the message begins with ``where``.
-    """
+    """Read a cell as a number; None if it is missing, empty or NaN."""
     value = row.get(column)
     if value is None or value == "":
         return None
@@ -210,3 +160,119 @@ def number_in(row: Mapping[str, object], column: str, where: str = "") -> float 
     if isinf(number):  # means, differences and correlations would be undefined
         raise InputError(f"{where}{column} is {str(value)[:40]!r}, not a finite number")
     return None if isnan(number) else number
+
+
+class PoshMeasure:
+    """POSH; its store keeps every text's graph, so an interrupted run can resume.
+
+    ``threshold`` is the fixed grade threshold for spans, by default the grade below which POSH's
+    search treats an element as absent.
+    """
+
+    name = "POSH"
+
+    def __init__(self, posh: PoSh, threshold: float | None = None) -> None:
+        self.posh = posh
+        self.threshold: float = PRESENT if threshold is None else threshold
+
+    @property
+    def signature(self) -> str:
+        """POSH's own."""
+        return self.posh.signature
+
+    def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
+        """Precision, recall and f1 of each pair; several references are joined into one text."""
+        return [
+            AxisScores(scores.precision, scores.recall, scores.f1, scores.failure)
+            for scores in self._scores(pairs)
+        ]
+
+    def alerts(self, pairs: Sequence[TextPair]) -> list[Alerts | Failure]:
+        """Each element's spans with its grade, 1 to 5."""
+        return [
+            scores.failure
+            or {
+                "mistakes": _spans_with_grades(scores, "precision", pair.generation),
+                "omissions": _spans_with_grades(scores, "recall", pair.reference),
+            }
+            for pair, scores in zip(pairs, self._scores(pairs), strict=True)
+        ]
+
+    def _scores(self, pairs: Sequence[TextPair]) -> list[Scores]:
+        if self.posh.store is not None:
+            self.posh.reader.read([pair.generation for pair in pairs], keep=True)
+        return self.posh.score([p.generation for p in pairs], [p.reference for p in pairs])
+
+
+def _spans_with_grades(scores: Scores, direction: Direction, text: str) -> list[tuple[Span, float]]:
+    shift = len(text) - len(text.lstrip())  # POSH strips texts: move spans to the original
+    return [
+        ((start + shift, end + shift), element.grade)
+        for element in scores.elements
+        if element.direction == direction and element.grade is not None
+        for start, end in element.spans
+    ]
+
+
+class HarmonicMeasure:
+    """HarmonicEval for captions; uses the pair's image, not its references.
+
+    Mistakes are its correctness and omissions its completeness; the overall score replaces either
+    if it is not among the criteria.
+    """
+
+    name = "HarmonicEval"
+    sees = True
+
+    def __init__(self, harmonic: HarmonicEval) -> None:
+        self.harmonic = harmonic
+        self.signature = harmonic.signature
+
+    def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
+        texts, images = [p.generation for p in pairs], [p.image for p in pairs]
+        return [_harmonic_axes(scores) for scores in self.harmonic.score(texts, images)]
+
+
+def _harmonic_axes(scores: HarmonicScores) -> AxisScores:
+    if scores.overall is None:
+        return AxisScores(failure=scores.failure)
+    means = {name: scores.overall if mean is None else mean for name, mean in scores.means.items()}
+    mistakes, omissions = (means.get(c, scores.overall) for c in ("correctness", "completeness"))
+    return AxisScores(mistakes, omissions, scores.overall)
+
+
+class ScoresFile:
+    """Existing scores, looked up by generation and reference."""
+
+    def __init__(self, name: str, rows: Sequence[Row], source: str) -> None:
+        self.name = name
+        self.signature = ", ".join(dict.fromkeys(str(row.get("signature", source)) for row in rows))
+        columns = ("generation", "reference")
+        check_columns(rows, {f"a column {column!r}": column for column in columns}, source)
+        present = {name for row in rows for name in row}
+        if present.isdisjoint((*JUDGED, *JUDGED.values(), "score")):
+            names = ", ".join((*JUDGED.values(), *JUDGED))
+            raise InputError(f"{source} has none of the columns {names} and score")
+        axes = [new if new in present else axis for axis, new in JUDGED.items()]
+        self._scores: dict[tuple[object, object], AxisScores] = {}
+        for place, row in enumerate(rows, start=1):
+            where = f"{source}, row {place}: "
+            failure = Failure("error", _reason(row["failure"])) if row.get("failure") else None
+            scores = AxisScores(*axes_in(row, axes, "score", where), failure=failure)
+            key = row.get("generation"), row.get("reference")
+            if self._scores.setdefault(key, scores) != scores:
+                raise InputError(f"{where}this pair has different scores in an earlier row")
+
+    def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
+        """Each pair's scores from the file; several references are joined into one text."""
+        missing = AxisScores(failure=NO_PAIR)
+        return [self._scores.get((pair.generation, pair.reference), missing) for pair in pairs]
+
+
+def _reason(failure: object) -> str:
+    """The reason in a cell: a text, or ``{"kind": ..., "detail": ...}``, which is JSON in CSV."""
+    try:
+        content = json.loads(failure) if isinstance(failure, str) else failure
+    except (ValueError, RecursionError):
+        content = failure
+    return str(content["detail"] if isinstance(content, dict) and "detail" in content else failure)

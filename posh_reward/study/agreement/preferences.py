@@ -13,26 +13,27 @@ from dataclasses import dataclass, field
 from functools import partial
 from math import inf, nan
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
+from scipy.stats import kendalltau, spearmanr
 
 from posh_reward.errors import InputError
 from posh_reward.graph.reader import is_missing
 from posh_reward.study.agreement.agreement_report import (
     AgreementReport,
     AgreementSettings,
+    Figure,
+    Judgments,
     make_report,
+    on_rows,
     score_columns,
     unrated_note,
 )
-from posh_reward.study.agreement.compare import Figure, Judgments, on_rows
 from posh_reward.study.agreement.judgment_files import check_columns, image_in, text_in
-from posh_reward.study.agreement.measures import kendall, kendall_p, spearman, spearman_p
-from posh_reward.study.agreement.metric_scores import CandidateText, ScoreColumn
+from posh_reward.study.agreement.metric_scores import ScoreColumn, TextPair
 from posh_reward.study.rows.scored_rows import JUDGED
 from posh_reward.study.rows.tables import Row, cell_number
-from posh_reward.study.statistics import Floats
+from posh_reward.study.statistics import Floats, correlation_p, kendall, spearman
 
 LABELS = {
     "1_much_better": 2.0,
@@ -42,24 +43,17 @@ LABELS = {
     "2_much_better": -2.0,
 }
 """DOCENT's labels -> s, positive if the first text is better (paper, A.3.2)."""
-Procedure = Literal["authors", "strict"]
-"""``authors``: equal scores are a win for the first text where the threshold is 0, and median Elo
-ratings are rounded, as in the authors' programs. ``strict``: equal scores are always a tie."""
 DECIMALS = 12  # of differences: 0.9 - 0.8 and 0.8 - 0.7 differ in binary, but must tie
 TINY = float(np.finfo(np.float64).tiny)
 STRICT_NOTE = "Equal scores are a tie under any threshold."
 AUTHORS_NOTE = (
     "Equal scores are a win for the first text where the threshold is 0, as in the authors' "
-    "program; --procedure strict makes them ties."
+    "program."
 )
 
 
 def label_score(label: object, where: str = "") -> float:
-    """Convert a label, one of ``LABELS`` in any spacing or a number from -2 to 2, to a number.
-
-    Raises:
-        InputError: it is neither; the message begins with ``where``.
-    """
+    """Convert a label, one of ``LABELS`` in any spacing or a number from -2 to 2, to a number."""
     if isinstance(label, str):
         plain = re.sub(r"[\W_]+", "_", label.lower()).strip("_")
         if plain in LABELS:
@@ -101,16 +95,17 @@ def accuracy(differences: Floats, people: Floats) -> float:
     return float(np.mean(predicted_outcomes(differences, people) == np.sign(people)))
 
 
-def score_differences(column: ScoreColumn, axis: str, procedure: Procedure = "strict") -> Floats:
-    """(pairs,) a metric's score of the first text minus its score of the second."""
-    # In the authors' programs a difference of 0 is a win for the first text if the tie threshold
-    # is 0, too. Replacing 0 by TINY does just that and keeps the order: TINY is smaller than any
-    # other difference, a win if it is the threshold, and a tie under a larger one.
+def score_differences(column: ScoreColumn, axis: str, authors: bool = False) -> Floats:
+    """(pairs,) a metric's score of the first text minus its score of the second.
+
+    ``authors``: as in the authors' programs, equal scores are a win for the first text where the
+    tie threshold is 0.
+    """
     scores = column.scores[axis]
     apart: Floats = scores[::2] - scores[1::2]
-    if procedure == "strict" or column.verdicts:
-        return np.round(apart, DECIMALS)
-    return np.where(apart == 0, TINY, apart)
+    # Replacing 0 by TINY does just that and keeps the order: TINY is smaller than any other
+    # difference, a win if it is the threshold, and a tie under a larger one.
+    return np.where(apart == 0, TINY, apart) if authors else np.round(apart, DECIMALS)
 
 
 @dataclass(frozen=True)
@@ -133,16 +128,16 @@ class Preferences:
     """People's preferences between two texts; pair i has the texts 2 i and 2 i + 1."""
 
     name: str
-    texts: Sequence[CandidateText]
+    texts: Sequence[TextPair]
     # Axis -> (pairs,) -2 to 2, positive if the first text is better; nan without a label.
     people: Mapping[str, Floats]
     groups: Sequence[Hashable]
-    procedure: Procedure = "strict"
+    authors: bool = False
 
     @property
     def judgments(self) -> Judgments:
         """Judgments with one row per pair."""
-        differences = partial(score_differences, procedure=self.procedure)
+        differences = partial(score_differences, authors=self.authors)
         return Judgments(self.name, self.people, self.groups, differences)
 
 
@@ -152,19 +147,15 @@ def read_preferences(
     name: str,
     *,
     images: Path | None = None,
-    procedure: Procedure = "strict",
 ) -> Preferences:
-    """Read a table of pairs.
-
-    Raises:
-        InputError: a column is missing, a cell is not a text, or a label is unknown.
-    """
+    """Read a table of pairs."""
+    docent = columns == PairColumns()
     flags = {"--text1": columns.text1, "--text2": columns.text2, "--reference": columns.reference}
     flags |= {f"--label {axis}=": column for axis, column in columns.labels.items()}
-    if columns == PairColumns():  # the command for DOCENT has no flags for columns
+    if docent:  # the command for DOCENT has no flags for columns
         flags = {f"a column {column!r}": column for column in flags.values()}
     check_columns(rows, flags, name)
-    texts: list[CandidateText] = []
+    texts: list[TextPair] = []
     groups: list[Hashable] = []
     people: dict[str, list[float]] = {axis: [] for axis in columns.labels or JUDGED}
     for place, row in enumerate(rows, start=1):
@@ -173,14 +164,12 @@ def read_preferences(
         references = (text_in(row, columns.reference, where),)
         for side, column in (("1", columns.text1), ("2", columns.text2)):
             text = text_in(row, column, where)
-            texts.append(CandidateText(text, references, image_id, image, row, side))
+            texts.append(TextPair(text, references, image_id, image, row, side))
         groups.append(place if image_id is None else image_id)
         for axis, values in people.items():
             values.append(_label(row, columns.labels.get(axis), where))
     arrays = {axis: np.array(values) for axis, values in people.items()}
-    # If the first text is always the better one, the authors' rule would reward equal scores.
-    always_first = not any((values < 0).any() for values in arrays.values())
-    return Preferences(name, texts, arrays, groups, "strict" if always_first else procedure)
+    return Preferences(name, texts, arrays, groups, authors=docent)
 
 
 def _label(row: Row, column: str | None, where: str) -> float:
@@ -198,8 +187,8 @@ def preference_figures(axes: Sequence[str]) -> list[Figure]:
         for axis in axes
         for figure in (
             Figure(axis, "acc", on_rows(accuracy), percent=True),
-            Figure(axis, "rho", on_rows(spearman), spearman_p),
-            Figure(axis, "tau", on_rows(kendall), kendall_p),
+            Figure(axis, "rho", on_rows(spearman), partial(correlation_p, spearmanr)),
+            Figure(axis, "tau", on_rows(kendall), partial(correlation_p, kendalltau)),
         )
     ]
 
@@ -211,7 +200,7 @@ def preferences_report(preferences: Preferences, settings: AgreementSettings) ->
     notes = [
         f"Ties in people's labels: {ties}. A metric's smallest differences count as ties, as many "
         "as people saw; rho and tau compare the difference of its scores with the label. "
-        + (AUTHORS_NOTE if preferences.procedure == "authors" else STRICT_NOTE),
+        + (AUTHORS_NOTE if preferences.authors else STRICT_NOTE),
         *unrated_note(people, "label"),
     ]
     size = f"{len(preferences.groups):,} pairs of {len(set(preferences.groups)):,} images"

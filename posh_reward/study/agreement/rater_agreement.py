@@ -33,13 +33,7 @@ class RatingCounts:
     counts: Floats  # (units, values) times each unit has each rating; at least two per unit
 
     def alpha(self, times: Floats | None = None, level: Level = "ordinal") -> float:
-        """Krippendorff's alpha, at most 1; 0 is chance; nan if nothing varies.
-
-        Args:
-            times: (units,) how often each unit counts; None: once.
-            level: nominal: ratings are equal or not. ordinal: distance is the number of ratings
-                in between. interval: distance is the numeric difference.
-        """
+        """Krippendorff's alpha, at most 1; 0 is chance; nan if nothing varies."""
         # m ratings make m (m - 1) ordered pairs: weighted by 1 / (m - 1), the unit counts m.
         weights = 1 / (self.counts.sum(axis=1) - 1)  # (units,)
         counts = self.counts * (weights if times is None else weights * times)[:, None]

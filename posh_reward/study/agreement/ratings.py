@@ -11,16 +11,20 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import kendalltau, pearsonr, spearmanr
 
 from posh_reward.errors import InputError
 from posh_reward.study.agreement.agreement_report import (
     AgreementReport,
     AgreementSettings,
+    Figure,
+    Judgments,
+    RowMeasure,
     make_report,
+    on_rows,
     score_columns,
     unrated_note,
 )
-from posh_reward.study.agreement.compare import Figure, Judgments, RowMeasure, on_rows
 from posh_reward.study.agreement.judgment_files import (
     as_list,
     check_columns,
@@ -28,24 +32,21 @@ from posh_reward.study.agreement.judgment_files import (
     text_in,
     texts_in,
 )
-from posh_reward.study.agreement.measures import (
-    concordant,
-    kendall,
-    kendall_p,
-    pearson,
-    pearson_p,
-    spearman,
-    spearman_p,
-    tied_pairs,
-)
-from posh_reward.study.agreement.metric_scores import COMBINE, CandidateText, ScoreColumn, number_in
+from posh_reward.study.agreement.metric_scores import ScoreColumn, TextPair, number_in
 from posh_reward.study.rows.scored_rows import JUDGED
 from posh_reward.study.rows.tables import Row
-from posh_reward.study.statistics import Floats, Ints, rows_by_group
+from posh_reward.study.statistics import (
+    Floats,
+    Ints,
+    correlation_p,
+    kendall,
+    pearson,
+    rows_by_group,
+    spearman,
+)
 
 Raters = Literal["each", "mean"]
 """Several ratings of a text: one row each, or one row with their mean."""
-FEW_ROWS = 100  # an image's pairs are enumerated up to so many rows, beyond that counted by sorting
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class TextRatings:
     """People's ratings of texts, higher is better."""
 
     name: str
-    texts: Sequence[CandidateText]
+    texts: Sequence[TextPair]
     text_of: Ints  # (rows,) the text that each row rates
     people: Mapping[str, Floats]  # axis -> (rows,) ratings; nan where there is none
     groups: Sequence[Hashable]  # (rows,) images
@@ -85,17 +86,12 @@ class TextRatings:
 def read_ratings(
     rows: Sequence[Row], columns: RatingColumns, name: str, images: Path | None = None
 ) -> TextRatings:
-    """Read a table of ratings; image paths are relative to the folder ``images``.
-
-    Raises:
-        InputError: a column is missing, a cell is invalid, or a text's axes have different numbers
-            of ratings.
-    """
+    """Read a table of ratings; image paths are relative to the folder ``images``."""
     flags = {"--candidate": columns.candidate, "--reference": columns.references}
     flags |= {f"--rating {axis}=": column for axis, column in columns.ratings.items()}
     flags |= {} if columns.group is None else {"--group": columns.group}
     check_columns(rows, flags, name)
-    texts: list[CandidateText] = []
+    texts: list[TextPair] = []
     text_of: list[int] = []
     groups: list[Hashable] = []
     people: dict[str, list[float]] = {axis: [] for axis in columns.ratings}
@@ -113,7 +109,7 @@ def read_ratings(
         text_of += [len(texts)] * counts.pop()
         groups += [place if image_id is None else image_id] * (len(text_of) - len(groups))
         references = texts_in(row, columns.references, where)
-        texts.append(CandidateText(candidate, references, image_id, image, row))
+        texts.append(TextPair(candidate, references, image_id, image, row))
         for axis, values in ratings.items():
             people[axis] += values
     arrays = {axis: np.array(values) for axis, values in people.items()}
@@ -160,11 +156,11 @@ def rating_figures(ratings: TextRatings) -> list[Figure]:
         figure
         for axis in ratings.people
         for figure in (
-            Figure(axis, "tau_b", on_rows(kendall), kendall_p),
+            Figure(axis, "tau_b", on_rows(kendall), partial(correlation_p, kendalltau)),
             Figure(axis, "tau_c", on_rows(partial(kendall, variant="c")),
-                   partial(kendall_p, variant="c")),
-            Figure(axis, "rho", on_rows(spearman), spearman_p),
-            Figure(axis, "r", on_rows(pearson), pearson_p),
+                   partial(correlation_p, partial(kendalltau, variant="c"))),
+            Figure(axis, "rho", on_rows(spearman), partial(correlation_p, spearmanr)),
+            Figure(axis, "r", on_rows(pearson), partial(correlation_p, pearsonr)),
             Figure(axis, "pairs", within.accuracy, many=within.accuracies, percent=True),
         )
     ]  # fmt: skip
@@ -213,19 +209,11 @@ class WithinImages:
             shares.append(float(times @ right / total) if total else nan)
         return shares
 
-    def _pairs(self, scores: Floats, people: Floats, texts: Ints) -> tuple[float, float]:
+    def _pairs(self, scores: Floats, people: Floats, texts: Ints) -> tuple[int, int]:
         """Pairs of one image that the metric orders as people do, and all that people order."""
-        # A metric's tie is wrong: it counts among the pairs, but not as alike.
-        if len(scores) <= FEW_ROWS:
-            signs = np.sign(people[:, None] - people)
-            pairs = (signs != 0) & (texts[:, None] != texts)
-            alike = pairs & (np.sign(scores[:, None] - scores) == signs)
-            return alike.sum() / 2, pairs.sum() / 2
-        # Two ratings of one text make no pair: subtract those that differ. The metric ties on
-        # them, so they are not among the concordant pairs.
-        same_text = tied_pairs(texts) - tied_pairs(texts, people)
-        strict = tied_pairs(np.zeros(len(people))) - tied_pairs(people)
-        return concordant(scores, people), strict - same_text
+        # Rows above columns, so that each pair is counted once.
+        ordered = (people[:, None] > people) & (texts[:, None] != texts)
+        return int((ordered & (scores[:, None] > scores)).sum()), int(ordered.sum())
 
 
 def ratings_report(ratings: TextRatings, settings: AgreementSettings) -> AgreementReport:
@@ -236,7 +224,10 @@ def ratings_report(ratings: TextRatings, settings: AgreementSettings) -> Agreeme
         *unrated_note(ratings.people, "rating"),
     ]
     if any(len(text.references) > 1 for text in ratings.texts):
-        notes.append(f"Several references: {COMBINE[settings.combine]}.")
+        notes.append(
+            "Several references: each metric handles them as its library does, or joined into one "
+            "text if it takes only one."
+        )
     images = len(set(ratings.groups))
     size = f"{len(ratings.text_of):,} ratings of {len(ratings.texts):,} texts, {images:,} images"
     return make_report(

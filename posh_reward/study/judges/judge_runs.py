@@ -144,10 +144,6 @@ def judge_choice(text: str) -> JudgeChoice:
     """Parse a command-line argument ``JUDGE`` or ``JUDGE@PRESET``.
 
     ``JUDGE`` is a judge's name or settings file, or a file of the metric's settings.
-
-    Raises:
-        InputError: the preset is unknown.
-        ConfigError: a file cannot be read.
     """
     judge, at, preset = text.rpartition("@")
     if not at or Path(text).exists():
@@ -162,21 +158,7 @@ def judge_choice(text: str) -> JudgeChoice:
 def run_judges(
     choices: Sequence[JudgeChoice], pairs: Sequence[ScoredPair], settings: RunSettings
 ) -> list[JudgeRun]:
-    """Score all pairs with each judge, then have each answer the other's questions.
-
-    Args:
-        choices: at least two; all are compared with the first.
-        pairs: texts to score.
-        settings: of reading and judging.
-
-    Returns:
-        One run per choice, in order. ``floor`` adds a second run of the first judge at the end:
-        pairs in reverse, in batches of another size, without answers from its first run.
-
-    Raises:
-        InputError: there are fewer than two judges, or one is named twice.
-        JudgeError: a judge cannot work; the others' answers are in the store.
-    """
+    """Score all pairs with each judge, then have each answer the other's questions."""
     if len(choices) < 2:
         raise InputError("a comparison needs two judges: name two or more")
     labels = [choice.label for choice in choices]

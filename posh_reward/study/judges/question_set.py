@@ -103,18 +103,6 @@ def collect(
     """Have a judge answer all that POSH asks about the texts, and write the dataset to ``folder``.
 
     A store, by default in the folder, keeps language models' answers, so a killed run resumes.
-
-    Args:
-        choice: the teacher.
-        rows: generation (or None) and reference of each row.
-        folder: created if missing.
-        settings: of reading and judging.
-        perturbations: perturbed texts per reference.
-        seed: of the perturbations.
-
-    Raises:
-        BusyError, InputError: another process writes the folder, or a split would be empty.
-        JudgeError: the judge cannot work or judge; its answers so far are in the store.
     """
     _check_splits(reference for _, reference in rows)
     keep_folder(folder)
@@ -313,11 +301,7 @@ def _write(
 
 
 def read_question_set(folder: Path) -> QuestionSet:
-    """Read the summary of a dataset.
-
-    Raises:
-        ConfigError: ``collect`` did not write all of it, or its rows were changed since.
-    """
+    """Read the summary of a dataset."""
     import pyarrow.parquet as pq
 
     try:

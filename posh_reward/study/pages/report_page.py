@@ -75,12 +75,7 @@ class ReportContents:
     has_marks: bool = False  # True if any pair has elements
 
     def add(self, row: Row) -> None:
-        """Add one scored row.
-
-        Raises:
-            InputError: it is not a scored row.
-            ConfigError: the dataset's row does not match.
-        """
+        """Add one scored row."""
         scores = scores_of(row)
         count = scores.generation_elements + scores.reference_elements
         figures = figures_of(scores)
@@ -125,17 +120,7 @@ class ReportContents:
 
 
 def contents_of(rows: Iterable[Row], images: Thumbnails | None = None) -> ReportContents:
-    """Collect a page's contents.
-
-    Args:
-        rows: output of ``posh-reward score``, read once. Without ``elements``, texts are unmarked.
-            Rows with the same ``id`` by several models are shown side by side.
-        images: makes small copies of the rows' images; None shows no images.
-
-    Raises:
-        InputError: a row is not a scored row, or there are none.
-        ConfigError: the rows were generated from another dataset than that of ``images``.
-    """
+    """Collect a page's contents."""
     contents = ReportContents(images)
     for number, row in enumerate(rows, start=1):
         try:
@@ -159,9 +144,6 @@ def report_page(
     """Render the collected rows as one HTML document.
 
     ``plots`` has an alternative text and an SVG for each plot of the models.
-
-    Raises:
-        InputError: the baseline has no rows.
     """
     models, tally = contents.models, contents.tally
     base = baseline_of(models, baseline)

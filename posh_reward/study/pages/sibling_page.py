@@ -89,18 +89,7 @@ class SheetsOfId:
 def sibling_page(
     rows: Iterable[Row], metric: str, title: str | None = None, images: Thumbnails | None = None
 ) -> str:
-    """Render scored rows of a metric as one HTML document that needs no other file.
-
-    Args:
-        rows: output of ``harmonic score``, ``rubric score`` or ``prove score``. Rows with the same
-            ``id`` by several models are shown side by side.
-        metric: one of ``SIBLINGS``.
-        title: heading (default: the metric's).
-        images: makes small copies of the rows' images; None shows no images.
-
-    Raises:
-        InputError: a row is not a scored row of this metric, or there are none.
-    """
+    """Render scored rows of a metric as one HTML document that needs no other file."""
     items = _by_id(rows, metric, images)
     if not items:
         raise InputError("there are no rows to report on")

@@ -20,13 +20,7 @@ LARGEST = 100_000_000  # bytes of a file to open
 
 
 class Thumbnails:
-    """Small copies of local images; nothing is fetched.
-
-    Args:
-        folder: base of relative paths, after the working folder.
-        most: largest number of copies.
-        dataset: for an ``image`` that is a row number, as ``recipes/generate.py`` writes it.
-    """
+    """Small copies of local images; nothing is fetched."""
 
     def __init__(
         self, folder: Path, most: int = MOST, dataset: DatasetImages | None = None
@@ -41,11 +35,7 @@ class Thumbnails:
         """Images beyond ``most``."""
 
     def place(self, image: object, name: object = None, reference: object = None) -> int | None:
-        """Copy a row's image (path or number) and return its index in ``copies``; None without one.
-
-        Raises:
-            ConfigError: the dataset's row does not match.
-        """
+        """Copy a row's image (path or number); return its index in ``copies``, None without one."""
         number = number_of(image)
         source: Path | int | None
         if self.dataset is not None and number is not None:

@@ -10,12 +10,8 @@ import pytest
 from datasets import Dataset, DatasetDict
 
 from posh_reward.errors import ConfigError, InputError
-from posh_reward.study.agreement.agreement_report import (
-    AgreementSettings,
-    paper_table,
-)
+from posh_reward.study.agreement.agreement_report import AgreementSettings, MetricLine, paper_table
 from posh_reward.study.agreement.caparena import caparena_report, read_arena
-from posh_reward.study.agreement.compare import MetricLine
 from posh_reward.study.agreement.judgment_files import read_rows
 from posh_reward.study.agreement.preferences import (
     PairColumns,

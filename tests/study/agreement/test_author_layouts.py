@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from posh_reward.errors import InputError
-from posh_reward.study.agreement.caparena import read_arena
-from posh_reward.study.agreement.judgment_files import caparena_auto, flickr8k, thumb
+from posh_reward.study.agreement.judgment_files import flickr8k, thumb
 from posh_reward.study.agreement.ratings import RatingColumns, read_ratings
 from tests.cli.running import write_rows
 
@@ -63,19 +62,3 @@ def test_thumb(tmp_path: Path, by_segment: bool) -> None:
         thumb(file)
     with pytest.raises(InputError, match=r"no references of segment '974'|1 rows without seg_id"):
         thumb(file, write_rows(tmp_path / "few.jsonl", [refs[0]]))
-
-
-def test_caparena_auto_takes_the_judges_verdict_as_the_winner(tmp_path: Path) -> None:
-    battle = {"img": "1.jpg", "source1": "New", "source2": "G", "caption1": "A dog.",
-              "caption2": "A cat.", "ref": "A dog.", "ref_model": "G"}  # fmt: skip
-    verdicts = ["Caption 1 is better.", "Caption 2 is better", "Tie.", "I cannot say", None]
-    battles = [{**battle, "judge": verdict} for verdict in verdicts]
-    written(tmp_path / "New.json", battles)
-    written(tmp_path / "caparena_auto_600.json", {"1.jpg": {}})
-    for source in (tmp_path, tmp_path / "New.json"):
-        arena = read_arena(caparena_auto(source), "auto")
-        assert arena.outcome.tolist() == [1, -1, 0]
-        assert arena.clusters == ["G", "G", "G"]
-        assert arena.verdicts is None, "people's place is the judge's: it is not measured"
-    with pytest.raises(InputError, match="no battle with a verdict"):
-        caparena_auto(written(tmp_path / "bare.json", [battle]))

@@ -13,7 +13,6 @@ from posh_reward import PoSh
 from posh_reward.study.agreement.agreement_report import AgreementSettings
 from posh_reward.study.agreement.baselines import Random
 from posh_reward.study.agreement.localisation import (
-    Alerts,
     Localiser,
     SpanAnnotations,
     SpanColumns,
@@ -21,8 +20,7 @@ from posh_reward.study.agreement.localisation import (
     read_marks,
     spans_report,
 )
-from posh_reward.study.agreement.measures import PoshMeasure
-from posh_reward.study.agreement.metric_scores import TextPair
+from posh_reward.study.agreement.metric_scores import Alerts, PoshMeasure, TextPair
 from posh_reward.types import Failure
 from tests.study.agreement.judgment_rows import Row
 

@@ -80,7 +80,7 @@ def caparena_rows() -> list[Row]:
 
 
 def test_docents_figures_are_the_releases() -> None:
-    preferences = read_preferences(docent_rows(), PairColumns(), "rows", procedure="authors")
+    preferences = read_preferences(docent_rows(), PairColumns(), "rows")
     [line] = preferences_report(preferences, SETTINGS).lines
     assert {name: cell.estimate.value for name, cell in line.cells.items()} == pytest.approx(
         DOCENT, rel=1e-12
