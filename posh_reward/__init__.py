@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from posh_reward.reward.posh_reward import PoshReward
     from posh_reward.reward.shaping import Shaping
     from posh_reward.reward.sibling_rewards import HarmonicReward, RubricReward
-    from posh_reward.study.pages.terminal import explain
+    from posh_reward.study.pages.element_marks import explain
     from posh_reward.training.launch import finish, train
     from posh_reward.training.processors import load_processor
     from posh_reward.training.resume import RefuseLostWeights

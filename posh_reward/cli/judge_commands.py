@@ -66,7 +66,7 @@ def _add_compare(command: argparse.ArgumentParser) -> None:
     add("judges", metavar="JUDGE[@PRESET]", nargs="+", help="two judges or more, compared with the "
         "first")  # fmt: skip
     _add_texts(command)
-    add("-o", "--output", metavar="HTML", help="write a page with plots (needs Matplotlib)")
+    add("-o", "--output", metavar="HTML", help="write a page")
     add("--json", metavar="FILE", help="write all figures as JSON")
     add("--no-floor", action="store_true", help="do not ask the first judge twice")
     add("--resamples", type=count, default=1000, help="resamples of references; 0 for no intervals")
@@ -101,7 +101,12 @@ def _add_texts(command: argparse.ArgumentParser) -> None:
 
 def compare(flags: argparse.Namespace) -> int:
     """Compare judges over a table of pairs."""
-    from posh_reward.study.judges.judge_report import as_json, judge_report, terminal_text
+    from posh_reward.study.judges.judge_report import (
+        as_json,
+        judge_page,
+        judge_report,
+        terminal_text,
+    )
     from posh_reward.study.judges.judge_runs import RunSettings, judge_choice, run_judges
     from posh_reward.study.rows.journal import check_apart
 
@@ -109,10 +114,6 @@ def compare(flags: argparse.Namespace) -> int:
     outputs = [Path(output) for output in (flags.output, flags.json) if output is not None]
     for path in outputs:
         check_apart(flags.texts, str(path))
-    if flags.output is not None:
-        from posh_reward.study.pages.model_plots import require_matplotlib
-
-        require_matplotlib()
     check_replaceable(flags.output)
     check_replaceable(flags.json, FIGURES)
     pairs = pairs_of(flags)
@@ -127,8 +128,6 @@ def compare(flags: argparse.Namespace) -> int:
     if flags.json is not None:
         write_file(Path(flags.json), (json.dumps(as_json(report), indent=2) + "\n").encode())
     if flags.output is not None:
-        from posh_reward.study.judges.judge_report import judge_page
-
         write_file(Path(flags.output), judge_page(report).encode("utf-8", "replace"))
     return INCOMPLETE if any(line.pair_failures for line in report.lines) else OK
 

@@ -131,7 +131,7 @@ def _metric_of_table(flags: argparse.Namespace, posh: PoSh) -> Iterator[Metric]:
 def explain(flags: argparse.Namespace) -> int:
     """Show one pair, with what was not found marked."""
     from posh_reward.lexicon.wordnet import is_english
-    from posh_reward.study.pages import terminal
+    from posh_reward.study.pages import element_marks
     from posh_reward.study.rows.standings import NOT_ENGLISH
 
     flagged = [text for text in (flags.generation, flags.reference) if text is not None]
@@ -152,7 +152,8 @@ def explain(flags: argparse.Namespace) -> int:
     if not is_english(scores.reference):
         print(f"do not rely on this score: {NOT_ENGLISH}", file=sys.stderr)
     width = min(get_terminal_size().columns, 100)
-    write_text(terminal.explain(scores, color=_color(flags.color), width=width, worst=flags.worst))
+    shown = element_marks.explain(scores, color=_color(flags.color), width=width, worst=flags.worst)
+    write_text(shown)
     return OK if scores.failure is None else INCOMPLETE
 
 

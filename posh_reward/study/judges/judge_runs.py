@@ -59,7 +59,6 @@ class QuestionLog:
 
     @property
     def name(self) -> str:
-        """Name of the judge: recording changes no answer."""
         return self.judge.name
 
     @property
@@ -71,7 +70,6 @@ class QuestionLog:
         return pace_of(self.judge)
 
     def grade(self, questions: Sequence[Question]) -> list[Verdict]:
-        """Return the judge's verdicts."""
         verdicts = list(map(checked_grade, self.judge.grade(questions)))
         keys = list(map(key_of, questions))
         self.questions.update(zip(keys, questions, strict=True))
@@ -79,13 +77,11 @@ class QuestionLog:
         return verdicts
 
     def rewrite(self, phrases: Sequence[Phrase]) -> list[Reply]:
-        """Return the judge's rewritten phrases."""
         replies = list(map(checked_reply, self.judge.rewrite(phrases)))
         self.replies.update(zip(phrases, replies, strict=True))
         return replies
 
     def sleep(self) -> None:
-        """Put the judge to sleep."""
         self.judge.sleep()
 
     def wake(self) -> None:

@@ -48,6 +48,7 @@ Origin = Literal["honest", "perturbed", "policy"]
 policy: a text of the table."""
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
+TASKS = ("grade", "rewrite")
 HELD_OUT = 0.1  # share of the references in each of validation and test
 SUMMARY = "question_set.json"
 VERSION = 1
@@ -104,7 +105,12 @@ def collect(
 
     A store, by default in the folder, keeps language models' answers, so a killed run resumes.
     """
-    _check_splits(reference for _, reference in rows)
+    # Checked before anything is asked: a large judge's answers cost hours.
+    splits = {split_of(reference_digest(reference.strip())) for _, reference in rows}
+    if empty := [split for split in SPLITS if split not in splits]:
+        raise InputError(
+            f"no reference falls into {', '.join(empty)}: use more references, about fifty"
+        )
     keep_folder(folder)
     store = Store(settings.store or folder / "answers.sqlite")
     reader = Reader(settings.parser, settings.coref, capacity=4 * settings.batch, store=store)
@@ -123,27 +129,24 @@ def collect(
             failures += _collect_rows(log, origins, choice.preset, rows_of)
             bar.update(len(some))
     log.close()
+    judge = choice.judge
+    if isinstance(judge, str) and judge.lower().endswith(ENDINGS):
+        judge = str(Path(judge).resolve())  # the student's folder may move
     answers = list(rows_of.values())
+    counts = Counter((row.split, row.task) for row in answers)
     summary = QuestionSet(
         version=VERSION,
-        judge=_found_from_anywhere(choice.judge),
+        judge=judge,
         teacher=metric.signature,
         preset=choice.preset,
         digest=digest_of(answers),
         texts=dict(Counter(each.origin for each in texts)),
-        rows=counts(answers),
+        rows={split: {task: counts[split, task] for task in TASKS} for split in SPLITS},
         failed=failures,
         present_share=present_share(answers),
     )
     _write(folder, answers, texts, summary)
     return summary
-
-
-def _found_from_anywhere(judge: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
-    """Make the path of a settings file absolute: the student's folder may move."""
-    if isinstance(judge, str) and judge.lower().endswith(ENDINGS):
-        return str(Path(judge).resolve())
-    return judge
 
 
 def origin_texts(
@@ -224,22 +227,6 @@ def split_of(digest: str) -> Split:
     return "test" if place < HELD_OUT else "validation" if place < 2 * HELD_OUT else "train"
 
 
-def _check_splits(references: Iterable[str]) -> None:
-    # Checked before anything is asked: a large judge's answers cost hours.
-    splits = {split_of(reference_digest(reference.strip())) for reference in references}
-    empty = [split for split in SPLITS if split not in splits]
-    if empty:
-        raise InputError(
-            f"no reference falls into {', '.join(empty)}: use more references, about fifty"
-        )
-
-
-def counts(rows: Iterable[QuestionRow]) -> dict[str, dict[str, int]]:
-    """Count rows by split, then by task."""
-    count = Counter((row.split, row.task) for row in rows)
-    return {split: {task: count[split, task] for task in ("grade", "rewrite")} for split in SPLITS}
-
-
 def present_share(rows: Iterable[QuestionRow]) -> float:
     """Share of graded questions whose expected grade is ``PRESENT`` or more."""
     grades = [
@@ -252,11 +239,8 @@ def present_share(rows: Iterable[QuestionRow]) -> float:
 
 def digest_of(rows: Iterable[QuestionRow]) -> str:
     """Hash all rows, independent of their order."""
-    lines = sorted(json.dumps(row) for row in rows)
-    whole = hashlib.sha256()
-    for line in lines:
-        whole.update(line.encode("utf-8", "surrogatepass") + b"\n")
-    return whole.hexdigest()[:16]
+    lines = "\n".join(sorted(json.dumps(row) for row in rows))
+    return hashlib.sha256(lines.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def listing(summary: QuestionSet) -> str:
@@ -320,18 +304,4 @@ def read_question_set(folder: Path) -> QuestionSet:
         raise ConfigError(
             f"{str(folder)!r} holds files of different question sets: collect it again"
         )
-    # The card names this digest, and a test row among the training rows would flatter the student.
-    if digest_of(_read_rows(folder)) != summary.digest:
-        raise ConfigError(
-            f"the rows in {str(folder)!r} are not those that were collected: collect it again"
-        )
     return summary
-
-
-def _read_rows(folder: Path) -> Iterator[QuestionRow]:
-    """Yield the rows of all files, each with the split of its file."""
-    import pyarrow.parquet as pq
-
-    for split in SPLITS:
-        for row in pq.read_table(folder / f"{split}.parquet").to_pylist():
-            yield QuestionRow(**row | {"split": split})

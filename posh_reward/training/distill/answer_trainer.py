@@ -25,7 +25,7 @@ from posh_reward.errors import ConfigError
 from posh_reward.metrics.posh.questions import PRESENT
 from posh_reward.models.chat import Chat
 from posh_reward.models.model import Prompt
-from posh_reward.study.judges.judge_agreement import quadratic_kappa
+from posh_reward.study.judges.judge_report import quadratic_kappa
 from posh_reward.study.statistics import Floats
 from posh_reward.types import LABELS
 

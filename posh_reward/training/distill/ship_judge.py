@@ -25,8 +25,13 @@ import torch
 from posh_reward.metrics.posh.judges.cascade import doubt_of
 from posh_reward.metrics.posh.questions import PRESENT
 from posh_reward.models.model import Model, Prompt, awake, load_model
-from posh_reward.study.judges.judge_agreement import PARTS, QuestionAgreement, question_agreement
-from posh_reward.study.judges.judge_report import percent, spread
+from posh_reward.study.judges.judge_report import (
+    PARTS,
+    QuestionAgreement,
+    percent,
+    question_agreement,
+    spread,
+)
 from posh_reward.study.judges.question_set import QuestionSet
 from posh_reward.study.statistics import Floats
 from posh_reward.types import LABELS, Verdict

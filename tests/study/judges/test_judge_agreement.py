@@ -7,11 +7,10 @@ from math import isnan, nan
 import numpy as np
 import pytest
 
-from posh_reward.study.judges.judge_agreement import (
+from posh_reward.study.judges.judge_report import (
     advantages,
     alike_pairs,
     below_unseen,
-    calibration,
     group_agreement,
     pair_agreement,
     quadratic_kappa,
@@ -81,7 +80,6 @@ def test_what_grpo_sees_of_two_groups_by_hand() -> None:
     assert (found.groups, found.completions) == (2, 5)
     assert found.alike.value == 3 / 4
     assert found.flips.value == 2 / 5
-    assert found.correlation.value == pytest.approx(0, abs=1e-3)  # 1 in one group, -1 in the other
     assert found.cosine.value == pytest.approx(1 / 3, abs=1e-3)  # (2 - 1) / 3
 
 
@@ -101,13 +99,6 @@ def test_a_text_without_a_score_is_left_out_of_its_group() -> None:
     assert (found.groups, found.completions) == (1, 2)
     assert found.compared == 1 / 3, "of the three pairs of siblings"
     assert group_agreement(scores[None], list("abcd")) is None
-
-
-def test_the_calibration_curve_by_hand() -> None:
-    grades = np.array([[1.0, 1.1], [2.0, 1.3], [5.0, 4.9]])
-    low, high = calibration(grades)
-    assert (low.other, low.first, low.spread, low.count) == pytest.approx((1.2, 1.5, 0.5, 2))
-    assert (high.other, high.first, high.count) == (4.9, 5.0, 1)
 
 
 def test_many_siblings_do_not_stand_for_references_that_nobody_saw() -> None:

@@ -22,8 +22,8 @@ from posh_reward.metrics.posh.judges.fake_judge import (
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.study.judges import judge_runs
-from posh_reward.study.judges.judge_agreement import JudgeComparison
 from posh_reward.study.judges.judge_report import (
+    JudgeComparison,
     as_json,
     decision,
     judge_page,
@@ -188,12 +188,10 @@ def test_a_sentence_says_yes_no_or_not_settled(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_page_escapes_texts_and_names_the_questions() -> None:
-    pytest.importorskip("matplotlib")
     pairs = [*PAIRS, ScoredPair("A <script>alert(1)</script> dog.", PAIRS[0].reference)]
     runs = run_judges([judge_choice("embedded"), judge_choice("fake")], pairs, QUIET)
     report = judge_report(runs, pairs, resamples=20)
     page = judge_page(report)
     assert "<script" not in page
     assert "questions that differ most" in page
-    assert "data:image/svg+xml" in page
     assert "siblings alike" in terminal_text(report)

@@ -7,12 +7,12 @@ import pytest
 
 from posh_reward.study.pages.element_marks import (
     PairCard,
+    explain,
     page,
     preset_of,
     question_about,
     stretches,
 )
-from posh_reward.study.pages.terminal import explain
 from posh_reward.types import Element, Failure, ImageGrade, Kind, Scores
 from tests.pages import unfilled
 
