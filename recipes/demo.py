@@ -30,7 +30,7 @@ from typing import Any
 from posh_reward import PoSh
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.study.pages.element_marks import PairCard, page
-from posh_reward.study.pages.model_plots import training_plot
+from posh_reward.study.pages.model_plots import run_plot
 from posh_reward.study.rows.engine import TableSettings
 from posh_reward.study.rows.journal import read_journal
 from posh_reward.study.rows.scored_rows import scores_of
@@ -141,7 +141,7 @@ def report(output: Path, rows: dict[str, list[Row]]) -> None:
             "models": {each.model: figures_of(each) for each in ranked},
             "gains": {name: asdict(gain) for name, gain in gains.items()},
         }
-        training_plot(history(output / "dapo"), ranked, output / "reward.png", DAPO)
+        (output / "reward.png").write_bytes(run_plot(history(output / "dapo")))
         for name, content in (
             ("summary.txt", text),
             ("summary.json", json.dumps(figures, indent=2)),

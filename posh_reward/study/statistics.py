@@ -64,7 +64,6 @@ def kendall(scores: Floats, people: Floats, variant: TauVariant = "b") -> float:
 
 
 def pearson(scores: Floats, people: Floats) -> float:
-    """Pearson's correlation."""
     return float(np.corrcoef(scores, people)[0, 1]) if _vary(scores, people) else nan
 
 
@@ -203,7 +202,6 @@ def resampled_rows(groups: Sequence[Hashable], *, resamples: int, seed: int = 0)
 
 
 def rows_by_group(groups: Sequence[Hashable]) -> list[Ints]:
-    """Row indices of each group, in order of first occurrence."""
     order, begins = segments(group_numbers(groups))
     return np.split(order, begins[1:]) if len(order) else []
 

@@ -63,7 +63,6 @@ class Figure:
 
 
 def on_rows(measure: SimpleMeasure) -> RowMeasure:
-    """Turn a measure of two lists into one of selected rows."""
     return lambda scores, people, rows: measure(scores[rows], people[rows])
 
 
@@ -138,7 +137,6 @@ def compare(
 
 
 def check_against(against: str, names: Sequence[str]) -> None:
-    """Raise ``InputError`` if no metric is called ``against``."""
     if against not in names:
         choices = ", ".join(map(repr, names))
         raise InputError(f"no metric {against!r} to compare with: use one of {choices}")
@@ -316,7 +314,6 @@ def make_report(
 
 
 def check_any_row(lines: Sequence[MetricLine], name: str) -> None:
-    """Raise ``InputError`` if no metric was measured on any row."""
     full = [line for line in lines if line.cells]
     if full and not any(cell.rows for line in full for cell in line.cells.values()):
         reasons = [why for line in full for why in line.failures]
@@ -410,7 +407,6 @@ def terminal_text(report: AgreementReport) -> str:
 
 
 def html_page(report: AgreementReport) -> str:
-    """Render the report as one HTML document that needs no other file."""
     blocks = [
         (axis, [_figure_rows(report, "metric", figures),
                 *filter(None, [_difference_rows(report, figures, interval=True)])])

@@ -47,7 +47,6 @@ class LlmScores:
         self._prompt = wording(__package__ or "", source).strip()
 
     def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
-        """Precision, recall and overall quality, 0 to 5; an unreadable reply is a failure."""
         prompts = [self._prompt_for(pair) for pair in pairs]
         valid = [prompt for prompt in prompts if isinstance(prompt, Prompt)]
         with self._asker.awake(valid):
@@ -114,7 +113,6 @@ class EmbeddingAlerts:
         self._reader = reader
 
     def alerts(self, pairs: Sequence[TextPair]) -> list[Alerts | Failure]:
-        """Each piece's similarity to the other text."""
         generations = self._pieces([pair.generation for pair in pairs])
         references = self._pieces([pair.reference for pair in pairs])
         return list(map(self._similarities, generations, references))
@@ -203,12 +201,10 @@ class WordMeasure:
     function: Callable[[str, Sequence[str]], float]  # (generation, references) -> score
 
     def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
-        """One number per pair, on all axes."""
         return [AxisScores.same(self.function(pair.generation, pair.references)) for pair in pairs]
 
 
 def length() -> WordMeasure:
-    """Number of words in the generation: longer is better."""
     return WordMeasure("length", "words", lambda generation, _: float(len(generation.split())))
 
 
@@ -219,7 +215,6 @@ class BagOfWords:
     signature = "distinct words, lower case"
 
     def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
-        """Precision, recall and F1 of distinct words."""
         return [self._score(pair) for pair in pairs]
 
     def _score(self, pair: TextPair) -> AxisScores:
@@ -231,7 +226,6 @@ class BagOfWords:
 
 
 def bleu() -> WordMeasure:
-    """Smoothed sentence-level BLEU-4 by sacrebleu."""
     try:
         import sacrebleu
     except ImportError:
@@ -289,7 +283,6 @@ class Synset:
     words: Sequence[str]
 
     def lemmas(self) -> Iterator[Synset]:
-        """Its words, each by itself."""
         return (Synset((word,)) for word in self.words)
 
     def name(self) -> str:
@@ -308,7 +301,6 @@ class Synonyms:
                 self._words.setdefault(synset, []).append(name)
 
     def synsets(self, word: str) -> list[Synset]:
-        """Meanings of a word in any form."""
         senses = (self._table.senses(lemma) for lemma in self._table.lemmas(word.lower()))
         numbers = dict.fromkeys(number for some in senses for number, _ in some)
         return [Synset(self._words[number]) for number in numbers]
@@ -328,11 +320,9 @@ class Random:
     threshold = 0.5
 
     def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
-        """Three random numbers for each pair."""
         return [AxisScores(*_generator(pair).random(3).tolist()) for pair in pairs]
 
     def alerts(self, pairs: Sequence[TextPair]) -> list[Alerts | Failure]:
-        """A random number for each token."""
         alerts: list[Alerts | Failure] = []
         for pair in pairs:
             rng = _generator(pair)

@@ -107,7 +107,6 @@ class Arena:
 
     @property
     def judgments(self) -> Judgments:
-        """Judgments with one row per battle."""
         differences = partial(score_differences, authors=True)
         return Judgments("CapArena", {AXIS: self.outcome}, self.groups, differences)
 
@@ -163,7 +162,6 @@ def _outcome(row: Row, where: str) -> float:
 
 
 def arena_figures(arena: Arena) -> list[Figure]:
-    """Accuracy of descriptions, rank correlations of models, accuracy in each cluster."""
     rankings = Rankings(arena)
     clusters = np.array(arena.clusters)
     return [
@@ -242,7 +240,6 @@ def _outcomes(scores: Floats, people: Floats, rows: Ints) -> Floats:
 
 
 def caparena_report(arena: Arena, settings: AgreementSettings) -> AgreementReport:
-    """Accuracy of descriptions, overall and by cluster, and the ranking of models."""
     columns = score_columns(arena.texts, settings)
     outcomes = {"people": (arena.outcome, np.arange(len(arena.outcome)))}
     for column in columns:

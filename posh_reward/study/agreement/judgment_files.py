@@ -47,7 +47,6 @@ def read_rows(
 
 
 def read_json(path: Path) -> object:
-    """Read a JSON file; ``InputError`` if that fails."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -55,7 +54,6 @@ def read_json(path: Path) -> object:
 
 
 def read_json_list(path: Path) -> list[Row]:
-    """Read a JSON file with a list of objects; ``InputError`` if it has something else."""
     rows = read_json(path)
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise InputError(f"{str(path)!r} is not a list of JSON objects: use .jsonl for JSON lines")
@@ -108,7 +106,6 @@ def check_columns(rows: Sequence[Row], flags: Mapping[str, str], name: str) -> N
 
 
 def text_in(row: Row, column: str, where: str) -> str:
-    """Read a cell that must be a text; ``InputError`` if it is missing or something else."""
     value = row.get(column)
     if not isinstance(value, str):
         why = "missing" if is_missing(value) else f"{str(value)[:40]!r}, not a text"
@@ -117,7 +114,6 @@ def text_in(row: Row, column: str, where: str) -> str:
 
 
 def texts_in(row: Row, column: str, where: str) -> tuple[str, ...]:
-    """Read a cell that must be a text or a list of texts; ``InputError`` if it is neither."""
     texts = as_list(row.get(column))
     if texts is None:
         return (text_in(row, column, where),)

@@ -79,7 +79,6 @@ class SpanAnnotations:
 
 
 def read_marks(rows: Sequence[Row], columns: SpanColumns, name: str) -> SpanAnnotations:
-    """Read a table of marked texts."""
     names = ("generation", "reference", *AXES)
     check_columns(rows, {f"--{each}": getattr(columns, each) for each in names}, name)
     pairs: list[TextPair] = []
@@ -170,7 +169,6 @@ def _macro_f1(hits: Floats, false: Floats, positives: Floats, negatives: Floats)
 def count_alerts(
     marks: SpanAnnotations, axis: str, alerts: Sequence[Alerts | Failure]
 ) -> TokenCounts:
-    """Count one metric's alerts at every threshold."""
     scores = [
         _token_scores(marks.tokens(axis, place), () if isinstance(a, Failure) else a[axis])
         for place, a in enumerate(alerts)
@@ -244,7 +242,6 @@ def localise(localiser: Localiser, marks: SpanAnnotations, quiet: bool = False) 
 def localisation_lines(
     groups: Sequence[Hashable], localisations: Sequence[Localisation], settings: AgreementSettings
 ) -> list[MetricLine]:
-    """Figures of each metric with paired intervals and tests."""
     names = [each.name for each in localisations]
     against = settings.against or names[0]
     check_against(against, names)
@@ -310,7 +307,6 @@ class _Samples:
 
 
 def _kinds(counts: TokenCounts, threshold: float, weights: Floats, half: Floats) -> list[Floats]:
-    """For each kind (samples,) macro F1."""
     # The best threshold is chosen anew in each resample, so that the interval includes the chance
     # in its choice; "best" itself is still optimistic, hence "held out" beside it.
     every = counts.macro_f1(weights)  # (samples, thresholds)

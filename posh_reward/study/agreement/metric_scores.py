@@ -177,7 +177,6 @@ class PoshMeasure:
 
     @property
     def signature(self) -> str:
-        """POSH's own."""
         return self.posh.signature
 
     def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:

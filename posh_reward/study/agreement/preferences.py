@@ -136,7 +136,6 @@ class Preferences:
 
     @property
     def judgments(self) -> Judgments:
-        """Judgments with one row per pair."""
         differences = partial(score_differences, authors=self.authors)
         return Judgments(self.name, self.people, self.groups, differences)
 
@@ -148,7 +147,6 @@ def read_preferences(
     *,
     images: Path | None = None,
 ) -> Preferences:
-    """Read a table of pairs."""
     docent = columns == PairColumns()
     flags = {"--text1": columns.text1, "--text2": columns.text2, "--reference": columns.reference}
     flags |= {f"--label {axis}=": column for axis, column in columns.labels.items()}
@@ -194,7 +192,6 @@ def preference_figures(axes: Sequence[str]) -> list[Figure]:
 
 
 def preferences_report(preferences: Preferences, settings: AgreementSettings) -> AgreementReport:
-    """Accuracy, rho and tau of each metric on each axis."""
     people = preferences.people
     ties = ", ".join(f"{axis} {int((labels == 0).sum())}" for axis, labels in people.items())
     notes = [

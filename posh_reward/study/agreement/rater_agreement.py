@@ -79,12 +79,10 @@ def token_spans(text: str) -> list[Span]:
 
 
 def overlaps(one: Span, other: Span) -> bool:
-    """Test if two spans share a character."""
     return one[0] < other[1] and other[0] < one[1]
 
 
 def tokens_in(spans: Iterable[Span], tokens: Sequence[Span]) -> frozenset[int]:
-    """Indices of the tokens that share a character with one of the spans."""
     return frozenset(
         index for span in spans for index, token in enumerate(tokens) if overlaps(span, token)
     )
@@ -109,12 +107,10 @@ class Matches:
 
     @property
     def precision(self) -> float:
-        """Share of the first side's elements that match; nan if it has none."""
         return self.first_matches / self.first if self.first else nan
 
     @property
     def recall(self) -> float:
-        """Share of the second side's elements that match; nan if it has none."""
         return self.second_matches / self.second if self.second else nan
 
     @property

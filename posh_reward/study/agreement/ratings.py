@@ -75,8 +75,6 @@ class TextRatings:
 
     @property
     def judgments(self) -> Judgments:
-        """Judgments with one row per rating."""
-
         def scores(column: ScoreColumn, axis: str) -> Floats:
             return column.scores[axis][self.text_of]
 
@@ -167,7 +165,6 @@ def rating_figures(ratings: TextRatings) -> list[Figure]:
 
 
 def _in_part(inside: NDArray[np.bool_], measure: RowMeasure) -> RowMeasure:
-    """Measure only those of the selected rows that are in one part."""
     return lambda scores, people, rows: measure(scores, people, rows[inside[rows]])
 
 
@@ -184,15 +181,12 @@ class WithinImages:
 
     @classmethod
     def of(cls, groups: Sequence[Hashable], texts: Ints) -> WithinImages:
-        """Group the rows by image."""
         return cls(rows_by_group(groups), texts)
 
     def accuracy(self, scores: Floats, people: Floats, rows: Ints) -> float:
-        """Accuracy on some rows; nan without a pair."""
         return self.accuracies(scores, people, [rows])[0]
 
     def accuracies(self, scores: Floats, people: Floats, draws: Sequence[Ints]) -> list[float]:
-        """Accuracy on each draw of rows."""
         # Images are drawn whole, so each image's pairs are counted once and weighted in each draw.
         usable = np.zeros(len(people), dtype=bool)
         for rows in draws:
@@ -217,7 +211,6 @@ class WithinImages:
 
 
 def ratings_report(ratings: TextRatings, settings: AgreementSettings) -> AgreementReport:
-    """Correlations and pairwise accuracy of each metric."""
     notes = [
         "pairs: how often the metric orders two texts of one image, which people rate differently, "
         "as people do; ties by the metric are wrong.",

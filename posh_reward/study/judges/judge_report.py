@@ -54,7 +54,6 @@ class JudgeComparison:
 
     @property
     def scored_share(self) -> float:
-        """Share of pairs that both scored."""
         count = self.pairs["f1"].count if self.pairs else 0
         return count / (count + self.pair_failures) if count else 0.0
 
@@ -110,7 +109,6 @@ def _shared_grades(first: JudgeRun, other: JudgeRun) -> tuple[list[QuestionKey],
 
 
 def _axis(first: JudgeRun, other: JudgeRun, axis: str) -> Floats:
-    """Scores of each pair on one axis, (pairs, 2); nan where one failed."""
     columns = [[getattr(each, axis) for each in run.scores] for run in (first, other)]
     scores: Floats = np.array(columns, dtype=np.float64).T
     return scores
@@ -207,7 +205,6 @@ def question_agreement(
 
 
 def quadratic_kappa(first: Floats, other: Floats) -> float:
-    """Cohen's kappa of grades rounded to labels, quadratically weighted; nan if neither varies."""
     # With quadratic weights, two labels off counts four times as much as one. Raw agreement would
     # be high for judges that nearly always say "present", hence the correction for chance.
     a, b = (np.rint(each).astype(np.int64) - int(LOWEST_GRADE) for each in (first, other))
@@ -308,7 +305,6 @@ def below_unseen(alike: Estimate, references: int) -> Estimate:
 
 
 def wilson(share: float, count: int) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of a share of ``count`` independent cases."""
     z2 = Z95**2
     centre = (share + z2 / (2 * count)) / (1 + z2 / count)
     half = Z95 * sqrt(share * (1 - share) / count + z2 / (4 * count**2)) / (1 + z2 / count)
@@ -386,7 +382,6 @@ class JudgeReport:
 
     @property
     def runs(self) -> list[JudgeRun]:
-        """All judges, the first one first."""
         return [self.first, *(line.other for line in self.lines)]
 
 
@@ -463,7 +458,6 @@ def percent(estimate: Estimate) -> str:
 
 
 def spread(estimate: Estimate, digits: int = 3, sign: str = "") -> str:
-    """Format a figure with its interval."""
     if isnan(estimate.value):
         return "none"
     value = f"{estimate.value:{sign}.{digits}f}"
@@ -472,7 +466,6 @@ def spread(estimate: Estimate, digits: int = 3, sign: str = "") -> str:
 
 
 def overview_rows(report: JudgeReport) -> list[list[str]]:
-    """Table of judges: agreement on groups, then on questions."""
     heads = ["against " + report.first.label, "siblings alike, f1", "two objectives",
              "sign changed", "cosine", "present alike", "kappa"]  # fmt: skip
     return [heads, *map(_overview_row, report.lines)]
@@ -492,7 +485,6 @@ def _overview_row(line: JudgeComparison) -> list[str]:
 
 
 def question_rows(comparison: JudgeComparison) -> list[list[str]]:
-    """Table of agreement per question, by part."""
     heads = ["questions", "count", "difference", "bias", "present alike", "kappa"]
     rows = [
         [part, f"{it.count:,}", spread(it.difference), spread(it.bias, sign="+"),
@@ -503,7 +495,6 @@ def question_rows(comparison: JudgeComparison) -> list[list[str]]:
 
 
 def pair_rows(comparison: JudgeComparison) -> list[list[str]]:
-    """Table of agreement per pair, by score."""
     heads = ["score", "pairs", "bias", "spread", "rank correlation"]
     rows = [
         [axis, f"{it.count:,}", spread(it.bias, sign="+"), spread(it.spread), spread(it.rank)]
@@ -514,7 +505,6 @@ def pair_rows(comparison: JudgeComparison) -> list[list[str]]:
 
 
 def cost_rows(report: JudgeReport) -> list[list[str]]:
-    """Table of costs of each judge's own search."""
     rows = [
         [run.label, *(f"{getattr(run.usage, name):,.{name == 'seconds':d}f}" for name in COSTS)]
         for run in report.runs
@@ -523,12 +513,10 @@ def cost_rows(report: JudgeReport) -> list[list[str]]:
 
 
 def question_text(difference: QuestionDifference) -> str:
-    """Return the question in the released wording, without instructions."""
     return question(difference.question).removeprefix("Q: ").partition(" Consider")[0]
 
 
 def terminal_text(report: JudgeReport) -> str:
-    """Format decisions and tables for a terminal."""
     about = f"{report.pairs:,} pairs of {report.references:,} references; 95 % over references."
     parts = [
         "\n".join(decision(line, report.floor).sentence for line in report.comparisons),
@@ -602,7 +590,6 @@ HERE = "posh_reward.study.judges"
 
 
 def judge_page(report: JudgeReport) -> str:
-    """Render one HTML document that needs no other file."""
     return render(
         "judges.html",
         HERE,

@@ -188,7 +188,6 @@ def run_judges(
 
 
 def metric_of(choice: JudgeChoice, reader: Reader, store: Store | None) -> PoSh:
-    """Build the metric with a judge whose questions are recorded."""
     judge = QuestionLog(load_judge(choice.judge, choice.preset, store))
     metric = PoSh(judge, preset=choice.preset, store=store)
     metric.reader = reader
@@ -241,6 +240,5 @@ def _answer_missing(
 
 
 def log_of(metric: PoSh) -> QuestionLog:
-    """Return the log of a metric made by ``metric_of``."""
     assert isinstance(metric.judge, QuestionLog), "made by metric_of"
     return metric.judge

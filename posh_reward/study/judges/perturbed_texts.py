@@ -27,12 +27,13 @@ MOST = 3  # edits per text
 
 @dataclass(frozen=True, slots=True)
 class TextEdit:
-    """One mistake or omission."""
+    """One mistake or omission: ``after`` replaces ``before``, which begins at ``start``."""
 
     kind: Kind
     action: Action
-    before: str  # original words; empty for an addition
-    after: str  # new words; empty for an omission
+    start: int
+    before: str
+    after: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +42,6 @@ class PerturbedText:
 
     text: str
     edits: tuple[TextEdit, ...]  # in order of the original text
-
-
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """An edit in place: ``new`` replaces characters ``start`` to ``end``."""
-
-    start: int
-    end: int
-    new: str
-    edit: TextEdit
 
 
 class DonorWords:
@@ -65,9 +56,8 @@ class DonorWords:
         }
         words = [token.text.lower() for token in tokens if is_adjective(token)]
         self.adjectives = [word for word in dict.fromkeys(words) if word.isalpha()]
-        self.sentences = list(
-            dict.fromkeys(text for each in descriptions for text, _, _ in sentences(each))
-        )
+        texts = (each.text[slice(*span)] for each in descriptions for span in sentences(each))
+        self.sentences = list(dict.fromkeys(texts))
 
 
 def perturb(
@@ -78,25 +68,25 @@ def perturb(
     Returns None if nothing could be changed.
     """
     draft = EditDraft(description, donors, rng)
-    changes: list[_Change] = []
+    made: list[TextEdit] = []
     count = edits or rng.randint(1, MOST)
     for _ in range(TRIES):
-        if len(changes) == count:
+        if len(made) == count:
             break
         # First the kind of edit, then the word: a draw over all words would mostly hit nouns.
-        change = rng.choice(EDITORS)(draft)
-        if change is not None and not any(
-            change.start <= other.end and other.start <= change.end for other in changes
+        edit = rng.choice(EDITORS)(draft)
+        if edit is not None and not any(
+            edit.start <= other.start + len(other.before)
+            and other.start <= edit.start + len(edit.before)
+            for other in made
         ):
-            changes.append(change)
-    changes.sort(key=lambda change: change.start)
+            made.append(edit)
+    made.sort(key=lambda edit: edit.start)
     text = description.text
-    for change in reversed(changes):  # backwards, so that earlier offsets stay valid
-        text = text[: change.start] + change.new + text[change.end :]
+    for edit in reversed(made):  # backwards, so that earlier offsets stay valid
+        text = text[: edit.start] + edit.after + text[edit.start + len(edit.before) :]
     text = " ".join(text.split())
-    if not changes or not text or text == description.text:
-        return None
-    return PerturbedText(text, tuple(change.edit for change in changes))
+    return PerturbedText(text, tuple(made)) if made and text not in ("", description.text) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,31 +102,32 @@ class EditDraft:
         places = [i for i, token in enumerate(self.description.tokens) if fits(token)]
         return self.rng.choice(places) if places else None
 
-    def other_word(self, token: Token, words: Sequence[str]) -> str | None:
-        """Draw a word with another meaning that the text lacks; a colour for a colour."""
+    def absent(self, words: Sequence[str]) -> list[str]:
+        """Words that the text lacks."""
+        present = set(self.description.text.lower().split())
+        return [word for word in words if word not in present]
+
+    def swap(self, kind: Kind, index: int, words: Sequence[str]) -> TextEdit | None:
+        """Replace a token by a word with another meaning, a colour by a colour."""
+        token = self.description.tokens[index]
         old, pos = token.text.lower(), coarse_pos(token.pos)
         if old in colours():
             words = [word for word in words if word in colours()]
-        present = set(self.description.text.lower().split())
+        words = self.absent(words)
         for _ in range(TRIES if words else 0):
             word = self.rng.choice(words)
-            if word not in present and likeness((old, pos), (word, pos)) < UNLIKE:
-                return word
+            if likeness((old, pos), (word, pos)) < UNLIKE:
+                return self.replace(kind, "swapped", index, word)
         return None
 
-    def swap(self, kind: Kind, index: int, words: Sequence[str]) -> _Change | None:
-        """Replace a token by one of ``words``; None if none is suitable."""
-        token = self.description.tokens[index]
-        word = self.other_word(token, words)
-        if word is None:
-            return None
-        return self.replace(index, word, TextEdit(kind, "swapped", token.text, word))
+    def edit(self, kind: Kind, action: Action, start: int, end: int, new: str) -> TextEdit:
+        return TextEdit(kind, action, start, self.description.text[start:end], new)
 
-    def replace(self, index: int, new: str, edit: TextEdit, *, drop: bool = False) -> _Change:
-        """Replace a token, or drop it; adjust its article and capitalisation."""
+    def replace(self, kind: Kind, action: Action, index: int, new: str) -> TextEdit:
+        """Replace a token, or drop it for no new word; adjust its article and capitalisation."""
         tokens = self.description.tokens
         start, end = tokens[index].span
-        if drop and index + 1 < len(tokens):  # the next word moves up
+        if not new and index + 1 < len(tokens):  # the next word moves up
             end = tokens[index + 1].span[1]
             new = tokens[index + 1].text
         before = tokens[index - 1] if index else None
@@ -146,21 +137,12 @@ class EditDraft:
             start, new = before.span[0], f"{article} {new}"
         elif tokens[index].text[0].isupper():
             new = new[:1].upper() + new[1:]
-        return _Change(start, end, new, edit)
+        return self.edit(kind, action, start, end, new)
 
 
 def is_adjective(token: Token) -> bool:
     """Return True for an attributive adjective: a *red* coat."""
     return token.pos == "ADJ" and token.dep == "amod"
-
-
-def sentences(description: Description) -> Iterator[tuple[str, int, int]]:
-    """Yield the text, start and end of each sentence."""
-    tokens = description.tokens
-    for number in dict.fromkeys(token.sentence for token in tokens):
-        inside = [token for token in tokens if token.sentence == number]
-        start, end = inside[0].span[0], inside[-1].span[1]
-        yield description.text[start:end], start, end
 
 
 def is_concrete_noun(token: Token) -> bool:
@@ -169,7 +151,14 @@ def is_concrete_noun(token: Token) -> bool:
     return token.pos == "NOUN" and word.isalpha() and is_concrete((word, "n"))
 
 
-def swap_object(draft: EditDraft) -> _Change | None:
+def sentences(description: Description) -> Iterator[Span]:
+    tokens = description.tokens
+    for number in dict.fromkeys(token.sentence for token in tokens):
+        inside = [token.span for token in tokens if token.sentence == number]
+        yield inside[0][0], inside[-1][1]
+
+
+def swap_object(draft: EditDraft) -> TextEdit | None:
     """Swap a noun: "holds a *lantern*" for "holds a cup"."""
     index = draft.pick(is_concrete_noun)
     if index is None:
@@ -178,21 +167,19 @@ def swap_object(draft: EditDraft) -> _Change | None:
     return draft.swap("entity", index, draft.donors.nouns[plural])
 
 
-def swap_attribute(draft: EditDraft) -> _Change | None:
+def swap_attribute(draft: EditDraft) -> TextEdit | None:
     """Swap an adjective, a colour for a colour: "a *blue* coat" for "a red coat"."""
     index = draft.pick(is_adjective)
-    if index is None:
-        return None
-    return draft.swap("attribute", index, draft.donors.adjectives)
+    return None if index is None else draft.swap("attribute", index, draft.donors.adjectives)
 
 
-def swap_relation(draft: EditDraft) -> _Change | None:
+def swap_relation(draft: EditDraft) -> TextEdit | None:
     """Swap a preposition ("a cup *under* the window") or the two ends of a relation."""
     index = draft.pick(lambda token: token.text.lower() in PLACES)
     if index is not None and draft.rng.random() < 0.5:
         old = draft.description.tokens[index].text
         new = draft.rng.choice([place for place in PLACES if place != old.lower()])
-        return draft.replace(index, new, TextEdit("relation", "swapped", old, new))
+        return draft.replace("relation", "swapped", index, new)
     graph = draft.description.graph
     ends: list[list[Span]] = [
         sorted((graph.entities[r.subject].spans[0], graph.entities[r.object].spans[0]))
@@ -208,28 +195,21 @@ def swap_relation(draft: EditDraft) -> _Change | None:
         return None
     if (first[0] in "aeiou") != (second[0] in "aeiou"):  # "a" and "an" would be wrong
         return None
-    edit = TextEdit("relation", "swapped", first + between + second, second + between + first)
-    return _Change(a, d, edit.after, edit)
+    return draft.edit("relation", "swapped", a, d, second + between + first)
 
 
-def leave_out_object(draft: EditDraft) -> _Change | None:
+def leave_out_object(draft: EditDraft) -> TextEdit | None:
     places = list(sentences(draft.description))
-    if len(places) < 2:
-        return None
-    text, start, end = draft.rng.choice(places)
-    return _Change(start, end, "", TextEdit("entity", "left out", text, ""))
+    return draft.edit("entity", "left out", *draft.rng.choice(places), "") if places[1:] else None
 
 
-def leave_out_attribute(draft: EditDraft) -> _Change | None:
+def leave_out_attribute(draft: EditDraft) -> TextEdit | None:
     """Leave out an adjective: "a coat" for "a red coat"."""
     index = draft.pick(is_adjective)
-    if index is None:
-        return None
-    old = draft.description.tokens[index].text
-    return draft.replace(index, "", TextEdit("attribute", "left out", old, ""), drop=True)
+    return None if index is None else draft.replace("attribute", "left out", index, "")
 
 
-def leave_out_relation(draft: EditDraft) -> _Change | None:
+def leave_out_relation(draft: EditDraft) -> TextEdit | None:
     """Leave out a prepositional phrase: "holds a cup" for "holds a cup near the window"."""
     tokens = draft.description.tokens
     index = draft.pick(lambda token: token.dep == "prep" and token.text.islower())
@@ -241,23 +221,19 @@ def leave_out_relation(draft: EditDraft) -> _Change | None:
     if sorted(inside) != list(range(min(inside), max(inside) + 1)) or len(inside) > 8:
         return None
     start = tokens[min(inside) - 1].span[1] if min(inside) else tokens[0].span[0]
-    end = tokens[max(inside)].span[1]
-    old = draft.description.text[start:end].strip()
-    return _Change(start, end, "", TextEdit("relation", "left out", old, ""))
+    return draft.edit("relation", "left out", start, tokens[max(inside)].span[1], "")
 
 
-def add_object(draft: EditDraft) -> _Change | None:
-    """Add a sentence from another text."""
+def add_object(draft: EditDraft) -> TextEdit | None:
     places = list(sentences(draft.description))
-    own = {text for text, _, _ in places}
     text = draft.rng.choice(draft.donors.sentences)
-    if text in own or not places:
+    if text in draft.description.text or not places:
         return None
-    _, _, end = draft.rng.choice(places)
-    return _Change(end, end, f" {text}", TextEdit("entity", "added", "", text))
+    _, end = draft.rng.choice(places)
+    return draft.edit("entity", "added", end, end, f" {text}")
 
 
-def add_attribute(draft: EditDraft) -> _Change | None:
+def add_attribute(draft: EditDraft) -> TextEdit | None:
     """Add an adjective: "a *wooden* cup"."""
     tokens = draft.description.tokens
     heads = {token.head for token in tokens if token.dep in ("amod", "nummod", "compound")}
@@ -266,29 +242,28 @@ def add_attribute(draft: EditDraft) -> _Change | None:
         for i, token in enumerate(tokens)
         if is_concrete_noun(token) and i and i not in heads and tokens[i - 1].pos == "DET"
     ]
-    present = set(draft.description.text.lower().split())
-    words = [word for word in draft.donors.adjectives if word not in present]
+    words = draft.absent(draft.donors.adjectives)
     if not places or not words:
         return None
     index, word = draft.rng.choice(places), draft.rng.choice(words)
-    edit = TextEdit("attribute", "added", "", word)
-    return draft.replace(index, f"{word} {tokens[index].text}", edit)
+    return draft.replace("attribute", "added", index, f"{word} {tokens[index].text}")
 
 
-def add_relation(draft: EditDraft) -> _Change | None:
+def add_relation(draft: EditDraft) -> TextEdit | None:
     """Add an object with a relation: "holds a cup *beside a tree*"."""
-    places = [(text, end) for text, _, end in sentences(draft.description) if text.endswith(".")]
-    present = set(draft.description.text.lower().split())
-    words = [word for word in draft.donors.nouns[False] if word not in present]
+    text = draft.description.text
+    places = [end - 1 for _, end in sentences(draft.description) if text[end - 1] == "."]
+    words = draft.absent(draft.donors.nouns[False])
     if not places or not words:
         return None
-    (_, end), word = draft.rng.choice(places), draft.rng.choice(words)
+    end, word = draft.rng.choice(places), draft.rng.choice(words)
     article = "an" if word[0] in "aeiou" else "a"
-    phrase = f"{draft.rng.choice(PLACES)} {article} {word}"
-    return _Change(end - 1, end - 1, f" {phrase}", TextEdit("relation", "added", "", phrase))
+    return draft.edit(
+        "relation", "added", end, end, f" {draft.rng.choice(PLACES)} {article} {word}"
+    )
 
 
-EDITORS: tuple[Callable[[EditDraft], _Change | None], ...] = (
+EDITORS: tuple[Callable[[EditDraft], TextEdit | None], ...] = (
     swap_object, swap_attribute, swap_relation,
     leave_out_object, leave_out_attribute, leave_out_relation,
     add_object, add_attribute, add_relation,

@@ -217,7 +217,6 @@ def _collect_rows(
 
 
 def reference_digest(text: str) -> str:
-    """Hash a text to 16 hexadecimal digits."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
@@ -238,13 +237,11 @@ def present_share(rows: Iterable[QuestionRow]) -> float:
 
 
 def digest_of(rows: Iterable[QuestionRow]) -> str:
-    """Hash all rows, independent of their order."""
     lines = "\n".join(sorted(json.dumps(row) for row in rows))
     return hashlib.sha256(lines.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def listing(summary: QuestionSet) -> str:
-    """Format the summary for people."""
     texts = ", ".join(f"{count:,} {origin}" for origin, count in summary.texts.items())
     rows = "; ".join(
         f"{split}: {tasks['grade']:,} questions, {tasks['rewrite']:,} rewrites"
@@ -285,7 +282,6 @@ def _write(
 
 
 def read_question_set(folder: Path) -> QuestionSet:
-    """Read the summary of a dataset."""
     import pyarrow.parquet as pq
 
     try:

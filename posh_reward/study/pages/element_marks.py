@@ -50,13 +50,11 @@ class Stretch:
 
     @property
     def lowest(self) -> float | None:
-        """Grade of the worst element; None if none was judged."""
         grades = [element.grade for element in self.elements if element.grade is not None]
         return min(grades, default=None)
 
     @property
     def level(self) -> Level:
-        """Level of the worst element."""
         if not self.elements:
             return "none"
         if self.lowest is None:
@@ -130,7 +128,6 @@ def _join(pieces: Sequence[Stretch]) -> Iterator[Stretch]:
 
 
 def _elements_over(elements: Sequence[Element], cuts: Sequence[int]) -> list[list[Element]]:
-    """Elements that cover each stretch between two cuts."""
     position = {cut: index for index, cut in enumerate(cuts)}
     elements_of: list[list[Element]] = [[] for _ in cuts]
     for element in elements:
@@ -145,13 +142,11 @@ def _elements_over(elements: Sequence[Element], cuts: Sequence[int]) -> list[lis
 
 
 def preset_of(signature: str) -> str:
-    """Read the preset from a signature; the released one if it names no known preset."""
     preset = field_of(signature, "preset")
     return preset if preset in PRESETS else PRESETS[0]
 
 
 def support_of(signature: str) -> float:
-    """Read from a signature the least grade at which a witness confirms an element."""
     try:
         return float(field_of(signature, "supported") or SUPPORT)
     except ValueError:
@@ -278,7 +273,6 @@ def fragment(scores: Scores) -> str:
 
 
 def has_witness(signatures: Iterable[str]) -> bool:
-    """Return True if any signature names a witness, whose marks need a key."""
     return any(field_of(each, "witness") is not None for each in signatures)
 
 
@@ -398,7 +392,6 @@ def _wrap(hang: int, pieces: Iterable[Piece], width: int) -> Iterator[list[Piece
 
 
 def _words(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
-    """Yield words, which stay on one line, and the spaces between them."""
     word: list[Piece] = []
     for text, code in pieces:
         for part in re.findall(r"\s+|\S+", text):

@@ -43,7 +43,6 @@ def _source(environment: Environment, *names: str) -> Markup:
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """Format a number with fixed digits; "none" for None."""
     return "none" if value is None else f"{value:.{digits}f}"
 
 

@@ -12,9 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
-from math import hypot
 from pathlib import Path
-from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -42,36 +40,36 @@ INK, GRID = "#1f2328", "#eaeef2"
 PRECISION, RECALL = "#0969da", "#bc4c00"
 
 
-def training_plot(
-    history: Sequence[Mapping[str, Any]], standings: Sequence[Standing], path: Path, run: str
-) -> None:
-    """Plot a run's reward over steps, beside the held-out scores of each stage of training.
-
-    ``history`` is TRL's ``trainer.state.log_history``; lines without ``reward`` are left out.
-    """
-    figure, (left, right) = _figure()
-    _reward(left, history)
-    left.set_title(f"Reward while training: {run}", loc="left", fontsize=11, color=INK)
-    _standings(right, standings)
-    figure.savefig(path, dpi=150)
-
-
 def run_plot(history: Sequence[Mapping[str, Any]]) -> bytes:
     """A PNG of one run: the reward over steps, beside figures that reveal reward hacking.
 
     ``history`` is TRL's ``trainer.state.log_history``; lines without ``reward`` are left out.
     """
-    figure, (left, right) = _figure()
-    _reward(left, history)
-    left.set_title("Reward while training", loc="left", fontsize=11, color=INK)
+    import matplotlib
+
+    matplotlib.use("agg")
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
+    # With objective separate, TRL logs the sum of two rewards, which is on another scale.
+    two = any("rewards/posh_recall_reward/mean" in line for line in history)
+    for key, name, color, width in (
+        ("posh/precision", "precision", PRECISION, 1.2),
+        ("posh/recall", "recall", RECALL, 1.2),
+        ("posh/f1", "f1", INK, 2.4) if two else ("reward", "reward", INK, 2.4),
+    ):
+        _line(left, history, key, color=color, linewidth=width, label=name)
     for key, name in SIGNS.items():
         _line(right, history, key, linewidth=1.4, label=name)
-    right.set_title("What to watch", loc="left", fontsize=11, color=INK)
-    right.set_xlabel("step")
-    right.locator_params(axis="x", integer=True)
     right.set_ylim(bottom=0)
-    if right.lines:
-        right.legend(edgecolor="none", fontsize=9)  # opaque, as lines may pass behind it
+    for axes, title in ((left, "Reward while training"), (right, "What to watch")):
+        plain(axes, grid="y")
+        axes.set_title(title, loc="left", fontsize=11, color=INK)
+        axes.set_xlabel("step")
+        axes.locator_params(axis="x", integer=True)
+        if axes.lines:
+            axes.legend(edgecolor="none", fontsize=9)  # opaque, as lines may pass behind it
     content = BytesIO()
     figure.savefig(content, format="png", dpi=110)
     return content.getvalue()
@@ -87,64 +85,11 @@ def _line(axes: Axes, history: Sequence[Mapping[str, Any]], key: str, **style: A
         axes.plot(*zip(*points, strict=True), **style)
 
 
-def _figure() -> tuple[Figure, Any]:
-    import matplotlib
-
-    matplotlib.use("agg")
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    panels = figure.subplots(1, 2, width_ratios=(3, 2))
-    for axes in panels:
-        plain(axes, grid="y")
-    return figure, panels
-
-
 def plain(axes: Axes, labelsize: int = 9, grid: Literal["both", "x", "y"] = "both") -> None:
-    """Style axes: no frame above and right, a faint grid behind the data."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(colors=INK, labelsize=labelsize)
     axes.grid(axis=grid, color=GRID)
     axes.set_axisbelow(True)
-
-
-def _reward(axes: Axes, history: Sequence[Mapping[str, Any]]) -> None:
-    # With objective separate, TRL logs the sum of two rewards, which is on another scale.
-    two = any("rewards/posh_recall_reward/mean" in line for line in history)
-    for key, name, color, width in (
-        ("posh/precision", "precision", PRECISION, 1.2),
-        ("posh/recall", "recall", RECALL, 1.2),
-        ("posh/f1", "f1", INK, 2.4) if two else ("reward", "reward", INK, 2.4),
-    ):
-        _line(axes, history, key, color=color, linewidth=width, label=name)
-    axes.set_xlabel("step")
-    axes.locator_params(axis="x", integer=True)
-    axes.set_ylabel("higher is better", fontsize=9, color=INK)
-    axes.legend(frameon=False, fontsize=9)
-
-
-def _standings(axes: Axes, standings: Sequence[Standing]) -> None:
-    standings = [each for each in standings if each.axes]
-    for place, each in enumerate(standings):
-        f1 = each.axes["f1"]
-        spread = [[f1.mean - f1.low], [f1.high - f1.mean]]
-        labels = ("f1, 95 %", "precision", "recall") if place == 0 else (None,) * 3
-        axes.bar(
-            place, f1.mean, width=0.6, color="#d1d9e0", yerr=spread, ecolor=INK, capsize=4,
-            label=labels[0],
-        )  # fmt: skip
-        precision, recall = (each.axes[name].mean for name in ("precision", "recall"))
-        axes.scatter(place - 0.12, precision, color=PRECISION, zorder=3, s=22, label=labels[1])
-        axes.scatter(place + 0.12, recall, color=RECALL, zorder=3, s=22, label=labels[2])
-        axes.annotate(f"{f1.mean:.3f}", (place, 0.03), ha="center", fontsize=9, color=INK)
-    many = len(standings) > 5
-    names = [fill(each.model, 9 if many else 11) for each in standings]
-    axes.set_xticks(range(len(standings)), names, fontsize=7 if many else 8)
-    axes.set_ylim(0, 1.15)  # room for the legend above the highest points
-    axes.set_yticks([0, 0.2, 0.4, 0.6, 0.8, 1])
-    axes.set_ylabel(SCALE, fontsize=9, color=INK)
-    axes.legend(frameon=False, fontsize=8, loc="upper left", ncols=3)
-    axes.set_title("Held-out images", loc="left", fontsize=11, color=INK)
 
 
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
@@ -157,13 +102,8 @@ PLOT_AXES = (
     ("recall", RECALL, "s", -0.22),
 )
 """Axis, colour, shape, and vertical offset from its model's line."""
-LONGEST = {"leaderboard": 44, "legend": 30}
-"""Characters of a model's name; longer names are cut in the middle."""
 FAR = 0.99
 """Quantile of the lengths to plot: a single runaway text would leave the plot empty."""
-PER_POINT = 2  # pixels per point (1/72 inch) while a figure is laid out
-AROUND = [(10, 0), (-10, 0), (0, 10), (0, -10), (8, 8), (-8, 8), (8, -8), (-8, -8)]
-"""Candidate offsets of a point's number, in points (1/72 inch)."""
 STYLE = {"text.parse_math": False, "svg.hashsalt": "posh", "font.size": 9.0}
 """No formulas, as a model may be called ``$x$``; a fixed salt, so equal scores make equal files."""
 
@@ -178,7 +118,6 @@ class Plot:
 
 
 def require_matplotlib() -> None:
-    """Raise ``MissingDependencyError`` early if Matplotlib is missing."""
     try:
         import matplotlib  # noqa: F401
     except ImportError:
@@ -217,7 +156,6 @@ def save_plots(plots: Sequence[Plot], folder: Path) -> list[Path]:
 
 
 def draw(plot: Plot, ending: str) -> bytes:
-    """Render a plot as the content of a png or svg file."""
     content = BytesIO()
     no_date = {"Date": None} if ending == "svg" else None
     with plot_style():
@@ -227,7 +165,6 @@ def draw(plot: Plot, ending: str) -> bytes:
 
 @contextmanager
 def plot_style() -> Iterator[None]:
-    """Use our plot style inside the block."""
     import matplotlib
 
     with matplotlib.rc_context(STYLE), warnings.catch_warnings():
@@ -248,7 +185,7 @@ def _leaderboard(table: Sequence[Standing]) -> Figure:
     for place, each in zip(places, table, strict=True):
         text = f"{each.axes['f1'].mean:.3f}"
         axes.annotate(text, (1.01, place), xycoords=("axes fraction", "data"), va="center")
-    names = [short_name(each.model, LONGEST["leaderboard"]) for each in table]
+    names = [short_name(each.model, 44) for each in table]
     axes.set_yticks(places, names)
     axes.set_ylim(-0.6, len(table) - 0.4)
     axes.set_xlabel(f"{SCALE}; means with 95 % intervals")
@@ -296,16 +233,21 @@ def _scatter(
     figure, axes = _canvas(9, 4.6)
     faint = min(0.4, max(0.12, 100 / sum(len(cloud.x) for cloud in clouds)))
     for rank, cloud in enumerate(clouds, start=1):
-        color, shape = _color(rank), SHAPES[(rank - 1) % len(SHAPES)]
+        color, shape = COLORS[(rank - 1) % len(COLORS)], SHAPES[(rank - 1) % len(SHAPES)]
         axes.scatter(
             cloud.x, cloud.y, s=9, color=color, alpha=faint, linewidths=0, rasterized=True, zorder=1
         )
+        mean = cloud.mean_x.mean, cloud.mean_y.mean
+        axes.annotate(
+            str(rank), mean, (8, 8), textcoords="offset points", color=color, fontsize=8,
+            fontweight="bold", zorder=4,
+        )  # fmt: skip
         axes.errorbar(
-            [cloud.mean_x.mean], [cloud.mean_y.mean],
+            *mean,
             xerr=_reach([cloud.mean_x]), yerr=_reach([cloud.mean_y]),
             fmt=shape, color=color, markersize=7, markeredgecolor="white",
             markeredgewidth=0.6, linewidth=1.3, zorder=3,
-            label=f"{rank}  {short_name(cloud.model, LONGEST['legend'])}",
+            label=f"{rank}  {short_name(cloud.model, 30)}",
         )  # fmt: skip
     axes.set_xlabel(x)
     axes.set_ylabel(y)
@@ -314,45 +256,19 @@ def _scatter(
     figure.legend(
         loc="outside right upper", frameon=False, title="means, 95 %; best first", alignment="left"
     )
-    _number(figure, axes, [(cloud.mean_x.mean, cloud.mean_y.mean) for cloud in clouds])
     return figure
-
-
-def _number(figure: Figure, axes: Axes, points: Sequence[tuple[float, float]]) -> None:
-    """Write each point's rank beside it, as far as possible from points and other numbers."""
-    from matplotlib.patheffects import withStroke
-
-    figure.draw_without_rendering()  # the layout fixes the points' places on the canvas
-    marks = [(float(x), float(y)) for x, y in axes.transData.transform(points) / PER_POINT]
-    for rank, (point, (x, y)) in enumerate(zip(points, list(marks), strict=True), start=1):
-        free = {
-            (right, up): min(hypot(x + right - a, y + up - b) for a, b in marks)
-            for right, up in AROUND
-        }
-        best = max(free, key=lambda offset: free[offset])
-        marks.append((x + best[0], y + best[1]))
-        axes.annotate(
-            str(rank), point, best, textcoords="offset points", ha="center", va="center",
-            color=_color(rank), fontsize=8, fontweight="bold", zorder=4,
-            path_effects=[withStroke(linewidth=2.5, foreground="white")],
-        )  # fmt: skip
-
-
-def _color(rank: int) -> str:
-    return COLORS[(rank - 1) % len(COLORS)]
 
 
 def _canvas(width: float, height: float) -> tuple[Figure, Axes]:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout="constrained", dpi=72 * PER_POINT)
+    figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots()
     plain(axes)
     return figure, axes
 
 
 def _reach(intervals: Sequence[Interval]) -> list[list[float]]:
-    """Lengths of error bars below and above the means."""
     return [[it.mean - it.low for it in intervals], [it.high - it.mean for it in intervals]]
 
 

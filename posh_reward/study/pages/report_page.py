@@ -75,7 +75,6 @@ class ReportContents:
     has_marks: bool = False  # True if any pair has elements
 
     def add(self, row: Row) -> None:
-        """Add one scored row."""
         scores = scores_of(row)
         count = scores.generation_elements + scores.reference_elements
         figures = figures_of(scores)
@@ -110,17 +109,14 @@ class ReportContents:
 
     @property
     def models(self) -> list[str]:
-        """Names of the models, in order of first occurrence."""
         return list(self.tally.models)
 
     def gains(self, baseline: str | None = None) -> list[Gain]:
-        """Gain of each other model over the baseline (default: the first model)."""
         items: list[IdScores] = [line.members for line in self.lines]
         return gains(items, self.models, baseline_of(self.models, baseline))
 
 
 def contents_of(rows: Iterable[Row], images: Thumbnails | None = None) -> ReportContents:
-    """Collect a page's contents."""
     contents = ReportContents(images)
     for number, row in enumerate(rows, start=1):
         try:
@@ -187,7 +183,6 @@ class AxisCard:
 
 
 def axis_card(axis: str, tally: Tally) -> AxisCard:
-    """Return the card of an axis for a page with a single model."""
     [totals] = tally.models.values()
     values = totals.scores[axis]
     return AxisCard(
@@ -202,7 +197,6 @@ def axis_card(axis: str, tally: Tally) -> AxisCard:
 
 
 def counts(values: Sequence[float]) -> list[int]:
-    """Count the values in each bin; values out of range count in the nearest one."""
     bins = [0] * BINS
     for value in values:
         place = int((value - LOW) / (HIGH - LOW) * BINS + 1e-9)  # 0.25 - 0.2 is a little below 0.05

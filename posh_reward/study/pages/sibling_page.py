@@ -138,7 +138,6 @@ def _lead(sheets: Sequence[SiblingSheet], explanation: str, signatures: int) -> 
 
 
 def _means(sheets: Sequence[SiblingSheet], metric: str) -> dict[str, dict[str, list[float]]]:
-    """Collect the values of each score, by model."""
     scores: dict[str, dict[str, list[float | None]]] = {}
     for sheet in sheets:
         of_model = scores.setdefault(sheet.model, {})
@@ -158,7 +157,6 @@ def _means(sheets: Sequence[SiblingSheet], metric: str) -> dict[str, dict[str, l
 
 
 def _harmonic(scores: HarmonicScores) -> tuple[ScoreGroup, ...]:
-    """Overall score, then the criteria."""
     overall = PageScore("overall", scores.overall, *HARMONIC, first=True)
     return (ScoreGroup((overall, *map(_criterion, scores.criteria))),)
 
@@ -175,7 +173,6 @@ def _criterion(each: CriterionScore) -> PageScore:
 
 
 def _rubric(scores: RubricScores) -> tuple[ScoreGroup, ...]:
-    """Total, then each metric's points."""
     given = scores.metric_points
     if not given:
         return (ScoreGroup(()),)
@@ -225,7 +222,6 @@ def _claim(each: ResponseClaim) -> PageScore:
 
 
 def words(parts: Sequence[str] | None) -> str:
-    """A tuple as text."""
     return ", ".join(parts or ())
 
 
