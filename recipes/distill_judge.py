@@ -4,7 +4,7 @@
     accelerate launch --config_file configs/accelerate/one_gpu.yaml recipes/distill_judge.py \
         --config configs/distill/qwen3_0_6b.yaml
     posh-reward judges compare vllm runs/distill_qwen3_0_6b/qwen3-0.6b-judge/judge.yaml \
-        --texts others.jsonl -o page.html
+        --texts others.jsonl --json figures.json
 
 transformers' Trainer with one change, the loss: for questions the divergence of the label
 distributions, for rewrites the language-modelling loss (``training/distill``). The checkpoint with

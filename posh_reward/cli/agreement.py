@@ -15,11 +15,9 @@ from posh_reward.cli.flags import (
     add_column_names,
     add_format,
     add_metric,
-    check_replaceable,
     count,
     describe,
     metric_of,
-    write_file,
     write_text,
 )
 from posh_reward.errors import InputError, MissingDependencyError
@@ -64,7 +62,7 @@ CRITERIA = ("correctness", "completeness", "clarity", "fluency", "conciseness")
 ABSENT = {
     "harmonic": None, "image": None, "label": None, "layout": None,
     "llm_sees": "reference", "paper": "none", "reference_file": None,
-    "split": "test", "unfold": None,
+    "split": "test",
 }  # fmt: skip
 """Values of flags that only some commands have."""
 
@@ -129,8 +127,6 @@ def ratings_input(command: argparse.ArgumentParser) -> None:
         "for all axes or for mistakes, omissions or overall; repeatable "
         "(default: rating)")  # fmt: skip
     _raters(command)
-    add("--unfold", metavar="COLUMN", help="column with a list of rows, such as the candidates of "
-        "an image, to make rows of")  # fmt: skip
     add("--group", metavar="COLUMN", help="column such as task: print tau_b and accuracy for each "
         "of its values")  # fmt: skip
     add("--layout", choices=("flickr8k", "thumb"), help="read the authors' own files: CLIPScore's "
@@ -234,7 +230,6 @@ def output(command: argparse.ArgumentParser) -> None:
     add = command.add_argument_group("output").add_argument
     add("--title", default="", help="heading of the table")
     add("--json", action="store_true", help="print JSON instead of a table")
-    add("--html", metavar="FILE", help="also write a page")
     add("-q", "--quiet", action="store_true", help="print no progress bars")
 
 
@@ -356,12 +351,11 @@ def by_axis(columns: list[str], flag: str) -> dict[str, str]:
 def _rows(flags: argparse.Namespace) -> list[Row]:
     from posh_reward.study.agreement.judgment_files import LAYOUTS, check_columns, read_rows
 
-    check_replaceable(flags.html)
     if flags.layout is not None:
         return LAYOUTS[flags.layout](Path(flags.input), flags.reference_file)
     rows = read_rows(
         flags.input, split=flags.split, format=flags.format, delimiter=flags.delimiter,
-        unfold=flags.unfold, images=flags.harmonic is not None or flags.llm_sees != "reference",
+        images=flags.harmonic is not None or flags.llm_sees != "reference",
     )  # fmt: skip
     if flags.image not in (None, *OPTIONAL):
         check_columns(rows, {"--image": flags.image}, flags.input)
@@ -418,8 +412,8 @@ def _measures(flags: argparse.Namespace) -> tuple[list[Measure], list[tuple[str,
 
 
 def show(report: AgreementReport, flags: argparse.Namespace) -> int:
-    """Print a report, write its page; return an exit status."""
-    from posh_reward.study.agreement.agreement_report import as_json, html_page, terminal_text
+    """Print a report; return an exit status."""
+    from posh_reward.study.agreement.agreement_report import as_json, terminal_text
 
     if flags.title:
         report = replace(report, title=flags.title)
@@ -427,6 +421,4 @@ def show(report: AgreementReport, flags: argparse.Namespace) -> int:
     for line in report.lines:
         if line.signature and not flags.quiet:
             print(f"{line.name}: {line.signature}", file=sys.stderr)
-    if flags.html is not None:
-        write_file(Path(flags.html), html_page(report).encode("utf-8"))
     return INCOMPLETE if any(line.failures for line in report.lines) else OK

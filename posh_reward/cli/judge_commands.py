@@ -40,8 +40,8 @@ Each judge scores all pairs, then answers the questions that came up under the o
 answer the same ones. The first judge is asked a second time, in another order and other batches:
 where it disagrees with itself, no other judge is to blame.
 
-Language models' answers are kept in --store, or else next to the page or the figures
-(page.answers.sqlite for page.html), so a killed run resumes with the same command."""
+Language models' answers are kept in --store, or else next to the figures
+(figures.answers.sqlite for figures.json), so a killed run resumes with the same command."""
 COLLECT = """\
 Have a judge answer everything that POSH asks about your texts, and write prompts, label
 distributions and rewrites as Parquet for recipes/distill_judge.py: train, validation and test,
@@ -61,12 +61,11 @@ def add_judges(command: argparse.ArgumentParser) -> None:
 
 
 def _add_compare(command: argparse.ArgumentParser) -> None:
-    describe(command, COMPARE, "judges compare embedded vllm --texts pairs.csv -o judges.html")
+    describe(command, COMPARE, "judges compare embedded vllm --texts pairs.csv --json figures.json")
     add = command.add_argument
     add("judges", metavar="JUDGE[@PRESET]", nargs="+", help="two judges or more, compared with the "
         "first")  # fmt: skip
     _add_texts(command)
-    add("-o", "--output", metavar="HTML", help="write a page")
     add("--json", metavar="FILE", help="write all figures as JSON")
     add("--no-floor", action="store_true", help="do not ask the first judge twice")
     add("--resamples", type=count, default=1000, help="resamples of references; 0 for no intervals")
@@ -103,7 +102,6 @@ def compare(flags: argparse.Namespace) -> int:
     """Compare judges over a table of pairs."""
     from posh_reward.study.judges.judge_report import (
         as_json,
-        judge_page,
         judge_report,
         terminal_text,
     )
@@ -111,55 +109,52 @@ def compare(flags: argparse.Namespace) -> int:
     from posh_reward.study.rows.journal import check_apart
 
     choices = list(map(judge_choice, flags.judges))
-    outputs = [Path(output) for output in (flags.output, flags.json) if output is not None]
-    for path in outputs:
-        check_apart(flags.texts, str(path))
-    check_replaceable(flags.output)
+    figures = None if flags.json is None else Path(flags.json)
+    if figures is not None:
+        check_apart(flags.texts, str(figures))
     check_replaceable(flags.json, FIGURES)
     pairs = pairs_of(flags)
-    check_outputs(outputs)
-    store = flags.store or answers_beside(outputs, choices)
+    if figures is not None:
+        check_output(figures)
+    store = flags.store or answers_beside(figures, choices)
     settings = RunSettings(
         flags.parser, flags.coref, store, flags.batch, not flags.no_floor, flags.quiet
     )
     runs = run_judges(choices, pairs, settings)
     report = judge_report(runs, pairs, resamples=flags.resamples, quiet=flags.quiet)
     write_text(safe(terminal_text(report)))
-    if flags.json is not None:
-        write_file(Path(flags.json), (json.dumps(as_json(report), indent=2) + "\n").encode())
-    if flags.output is not None:
-        write_file(Path(flags.output), judge_page(report).encode("utf-8", "replace"))
+    if figures is not None:
+        write_file(figures, (json.dumps(as_json(report), indent=2) + "\n").encode())
     return INCOMPLETE if any(line.pair_failures for line in report.lines) else OK
 
 
-def check_outputs(outputs: Sequence[Path]) -> None:
-    """Make the folders of output files, before anything is paid for.
+def check_output(path: Path) -> None:
+    """Make the folder of an output file, before anything is paid for.
 
     Raises:
-        InputError: a file cannot be written.
+        InputError: the file cannot be written.
     """
-    for path in outputs:
-        if path.is_dir():
-            raise InputError(f"{str(path)!r} is a folder: choose a file in it")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with TemporaryFile(dir=path.parent):
-                pass
-        except OSError as error:
-            why = f"cannot write {str(path)!r} ({error.strerror}): choose another folder"
-            raise InputError(why) from None
+    if path.is_dir():
+        raise InputError(f"{str(path)!r} is a folder: choose a file in it")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        why = f"cannot write {str(path)!r} ({error.strerror}): choose another folder"
+        raise InputError(why) from None
 
 
-def answers_beside(outputs: Sequence[Path], choices: Sequence[JudgeChoice]) -> Path | None:
+def answers_beside(figures: Path | None, choices: Sequence[JudgeChoice]) -> Path | None:
     """Choose a file for language models' answers if there is no --store; None without any."""
     from posh_reward.metrics.posh.judges.load_judge import engine_settings
 
     if not any(engine_settings(choice.judge, "judge") for choice in choices):
         return None
-    if not outputs:
-        print("answers are not kept: add --store, -o or --json to resume", file=sys.stderr)
+    if figures is None:
+        print("answers are not kept: add --store or --json to resume", file=sys.stderr)
         return None
-    return outputs[0].with_suffix(".answers.sqlite")
+    return figures.with_suffix(".answers.sqlite")
 
 
 def collect(flags: argparse.Namespace) -> int:

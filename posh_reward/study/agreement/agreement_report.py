@@ -25,7 +25,6 @@ from posh_reward.study.agreement.metric_scores import (
     column_scores,
     score_texts,
 )
-from posh_reward.study.pages.html import render
 from posh_reward.study.statistics import Estimate, Floats, Ints, estimate, resampled_rows
 
 WIDTH = 100  # columns of notes in a terminal
@@ -373,13 +372,12 @@ def _figure_text(figure: Figure, value: float) -> str:
     return f"{100 * value:.1f}" if figure.percent else f"{value:.3f}"
 
 
-def _difference_text(figure: Figure, difference: Estimate, interval: bool) -> str:
-    """Format a difference with sign and p-value, and its interval if there is room."""
+def _difference_text(figure: Figure, difference: Estimate) -> str:
+    """Format a difference with sign and p-value; intervals would take too much room."""
     if isnan(difference.value):
         return "-"
-    shown = difference if interval else replace(difference, low=nan)
     p = "" if isnan(difference.p) else f" p {difference.p:.3f}"
-    return f"{'+' if difference.value > 0 else ''}{_interval_text(figure, shown)}{p}"
+    return f"{'+' if difference.value > 0 else ''}{_figure_text(figure, difference.value)}{p}"
 
 
 def _interval_text(figure: Figure, estimate: Estimate) -> str:
@@ -393,9 +391,9 @@ def terminal_text(report: AgreementReport) -> str:
     """Format the whole report: figures of each axis, the paper's, and differences."""
     parts = [report.title, fill(_legend(report), WIDTH)]
     for axis, figures in report.blocks:
-        parts.append(align(_figure_rows(report, axis, figures)))
-        if differences := _difference_rows(report, figures, interval=False):
-            parts.append(align(differences))
+        parts += map(
+            align, (_figure_rows(report, axis, figures), _difference_rows(report, figures))
+        )
     failures = (
         f"{line.name}: {count:,} texts have no score: {reason}"
         for line in report.lines
@@ -404,23 +402,6 @@ def terminal_text(report: AgreementReport) -> str:
     parts += ["\n".join(_missing(report)), "\n".join(failures)]
     parts += [fill(note, WIDTH) for note in report.notes]
     return "\n\n".join(part for part in parts if part)
-
-
-def html_page(report: AgreementReport) -> str:
-    blocks = [
-        (axis, [_figure_rows(report, "metric", figures),
-                *filter(None, [_difference_rows(report, figures, interval=True)])])
-        for axis, figures in report.blocks
-    ]  # fmt: skip
-    signatures = [f"{line.name}: {line.signature}" for line in report.lines]
-    return render(
-        "agreement.html",
-        __package__ or "",
-        title=report.title,
-        lead=_legend(report),
-        blocks=blocks,
-        footer=[*report.notes, *_missing(report), *signatures],
-    )
 
 
 def _legend(report: AgreementReport) -> str:
@@ -436,9 +417,9 @@ def _missing(report: AgreementReport) -> list[str]:
     return [f"{line.name}: not measured: {line.missing}" for line in report.lines if line.missing]
 
 
-def _figure_rows(report: AgreementReport, head: str, figures: Sequence[Figure]) -> list[list[str]]:
+def _figure_rows(report: AgreementReport, axis: str, figures: Sequence[Figure]) -> list[list[str]]:
     """Table of figures, heads first; the paper's lines are below ours."""
-    rows = [[head, "rows", *(figure.name for figure in figures)]]
+    rows = [[axis, "rows", *(figure.name for figure in figures)]]
     for line in report.lines:
         if line.cells:
             cells = [line.cells[figure.key] for figure in figures]
@@ -459,11 +440,9 @@ def _figure_rows(report: AgreementReport, head: str, figures: Sequence[Figure]) 
     return rows
 
 
-def _difference_rows(
-    report: AgreementReport, figures: Sequence[Figure], *, interval: bool
-) -> list[list[str]]:
+def _difference_rows(report: AgreementReport, figures: Sequence[Figure]) -> list[list[str]]:
     rows = [
-        [line.name, *(_difference_text(f, line.differences[f.key], interval) for f in figures)]
+        [line.name, *(_difference_text(f, line.differences[f.key]) for f in figures)]
         for line in report.lines
         if line.differences
     ]

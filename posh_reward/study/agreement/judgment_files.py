@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 
@@ -30,7 +30,6 @@ def read_rows(
     split: str = "test",
     format: str | None = None,
     delimiter: str | None = None,
-    unfold: str | None = None,
     images: bool = False,
 ) -> list[Row]:
     """Read all rows of a file, a saved dataset, or a dataset on the hub."""
@@ -43,7 +42,7 @@ def read_rows(
         rows = _dataset(name, split, images)
     if not rows:
         raise InputError(f"{display_name(name)} has no rows")
-    return rows if unfold is None else list(_unfold(rows, unfold, display_name(name)))
+    return rows
 
 
 def read_json(path: Path) -> object:
@@ -69,16 +68,6 @@ def _dataset(name: str, split: str, images: bool) -> list[Row]:
             f"{', '.join(ENDINGS)} or .json"
         ) from None
     return load_rows(name, split, images=images)
-
-
-def _unfold(rows: Sequence[Row], column: str, name: str) -> Iterator[Row]:
-    for place, row in enumerate(rows, start=1):
-        outer = {key: value for key, value in row.items() if key != column}
-        inner = as_list(row.get(column))
-        for each in [None] if inner is None else inner:
-            if not isinstance(each, dict):
-                raise InputError(f"{name}, row {place}: {column!r} is not a list of rows to unfold")
-            yield {**outer, **each}
 
 
 def as_list(value: object) -> list[object] | None:

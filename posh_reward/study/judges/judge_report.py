@@ -14,11 +14,10 @@ from posh_reward.metrics.posh.questions import PRESENT
 from posh_reward.process.progress import progress_bar
 from posh_reward.study.agreement.agreement_report import align
 from posh_reward.study.judges.judge_runs import AGAIN, JudgeRun, QuestionKey, ScoredPair
-from posh_reward.study.pages.html import render
 from posh_reward.study.statistics import Estimate, Floats, Ints, bootstrap, rows_by_group, spearman
 from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, Question
 
-LARGEST = 20  # number of questions with the largest differences to list
+LARGEST, SHOWN = 20, 5  # questions with the largest differences in JSON, and in a terminal
 AXES = ("precision", "recall", "f1")
 OBJECTIVES: Mapping[str, tuple[str, ...]] = {
     "f1": ("f1",),
@@ -528,6 +527,11 @@ def terminal_text(report: JudgeReport) -> str:
         parts.append(f"{line.other.label} against {line.first.label}")
         parts += [align(question_rows(line)), align(pair_rows(line))]
         parts += [f"without an answer: {line.failures:,} questions, {line.pair_failures:,} pairs"]
+        parts += [
+            f"{each.first:.2f} and {each.other:.2f}: {question_text(each)}\n"
+            f"  about: {each.question.target.text}"
+            for each in line.largest[:SHOWN]
+        ]
     return "\n\n".join(parts)
 
 
@@ -584,42 +588,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(each) for key, each in value.items()}
     return None if isinstance(value, float) and isnan(value) else value
-
-
-HERE = "posh_reward.study.judges"
-
-
-def judge_page(report: JudgeReport) -> str:
-    return render(
-        "judges.html",
-        HERE,
-        title=f"Judges against {report.first.label}",
-        lead=(
-            f"{report.pairs:,} pairs of {report.references:,} references. Every judge scored all, "
-            f"and also answered the questions that came up under {report.first.label}."
-        ),
-        first=report.first.label,
-        overview=overview_rows(report),
-        costs=cost_rows(report),
-        lines=[_line(each, report) for each in report.comparisons],
-        footer=[f"{run.label}: {run.signature}" for run in report.runs],
-    )
-
-
-def _line(line: JudgeComparison, report: JudgeReport) -> dict[str, Any]:
-    missing = [
-        f"{count:,} {what}"
-        for count, what in ((line.failures, "questions"), (line.pair_failures, "pairs"))
-        if count
-    ]
-    return {
-        "name": line.other.label,
-        "verdict": decision(line, report.floor).sentence,
-        "tables": [pair_rows(line), question_rows(line)],
-        "missing": f"Not answered by both: {', '.join(missing)}." if missing else "",
-        "largest": [
-            {"text": question_text(each), "first": each.first, "other": each.other,
-             "target": each.question.target.text, "source": each.question.source.text}
-            for each in line.largest
-        ],
-    }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from math import nan
@@ -26,7 +27,6 @@ from posh_reward.study.judges.judge_report import (
     JudgeComparison,
     as_json,
     decision,
-    judge_page,
     judge_report,
     terminal_text,
 )
@@ -187,11 +187,8 @@ def test_a_sentence_says_yes_no_or_not_settled(monkeypatch: pytest.MonkeyPatch) 
     assert decision(replace(sure, groups=one_way)).verdict == "not settled"
 
 
-def test_the_page_escapes_texts_and_names_the_questions() -> None:
-    pairs = [*PAIRS, ScoredPair("A <script>alert(1)</script> dog.", PAIRS[0].reference)]
-    runs = run_judges([judge_choice("embedded"), judge_choice("fake")], pairs, QUIET)
-    report = judge_report(runs, pairs, resamples=20)
-    page = judge_page(report)
-    assert "<script" not in page
-    assert "questions that differ most" in page
-    assert "siblings alike" in terminal_text(report)
+def test_the_terminal_shows_the_questions_that_differ_most() -> None:
+    runs = run_judges([judge_choice("embedded"), judge_choice("fake")], PAIRS, QUIET)
+    shown = terminal_text(judge_report(runs, PAIRS, resamples=20))
+    assert "siblings alike" in shown
+    assert re.search(r"^\d\.\d\d and \d\.\d\d: Is .*\?\n  about: A ", shown, re.MULTILINE)

@@ -97,8 +97,6 @@ PAGES: dict[str, Callable[[Path], str]] = {
                  "caption": 0.3, "image": 0.2}]),
     "report": of_command("report"),
     "pair": lambda _: pair_page([PairCard("A pair", SCORES)]),
-    "agreement": of_command("agreement", "pairs", "--no-posh", "--baseline", "words,cider",
-                            "--resamples", "50", "--quiet"),
     "attack": lambda _: attack_page({"the true text": 1.0}, [
         Outcome(FALSE, "blind", "A dog.", 0.5, 0.4, None, "found", 6, "x " * 200),
         Outcome(HONEST, "format", "links", 0.5, 0.6, None, "held", 6, "A dog."),
