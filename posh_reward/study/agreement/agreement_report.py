@@ -36,12 +36,11 @@ NO_IMAGE = (
     "of relative paths with --images"
 )
 
-RowMeasure = Callable[[Floats, Floats, Ints], float]
-"""(Scores of all rows, people's numbers for all rows, rows to use) -> figure."""
 SimpleMeasure = Callable[[Floats, Floats], float]
 """(Scores, people's numbers), row by row -> figure."""
-ManyMeasure = Callable[[Floats, Floats, Sequence[Ints]], Sequence[float]]
-"""``RowMeasure`` for several selections of rows at once."""
+RowMeasure = Callable[[Floats, Floats, Sequence[Ints]], Sequence[float]]
+"""(Scores of all rows, people's numbers for all rows, selections of rows) -> a figure for each
+selection: first the rows of the sample, then those of its resamples."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +49,8 @@ class Figure:
 
     axis: str
     name: str
-    measure: RowMeasure = lambda *_: nan  # unused where the figure is computed elsewhere
+    measure: RowMeasure = lambda *_: ()  # unused where the figure is computed elsewhere
     p_value: SimpleMeasure | None = None  # for the hypothesis that the figure is 0
-    many: ManyMeasure | None = None  # all resamples at once, if faster than ``measure`` on each
     percent: bool = False  # printed in percent, as in the paper
 
     @property
@@ -62,7 +60,7 @@ class Figure:
 
 
 def on_rows(measure: SimpleMeasure) -> RowMeasure:
-    return lambda scores, people, rows: measure(scores[rows], people[rows])
+    return lambda scores, people, draws: [measure(scores[rows], people[rows]) for rows in draws]
 
 
 @dataclass(frozen=True)
@@ -147,8 +145,8 @@ class _Comparison:
 
     judgments: Judgments
     draws: Sequence[Ints]
-    # (Metric, figure, rows) -> (resamples,) values; the base's are needed for every metric.
-    cache: dict[tuple[str, str, bytes], Floats] = field(default_factory=dict)
+    # (Metric, figure, rows) -> ``_samples``; the base's are needed for every metric.
+    cache: dict[tuple[str, str, bytes], tuple[float, Floats]] = field(default_factory=dict)
 
     def line(
         self, column: ScoreColumn, base: ScoreColumn | None, figures: Sequence[Figure]
@@ -193,20 +191,17 @@ class _Comparison:
         self, metric: str, figure: Figure, scores: Floats, people: Floats, rows: Ints
     ) -> tuple[float, Floats]:
         """Return the figure on the ``rows``, and in each resample of them (resamples,)."""
-        value, key = figure.measure(scores, people, rows), (metric, figure.key, rows.tobytes())
+        key = metric, figure.key, rows.tobytes()
         if key not in self.cache:
             # Images are resampled first and rows without a score dropped afterwards, so that all
             # metrics see the same resamples and their differences stay paired.
             usable = np.zeros(len(people), dtype=bool)
             usable[rows] = True
-            draws = [draw[usable[draw]] for draw in self.draws]
-            if figure.many is not None:
-                values = figure.many(scores, people, draws)
-            else:
-                values = [figure.measure(scores, people, each) for each in draws]
-            samples = np.asarray(values, dtype=np.float64)
-            self.cache[key] = samples if figure.percent else centred(value, samples)
-        return value, self.cache[key]
+            draws = [rows, *(draw[usable[draw]] for draw in self.draws)]
+            value, *values = figure.measure(scores, people, draws)
+            samples = np.array(values, dtype=np.float64)
+            self.cache[key] = value, samples if figure.percent else centred(value, samples)
+        return self.cache[key]
 
 
 def centred(value: float, samples: Floats) -> Floats:

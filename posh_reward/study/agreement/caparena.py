@@ -167,8 +167,7 @@ def arena_figures(arena: Arena) -> list[Figure]:
     return [
         Figure(AXIS, "desc acc", on_rows(accuracy), percent=True),
         *(
-            Figure(AXIS, f"model {name}", partial(rankings.agreement, correlation),
-                   many=partial(rankings.agreements, correlation))
+            Figure(AXIS, f"model {name}", partial(rankings.agreements, correlation))
             for name, correlation in (("rho", spearman), ("tau", kendall))
         ),
         *(
@@ -180,11 +179,14 @@ def arena_figures(arena: Arena) -> list[Figure]:
 
 
 def _accuracy_within(
-    inside: NDArray[np.bool_], scores: Floats, people: Floats, rows: Ints
-) -> float:
-    right = predicted_outcomes(scores[rows], people[rows]) == np.sign(people[rows])
-    own = right[inside[rows]]
-    return float(own.mean()) if len(own) else nan
+    inside: NDArray[np.bool_], scores: Floats, people: Floats, draws: Sequence[Ints]
+) -> list[float]:
+    shares = []
+    for rows in draws:  # one threshold for all clusters
+        right = predicted_outcomes(scores[rows], people[rows]) == np.sign(people[rows])
+        own = right[inside[rows]]
+        shares.append(float(own.mean()) if len(own) else nan)
+    return shares
 
 
 @dataclass(frozen=True)
@@ -192,40 +194,32 @@ class Rankings:
     """Correlation of models' ratings from a metric's outcomes with those from people's."""
 
     arena: Arena
-    cache: dict[bytes, tuple[Floats, Floats]] = field(default_factory=dict)
-
-    def agreement(
-        self, correlation: SimpleMeasure, scores: Floats, people: Floats, rows: Ints
-    ) -> float:
-        """Correlation of the models' median ratings."""
-        key = scores.tobytes() + rows.tobytes()
-        if key not in self.cache:  # rho and tau share the ratings, which take a second
-            outcome = _outcomes(scores, people, rows)
-            self.cache[key] = self.arena.ratings(outcome, rows), self.arena.ratings(people, rows)
-        ours, gold = self.cache[key]
-        met = self._met(rows)
-        return correlation(ours[met], gold[met])
+    cache: dict[bytes, list[tuple[Floats, Floats]]] = field(default_factory=dict)
 
     def agreements(
         self, correlation: SimpleMeasure, scores: Floats, people: Floats, draws: Sequence[Ints]
     ) -> list[float]:
-        """Correlation of the models' ratings after one pass through each resample."""
-        # Medians over a thousand passes through each of a thousand resamples would take a quarter
-        # of an hour. One pass is noisier: intervals are too wide rather than too narrow.
-        if not draws:
-            return []
+        """Correlate models' median ratings; in resamples, ratings after one pass through each."""
         orders = np.full((len(draws), max(map(len, draws))), NONE)  # (draws, places)
         for order, rows in zip(orders, draws, strict=True):
             order[: len(rows)] = rows
         key = scores.tobytes() + orders.tobytes()
-        if key not in self.cache:
+        if key not in self.cache:  # rho and tau share the ratings, which take a second
+            whole, arena = draws[0], self.arena
+            medians = (arena.ratings(_outcomes(scores, people, whole), whole),
+                       arena.ratings(people, whole))  # fmt: skip
+            # Medians over a thousand passes through each of a thousand resamples would take a
+            # quarter of an hour. One pass is noisier: intervals are rather too wide.
             outcome = np.array([_outcomes(scores, people, rows) for rows in draws])
-            first, second, models = self.arena.first, self.arena.second, len(self.arena.models)
-            ours, gold = (elo_ratings(first, second, o, orders, models) for o in (outcome, people))
-            self.cache[key] = ours, gold
-        ours, gold = self.cache[key]
-        mets = [self._met(rows) for rows in draws]
-        return [correlation(a[m], b[m]) for a, b, m in zip(ours, gold, mets, strict=True)]
+            passes = (
+                elo_ratings(arena.first, arena.second, each, orders, len(arena.models))[1:]
+                for each in (outcome, people)
+            )
+            self.cache[key] = [medians, *zip(*passes, strict=True)]
+        return [
+            correlation(ours[met], gold[met])
+            for (ours, gold), met in zip(self.cache[key], map(self._met, draws), strict=True)
+        ]
 
     def _met(self, rows: Ints) -> Ints:
         """Models in these battles; the others stay at 1000 and have no rank."""

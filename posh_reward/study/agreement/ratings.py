@@ -147,7 +147,7 @@ def rating_figures(ratings: TextRatings) -> list[Figure]:
             for inside in (np.array([each == part for each in ratings.parts]),)
             for figure in (
                 Figure(axis, f"{part} tau_b", _in_part(inside, on_rows(kendall))),
-                Figure(axis, f"{part} pairs", _in_part(inside, within.accuracy), percent=True),
+                Figure(axis, f"{part} pairs", _in_part(inside, within.accuracies), percent=True),
             )
         ]
     return [
@@ -159,13 +159,13 @@ def rating_figures(ratings: TextRatings) -> list[Figure]:
                    partial(correlation_p, partial(kendalltau, variant="c"))),
             Figure(axis, "rho", on_rows(spearman), partial(correlation_p, spearmanr)),
             Figure(axis, "r", on_rows(pearson), partial(correlation_p, pearsonr)),
-            Figure(axis, "pairs", within.accuracy, many=within.accuracies, percent=True),
+            Figure(axis, "pairs", within.accuracies, percent=True),
         )
     ]  # fmt: skip
 
 
 def _in_part(inside: NDArray[np.bool_], measure: RowMeasure) -> RowMeasure:
-    return lambda scores, people, rows: measure(scores, people, rows[inside[rows]])
+    return lambda scores, people, draws: measure(scores, people, [d[inside[d]] for d in draws])
 
 
 @dataclass(frozen=True)
@@ -182,9 +182,6 @@ class WithinImages:
     @classmethod
     def of(cls, groups: Sequence[Hashable], texts: Ints) -> WithinImages:
         return cls(rows_by_group(groups), texts)
-
-    def accuracy(self, scores: Floats, people: Floats, rows: Ints) -> float:
-        return self.accuracies(scores, people, [rows])[0]
 
     def accuracies(self, scores: Floats, people: Floats, draws: Sequence[Ints]) -> list[float]:
         # Images are drawn whole, so each image's pairs are counted once and weighted in each draw.

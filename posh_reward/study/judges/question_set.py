@@ -48,7 +48,8 @@ Origin = Literal["honest", "perturbed", "policy"]
 policy: a text of the table."""
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
-TASKS = ("grade", "rewrite")
+Task = Literal["grade", "rewrite"]
+TASKS: tuple[Task, ...] = ("grade", "rewrite")
 HELD_OUT = 0.1  # share of the references in each of validation and test
 SUMMARY = "question_set.json"
 VERSION = 1
@@ -58,7 +59,7 @@ class QuestionRow(NamedTuple):
     """A prompt and its answer."""
 
     split: Split
-    task: Literal["grade", "rewrite"]
+    task: Task
     prefix: str
     suffix: str
     probabilities: list[float] | None  # one per label, 1 to 5; None for a rewrite
