@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import comb, isnan, nan, sqrt
 from typing import Any, Literal
@@ -51,42 +51,31 @@ class JudgeComparison:
     pair_failures: int  # pairs that at least one could not score
     groups: Mapping[str, GroupAgreement]  # by objective; empty if no reference has two texts
 
-    @property
-    def scored_share(self) -> float:
-        count = self.pairs["f1"].count if self.pairs else 0
-        return count / (count + self.pair_failures) if count else 0.0
-
 
 def compare(
-    first: JudgeRun,
-    other: JudgeRun,
-    pairs: Sequence[ScoredPair],
-    *,
-    resamples: int = 1000,
-    seed: int = 0,
+    first: JudgeRun, other: JudgeRun, pairs: Sequence[ScoredPair], resamples: int = 1000
 ) -> JudgeComparison:
     """Compare two runs over the same pairs: ``other`` may replace ``first``."""
     keys, grades = _shared_grades(first, other)
     graded = np.flatnonzero(~np.isnan(grades).any(axis=1))
     failures = len(keys) - len(graded)
     keys, grades = [keys[i] for i in graded], grades[graded]
-    axes = {axis: _axis(first, other, axis) for axis in AXES}
+    axes = {axis: _scores(first, other, axis) for axis in AXES}
     usable = np.flatnonzero(~np.isnan(axes["f1"]).any(axis=1))
     references = [pair.reference.strip() for pair in pairs]
-    usable_references = [references[i] for i in usable]
     groups = {
-        name: group_agreement(np.stack([axes[a] for a in objectives]), references, resamples, seed)
+        name: group_agreement(np.stack([axes[a] for a in objectives]), references, resamples)
         for name, objectives in OBJECTIVES.items()
     }
     return JudgeComparison(
         first,
         other,
         len(set(references)),
-        _by_part(keys, grades, resamples, seed),
+        _by_part(keys, grades, resamples),
         failures,
-        _largest(keys, grades, first.questions | other.questions),
+        _largest(keys, grades, {**first.questions, **other.questions}),
         {
-            axis: pair_agreement(values[usable], usable_references, resamples, seed)
+            axis: pair_agreement(values[usable], [references[i] for i in usable], resamples)
             for axis, values in axes.items()
             if len(usable)
         },
@@ -97,7 +86,9 @@ def compare(
 
 def _shared_grades(first: JudgeRun, other: JudgeRun) -> tuple[list[QuestionKey], Floats]:
     """Return the questions put to both, and their grades, (questions, 2); nan where one failed."""
-    both = [key for key in dict.fromkeys((*first.own, *other.own)) if key in other.verdicts]
+    both = [
+        key for key in dict.fromkeys((*first.questions, *other.questions)) if key in other.verdicts
+    ]
     both.sort(key=lambda key: (key.source, key.target, *map(str, key)))
     columns = [
         [run.verdicts[key].grade if key in run.verdicts else None for key in both]
@@ -107,14 +98,14 @@ def _shared_grades(first: JudgeRun, other: JudgeRun) -> tuple[list[QuestionKey],
     return both, grades
 
 
-def _axis(first: JudgeRun, other: JudgeRun, axis: str) -> Floats:
+def _scores(first: JudgeRun, other: JudgeRun, axis: str) -> Floats:
     columns = [[getattr(each, axis) for each in run.scores] for run in (first, other)]
     scores: Floats = np.array(columns, dtype=np.float64).T
     return scores
 
 
 def _by_part(
-    keys: Sequence[QuestionKey], grades: Floats, resamples: int, seed: int
+    keys: Sequence[QuestionKey], grades: Floats, resamples: int
 ) -> dict[str, QuestionAgreement]:
     references = [key.target if key.direction == "precision" else key.source for key in keys]
     by_part = {}
@@ -122,7 +113,7 @@ def _by_part(
         rows = [i for i, key in enumerate(keys) if part in ("all", key.kind, key.direction)]
         if rows:
             some = [references[i] for i in rows]
-            by_part[part] = question_agreement(grades[rows], some, resamples, seed)
+            by_part[part] = question_agreement(grades[rows], some, resamples)
     return by_part
 
 
@@ -183,7 +174,7 @@ class GroupAgreement:
 
 
 def question_agreement(
-    grades: Floats, references: Sequence[str], resamples: int = 1000, seed: int = 0
+    grades: Floats, references: Sequence[str], resamples: int = 1000
 ) -> QuestionAgreement:
     """Measure agreement of grades, (questions, 2); ``references`` has each question's."""
     first, other = grades.T
@@ -198,9 +189,7 @@ def question_agreement(
             quadratic_kappa(a, b),
         ]
 
-    return QuestionAgreement(
-        len(first), *bootstrap(measure, references, resamples=resamples, seed=seed)
-    )
+    return QuestionAgreement(len(first), *bootstrap(measure, references, resamples=resamples))
 
 
 def quadratic_kappa(first: Floats, other: Floats) -> float:
@@ -216,7 +205,7 @@ def quadratic_kappa(first: Floats, other: Floats) -> float:
 
 
 def pair_agreement(
-    scores: Floats, references: Sequence[str], resamples: int = 1000, seed: int = 0
+    scores: Floats, references: Sequence[str], resamples: int = 1000
 ) -> PairAgreement:
     """Measure agreement of scores, (pairs, 2); ``references`` has each pair's."""
     first, other = scores.T
@@ -227,9 +216,7 @@ def pair_agreement(
         spread = float(some.std(ddof=1)) if len(some) > 1 else nan
         return [float(some.mean()), spread, spearman(first[rows], other[rows])]
 
-    return PairAgreement(
-        len(scores), *bootstrap(measure, references, resamples=resamples, seed=seed)
-    )
+    return PairAgreement(len(scores), *bootstrap(measure, references, resamples=resamples))
 
 
 def advantages(rewards: Floats) -> Floats:
@@ -243,7 +230,7 @@ def advantages(rewards: Floats) -> Floats:
 
 
 def group_agreement(
-    rewards: Floats, references: Sequence[str], resamples: int = 1000, seed: int = 0
+    rewards: Floats, references: Sequence[str], resamples: int = 1000
 ) -> GroupAgreement | None:
     """Measure agreement about siblings; None if no reference has two texts scored by both judges.
 
@@ -271,7 +258,7 @@ def group_agreement(
             product / scale if scale else nan,
         ]
 
-    flips, alike, cosine = bootstrap(measure, range(len(table)), resamples=resamples, seed=seed)
+    flips, alike, cosine = bootstrap(measure, range(len(table)), resamples=resamples)
     _, sizes, _, ordered, *_, apart = table.T  # (groups,) each
     with_order = int((ordered > 0).sum())
     alike = below_unseen(at_least_wilson(alike, int(apart.sum())), with_order)
@@ -371,8 +358,6 @@ class JudgeReport:
     first: JudgeRun
     comparisons: Sequence[JudgeComparison]
     floor: JudgeComparison | None  # the first judge's second run, against its first; None without
-    pairs: int
-    references: int
 
     @property
     def lines(self) -> list[JudgeComparison]:
@@ -389,18 +374,16 @@ def judge_report(
     pairs: Sequence[ScoredPair],
     *,
     resamples: int = 1000,
-    seed: int = 0,
     quiet: bool = True,
 ) -> JudgeReport:
     """Compare every run with the first; the last may be the first judge's second run."""
     lines = []
     with progress_bar("comparing", len(runs) - 1, "judge", quiet) as bar:
         for run in runs[1:]:
-            lines.append(compare(runs[0], run, pairs, resamples=resamples, seed=seed))
+            lines.append(compare(runs[0], run, pairs, resamples))
             bar.update()
     floor = lines.pop() if runs[-1].label == runs[0].label + AGAIN else None
-    references = {pair.reference.strip() for pair in pairs}
-    return JudgeReport(runs[0], lines, floor, len(pairs), len(references))
+    return JudgeReport(runs[0], lines, floor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,9 +410,8 @@ def decision(comparison: JudgeComparison, floor: JudgeComparison | None = None) 
     if floor is not None and floor.groups:
         figures += f" (the first judge against itself: {percent(floor.groups['f1'].alike)})"
     if comparison.pair_failures:
-        figures += (
-            f"; {100 * (1 - comparison.scored_share):.0f} % of the pairs have no score from both"
-        )
+        unscored = comparison.pair_failures / len(comparison.first.scores)
+        figures += f"; {100 * unscored:.0f} % of the pairs have no score from both"
     unsettled += f": {figures}."
     if min(group.references for group in groups) < FEW or isnan(by_f1.low) or isnan(by_two.low):
         needed = f"It takes intervals over {FEW} or more references to decide."
@@ -439,51 +421,44 @@ def decision(comparison: JudgeComparison, floor: JudgeComparison | None = None) 
         return JudgeDecision("yes", f"{other} may replace {first} for training: {figures}.")
     if min(by_f1.high, by_two.high) < ALIKE:
         return JudgeDecision("no", f"{other} may not replace {first} for training: {figures}.")
-    return JudgeDecision(
-        "not settled",
-        f"{unsettled} At least {100 * ALIKE:.0f} % are required; use more references to decide.",
-    )
+    required = f"At least {100 * ALIKE:.0f} % are required; use more references to decide."
+    return JudgeDecision("not settled", f"{unsettled} {required}")
 
 
 def percent(estimate: Estimate) -> str:
     """Format a share with its interval: ``97 % [96, 98]``."""
-    if isnan(estimate.value):
-        return "none"
     digits = 1 if 0.98 < estimate.value < 1 else 0
-    value, low, high = (
-        f"{100 * each:.{digits}f}" for each in (estimate.value, estimate.low, estimate.high)
-    )
-    return f"{value} %" + ("" if isnan(estimate.low) else f" [{low}, {high}]")
+    values = (100 * each for each in (estimate.value, estimate.low, estimate.high))
+    return spread(Estimate(*values, estimate.p), digits, unit=" %")
 
 
-def spread(estimate: Estimate, digits: int = 3, sign: str = "") -> str:
+def spread(estimate: Estimate, digits: int = 3, sign: str = "", unit: str = "") -> str:
+    """Format a figure with its interval."""
+    form = f"{sign}.{digits}f"
     if isnan(estimate.value):
         return "none"
-    value = f"{estimate.value:{sign}.{digits}f}"
-    ends = f" [{estimate.low:{sign}.{digits}f}, {estimate.high:{sign}.{digits}f}]"
-    return value + ("" if isnan(estimate.low) else ends)
+    ends = "" if isnan(estimate.low) else f" [{estimate.low:{form}}, {estimate.high:{form}}]"
+    return f"{estimate.value:{form}}{unit}{ends}"
 
 
-def overview_rows(report: JudgeReport) -> list[list[str]]:
+def _overview(report: JudgeReport) -> list[list[str]]:
     heads = ["against " + report.first.label, "siblings alike, f1", "two objectives",
              "sign changed", "cosine", "present alike", "kappa"]  # fmt: skip
-    return [heads, *map(_overview_row, report.lines)]
+    rows = []
+    for line in report.lines:
+        by_f1, by_two = (line.groups.get(name) for name in OBJECTIVES)
+        questions = line.questions.get("all")
+        rows.append([
+            line.other.label,
+            *(percent(group.alike) if group else "none" for group in (by_f1, by_two)),
+            *((percent(by_f1.flips), spread(by_f1.cosine, 2)) if by_f1 else ("none", "none")),
+            *((percent(questions.present), spread(questions.kappa, 2)) if questions
+              else ("none", "none")),
+        ])  # fmt: skip
+    return [heads, *rows]
 
 
-def _overview_row(line: JudgeComparison) -> list[str]:
-    groups = [line.groups.get(name) for name in OBJECTIVES]
-    questions = line.questions.get("all")
-    return [
-        line.other.label,
-        *(percent(group.alike) if group else "none" for group in groups),
-        percent(groups[0].flips) if groups[0] else "none",
-        spread(groups[0].cosine, 2) if groups[0] else "none",
-        percent(questions.present) if questions else "none",
-        spread(questions.kappa, 2) if questions else "none",
-    ]
-
-
-def question_rows(comparison: JudgeComparison) -> list[list[str]]:
+def _question_rows(comparison: JudgeComparison) -> list[list[str]]:
     heads = ["questions", "count", "difference", "bias", "present alike", "kappa"]
     rows = [
         [part, f"{it.count:,}", spread(it.difference), spread(it.bias, sign="+"),
@@ -493,17 +468,16 @@ def question_rows(comparison: JudgeComparison) -> list[list[str]]:
     return [heads, *rows]
 
 
-def pair_rows(comparison: JudgeComparison) -> list[list[str]]:
+def _pair_rows(comparison: JudgeComparison) -> list[list[str]]:
     heads = ["score", "pairs", "bias", "spread", "rank correlation"]
     rows = [
         [axis, f"{it.count:,}", spread(it.bias, sign="+"), spread(it.spread), spread(it.rank)]
-        for axis in AXES
-        if (it := comparison.pairs.get(axis))
-    ]  # fmt: skip
+        for axis, it in comparison.pairs.items()
+    ]
     return [heads, *rows]
 
 
-def cost_rows(report: JudgeReport) -> list[list[str]]:
+def _cost_rows(report: JudgeReport) -> list[list[str]]:
     rows = [
         [run.label, *(f"{getattr(run.usage, name):,.{name == 'seconds':d}f}" for name in COSTS)]
         for run in report.runs
@@ -516,17 +490,20 @@ def question_text(difference: QuestionDifference) -> str:
 
 
 def terminal_text(report: JudgeReport) -> str:
-    about = f"{report.pairs:,} pairs of {report.references:,} references; 95 % over references."
+    references = report.comparisons[0].references
     parts = [
         "\n".join(decision(line, report.floor).sentence for line in report.comparisons),
-        about,
-        align(overview_rows(report)),
-        align(cost_rows(report)),
+        f"{len(report.first.scores):,} pairs of {references:,} references; 95 % over references.",
+        align(_overview(report)),
+        align(_cost_rows(report)),
     ]
     for line in report.comparisons:
-        parts.append(f"{line.other.label} against {line.first.label}")
-        parts += [align(question_rows(line)), align(pair_rows(line))]
-        parts += [f"without an answer: {line.failures:,} questions, {line.pair_failures:,} pairs"]
+        parts += [
+            f"{line.other.label} against {line.first.label}",
+            align(_question_rows(line)),
+            align(_pair_rows(line)),
+            f"without an answer: {line.failures:,} questions, {line.pair_failures:,} pairs",
+        ]
         parts += [
             f"{each.first:.2f} and {each.other:.2f}: {question_text(each)}\n"
             f"  about: {each.question.target.text}"
@@ -537,30 +514,28 @@ def terminal_text(report: JudgeReport) -> str:
 
 def as_json(report: JudgeReport) -> dict[str, Any]:
     """Collect all figures for JSON; undefined ones are null."""
+    runs, first = report.runs, report.first.scores
     return {
-        "pairs": report.pairs,
-        "references": report.references,
+        "pairs": len(first),
+        "references": report.comparisons[0].references,
         "judges": [
             {"judge": run.label, "signature": run.signature, "usage": asdict(run.usage)}
-            for run in report.runs
+            for run in runs
         ],
         "comparisons": [_comparison_json(line, report.floor) for line in report.comparisons],
         "floor": _comparison_json(report.floor, None) if report.floor else None,
-        "rows": list(_score_rows(report.runs)),
+        "rows": [
+            {
+                "generation": pair.generation,
+                "reference": pair.reference,
+                "scores": {
+                    run.label: {axis: getattr(run.scores[place], axis) for axis in AXES}
+                    for run in runs
+                },
+            }
+            for place, pair in enumerate(first)
+        ],
     }
-
-
-def _score_rows(runs: Sequence[JudgeRun]) -> Iterator[dict[str, Any]]:
-    """Yield each pair with every judge's scores; None where one failed."""
-    for same_pair in zip(*(run.scores for run in runs), strict=True):
-        yield {
-            "generation": same_pair[0].generation,
-            "reference": same_pair[0].reference,
-            "scores": {
-                run.label: {axis: getattr(scores, axis) for axis in AXES}
-                for run, scores in zip(runs, same_pair, strict=True)
-            },
-        }
 
 
 def _comparison_json(line: JudgeComparison, floor: JudgeComparison | None) -> dict[str, Any]:

@@ -81,6 +81,11 @@ class QuestionLog:
         self.replies.update(zip(phrases, replies, strict=True))
         return replies
 
+    def clear(self) -> None:
+        """Forget what was recorded."""
+        for each in (self.questions, self.verdicts, self.replies):
+            each.clear()
+
     def sleep(self) -> None:
         self.judge.sleep()
 
@@ -118,9 +123,8 @@ class JudgeRun:
     label: str
     signature: str
     scores: Sequence[Scores]  # one per pair
-    own: frozenset[QuestionKey]  # questions of its own search
-    questions: dict[QuestionKey, Question]
-    verdicts: dict[QuestionKey, Verdict]  # own questions, and those of the judge compared with
+    questions: Mapping[QuestionKey, Question]  # of its own search
+    verdicts: Mapping[QuestionKey, Verdict]  # also on questions of the judge compared with
     usage: Usage  # of its own search; answers from a store count as cache hits
 
 
@@ -164,34 +168,30 @@ def run_judges(
     store = Store(settings.store) if settings.store else None
     metrics = [metric_of(choice, reader, store) for choice in choices]
     runs = [
-        _search(choice.label, metric, pairs, settings)
+        _search(choice.label, *metric, pairs, settings)
         for choice, metric in zip(choices, metrics, strict=True)
     ]
     if settings.floor:
         path = settings.store
         again = Store(path.with_name(path.name + ".again")) if path else None
-        first = replace(choices[0], label=choices[0].label + AGAIN)
-        metrics.append(metric_of(first, reader, again))
+        metrics.append(metric_of(choices[0], reader, again))
         # The same batches would give the judge the same prompts in the same order.
         twice = replace(settings, batch=max(1, min(settings.batch, len(pairs)) // 3))
-        backward = _search(first.label, metrics[-1], pairs[::-1], twice)
+        backward = _search(choices[0].label + AGAIN, *metrics[-1], pairs[::-1], twice)
         runs.append(replace(backward, scores=backward.scores[::-1]))
     others = {key: question for run in runs[1:] for key, question in run.questions.items()}
-    for metric, run in zip(metrics, runs, strict=True):
-        questions = others if run is runs[0] else runs[0].questions
-        _answer_missing(run.label, metric, questions, settings)
-        metric.judge.close()
-    return [
-        replace(run, questions=log.questions, verdicts=log.verdicts)
-        for run, log in zip(runs, map(log_of, metrics), strict=True)
-    ]
+    for (_, log), run in zip(metrics, runs, strict=True):
+        _answer_missing(run.label, log, others if run is runs[0] else runs[0].questions, settings)
+        log.close()
+    return runs
 
 
-def metric_of(choice: JudgeChoice, reader: Reader, store: Store | None) -> PoSh:
-    judge = QuestionLog(load_judge(choice.judge, choice.preset, store))
-    metric = PoSh(judge, preset=choice.preset, store=store)
+def metric_of(choice: JudgeChoice, reader: Reader, store: Store | None) -> tuple[PoSh, QuestionLog]:
+    """Return a metric with the log of its judge's questions."""
+    log = QuestionLog(load_judge(choice.judge, choice.preset, store))
+    metric = PoSh(log, preset=choice.preset, store=store)
     metric.reader = reader
-    return metric
+    return metric, log
 
 
 def _reader(pairs: Sequence[ScoredPair], settings: RunSettings) -> Reader:
@@ -208,7 +208,11 @@ def _reader(pairs: Sequence[ScoredPair], settings: RunSettings) -> Reader:
 
 
 def _search(
-    label: str, metric: PoSh, pairs: Sequence[ScoredPair], settings: RunSettings
+    label: str,
+    metric: PoSh,
+    log: QuestionLog,
+    pairs: Sequence[ScoredPair],
+    settings: RunSettings,
 ) -> JudgeRun:
     scores: list[Scores] = []
     with progress_bar(label, len(pairs), "pair", settings.quiet) as bar:
@@ -216,17 +220,15 @@ def _search(
             generations, references = zip(*pairs[start : start + settings.batch], strict=True)
             scores += metric.score(generations, references)
             bar.update(len(generations))
-    log = log_of(metric)
-    own = dict(log.questions)
     usage = replace(metric.usage)
-    return JudgeRun(label, metric.signature, scores, frozenset(own), own, log.verdicts, usage)
+    # The verdicts are the log's, to which the answers to others' questions are added.
+    return JudgeRun(label, metric.signature, scores, dict(log.questions), log.verdicts, usage)
 
 
 def _answer_missing(
-    label: str, metric: PoSh, questions: Mapping[QuestionKey, Question], settings: RunSettings
+    label: str, log: QuestionLog, questions: Mapping[QuestionKey, Question], settings: RunSettings
 ) -> None:
     """Ask a judge the questions that its own search did not ask."""
-    log = log_of(metric)
     missing = [question for key, question in questions.items() if key not in log.verdicts]
     title = f"{label}, others' questions"
     with (
@@ -237,8 +239,3 @@ def _answer_missing(
             some = missing[start : start + AT_ONCE]
             log.grade(some)
             bar.update(len(some))
-
-
-def log_of(metric: PoSh) -> QuestionLog:
-    assert isinstance(metric.judge, QuestionLog), "made by metric_of"
-    return metric.judge

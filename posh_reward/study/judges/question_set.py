@@ -36,10 +36,9 @@ from posh_reward.study.judges.judge_runs import (
     QuestionLog,
     RunSettings,
     ScoredPair,
-    log_of,
     metric_of,
 )
-from posh_reward.study.judges.perturbed_texts import DonorWords, PerturbedText, perturb
+from posh_reward.study.judges.perturbed_texts import DonorWords, TextEdit, perturb
 from posh_reward.study.rows.tables import as_line, whole_file
 from posh_reward.types import Description
 
@@ -75,7 +74,7 @@ class OriginText(NamedTuple):
 
     pair: ScoredPair
     origin: Origin
-    perturbation: PerturbedText | None = None
+    edits: Sequence[TextEdit] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +115,8 @@ def collect(
     store = Store(settings.store or folder / "answers.sqlite")
     reader = Reader(settings.parser, settings.coref, capacity=4 * settings.batch, store=store)
     texts = list(origin_texts(rows, reader, settings, perturbations, seed))
-    metric = metric_of(choice, reader, store)
+    metric, log = metric_of(choice, reader, store)
     check_judge(metric)
-    log = log_of(metric)
     rows_of: dict[tuple[str, str], QuestionRow] = {}
     failures = 0
     with progress_bar("collecting", len(texts), "pair", settings.quiet) as bar:
@@ -135,6 +133,8 @@ def collect(
         judge = str(Path(judge).resolve())  # the student's folder may move
     answers = list(rows_of.values())
     counts = Counter((row.split, row.task) for row in answers)
+    distributions = [row.probabilities for row in answers if row.probabilities is not None]
+    grades = [fsum(p * label for label, p in enumerate(each, start=1)) for each in distributions]
     summary = QuestionSet(
         version=VERSION,
         judge=judge,
@@ -144,7 +144,7 @@ def collect(
         texts=dict(Counter(each.origin for each in texts)),
         rows={split: {task: counts[split, task] for task in TASKS} for split in SPLITS},
         failed=failures,
-        present_share=present_share(answers),
+        present_share=sum(grade >= PRESENT for grade in grades) / max(len(grades), 1),
     )
     _write(folder, answers, texts, summary)
     return summary
@@ -174,7 +174,7 @@ def origin_texts(
             rng = random.Random(f"{seed}/{number}/{reference}")
             text = perturb(description, donors, rng)
             if text is not None:
-                yield OriginText(ScoredPair(text.text, reference), "perturbed", text)
+                yield OriginText(ScoredPair(text.text, reference), "perturbed", text.edits)
 
 
 def _collect_rows(
@@ -212,8 +212,7 @@ def _collect_rows(
             reply.text, phrase.kind, "", "", "",
         )  # fmt: skip
         rows.setdefault((row.prefix, row.suffix), row)
-    for each in (log.questions, log.verdicts, log.replies):
-        each.clear()
+    log.clear()
     return failures
 
 
@@ -225,16 +224,6 @@ def split_of(digest: str) -> Split:
     """Choose a reference's split by its digest alone, so that added texts move no others."""
     place = int(digest, 16) / 16 ** len(digest)
     return "test" if place < HELD_OUT else "validation" if place < 2 * HELD_OUT else "train"
-
-
-def present_share(rows: Iterable[QuestionRow]) -> float:
-    """Share of graded questions whose expected grade is ``PRESENT`` or more."""
-    grades = [
-        fsum(p * label for label, p in enumerate(row.probabilities, start=1))
-        for row in rows
-        if row.probabilities is not None
-    ]
-    return sum(grade >= PRESENT for grade in grades) / max(len(grades), 1)
 
 
 def digest_of(rows: Iterable[QuestionRow]) -> str:
@@ -274,7 +263,7 @@ def _write(
             pq.write_table(table, file, compression="zstd")
     with whole_file(folder / "texts.jsonl") as file:
         for each in texts:
-            edits = [asdict(edit) for edit in each.perturbation.edits] if each.perturbation else []
+            edits = [asdict(edit) for edit in each.edits]
             row = {**each.pair._asdict(), "origin": each.origin, "edits": edits,
                    "split": split_of(reference_digest(each.pair.reference.strip()))}  # fmt: skip
             file.write(as_line(row))
