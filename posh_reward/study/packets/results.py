@@ -25,7 +25,6 @@ from posh_reward.study.statistics import (
     bootstrap,
     bootstrap_mean,
     sign_test,
-    tail,
 )
 
 SHRINKAGE = 0.5  # wins of each model over each other one added to those counted
@@ -477,9 +476,8 @@ def alpha_both_orders(units: Sequence[Sequence[int]]) -> Interval | None:
         weights = np.bincount(rows, minlength=len(units)).astype(np.float64)  # (units,)
         return [ratings.alpha(np.tile(weights, 2))]
 
-    # Packets of 40 pairs repeat six of them: plain percentiles would cover 80 to 87 %.
-    level = 1 - 2 * tail(len(units), LEVEL)
-    [estimate] = bootstrap(alpha, range(len(units)), level=level)
+    # Packets of 40 pairs repeat six of them; the bootstrap widens intervals of so few.
+    [estimate] = bootstrap(alpha, range(len(units)))
     if isnan(estimate.value):
         return None
     # A single pair cannot be resampled: alpha may be anything.

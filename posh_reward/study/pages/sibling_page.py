@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.harmonic.harmonic_eval import CriterionScore, HarmonicScores
 from posh_reward.metrics.prove.prove import ProveScores, ResponseClaim
 from posh_reward.metrics.records import metric_of
-from posh_reward.metrics.rubric.rubric_judge import MetricPoints, RubricScores
+from posh_reward.metrics.rubric.rubric_judge import RubricScores
 from posh_reward.models.labels import DOUBTFUL
 from posh_reward.study.pages.html import render
 from posh_reward.study.pages.report_page import label
@@ -57,11 +57,10 @@ class PageScore:
         return 100 * min(max(share, 0), 1)
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreGroup:
+class ScoreGroup(NamedTuple):
     """Scores below one heading."""
 
-    scores: tuple[PageScore, ...]
+    scores: Sequence[PageScore]
     title: str = ""
 
 
@@ -72,7 +71,7 @@ class SiblingSheet:
     name: str  # its id
     model: str  # "" without one
     texts: tuple[tuple[str, str], ...]  # (heading, text)
-    groups: tuple[ScoreGroup, ...]  # the scores first, then the evidence
+    groups: Sequence[ScoreGroup]  # the scores first, then the evidence
     failure: str | None
     signature: str
 
@@ -89,7 +88,10 @@ class SheetsOfId:
 def sibling_page(
     rows: Iterable[Row], metric: str, title: str | None = None, images: Thumbnails | None = None
 ) -> str:
-    """Render scored rows of a metric as one HTML document that needs no other file."""
+    """Render scored rows of a metric, one of ``SIBLINGS``, as one HTML document.
+
+    Rows with the same ``id`` by several models are shown side by side.
+    """
     items = _by_id(rows, metric, images)
     if not items:
         raise InputError("there are no rows to report on")
@@ -138,27 +140,23 @@ def _lead(sheets: Sequence[SiblingSheet], explanation: str, signatures: int) -> 
 
 
 def _means(sheets: Sequence[SiblingSheet], metric: str) -> dict[str, dict[str, list[float]]]:
-    scores: dict[str, dict[str, list[float | None]]] = {}
-    for sheet in sheets:
-        of_model = scores.setdefault(sheet.model, {})
-        for score in sheet.groups[0].scores:
-            of_model.setdefault(score.name, []).append(score.value)
-    means = {
-        model: {name: [v for v in values if v is not None] for name, values in names.items()}
-        for model, names in scores.items()
-    }
-    if metric == "prove":
-        for model, names in scores.items():
-            means[model]["average"] = average_values(names["helpfulness"], names["truthfulness"])
+    """Collect the values of each score, by model."""
+    means: dict[str, dict[str, list[float]]] = {}
+    for model in dict.fromkeys(sheet.model for sheet in sheets):
+        scores: dict[str, list[float | None]] = {}
+        for sheet in sheets:
+            for score in sheet.groups[0].scores if sheet.model == model else ():
+                scores.setdefault(score.name, []).append(score.value)
+        means[model] = {n: [v for v in some if v is not None] for n, some in scores.items()}
+        if metric == "prove":
+            names = ("helpfulness", "truthfulness")
+            means[model]["average"] = average_values(*(scores[name] for name in names))
     return means
 
 
-# ---- scores -> groups
-
-
-def _harmonic(scores: HarmonicScores) -> tuple[ScoreGroup, ...]:
+def _harmonic(scores: HarmonicScores) -> list[ScoreGroup]:
     overall = PageScore("overall", scores.overall, *HARMONIC, first=True)
-    return (ScoreGroup((overall, *map(_criterion, scores.criteria))),)
+    return [ScoreGroup([overall, *map(_criterion, scores.criteria)])]
 
 
 def _criterion(each: CriterionScore) -> PageScore:
@@ -172,73 +170,69 @@ def _criterion(each: CriterionScore) -> PageScore:
     return PageScore(each.criterion, each.mean, *HARMONIC, detail=detail)
 
 
-def _rubric(scores: RubricScores) -> tuple[ScoreGroup, ...]:
-    given = scores.metric_points
-    if not given:
-        return (ScoreGroup(()),)
-    lowest, highest = sum(each.lowest for each in given), sum(each.highest for each in given)
+def _rubric(scores: RubricScores) -> list[ScoreGroup]:
+    points = []
+    for each in scores.metric_points:
+        if each.lowest >= each.highest:
+            raise InputError(f"{each.metric} goes from {each.lowest} to {each.highest} points")
+        points.append(
+            PageScore(each.metric, each.points, each.lowest, each.highest, each.feedback, 0,
+                      title=each.title)
+        )  # fmt: skip
+    if not points:
+        return [ScoreGroup([])]
+    lowest, highest = sum(each.lowest for each in points), sum(each.highest for each in points)
     total = PageScore("total", scores.total, lowest, highest, digits=0, first=True)
-    return (ScoreGroup((total, *map(_points, given))),)
+    return [ScoreGroup([total, *points])]
 
 
-def _points(each: MetricPoints) -> PageScore:
-    if each.lowest >= each.highest:
-        raise InputError(f"{each.metric} goes from {each.lowest} to {each.highest} points")
-    return PageScore(each.metric, each.points, each.lowest, each.highest, each.feedback, 0,
-                     title=each.title)  # fmt: skip
-
-
-def _prove(scores: ProveScores) -> tuple[ScoreGroup, ...]:
-    """Three scores, then the answer's tuples, then the response's."""
-    names = ("average", "helpfulness", "truthfulness")
+def _prove(scores: ProveScores) -> list[ScoreGroup]:
     means = [
-        PageScore(name, getattr(scores, name), *PROVE, first=name == "average") for name in names
+        PageScore(name, getattr(scores, name), *PROVE, first=name == "average")
+        for name in ("average", "helpfulness", "truthfulness")
     ]
-    answer = tuple(
-        PageScore(words(each.tuple), each.score, *PROVE,
-                  detail=f"closest in the response: {words(each.closest)}" if each.closest
+    answer = [
+        PageScore(_words(each.tuple), each.score, *PROVE,
+                  detail=f"closest in the response: {_words(each.closest)}" if each.closest
                   else "not in the response")
         for each in scores.answer_tuples
-    )  # fmt: skip
-    return (
-        ScoreGroup(tuple(means)),
+    ]  # fmt: skip
+    return [
+        ScoreGroup(means),
         ScoreGroup(answer, "True answer: how far the response covers each part"),
-        ScoreGroup(tuple(map(_claim, scores.claims)), "Response: the evidence for each claim"),
-    )
+        ScoreGroup(list(map(_claim, scores.claims)), "Response: the evidence for each claim"),
+    ]
 
 
 def _claim(each: ResponseClaim) -> PageScore:
     """Format a claim with its two witnesses, the better one first."""
     witnesses = {}
     if each.caption is not None:
-        closest = words(each.closest) or "nothing"
+        closest = _words(each.closest) or "nothing"
         witnesses["caption"] = f"caption {each.caption:.2f} (closest: {closest})"
     if each.image is not None:
         witnesses["image"] = f"image {each.image:.2f}"
     better = witnesses.pop(str(each.witness), None)
     parts = [*([f"best witness: {better}"] if better else []), *witnesses.values()]
     parts += [each.failure.detail] if each.failure else []
-    return PageScore(words(each.tuple), each.score, *PROVE, detail="; ".join(parts))
+    return PageScore(_words(each.tuple), each.score, *PROVE, detail="; ".join(parts))
 
 
-def words(parts: Sequence[str] | None) -> str:
+def _words(parts: Sequence[str] | None) -> str:
     return ", ".join(parts or ())
 
 
-@dataclass(frozen=True, slots=True)
-class Sibling:
+class Sibling(NamedTuple):
     """Page of one of POSH's siblings."""
 
     title: str
     explanation: str  # range of scores, and that higher is better
-    groups: Callable[[Any], tuple[ScoreGroup, ...]]  # the scores first, then the evidence
+    groups: Callable[[Any], list[ScoreGroup]]  # the scores first, then the evidence
 
 
 SIBLINGS = {
     "harmonic": Sibling(
-        "HarmonicEval: five criteria of texts about images",
-        HARMONIC_SCALE,
-        _harmonic,
+        "HarmonicEval: five criteria of texts about images", HARMONIC_SCALE, _harmonic
     ),
     "rubric": Sibling(
         "Rubric: points with a judge's reasons",
