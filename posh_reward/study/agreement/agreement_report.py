@@ -123,7 +123,7 @@ def compare(
         check_against(against, names)
     bases = (c for c in columns if (not c.missing if against is None else c.name == against))
     base = next(bases, None)
-    draws = resampled_rows(judgments.groups, resamples=settings.resamples, seed=settings.seed)
+    draws = resampled_rows(judgments.groups, settings.resamples, settings.seed)
     comparison = _Comparison(judgments, list(draws))
     lines = []
     with progress_bar(f"{judgments.name}: figures", len(columns), "metric", settings.quiet) as bar:
@@ -166,7 +166,7 @@ class _Comparison:
         p = nan if figure.p_value is None else figure.p_value(scores[rows], people[rows])
         value, samples = self._samples(column.name, figure, scores, people, rows)
         images = self._images(rows)
-        found = estimate(value, samples, groups=images)
+        found = estimate(value, samples, images)
         if figure.percent and value in (0, 1) and found.low == found.high:
             # If all images agree, so do all resamples, but others may not (Clopper and Pearson).
             least = 0.025 ** (1 / images)
@@ -182,7 +182,7 @@ class _Comparison:
             self._samples(column.name, figure, each, people, rows)
             for column, each in zip(columns, scores, strict=True)
         )
-        return estimate(ours - theirs, our_samples - their_samples, groups=self._images(rows))
+        return estimate(ours - theirs, our_samples - their_samples, self._images(rows))
 
     def _images(self, rows: Ints) -> int:
         return len({self.judgments.groups[row] for row in rows})

@@ -254,7 +254,7 @@ def localisation_lines(
             usable = each.by_axis[axis].usable
             images = samples.images(usable)
             for kind, (value, values) in zip(KINDS, samples.of(each, axis, usable), strict=True):
-                cells[f"{axis} {kind}"] = Cell(estimate(value, values, groups=images), len(usable))
+                cells[f"{axis} {kind}"] = Cell(estimate(value, values, images), len(usable))
             if each is base:
                 continue
             both = np.intersect1d(usable, base.by_axis[axis].usable)
@@ -264,7 +264,7 @@ def localisation_lines(
                 KINDS, pairs, strict=True
             ):
                 differences[f"{axis} {kind}"] = estimate(
-                    value - base_value, values - base_values, groups=images
+                    value - base_value, values - base_values, images
                 )
         lines.append(MetricLine(each.name, cells, differences, each.failures, each.signature))
     return lines
@@ -275,7 +275,7 @@ class _Samples:
 
     def __init__(self, groups: Sequence[Hashable], settings: AgreementSettings) -> None:
         self._groups = groups
-        self._draws = list(resampled_rows(groups, resamples=settings.resamples, seed=settings.seed))
+        self._draws = list(resampled_rows(groups, settings.resamples, settings.seed))
         # (texts,) 1 for texts of every other image: the halves that thresholds are chosen on.
         self._half = (group_numbers(groups) % 2).astype(float)
         self._cache: dict[tuple[str, str, bytes], list[tuple[float, Floats]]] = {}

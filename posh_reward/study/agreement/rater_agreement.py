@@ -13,15 +13,12 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import nan
-from typing import Literal
 
 import numpy as np
 
-from posh_reward.errors import InputError
 from posh_reward.study.statistics import Floats
 from posh_reward.types import Span
 
-Level = Literal["nominal", "ordinal", "interval"]
 TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
@@ -29,18 +26,23 @@ TOKEN = re.compile(r"\w+|[^\w\s]")
 class RatingCounts:
     """Counts of ratings per unit, so that resampling units only reweighs counts."""
 
-    values: Floats  # (values,) distinct ratings, ascending
-    counts: Floats  # (units, values) times each unit has each rating; at least two per unit
+    # (units, values) times each unit has each rating, ascending; at least two per unit
+    counts: Floats
 
-    def alpha(self, times: Floats | None = None, level: Level = "ordinal") -> float:
-        """Krippendorff's alpha, at most 1; 0 is chance; nan if nothing varies."""
+    def alpha(self, times: Floats | None = None) -> float:
+        """Krippendorff's ordinal alpha, at most 1; 0 is chance; nan if nothing varies.
+
+        ``times``, (units,), is how often each unit counts; None: once.
+        """
         # m ratings make m (m - 1) ordered pairs: weighted by 1 / (m - 1), the unit counts m.
         weights = 1 / (self.counts.sum(axis=1) - 1)  # (units,)
         counts = self.counts * (weights if times is None else weights * times)[:, None]
         # (values, values); the subtraction removes each rating's pair with itself.
         coincidences = counts.T @ self.counts - np.diag(counts.sum(axis=0))
         totals = coincidences.sum(axis=1)  # (values,)
-        distances = _distances(self.values, totals, level)
+        # The distance of two ratings is the number of ratings between them: of their midranks.
+        places = np.cumsum(totals) - totals / 2
+        distances = np.square(places[:, None] - places)
         # Chance pairs are drawn without replacement: n_c n_k / (n - 1).
         by_chance = (np.outer(totals, totals) * distances).sum()
         if not by_chance:
@@ -56,21 +58,7 @@ def count_ratings(units: Sequence[Sequence[float | None]]) -> RatingCounts:
     owner = np.repeat(np.arange(len(present)), [len(unit) for unit in present])
     counts = np.zeros((len(present), len(values)))
     np.add.at(counts, (owner, place), 1)
-    return RatingCounts(values.astype(np.float64), counts)
-
-
-def _distances(values: Floats, totals: Floats, level: Level) -> Floats:
-    """(values, values) squared distances."""
-    if level == "nominal":
-        return 1 - np.eye(len(values))
-    if level == "interval":
-        places = values
-    elif level == "ordinal":  # midrank of each value among all ratings
-        places = np.cumsum(totals) - totals / 2
-    else:
-        raise InputError(f"the level {level!r} is unknown: use nominal, ordinal or interval")
-    distances: Floats = np.square(places[:, None] - places[None, :])
-    return distances
+    return RatingCounts(counts)
 
 
 def token_spans(text: str) -> list[Span]:

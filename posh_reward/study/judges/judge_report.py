@@ -428,8 +428,8 @@ def decision(comparison: JudgeComparison, floor: JudgeComparison | None = None) 
 def percent(estimate: Estimate) -> str:
     """Format a share with its interval: ``97 % [96, 98]``."""
     digits = 1 if 0.98 < estimate.value < 1 else 0
-    values = (100 * each for each in (estimate.value, estimate.low, estimate.high))
-    return spread(Estimate(*values, estimate.p), digits, unit=" %")
+    value, low, high = (100 * each for each in (estimate.value, estimate.low, estimate.high))
+    return spread(Estimate(value, low, high, estimate.p), digits, unit=" %")
 
 
 def spread(estimate: Estimate, digits: int = 3, sign: str = "", unit: str = "") -> str:
