@@ -66,23 +66,6 @@ def test_relaxed_f1_over_texts() -> None:
     assert span_matches(TEXT, [(1, 2)], []) == Matches()  # a blank has no token
 
 
-def test_intervals_are_paired() -> None:
-    rng = np.random.default_rng(1)
-    images = rng.normal(0, 1, 200)  # what the metrics share hides their difference unless paired
-    one, other = images + 0.1, images + rng.normal(0, 0.1, 200)
-
-    def means(rows: Ints) -> tuple[float, ...]:
-        a, b = float(one[rows].mean()), float(other[rows].mean())
-        return a, b, a - b
-
-    first, _second, difference = bootstrap(means, list(range(200)), resamples=500)
-    assert first.low < first.value < first.high
-    assert not first.excludes_zero
-    assert difference.excludes_zero
-    assert difference.p < 0.05
-    assert difference.high - difference.low < (first.high - first.low) / 5
-
-
 def mean_of(values: Floats, rows: Ints) -> list[float]:
     return [float(values[rows].mean())]
 

@@ -53,7 +53,7 @@ def boxes(plot: Plot, kept: Any) -> list[Any]:
 
 @pytest.mark.filterwarnings("ignore:Glyph .* missing")
 def test_twelve_models_with_odd_and_long_names_are_told_apart() -> None:
-    plots = model_plots(tally(NAMES, 10))
+    plots = model_plots(tally(NAMES, 4))
     for plot in plots:
         named = boxes(plot, lambda text: "sft" in text or "very" in text or "frac" in text)
         assert len(named) == 11

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+import re
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import pytest
 
@@ -48,30 +48,14 @@ def test_stretches_join_to_the_text() -> None:
     ]
 
 
-class Outline(HTMLParser):
-    """Collects the marks of a page, and any tag that has no business in it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.marks: list[str] = []
-        self.tags: set[str] = set()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        if tag == "mark":
-            self.marks.append(dict(attrs)["class"] or "")
-
-
-def outline(html: str) -> Outline:
-    parser = Outline()
-    parser.feed(html)
-    return parser
+def marks(html: str) -> list[str]:
+    return re.findall(r'<mark class="(\w+)"', html)
 
 
 def test_mistakes_are_marked_by_grade() -> None:
     html = page([PairCard("One", SCORES)])
     in_key = ["absent", "weak", "partial"]
-    assert outline(html).marks == [*in_key, "absent", "weak", "weak"]
+    assert marks(html) == [*in_key, "absent", "weak", "weak"]
     assert "A true detail that the reference leaves out is marked, too" in html
     assert "Is &#34;red&#34; from DESCRIPTION 2 described as" in html
 
@@ -83,8 +67,7 @@ def test_texts_stay_texts(text: str) -> None:
     scores = Scores(
         0.2, 0.2, 0.2, text, (element(text, 0, len(text), 1.0),), generation=text, reference=text
     )
-    tags = outline(page([PairCard(text, scores)], title=text)).tags
-    assert not tags & {"script", "img"}
+    assert not re.search("<(script|img)", page([PairCard(text, scores)], title=text))
 
 
 def test_questions_are_worded_as_the_signature_says() -> None:
@@ -113,7 +96,7 @@ def test_a_mark_says_which_witness() -> None:
     scores = replace(SCORES, signature="posh|witness:x|supported:4|version:1",
                      elements=(fan, dog, sky), generation="A fan dog sky.")  # fmt: skip
     html = page([PairCard("one", scores)])
-    assert outline(html).marks[-3:] == ["seen", "weak", "absent"]
+    assert marks(html)[-3:] == ["seen", "weak", "absent"]
     for said in (
         "In the image, not in the reference (reference 1.2, image 4.5). Is &#34;fan&#34;",
         "Neither in the reference nor in the image (reference 1.2, image 2.1). Is &#34;dog",
