@@ -13,7 +13,7 @@ tokens, over the tokens of all texts.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Protocol
@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posh_reward.errors import InputError
-from posh_reward.process.progress import progress_bar
 from posh_reward.study.agreement.agreement_report import (
     AgreementReport,
     AgreementSettings,
@@ -35,7 +34,7 @@ from posh_reward.study.agreement.agreement_report import (
     paper_table,
 )
 from posh_reward.study.agreement.judgment_files import as_list, check_columns, image_in, text_in
-from posh_reward.study.agreement.metric_scores import Alerts, TextPair, batches
+from posh_reward.study.agreement.metric_scores import Alerts, TextPair, in_batches
 from posh_reward.study.agreement.rater_agreement import overlaps, token_spans
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Floats, Ints, estimate, group_numbers, resampled_rows
@@ -225,13 +224,7 @@ class Localisation:
 
 def localise(localiser: Localiser, marks: SpanAnnotations, quiet: bool = False) -> Localisation:
     """Locate errors with a metric; each distinct pair is scored once."""
-    distinct = list(dict.fromkeys(marks.pairs))
-    alerts_of: dict[TextPair, Alerts | Failure] = {}
-    with progress_bar(localiser.name, len(distinct), "pair", quiet) as bar:
-        for batch in batches(distinct):
-            alerts_of.update(zip(batch, localiser.alerts(batch), strict=True))
-            bar.update(len(batch))
-    alerts = [alerts_of[pair] for pair in marks.pairs]
+    alerts = in_batches(localiser.name, localiser.alerts, marks.pairs, quiet)
     failures = Counter(str(each) for each in alerts if isinstance(each, Failure))
     by_axis = {axis: count_alerts(marks, axis, alerts) for axis in AXES}
     return Localisation(
@@ -246,64 +239,45 @@ def localisation_lines(
     against = settings.against or names[0]
     check_against(against, names)
     base = localisations[names.index(against)]
-    samples = _Samples(groups, settings)
+    draws = list(resampled_rows(groups, settings.resamples, settings.seed))
+    half = (group_numbers(groups) % 2).astype(float)  # (texts,) 1 for texts of every other image
+    # The sample itself, then its resamples: rows of each.
+    samples = [np.arange(len(groups)), *draws]
+
+    def figures(metric: Localisation, axis: str, usable: Ints) -> list[tuple[float, Floats]]:
+        """Return for each kind the figure on the usable texts, and in each resample of them."""
+        mask = np.zeros(len(groups))
+        mask[usable] = 1
+        parts = []
+        for start in range(0, len(samples), AT_ONCE):
+            some = samples[start : start + AT_ONCE]
+            times = np.array([np.bincount(rows, minlength=len(groups)) for rows in some])
+            parts.append(_kinds(metric.by_axis[axis], metric.threshold, times * mask, half))
+        columns = (np.concatenate(values) for values in zip(*parts, strict=True))
+        return [(float(values[0]), values[1:]) for values in columns]
+
+    def images(texts: Ints) -> int:
+        return len({groups[text] for text in texts})
+
     lines = []
     for each in localisations:
         cells, differences = {}, {}
         for axis in AXES:
             usable = each.by_axis[axis].usable
-            images = samples.images(usable)
-            for kind, (value, values) in zip(KINDS, samples.of(each, axis, usable), strict=True):
-                cells[f"{axis} {kind}"] = Cell(estimate(value, values, images), len(usable))
+            for kind, found in zip(KINDS, figures(each, axis, usable), strict=True):
+                cells[f"{axis} {kind}"] = Cell(estimate(*found, images(usable)), len(usable))
             if each is base:
                 continue
             both = np.intersect1d(usable, base.by_axis[axis].usable)
-            images = samples.images(both)
-            pairs = zip(samples.of(each, axis, both), samples.of(base, axis, both), strict=True)
-            for kind, ((value, values), (base_value, base_values)) in zip(
+            pairs = zip(figures(each, axis, both), figures(base, axis, both), strict=True)
+            for kind, ((ours, our_values), (theirs, their_values)) in zip(
                 KINDS, pairs, strict=True
             ):
                 differences[f"{axis} {kind}"] = estimate(
-                    value - base_value, values - base_values, images
+                    ours - theirs, our_values - their_values, images(both)
                 )
         lines.append(MetricLine(each.name, cells, differences, each.failures, each.signature))
     return lines
-
-
-class _Samples:
-    """Figures of metrics on all texts and in each resample of images."""
-
-    def __init__(self, groups: Sequence[Hashable], settings: AgreementSettings) -> None:
-        self._groups = groups
-        self._draws = list(resampled_rows(groups, settings.resamples, settings.seed))
-        # (texts,) 1 for texts of every other image: the halves that thresholds are chosen on.
-        self._half = (group_numbers(groups) % 2).astype(float)
-        self._cache: dict[tuple[str, str, bytes], list[tuple[float, Floats]]] = {}
-
-    def images(self, texts: Ints) -> int:
-        return len({self._groups[text] for text in texts})
-
-    def of(self, metric: Localisation, axis: str, usable: Ints) -> list[tuple[float, Floats]]:
-        """For each kind the figure on the usable texts, and its value in each resample."""
-        key = metric.name, axis, usable.tobytes()
-        if key not in self._cache:
-            mask = np.zeros(len(self._half))
-            mask[usable] = 1
-            counts, threshold = metric.by_axis[axis], metric.threshold
-            whole = _kinds(counts, threshold, mask[None, :], self._half)
-            parts = [_kinds(counts, threshold, w * mask, self._half) for w in self._weights()]
-            self._cache[key] = [
-                (float(value[0]), np.concatenate([part[kind] for part in parts] or [np.zeros(0)]))
-                for kind, value in enumerate(whole)
-            ]
-        return self._cache[key]
-
-    def _weights(self) -> Iterator[Floats]:
-        """(resamples, texts) times each text was drawn, in batches of resamples."""
-        texts = len(self._half)
-        for start in range(0, len(self._draws), AT_ONCE):
-            some = self._draws[start : start + AT_ONCE]
-            yield np.array([np.bincount(rows, minlength=texts) for rows in some], dtype=float)
 
 
 def _kinds(counts: TokenCounts, threshold: float, weights: Floats, half: Floats) -> list[Floats]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isinf, isnan
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -91,22 +91,29 @@ class ScoreColumn:
 
 
 def score_texts(measure: Measure, pairs: Sequence[TextPair], quiet: bool = False) -> ScoreColumn:
-    """Score all texts with a metric, each distinct pair once."""
-    distinct = list(dict.fromkeys(pairs))
-    scores: dict[TextPair, AxisScores] = {}
-    with progress_bar(measure.name, len(distinct), "pair", quiet) as bar:
-        for batch in batches(distinct):
-            scores.update(zip(batch, measure.score(batch), strict=True))
-            bar.update(len(batch))
-    return score_column(measure.name, [scores[pair] for pair in pairs], measure.signature)
+    scores = in_batches(measure.name, measure.score, pairs, quiet)
+    return score_column(measure.name, scores, measure.signature)
 
 
-def batches(pairs: Sequence[TextPair]) -> Iterator[Sequence[TextPair]]:
-    """Yield the pairs, ``AT_ONCE`` at a time."""
+Result = TypeVar("Result")
+
+
+def in_batches(
+    name: str,
+    function: Callable[[Sequence[TextPair]], Sequence[Result]],
+    pairs: Sequence[TextPair],
+    quiet: bool,
+) -> list[Result]:
+    """Apply a metric to each distinct pair once."""
     # Sorted by reference, so that a reference's graph is still cached for its next text.
-    queue = sorted(pairs, key=lambda pair: pair.reference)
-    for start in range(0, len(queue), AT_ONCE):
-        yield queue[start : start + AT_ONCE]
+    queue = sorted(dict.fromkeys(pairs), key=lambda pair: pair.reference)
+    results: dict[TextPair, Result] = {}
+    with progress_bar(name, len(queue), "pair", quiet) as bar:
+        for start in range(0, len(queue), AT_ONCE):
+            batch = queue[start : start + AT_ONCE]
+            results.update(zip(batch, function(batch), strict=True))
+            bar.update(len(batch))
+    return [results[pair] for pair in pairs]
 
 
 def score_column(name: str, scores: Sequence[AxisScores], signature: str) -> ScoreColumn:
