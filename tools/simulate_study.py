@@ -71,7 +71,7 @@ def main(argv: list[str] | None = None) -> int:
     answers.mkdir(parents=True, exist_ok=True)
     for name in key.raters:  # as the page saves it
         (answers / f"answers-{key.packet}-{name}.json").write_bytes(answer_file(key, name, crowd))
-    pages = ["-o", flags.output / "result.html", "--json", flags.output / "result.json"]
+    pages = ["--page", flags.output / "result.html", "--json", flags.output / "result.json"]
     status = command("read", key_file, answers, "--packet", packet, *pages)
     return status or compare(key, answers, true)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import Any, NoReturn
@@ -68,6 +68,19 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
     def _get_default_metavar_for_optional(self, action: argparse.Action) -> str:
         number = getattr(action.type, "__name__", "") in NUMBERS
         return "N" if number else super()._get_default_metavar_for_optional(action)
+
+    def _format_usage(
+        self,
+        usage: str | None,
+        actions: Iterable[argparse.Action],
+        groups: Iterable[Any],
+        prefix: str | None,
+    ) -> str:
+        """What must be given; all flags follow below, with their meaning."""
+        needed = [action for action in actions if action.required]
+        text = super()._format_usage(usage, needed, (), prefix)
+        names_a_command = prefix is not None  # argparse: the start of its subcommands' usage
+        return text if names_a_command else f"{text.rstrip()} [flags]\n\n"
 
     def _get_help_string(self, action: argparse.Action) -> str:
         text, default = action.help or "", action.default

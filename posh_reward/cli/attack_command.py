@@ -43,20 +43,26 @@ def add_attack(command: argparse.ArgumentParser) -> None:
     describe(command, f"{ATTACK}\n\n{STATUS}", "attack rows.jsonl -o audit --reference caption "
              "--reward my_rewards:brevity")  # fmt: skip
     add = command.add_argument
-    add("data", metavar="DATA", help="table with a column of true texts, or a dataset's name")
+    add("input", metavar="INPUT", help="table with a column of true texts, or a dataset's name")
     add("--split", default="test", help="split of a dataset")
     add("--reward", metavar="WHICH", help="settings file of the reward, or MODULE:FUNCTION for one "
         "of your own, called as TRL calls it (default: POSH)")  # fmt: skip
-    add("--metric", choices=METRICS, default="posh", help="metric of the settings file")
+    add("--reward-metric", choices=METRICS, default="posh", help="metric of the settings file")
     add("--reference", metavar="COLUMN", help="column of true texts (default: the reward's own)")
     add("-o", "--output", type=Path, required=True, metavar="DIR", help="folder to write")
     add("--rows", type=positive, default=12, help="rows that all texts are finally paid on")
     add("--budget", type=positive, default=80, help="texts that each climb tries")
     add("--grammars", nargs="+", default=list(GRAMMARS), choices=GRAMMARS, metavar="NAME",
         help=f"grammars to climb in (default: all, which are {', '.join(GRAMMARS)})")  # fmt: skip
-    add("--search", type=positive, default=4, metavar="ROWS", help="rows that climbs are paid on")
+    add(
+        "--search-rows",
+        type=positive,
+        default=4,
+        metavar="ROWS",
+        help="rows that climbs are paid on",
+    )
     add("--seed", type=int, default=0, help="seed of all random choices")
-    add_trust(command)
+    add_trust(add)
     command.set_defaults(command=attack_reward)
 
 
@@ -71,14 +77,14 @@ def attack_reward(flags: argparse.Namespace) -> int:
     from posh_reward.study.rows.journal import Journal
     from posh_reward.types import Description
 
-    reward = open_reward(flags.reward, flags.metric, flags.reference)
-    rows = read_references(flags.data, flags.split, reward.column)
+    reward = open_reward(flags.reward, flags.reward_metric, flags.reference)
+    rows = read_references(flags.input, flags.split, reward.column)
     random.Random(flags.seed).shuffle(rows)
-    search, unseen = rows[: flags.search], rows[flags.search :][: flags.rows]
+    search, unseen = rows[: flags.search_rows], rows[flags.search_rows :][: flags.rows]
     if len(unseen) < 3:
         raise InputError(
-            f"{flags.data} has {len(rows)} rows: use 3 more than --search ({flags.search}) at "
-            "least, since finds are paid on other rows"
+            f"{flags.input} has {len(rows)} rows: use 3 more than --search-rows "
+            f"({flags.search_rows}) at least, since finds are paid on other rows"
         )
     near, target = (Target(reward.functions, some, reward.column)
                     for some in (with_images(search), with_images(unseen)))  # fmt: skip
@@ -93,7 +99,7 @@ def attack_reward(flags: argparse.Namespace) -> int:
         yardsticks = [each for some in texts.honest.values() for each in enumerate(some)]
         cost = timed(ledger, yardsticks, reward.requests)
         floor = audit.floor_of(texts, ledger)
-        others = [*search, *rows[flags.search + flags.rows :]][:STOCK_ROWS]
+        others = [*search, *rows[flags.search_rows + flags.rows :]][:STOCK_ROWS]
         own = Target((), others, reward.column)
         parsed = reader().read([own.true_text(row) for row in range(len(others))])
         stock = WordStock.of(each for each in parsed if isinstance(each, Description))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,15 +13,17 @@ from posh_reward.cli import INCOMPLETE, OK
 from posh_reward.cli.flags import (
     FIGURES,
     INPUTS,
-    add_column_names,
-    add_format,
+    Add,
+    add_reading,
+    add_reports,
     add_trust,
     check_replaceable,
+    commands_of,
     count,
     describe,
     positive,
+    show_figures,
     write_file,
-    write_text,
 )
 from posh_reward.errors import InputError, safe
 
@@ -55,48 +56,53 @@ same command."""
 def add_judges(command: argparse.ArgumentParser) -> None:
     """Add the commands below ``judges``."""
     describe(command, JUDGES)
-    commands = command.add_subparsers(required=True, metavar="COMMAND")
+    commands = commands_of(command)
     _add_compare(commands.add_parser("compare", help="report what changes with another judge"))
     _add_collect(commands.add_parser("collect", help="write a dataset of a judge's answers"))
 
 
 def _add_compare(command: argparse.ArgumentParser) -> None:
-    describe(command, COMPARE, "judges compare embedded vllm --texts pairs.csv -o judges.html")
+    describe(command, COMPARE, "judges compare pairs.csv --judges embedded vllm --page judges.html")
     add = command.add_argument
-    add("judges", metavar="JUDGE[@PRESET]", nargs="+", help="two judges or more, compared with the "
-        "first")  # fmt: skip
-    _add_texts(command)
-    add("-o", "--output", metavar="HTML", help="write a page with plots (needs Matplotlib)")
-    add("--json", metavar="FILE", help="write all figures as JSON")
+    _add_input(command)
+    add("--judges", metavar="JUDGE[@PRESET]", nargs="+", required=True, help="two judges or more, "
+        "compared with the first")  # fmt: skip
+    add_reports(command)
+    add = _add_metric(command)
     add("--no-floor", action="store_true", help="do not ask the first judge twice")
     add("--resamples", type=count, default=1000, help="resamples of references; 0 for no intervals")
     command.set_defaults(command=compare)
 
 
 def _add_collect(command: argparse.ArgumentParser) -> None:
-    describe(command, COLLECT, "judges collect vllm --texts pairs.csv -o runs/answers")
+    describe(command, COLLECT, "judges collect pairs.csv --judge vllm -o runs/answers")
     add = command.add_argument
-    add("judge", metavar="JUDGE[@PRESET]", help="the teacher, as for `judges compare`")
-    _add_texts(command)
+    _add_input(command)
+    add("--judge", metavar="JUDGE[@PRESET]", required=True, help="the teacher, as for `judges "
+        "compare`")  # fmt: skip
     add("-o", "--output", metavar="DIR", required=True, help="folder to write; created if missing")
+    add = _add_metric(command)
     add("--perturbed", type=count, default=3, help="texts with mistakes per reference")
     add("--seed", type=int, default=0, help="seed of the mistakes")
     command.set_defaults(command=collect)
 
 
-def _add_texts(command: argparse.ArgumentParser) -> None:
-    add = command.add_argument
-    add("--texts", metavar="TABLE", required=True, help=f"table of texts: {INPUTS}; rows with the "
-        "same reference form a group")  # fmt: skip
-    add_column_names(command, "generation", "reference")
-    add_format(command)
+def _add_input(command: argparse.ArgumentParser) -> None:
+    command.add_argument("input", metavar="INPUT", help=f"table of texts: {INPUTS}; rows with the "
+                         "same reference form a group")  # fmt: skip
+
+
+def _add_metric(command: argparse.ArgumentParser) -> Add:
+    command.add_argument("--store", metavar="FILE", type=Path, help="file that keeps scene graphs "
+                         "and language models' answers")  # fmt: skip
+    add_reading(command, "generation", "reference")
+    add = command.add_argument_group("metric and running").add_argument
     add("--parser", default="embedded", metavar="NAME", help="parser, as for `score`")
     add("--coref", default="rules", metavar="NAME", help="coreference resolver, as for `score`")
-    add("--store", metavar="FILE", type=Path, help="file that keeps scene graphs and language "
-        "models' answers")  # fmt: skip
+    add_trust(add)
     add("--batch", type=positive, default=64, help="pairs to score at a time")
     add("-q", "--quiet", action="store_true", help="print no progress bars")
-    add_trust(command)
+    return add
 
 
 def compare(flags: argparse.Namespace) -> int:
@@ -106,14 +112,14 @@ def compare(flags: argparse.Namespace) -> int:
     from posh_reward.study.rows.journal import check_apart
 
     choices = list(map(judge_choice, flags.judges))
-    outputs = [Path(output) for output in (flags.output, flags.json) if output is not None]
+    outputs = [Path(output) for output in (flags.page, flags.json) if output not in (None, "-")]
     for path in outputs:
-        check_apart(flags.texts, str(path))
-    if flags.output is not None:
+        check_apart(flags.input, str(path))
+    if flags.page is not None:
         from posh_reward.study.pages.model_plots import require_matplotlib
 
         require_matplotlib()
-    check_replaceable(flags.output)
+    check_replaceable(flags.page)
     check_replaceable(flags.json, FIGURES)
     pairs = pairs_of(flags)
     check_outputs(outputs)
@@ -123,13 +129,11 @@ def compare(flags: argparse.Namespace) -> int:
     )
     runs = run_judges(choices, pairs, settings)
     report = judge_report(runs, pairs, resamples=flags.resamples, quiet=flags.quiet)
-    write_text(safe(terminal_text(report)))
-    if flags.json is not None:
-        write_file(Path(flags.json), (json.dumps(as_json(report), indent=2) + "\n").encode())
-    if flags.output is not None:
+    show_figures(flags, as_json(report), safe(terminal_text(report)))
+    if flags.page is not None:
         from posh_reward.study.judges.judge_report import judge_page
 
-        write_file(Path(flags.output), judge_page(report).encode("utf-8", "replace"))
+        write_file(Path(flags.page), judge_page(report).encode("utf-8", "replace"))
     return INCOMPLETE if any(line.pair_failures for line in report.lines) else OK
 
 
@@ -158,7 +162,7 @@ def answers_beside(outputs: Sequence[Path], choices: Sequence[JudgeChoice]) -> P
     if not any(engine_settings(choice.judge, "judge") for choice in choices):
         return None
     if not outputs:
-        print("answers are not kept: add --store, -o or --json to resume", file=sys.stderr)
+        print("answers are not kept: add --store, --page or --json to resume", file=sys.stderr)
         return None
     return outputs[0].with_suffix(".answers.sqlite")
 
@@ -199,7 +203,7 @@ def pairs_of(flags: argparse.Namespace) -> list[ScoredPair]:
     if len(pairs) < len(rows):
         print(f"left out {len(rows) - len(pairs)} rows without two texts", file=sys.stderr)
     if not pairs:
-        raise InputError(f"{flags.texts!r} has no row with a generation and a reference")
+        raise InputError(f"{flags.input!r} has no row with a generation and a reference")
     distinct = list(dict.fromkeys(pairs))
     if len(distinct) < len(pairs):
         print(f"left out {len(pairs) - len(distinct)} rows that repeat a pair", file=sys.stderr)
@@ -214,7 +218,7 @@ def _text_rows(flags: argparse.Namespace) -> list[tuple[Any, ...]]:
 
     texts = {"generation": flags.generation or None, "reference": flags.reference}
     table = TableSettings(Columns(texts), flags.format, flags.delimiter)
-    with open_items(flags.texts, table) as (items, _):
+    with open_items(flags.input, table) as (items, _):
         return [tuple(item.texts[name] for name in texts) for item in items]
 
 

@@ -13,13 +13,15 @@ from posh_reward.cli import INCOMPLETE, OK
 from posh_reward.cli.flags import (
     FIGURES,
     INPUTS,
-    add_column_names,
     add_dataset,
-    add_format,
+    add_reading,
+    add_reports,
     check_replaceable,
+    commands_of,
     dataset_of,
     describe,
     positive,
+    show_figures,
     size,
     write_file,
     write_text,
@@ -64,10 +66,9 @@ def add_read(command: argparse.ArgumentParser) -> None:
     """Add the flags of ``packets read``."""
     add = command.add_argument
     add_answers(command)
-    add("-o", "--output", metavar="HTML", help="write a page with plots")
-    add("--json", metavar="FILE", help="write all figures as JSON")
-    add("--rows", metavar="FILE", help="write one row per answer to each question, for R or "
-        f"pandas: {INPUTS}")  # fmt: skip
+    add("-o", "--output", metavar="OUT", help="table to write, with one row per answer to each "
+        f"question, for R or pandas: {INPUTS}")  # fmt: skip
+    add_reports(command)
     add("--packet", metavar="DIR", help="folder handed out, to check that the key belongs to it")
     add("--title", default="What people preferred", help="heading of the page")
     command.set_defaults(command=read)
@@ -75,30 +76,27 @@ def add_read(command: argparse.ArgumentParser) -> None:
 
 def read(flags: argparse.Namespace) -> int:
     """Sum up answers."""
-    from posh_reward.study.packets.make import as_json
     from posh_reward.study.packets.rater_answers import count_reading
     from posh_reward.study.packets.results import answer_rows, answers_that_count, results
     from posh_reward.study.packets.results_page import results_page, summary
     from posh_reward.study.rows.journal import check_apart
     from posh_reward.study.rows.tables import format_of, write_table
 
-    for output in filter(None, (flags.output, flags.json, flags.rows)):
+    for output in filter(None, (flags.output, flags.json, flags.page)):
         check_apart(flags.key, output)
-    check_replaceable(flags.output)
+    check_replaceable(flags.page)
     check_replaceable(flags.json, FIGURES)
     key, collection = collect_answers(flags, Path(flags.packet) if flags.packet else None)
     if not collection.sheets:
         raise InputError("no file of answers counts: see the reasons above")
     readings = count_reading(_beside(Path(flags.key), ".readings.jsonl"), collection.answers)
     study = results(collection, key, flags.leave_out, readings)
-    write_text(summary(study))
-    if flags.output:
-        write_file(Path(flags.output), results_page(study, flags.title).encode("utf-8"))
-    if flags.json:
-        write_file(Path(flags.json), as_json(asdict(study), indent=1))
+    show_figures(flags, asdict(study), summary(study))
+    if flags.page:
+        write_file(Path(flags.page), results_page(study, flags.title).encode("utf-8"))
     answers = answers_that_count(collection, flags.leave_out)
-    if flags.rows:
-        write_table(answer_rows(answers, key), Path(flags.rows), format_of(flags.rows))
+    if flags.output:
+        write_table(answer_rows(answers, key), Path(flags.output), format_of(flags.output))
     return INCOMPLETE if collection.refusals else OK
 
 
@@ -208,12 +206,12 @@ contact, buttons. Edit what you like, delete what is to stay as it is, and pass 
 def add_packets(command: argparse.ArgumentParser) -> None:
     """Add all commands below ``packets``."""
     describe(command, PACKETS)
-    commands = command.add_subparsers(required=True, metavar="COMMAND")
+    commands = commands_of(command)
     for name, line, text, example, add in (
         ("make", "write pages for raters", MAKE,
          "make runs/said.jsonl -o runs/packet --dataset scenes", _add_make),
         ("read", "sum up raters' answers", READ,
-         "read runs/packet.key.json answers/ -o runs/result.html", add_read),
+         "read runs/packet.key.json answers/ --page runs/result.html", add_read),
         ("serve", "serve each rater a page behind a link", SERVE,
          "serve runs/packet.key.json runs/packet", add_serve),
         ("texts", "write the texts that raters read, to edit", TEXTS,
@@ -237,14 +235,13 @@ def _add_make(command: argparse.ArgumentParser) -> None:
     add("--times", type=int, default=3, help="raters for each of these tasks")
     add("--limit", type=positive, help="use only the first N ids")
     add("--seed", type=int, help="seed of the draw (default: random; it is in the key)")
-    add_column_names(command, "generation", "reference", "id", "model", "image")
-    add_format(command)
-    add_dataset(command)
-    add("--no-images", action="store_true", help="show no images: raters judge by the reference")
-    add("--no-reference", action="store_true", help="show no reference: raters judge by the image")
     add("--language", help="language of the pages: en, nl, de, fr or es (default: en)")
     add("--texts", metavar="FILE", help="edited output of `packets texts`: your questions, "
         "instructions, heading and contact")  # fmt: skip
+    add("--no-images", action="store_true", help="show no images: raters judge by the reference")
+    add("--no-reference", action="store_true", help="show no reference: raters judge by the image")
+    add_dataset(add)
+    add_reading(command, "generation", "reference", "id", "model", "image")
     command.set_defaults(command=make)
 
 
@@ -357,18 +354,19 @@ def _add_plan(command: argparse.ArgumentParser) -> None:
     add("--raters", type=int, nargs="+", default=[1, 2, 3], help="raters per pair, to compare "
         "(default: 1 2 3)")  # fmt: skip
     add("--team", type=int, default=7, help="raters in all")
+    add("--power", type=float, default=0.8, help="chance of settling the difference")
+    add("--seed", type=int, default=0, help="seed of the simulation")
+    add = command.add_argument_group("assumptions").add_argument
     add("--lean", type=float, default=0.3, metavar="SD", help="spread of raters' tastes: standard "
         "deviation of how far each leans to one model, where answers have 1; 0 generalises to "
         "these raters only")  # fmt: skip
     add("--statements", type=int, default=3, help="axes times pairs of models, for which `read` "
         "corrects")  # fmt: skip
-    add("--power", type=float, default=0.8, help="chance of settling the difference")
     add("--alpha", type=float, help="agreement of raters on one axis (default: the paper's three)")
     add("--equal", type=float, default=0.2, metavar="SHARE", help="share of Equal among answers "
         "about equally good models")  # fmt: skip
     add("--much", type=float, default=0.3, metavar="SHARE", help="share of both 'much better' "
         "answers about equally good models")  # fmt: skip
-    add("--seed", type=int, default=0, help="seed of the simulation")
     command.set_defaults(command=plan)
 
 

@@ -15,7 +15,7 @@ from posh_reward.cli import OK
 from posh_reward.cli.flags import (
     MEANING,
     add_dataset,
-    add_format,
+    add_reading,
     check_replaceable,
     dataset_of,
     describe,
@@ -50,13 +50,13 @@ def add_report(command: argparse.ArgumentParser) -> None:
         "input")  # fmt: skip
     add("-o", "--output", metavar="HTML", default="-", help="page to write (default: standard "
         "output)")  # fmt: skip
-    add_format(command)
     add("--title", help="heading of the page")
-    add("--baseline", metavar="MODEL", help="model to compare the others with (default: the first "
+    add("--against", metavar="MODEL", help="model to compare the others with (default: the first "
         "one in SCORES)")  # fmt: skip
     add("--plots", metavar="DIR", help="also draw leaderboard, length and precision_recall as "
         ".png and .svg (needs Matplotlib)")  # fmt: skip
-    add_dataset(command)
+    add_dataset(add)
+    add_reading(command)
     command.set_defaults(command=report)
 
 
@@ -81,10 +81,8 @@ def report(flags: argparse.Namespace) -> int:
         metric = metric_of(first[0]) if first else ""
         if metric not in SIBLINGS:
             page = _posh_page(flags, contents_of(chain(first, rows), images))
-        elif flags.plots or flags.baseline:
-            raise InputError(
-                f"--plots and --baseline work for scores of POSH only, not of {metric}"
-            )
+        elif flags.plots or flags.against:
+            raise InputError(f"--plots and --against work for scores of POSH only, not of {metric}")
         else:
             page = sibling_page(chain(first, rows), metric, flags.title, images)
     if images.dataset and images.dataset.beyond:
@@ -115,7 +113,7 @@ def _posh_page(flags: argparse.Namespace, contents: ReportContents) -> str:
     from posh_reward.study.pages.report_page import report_page
     from posh_reward.study.rows.standings import baseline_of, best_first, gains_table, leaderboard
 
-    baseline = baseline_of(contents.models, flags.baseline)
+    baseline = baseline_of(contents.models, flags.against)
     plots = _plots(contents.tally, flags.plots)
     page = report_page(contents, flags.title or TITLE, baseline, plots)
     if len(contents.models) > 1:

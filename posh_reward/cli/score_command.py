@@ -59,15 +59,14 @@ def add_score(command: argparse.ArgumentParser) -> None:
     describe(command, SCORE, "score runs/pairs.csv -o runs/scores.jsonl --elements")
     add = command.add_argument
     add_files(command)
-    add_columns(command, "generation", "reference")
-    add_dataset(command)
     add("--elements", action="store_true", help="also write each graded element and its spans")
+    add_metric(command, witness=True)
+    add_dataset(add_columns(command, "generation", "reference"))
+    add = add_running(command, "pairs")
+    add("--processes", type=positive, default=1, help="processes for the embedded judge, such as "
+        "one per core")  # fmt: skip
     add("--unchecked", action="store_true", help="score with a judge that does not tell identical "
         "texts from unrelated ones, too")  # fmt: skip
-    add_running(command, "pairs")
-    add("--jobs", type=positive, default=1, help="processes for the embedded judge, such as one "
-        "per core")  # fmt: skip
-    add_metric(command, witness=True)
     command.set_defaults(command=score)
 
 
@@ -75,11 +74,10 @@ def add_explain(command: argparse.ArgumentParser) -> None:
     """Add the flags of ``explain``."""
     describe(command, EXPLAIN, "explain 'A red dog.' 'A brown dog sleeps.'")
     add = command.add_argument
-    add("texts", metavar="TEXT", nargs="*", help="the generation, then its reference")
-    add("--generation", metavar="TEXT", help="the generation, instead of the first TEXT")
-    add("--reference", metavar="TEXT", help="the reference, instead of the second TEXT")
+    add("generation", metavar="GENERATION", help="the text to score")
+    add("reference", metavar="REFERENCE", help="the text that says what is true")
     add("--image", metavar="FILE", help="the image, for a witness")
-    add("--worst", type=positive, default=10, help="number of elements to list")
+    add("--limit", type=positive, default=10, help="most elements to list, worst first")
     add("--color", choices=("auto", "always", "never"), default="auto", help="when to use colors; "
         "auto: on a terminal, unless NO_COLOR is set")  # fmt: skip
     add_metric(command, witness=True)
@@ -92,8 +90,8 @@ def score(flags: argparse.Namespace) -> int:
     settings = table_settings(flags, texts)
     posh = metric_of(flags)
     with _metric_of_table(flags, posh) as metric:
-        if flags.jobs > 1:  # --batch pairs for each process
-            settings = replace(settings, batch=settings.batch * flags.jobs)
+        if flags.processes > 1:  # --batch pairs for each process
+            settings = replace(settings, batch=settings.batch * flags.processes)
         from posh_reward.metrics.posh.fitness import check_judge
         from posh_reward.study.rows.scorers import score_table
 
@@ -114,11 +112,11 @@ def _metric_of_table(flags: argparse.Namespace, posh: PoSh) -> Iterator[Metric]:
     dataset = dataset_of(flags)
     if dataset is not None and not posh.wants_images:
         raise InputError("only a witness looks at --dataset: add --witness, or leave it out")
-    if flags.jobs > 1:
+    if flags.processes > 1:
         from posh_reward.study.rows.engine import ScoringPool
 
-        settings = read_metric(flags.config, **metric_flags(flags))
-        with ScoringPool(posh, settings, flags.jobs) as pool:
+        settings = read_metric(flags.metric, **metric_flags(flags))
+        with ScoringPool(posh, settings, flags.processes) as pool:
             yield pool
     elif dataset is not None:
         from posh_reward.study.rows.dataset_images import MetricWithDataset
@@ -134,13 +132,7 @@ def explain(flags: argparse.Namespace) -> int:
     from posh_reward.study.pages import terminal
     from posh_reward.study.rows.standings import NOT_ENGLISH
 
-    flagged = [text for text in (flags.generation, flags.reference) if text is not None]
-    if len(flags.texts) + len(flagged) != 2 or len(flagged) == 1:
-        raise InputError(
-            "explain takes two texts: posh-reward explain 'the generation' 'the reference', or "
-            "--generation and --reference"
-        )
-    texts = flagged or flags.texts
+    texts = [flags.generation, flags.reference]
     if texts == ["@-", "@-"]:
         raise InputError("only one of the two texts can come from standard input")
     posh = metric_of(flags)
@@ -152,7 +144,7 @@ def explain(flags: argparse.Namespace) -> int:
     if not is_english(scores.reference):
         print(f"do not rely on this score: {NOT_ENGLISH}", file=sys.stderr)
     width = min(get_terminal_size().columns, 100)
-    write_text(terminal.explain(scores, color=_color(flags.color), width=width, worst=flags.worst))
+    write_text(terminal.explain(scores, color=_color(flags.color), width=width, worst=flags.limit))
     return OK if scores.failure is None else INCOMPLETE
 
 

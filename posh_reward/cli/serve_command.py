@@ -35,16 +35,17 @@ def add_serve(command: argparse.ArgumentParser) -> None:
     add("--host", default="127.0.0.1", help="address to listen at (default: 127.0.0.1, for this "
         "machine alone)")  # fmt: skip
     add("--port", type=int, default=8000, help="port to listen at; 0 for any free one")
-    add("--milliseconds", type=float, default=5.0, help="time that a text waits for others to be "
-        "scored with")  # fmt: skip
-    add("--batch", type=positive, default=256, help="most texts in a call of the metric")
-    add("--waiting", type=positive, default=4096, help="most texts that wait; more are refused "
-        "with status 429")  # fmt: skip
     add("--reward", metavar="FILE", help="settings of the reward for trainers, such as its shaping "
         "(docs/rewards.md)")  # fmt: skip
     add("--fallback", type=float, help="reward of a completion that could not be judged (default: "
         "status 503, so that the trainer asks again)")  # fmt: skip
     add_metric(command, witness=True)
+    add = command.add_argument_group("batches").add_argument
+    add("--milliseconds", type=float, default=5.0, help="time that a text waits for others to be "
+        "scored with")  # fmt: skip
+    add("--batch", type=positive, default=256, help="most texts in a call of the metric")
+    add("--queue", type=positive, default=4096, help="most texts that wait; more are refused "
+        "with status 429")  # fmt: skip
     command.set_defaults(command=serve)
 
 
@@ -64,7 +65,7 @@ def serve(flags: argparse.Namespace) -> int:
         reward = _reward(flags)
         reward.check()  # fails here, not at the first client, if the judge cannot work
         metric: Any = BatchedMetric(
-            reward.metric, flags.milliseconds, batch=flags.batch, capacity=flags.waiting
+            reward.metric, flags.milliseconds, batch=flags.batch, capacity=flags.queue
         )
         reward.metric = metric
         rewarding = flags.reward is not None or not metric.wants_images
@@ -118,5 +119,5 @@ def _reward(flags: argparse.Namespace) -> PoshReward:
 
     settings = read_settings(Path(flags.reward), "the reward's settings") if flags.reward else {}
     settings = check_settings(make_reward, settings, "reward")
-    metric = read_metric(flags.config or settings.get("metric"), **metric_flags(flags))
+    metric = read_metric(flags.metric or settings.get("metric"), **metric_flags(flags))
     return make_reward(**{**settings, "metric": metric})

@@ -77,7 +77,7 @@ def test_columns_are_checked_before_models_are_loaded(
 ) -> None:
     table = tmp_path / "in.csv"
     table.write_text(f"generation\n{GENERATION}\n")
-    flags = ["--parser", "not_installed", "--jobs", str(jobs)]
+    flags = ["--parser", "not_installed", "--processes", str(jobs)]
     assert main(["score", str(table), *flags]) == UNUSABLE
     assert "no column 'reference'" in capsys.readouterr().err
 
@@ -302,12 +302,12 @@ def test_a_witness_needs_a_column_of_images(
 
 def test_several_processes_write_the_same_file(tmp_path: Path) -> None:
     table = write_rows(tmp_path / "in.jsonl", pairs(7))
-    for name, *jobs in (("one.csv",), ("two.csv", "--jobs", "2", "--batch", "2")):
+    for name, *jobs in (("one.csv",), ("two.csv", "--processes", "2", "--batch", "2")):
         assert (
             main(["score", str(table), "-o", str(tmp_path / name), "-q", "--elements", *jobs]) == OK
         )
     assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "two.csv").read_bytes()
-    assert main(["score", str(table), "--judge", "fake", "--jobs", "2"]) == UNUSABLE
+    assert main(["score", str(table), "--judge", "fake", "--processes", "2"]) == UNUSABLE
 
 
 def test_several_references_of_a_row_are_one_text(tmp_path: Path) -> None:

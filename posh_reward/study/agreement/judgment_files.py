@@ -200,7 +200,7 @@ def flickr8k(path: Path, references: Path | None = None) -> list[Row]:
             {
                 "image": image.get("image_path", name),
                 "references": texts,
-                "candidate": _one_space(each.get("caption")),
+                "generation": _one_space(each.get("caption")),
                 "rating": each.get("rating"),
             }
             for each in judgments
@@ -244,7 +244,7 @@ def thumb(path: Path, references: Path | None = None) -> list[Row]:
         {
             "image": row.get("image", row["seg_id"]),
             "references": as_list(texts[str(row["seg_id"])]),
-            "candidate": row["hyp"],
+            "generation": row["hyp"],
             "mistakes": row["P"],
             "omissions": row["R"],
             "overall": row["human_score"],

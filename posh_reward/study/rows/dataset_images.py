@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from posh_reward.metrics.posh.posh import PoSh
 
 OTHER_IMAGES = " (other images)"
-"""Suffix of models that ``recipes/generate.py --shuffle_images`` gave other images."""
+"""Suffix of models that ``recipes/generate.py --shuffle-images`` gave other images."""
 DIGITS = 18  # longest row number; Python refuses to parse thousands of digits
 QUOTED = 60  # characters of a reference quoted in an error
 

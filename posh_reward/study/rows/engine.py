@@ -289,8 +289,8 @@ class ScoringPool:
         # processes.
         if not posh.judge.name.startswith("embedded") or posh.wants_images:
             raise InputError(
-                f"--jobs is for the embedded judge without a witness, not for {posh.judge.name}: "
-                "leave it out"
+                "--processes is for the embedded judge without a witness, not for "
+                f"{posh.judge.name}: leave it out"
             )
         self._posh = posh
         self._jobs = jobs
@@ -326,7 +326,7 @@ class ScoringPool:
             return list(chain.from_iterable(parts))
         except BrokenProcessPool:
             raise JudgeError(
-                "a process of --jobs died, perhaps out of memory: use fewer jobs"
+                "a process of --processes died, perhaps out of memory: use fewer"
             ) from None
 
 
