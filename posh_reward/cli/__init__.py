@@ -97,7 +97,6 @@ class CommandParser(argparse.ArgumentParser):
     """A parser whose errors are one line, without the list of all flags."""
 
     def error(self, message: str) -> NoReturn:
-        """Print the error and exit."""
         text = shortened(safe(message), LONGEST_MESSAGE)
         self.exit(UNUSABLE, f"{self.prog}: {text} (flags: {self.prog} --help)\n")
 
@@ -137,7 +136,6 @@ class PrintVersion(argparse.Action):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit status."""
     if sys.stderr is None:  # closed by the shell: print() would write to standard output instead
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
     try:

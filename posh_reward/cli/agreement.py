@@ -71,7 +71,6 @@ ABSENT = {
 
 
 def add_agreement(command: argparse.ArgumentParser) -> None:
-    """Add the commands below ``agreement``."""
     describe(command, ABOUT)
     commands = commands_of(command)
     for name, line, about, example, run, *adders in (
@@ -243,7 +242,6 @@ OPTIONAL = ("image", "uuid", "id")
 
 
 def pairs(flags: argparse.Namespace) -> int:
-    """Pairs that people compared, such as DOCENT's."""
     from posh_reward.study.agreement.preferences import preferences_report
 
     return show(preferences_report(preferences(flags), _settings(flags)), flags)
@@ -265,7 +263,6 @@ def preferences(flags: argparse.Namespace) -> Preferences:
 
 
 def caparena(flags: argparse.Namespace) -> int:
-    """CapArena's battles."""
     from posh_reward.study.agreement.caparena import caparena_report, read_arena
 
     arena = read_arena(_rows(flags), flags.input, images=flags.images, procedure=flags.procedure)
@@ -273,7 +270,6 @@ def caparena(flags: argparse.Namespace) -> int:
 
 
 def ratings(flags: argparse.Namespace) -> int:
-    """Texts that people rated."""
     from posh_reward.study.agreement.ratings import ratings_report
 
     return show(ratings_report(text_ratings(flags), _settings(flags)), flags)
@@ -294,7 +290,6 @@ def text_ratings(flags: argparse.Namespace) -> TextRatings:
 
 
 def rating_columns(flags: argparse.Namespace) -> dict[str, str]:
-    """Map each axis to its column of ratings, by default ``rating``."""
     from posh_reward.study.agreement.judgment_files import AXIS_RATINGS
 
     if not flags.rating and flags.layout in AXIS_RATINGS:
@@ -303,7 +298,6 @@ def rating_columns(flags: argparse.Namespace) -> dict[str, str]:
 
 
 def spans(flags: argparse.Namespace) -> int:
-    """Texts with marked mistakes and omissions."""
     from posh_reward.study.agreement.localisation import SpanColumns, read_marks, spans_report
 
     columns = SpanColumns(
@@ -340,11 +334,7 @@ def _localisers(flags: argparse.Namespace) -> tuple[list[Localiser], list[tuple[
 
 
 def by_axis(columns: list[str], flag: str) -> dict[str, str]:
-    """Map axes to columns, from ``["mistakes=P", ...]`` or from ``["P"]`` for all axes.
-
-    Raises:
-        InputError: an axis is unknown or named twice.
-    """
+    """Map axes to columns, from ``["mistakes=P", ...]`` or from ``["P"]`` for all axes."""
     column_of: dict[str, str] = {}
     for each in columns:
         axis, equals, column = each.partition("=")
@@ -357,7 +347,6 @@ def by_axis(columns: list[str], flag: str) -> dict[str, str]:
 
 
 def check_outputs(flags: argparse.Namespace) -> None:
-    """Check the page and the plot, before anything is scored for them."""
     from posh_reward.study.pages.model_plots import require_matplotlib
 
     check_replaceable(flags.page)
@@ -434,7 +423,6 @@ def _measures(flags: argparse.Namespace) -> tuple[list[Measure], list[tuple[str,
 
 
 def show(report: AgreementReport, flags: argparse.Namespace) -> int:
-    """Print a report, write its page and its plot; return an exit status."""
     from posh_reward.study.agreement.agreement_page import draw_plot, html_page, terminal_text
     from posh_reward.study.agreement.agreement_report import as_json
 

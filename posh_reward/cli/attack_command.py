@@ -39,7 +39,6 @@ STOCK_ROWS = 500
 
 
 def add_attack(command: argparse.ArgumentParser) -> None:
-    """Add the flags of ``attack``."""
     describe(command, f"{ATTACK}\n\n{STATUS}", "attack rows.jsonl -o audit --reference caption "
              "--reward my_rewards:brevity")  # fmt: skip
     add = command.add_argument
@@ -67,7 +66,6 @@ def add_attack(command: argparse.ArgumentParser) -> None:
 
 
 def attack_reward(flags: argparse.Namespace) -> int:
-    """Measure, search and write."""
     from posh_reward.attack import audit
     from posh_reward.attack.audit import open_reward
     from posh_reward.attack.climb import Target, attack
@@ -178,12 +176,7 @@ def _decoded(value: object) -> object:
 
 
 def read_references(name: str, split: str, column: str) -> list[dict[str, Any]]:
-    """Read the rows that have a true text, or a list of them, in a column of a table or dataset.
-
-    Raises:
-        InputError: the file cannot be read, or no row has a true text.
-        ConfigError: the dataset cannot be loaded.
-    """
+    """Read the rows that have a true text, or a list of them, in a column of a table or dataset."""
     from posh_reward.datasets.load_dataset import is_drawn, load_images
     from posh_reward.study.agreement.judgment_files import read_rows
 

@@ -52,7 +52,6 @@ def commands_of(command: argparse.ArgumentParser) -> Any:
 
 
 def add_files(command: argparse.ArgumentParser) -> None:
-    """Add the input and the output."""
     add = command.add_argument
     add("input", metavar="INPUT", help=f"table to read: {INPUTS}; - for standard input")
     add("-o", "--output", metavar="OUT", default="-", help="table to write, in any of these "
@@ -95,7 +94,6 @@ def add_running(command: argparse.ArgumentParser, rows: str, batch: int = 32) ->
 
 
 def table_settings(flags: argparse.Namespace, texts: Mapping[str, str | None]) -> TableSettings:
-    """Return how the table is read; ``texts`` maps names in rows to columns."""
     from posh_reward.study.rows.engine import TableSettings
     from posh_reward.study.rows.table_items import Columns
 
@@ -107,19 +105,16 @@ def table_settings(flags: argparse.Namespace, texts: Mapping[str, str | None]) -
 
 
 def count(text: str, least: int = 0) -> int:
-    """Parse a whole number from 0."""
     if not text.isdecimal() or int(text) < least:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least}")
     return int(text)
 
 
 def positive(text: str) -> int:
-    """Parse a whole number from 1."""
     return count(text, 1)
 
 
 def add_dataset(add: Add) -> None:
-    """Add the dataset whose rows the column ``image`` numbers."""
     add("--dataset", metavar="NAME", help="dataset whose rows the image column numbers, with all "
         "its options, as given to recipes/generate.py")  # fmt: skip
     add("--split", default="test", metavar="NAME", help="split of the dataset")
@@ -144,12 +139,10 @@ class TrustSettings(argparse.Action):
     """Let settings files do everything; an action, so that it holds wherever they are read."""
 
     def __call__(self, *_: object) -> None:
-        """Trust them in this process and its children."""
         trust_settings()
 
 
 def add_trust(add: Add) -> None:
-    """Add ``--trust-settings``."""
     add("--trust-settings", action=TrustSettings, nargs=0, help="let settings files run programs "
         "and send keys (docs/cli.md)")  # fmt: skip
 
@@ -173,16 +166,10 @@ def show_figures(flags: argparse.Namespace, figures: object, table: str) -> None
 
 
 def metric_of(flags: argparse.Namespace) -> PoSh:
-    """Return the metric that the flags and their configuration file describe."""
     return load_metric(flags.metric, **metric_flags(flags))
 
 
 def dataset_of(flags: argparse.Namespace) -> DatasetImages | None:
-    """Return the images of ``--dataset``, or None without it.
-
-    Raises:
-        MissingDependencyError: ``datasets`` is not installed.
-    """
     if not flags.dataset:
         return None
     from posh_reward.datasets.load_dataset import load_images
@@ -192,11 +179,7 @@ def dataset_of(flags: argparse.Namespace) -> DatasetImages | None:
 
 
 def read_text(argument: str) -> str:
-    """Return a text from the command line: itself, or the contents of ``@file`` or ``@-``.
-
-    Raises:
-        InputError: the file cannot be read as UTF-8.
-    """
+    """Return a text from the command line: itself, or the contents of ``@file`` or ``@-``."""
     if not argument.startswith("@") or argument.startswith("@@"):
         return argument.removeprefix("@")
     try:
@@ -210,11 +193,7 @@ def read_text(argument: str) -> str:
 
 
 def write_text(text: str) -> None:
-    """Write lines to standard output; characters outside its encoding become ``?``.
-
-    Raises:
-        OSError: it is closed, or cannot be written.
-    """
+    """Write lines to standard output; characters outside its encoding become ``?``."""
     output = standard_output()
     output.write(text.encode(sys.stdout.encoding or "utf-8", "replace") + b"\n")
 

@@ -52,7 +52,6 @@ overwritten."""
 
 
 def add_store(command: argparse.ArgumentParser) -> None:
-    """Add ``store info`` and ``store clear``."""
     describe(command, STORE)
     add = commands_of(command).add_parser
     info = describe(add("info", help="show what a store holds"), "Show a store's rows and bytes.",
@@ -73,14 +72,12 @@ def add_store(command: argparse.ArgumentParser) -> None:
 
 
 def add_init(command: argparse.ArgumentParser) -> None:
-    """Add the folder of ``init``."""
     describe(command, INIT, "init runs/mine")
     command.add_argument("folder", metavar="DIR", help="folder to copy to; created if missing")
     command.set_defaults(command=init)
 
 
 def show_store(flags: argparse.Namespace) -> int:
-    """Print what a store holds."""
     from posh_reward.store.store_admin import survey
 
     check_replaceable(flags.json, FIGURES)
@@ -90,7 +87,6 @@ def show_store(flags: argparse.Namespace) -> int:
 
 
 def clear_store(flags: argparse.Namespace) -> int:
-    """Remove rows from a store, or a store that is damaged."""
     from posh_reward.store.store_admin import clear
 
     removed = clear(flags.path, flags.kind, flags.space, any_file=flags.yes)
@@ -100,7 +96,6 @@ def clear_store(flags: argparse.Namespace) -> int:
 
 
 def listing(survey: Survey) -> str:
-    """Tabulate a store's holdings, with their sum."""
     held = [(each.kind, each.rows, each.bytes, each.space) for each in survey.holdings]
     held.append(("all", sum(row[1] for row in held), sum(row[2] for row in held), ""))
     rows = [(kind, f"{count:,}", size(total), space) for kind, count, total, space in held]
@@ -115,14 +110,12 @@ def listing(survey: Survey) -> str:
 
 
 def init(flags: argparse.Namespace) -> int:
-    """Copy the shipped folders; print the copies' paths."""
     for folder in copy_to(Path(flags.folder)):
         print(folder, file=sys.stderr)
     return OK
 
 
 def add_fetch(command: argparse.ArgumentParser) -> None:
-    """Add the flags of ``fetch``."""
     describe(command, FETCH, "fetch --config published")
     command.add_argument("--config", metavar="FILE", required=True, help="settings of a recipe, "
                          "of a judge, or of a metric (also by name: published)")  # fmt: skip
@@ -140,7 +133,6 @@ def add_recipe_flags(command: argparse.ArgumentParser) -> None:
 
 
 def fetch(flags: argparse.Namespace) -> int:
-    """Download what a run needs; print a line for each download."""
     from posh_reward.training.fetch import STATES, assets_of, fetch_all, prepare_data
 
     assets = assets_of(flags.config, flags.recipe_flags)
@@ -160,7 +152,6 @@ def fetch(flags: argparse.Namespace) -> int:
 
 
 def add_doctor(command: argparse.ArgumentParser) -> None:
-    """Add the flags of ``doctor``."""
     add = describe(command, DOCTOR, "doctor --config configs/dapo/qwen2_5_vl_7b.yaml").add_argument
     add("--config", metavar="FILE", type=Path, required=True, help="configuration of a recipe")
     add("--first-hour", metavar="FILE", type=Path, help="climb the ladder, into this JSON file")
@@ -177,7 +168,6 @@ def add_doctor(command: argparse.ArgumentParser) -> None:
 
 
 def doctor(flags: argparse.Namespace) -> int:
-    """Print the checks; return the exit status."""
     from posh_reward.training.doctor.diagnosis import SECONDS, NodePlace, diagnose
     from posh_reward.training.doctor.first_hour import climb
 

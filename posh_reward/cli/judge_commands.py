@@ -54,7 +54,6 @@ same command."""
 
 
 def add_judges(command: argparse.ArgumentParser) -> None:
-    """Add the commands below ``judges``."""
     describe(command, JUDGES)
     commands = commands_of(command)
     _add_compare(commands.add_parser("compare", help="report what changes with another judge"))
@@ -106,7 +105,6 @@ def _add_metric(command: argparse.ArgumentParser) -> Add:
 
 
 def compare(flags: argparse.Namespace) -> int:
-    """Compare judges over a table of pairs."""
     from posh_reward.study.judges.judge_report import as_json, judge_report, terminal_text
     from posh_reward.study.judges.judge_runs import RunSettings, judge_choice, run_judges
     from posh_reward.study.rows.journal import check_apart
@@ -138,11 +136,7 @@ def compare(flags: argparse.Namespace) -> int:
 
 
 def check_outputs(outputs: Sequence[Path]) -> None:
-    """Make the folders of output files, before anything is paid for.
-
-    Raises:
-        InputError: a file cannot be written.
-    """
+    """Make the folders of output files, before anything is paid for."""
     for path in outputs:
         if path.is_dir():
             raise InputError(f"{str(path)!r} is a folder: choose a file in it")
@@ -168,7 +162,6 @@ def answers_beside(outputs: Sequence[Path], choices: Sequence[JudgeChoice]) -> P
 
 
 def collect(flags: argparse.Namespace) -> int:
-    """Write a dataset of a judge's answers over a table of texts."""
     from posh_reward.study.judges import question_set
     from posh_reward.study.judges.judge_runs import RunSettings, judge_choice
     from posh_reward.study.rows.tables import require_parquet
@@ -190,11 +183,7 @@ def collect(flags: argparse.Namespace) -> int:
 
 
 def pairs_of(flags: argparse.Namespace) -> list[ScoredPair]:
-    """Return the table's distinct pairs; print how many rows are left out.
-
-    Raises:
-        InputError: the table cannot be read, or has no pair.
-    """
+    """Return the table's distinct pairs; print how many rows are left out."""
     from posh_reward.lexicon.wordnet import is_english
     from posh_reward.study.judges.judge_runs import ScoredPair
 

@@ -53,7 +53,6 @@ ANSWERS = ".json"  # ending of files that are read in a folder of answers
 
 
 def add_answers(command: argparse.ArgumentParser) -> None:
-    """Add the flags of ``collect_answers``."""
     add = command.add_argument
     add("key", metavar="KEY", help="key that `packets make` wrote")
     add("answers", metavar="ANSWERS", nargs="+", help="raters' files, or folders of them")
@@ -63,7 +62,6 @@ def add_answers(command: argparse.ArgumentParser) -> None:
 
 
 def add_read(command: argparse.ArgumentParser) -> None:
-    """Add the flags of ``packets read``."""
     add = command.add_argument
     add_answers(command)
     add("-o", "--output", metavar="OUT", help="table to write, with one row per answer to each "
@@ -75,7 +73,6 @@ def add_read(command: argparse.ArgumentParser) -> None:
 
 
 def read(flags: argparse.Namespace) -> int:
-    """Sum up answers."""
     from posh_reward.study.packets.rater_answers import count_reading
     from posh_reward.study.packets.results import answer_rows, answers_that_count, results
     from posh_reward.study.packets.results_page import results_page, summary
@@ -137,7 +134,6 @@ def answer_files(names: list[str]) -> list[Path]:
 
 
 def add_serve(command: argparse.ArgumentParser) -> None:
-    """Add the flags of ``packets serve``."""
     add = command.add_argument
     add("key", metavar="KEY", help="key that `packets make` wrote")
     add("packet", metavar="PACKET", help="folder that it wrote")
@@ -152,7 +148,6 @@ def add_serve(command: argparse.ArgumentParser) -> None:
 
 
 def serve(flags: argparse.Namespace) -> int:
-    """Serve a packet until interrupted."""
     try:
         from posh_reward.serve.request_limits import server_of
         from posh_reward.serve.study_app import read_tokens, study_app
@@ -204,7 +199,6 @@ contact, buttons. Edit what you like, delete what is to stay as it is, and pass 
 
 
 def add_packets(command: argparse.ArgumentParser) -> None:
-    """Add all commands below ``packets``."""
     describe(command, PACKETS)
     commands = commands_of(command)
     for name, line, text, example, add in (
@@ -246,7 +240,6 @@ def _add_make(command: argparse.ArgumentParser) -> None:
 
 
 def make(flags: argparse.Namespace) -> int:
-    """Write a packet and its key."""
     import secrets
     from itertools import chain
 
@@ -333,7 +326,6 @@ def _add_texts(command: argparse.ArgumentParser) -> None:
 
 
 def texts(flags: argparse.Namespace) -> int:
-    """Write the texts that raters read, to edit."""
     from posh_reward.study.packets.rater_texts import texts_source
 
     source = texts_source(flags.language)
@@ -371,7 +363,6 @@ def _add_plan(command: argparse.ArgumentParser) -> None:
 
 
 def plan(flags: argparse.Namespace) -> int:
-    """Print what studies of several sizes can settle."""
     from dataclasses import fields
 
     from posh_reward.study.packets.study_plan import PlanSettings, plan_table, plans

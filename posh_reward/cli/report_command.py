@@ -43,7 +43,6 @@ with its reason, next to the image and the texts.
 
 
 def add_report(command: argparse.ArgumentParser) -> None:
-    """Add the flags of ``report``."""
     describe(command, REPORT, "report runs/scores.jsonl -o runs/report.html")
     add = command.add_argument
     add("scores", metavar="SCORES", help="output of `posh-reward score --elements`; - for standard "
@@ -61,7 +60,6 @@ def add_report(command: argparse.ArgumentParser) -> None:
 
 
 def report(flags: argparse.Namespace) -> int:
-    """Write a page about rows scored by any metric."""
     from posh_reward.metrics.records import metric_of
     from posh_reward.study.pages.model_plots import require_matplotlib
     from posh_reward.study.pages.report_page import contents_of

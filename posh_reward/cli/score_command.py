@@ -55,7 +55,6 @@ standard input (@-); write @@ to begin a text with an at sign.
 
 
 def add_score(command: argparse.ArgumentParser) -> None:
-    """Add the flags of ``score``."""
     describe(command, SCORE, "score runs/pairs.csv -o runs/scores.jsonl --elements")
     add = command.add_argument
     add_files(command)
@@ -71,7 +70,6 @@ def add_score(command: argparse.ArgumentParser) -> None:
 
 
 def add_explain(command: argparse.ArgumentParser) -> None:
-    """Add the flags of ``explain``."""
     describe(command, EXPLAIN, "explain 'A red dog.' 'A brown dog sleeps.'")
     add = command.add_argument
     add("generation", metavar="GENERATION", help="the text to score")
@@ -85,7 +83,6 @@ def add_explain(command: argparse.ArgumentParser) -> None:
 
 
 def score(flags: argparse.Namespace) -> int:
-    """Score every pair of a table."""
     texts = {"generation": flags.generation, "reference": flags.reference}
     settings = table_settings(flags, texts)
     posh = metric_of(flags)
@@ -127,7 +124,6 @@ def _metric_of_table(flags: argparse.Namespace, posh: PoSh) -> Iterator[Metric]:
 
 
 def explain(flags: argparse.Namespace) -> int:
-    """Show one pair, with what was not found marked."""
     from posh_reward.lexicon.wordnet import is_english
     from posh_reward.study.pages import terminal
     from posh_reward.study.rows.standings import NOT_ENGLISH

@@ -29,7 +29,6 @@ answers the requests that it has accepted, then exits."""
 
 
 def add_serve(command: argparse.ArgumentParser) -> None:
-    """Add the flags of ``serve``."""
     describe(command, SERVE, "serve --port 8000 --judge configs/judge/server.yaml")
     add = command.add_argument
     add("--host", default="127.0.0.1", help="address to listen at (default: 127.0.0.1, for this "
@@ -50,7 +49,6 @@ def add_serve(command: argparse.ArgumentParser) -> None:
 
 
 def serve(flags: argparse.Namespace) -> int:
-    """Serve until a signal ends it."""
     for name in ("fastapi_offline", "prometheus_client", "uvicorn"):
         if find_spec(name) is None:
             raise MissingDependencyError(f"serve needs {name}: {install('serve')}")
@@ -91,16 +89,10 @@ def _announce(name: tuple[Any, ...], signature: str, key: str | None) -> None:
 
 
 def address_of(host: str, port: int) -> str:
-    """Return a server's URL."""
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def server_socket(host: str, port: int) -> socket.socket:
-    """Return a socket bound to an address, not listening yet.
-
-    Raises:
-        InputError: the address cannot be used.
-    """
     bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -112,7 +104,6 @@ def server_socket(host: str, port: int) -> socket.socket:
 
 
 def _reward(flags: argparse.Namespace) -> PoshReward:
-    """Make the reward that the flags describe, with the metric that they describe."""
     from posh_reward.metrics.load_metric import metric_flags, read_metric
     from posh_reward.reward.instance import make_reward
     from posh_reward.settings import check_settings, read_settings

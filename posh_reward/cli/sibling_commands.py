@@ -56,7 +56,6 @@ TASKS = ("captioning", "vqa", "vdu", "reg")
 
 
 def add_harmonic(command: argparse.ArgumentParser) -> None:
-    """Add ``harmonic score``."""
     describe(command, HARMONIC)
     commands = commands_of(command)
     score = describe(
@@ -81,7 +80,6 @@ def add_harmonic(command: argparse.ArgumentParser) -> None:
 
 
 def add_rubric(command: argparse.ArgumentParser) -> None:
-    """Add ``rubric score``."""
     describe(command, RUBRIC)
     commands = commands_of(command)
     score = describe(
@@ -125,7 +123,6 @@ def score_harmonic(flags: argparse.Namespace) -> int:
 
 
 def score_rubric(flags: argparse.Namespace) -> int:
-    """Judge texts by a rubric."""
     from posh_reward.metrics.rubric.rubric_judge import RubricJudge
     from posh_reward.study.rows.scorers import RubricRows, score_work
 
@@ -173,7 +170,6 @@ PAIR_TEXTS = ("question", "answer", "program", "caption")
 
 
 def add_prove(command: argparse.ArgumentParser) -> None:
-    """Add ``prove make``, ``prove verify`` and ``prove score``."""
     describe(command, PROVE)
     commands = commands_of(command)
     for name, line, text, example, add in (
@@ -276,7 +272,6 @@ def _words(path: Path) -> list[str]:
 
 
 def verify_prove(flags: argparse.Namespace) -> int:
-    """Verify pairs by their programs."""
     from posh_reward.metrics.prove.pair_maker import PairVerifier
     from posh_reward.study.rows.prove_rows import verify_pairs
 

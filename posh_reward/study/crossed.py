@@ -40,11 +40,6 @@ class CrossedDesign:
     Raters are clusters, too: three who each lean a little towards one model make an interval over
     items alone miss in 17 to 43 % of studies. Where each item has one rater, and
     all raters have equally many, this is Student's test of the raters' means.
-
-    Args:
-        items: (answers,) item of each answer.
-        raters: (answers,) rater of each answer.
-        ties: number of items with equal texts, counted as 0 without asking.
     """
 
     def __init__(
@@ -150,12 +145,7 @@ class CrossedDesign:
         return np.asarray(np.maximum(reach, least))
 
     def test(self, values: Sequence[float], largest: float = 2.0) -> MeanTest:
-        """Mean of one study, with its 95 % interval and p-value.
-
-        Args:
-            values: (answers,)
-            largest: bound on the absolute values.
-        """
+        """Mean of one study, with its 95 % interval and p-value."""
         from scipy.optimize import brentq
 
         [mean], variances = self.moments(np.asarray([values], dtype=np.float64))

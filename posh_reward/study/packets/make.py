@@ -56,7 +56,6 @@ class Packet:
 
     @property
     def key_file(self) -> bytes:
-        """Content of the key's file."""
         return as_json(asdict(self.key), indent=1)
 
 
@@ -68,18 +67,7 @@ def make_packet(
     *,
     texts: RaterTexts | None = None,
 ) -> Packet:
-    """Draw the tasks and write every form. Equal arguments make equal bytes.
-
-    Args:
-        items: generations to compare.
-        design: number of raters and repeated tasks, and the seed.
-        album: finds the images; None for a study without them.
-        inputs: SHA-256 of the input files, for the key.
-        texts: for raters to read; the English ones by default.
-
-    Raises:
-        InputError: too few raters, or an image is missing.
-    """
+    """Draw the tasks and write every form. Equal arguments make equal bytes."""
     by_id = {item.id: item for item in items.items}
     reference = any(item.reference for item in items.items)
     if not reference and album is None:
@@ -108,7 +96,6 @@ def make_packet(
 
 
 def _forms(key: PacketKey, by_id: Mapping[str, StudyItem], album: Album | None) -> dict[str, bytes]:
-    """Each rater's page, and the same tasks for Label Studio, by path."""
     in_tasks = dict.fromkeys(task.item for rater in key.raters.values() for task in rater.tasks)
     images = {item: album.uri(by_id[item]) for item in in_tasks} if album else {}
     files: dict[str, bytes] = {}
@@ -157,17 +144,11 @@ def _manifest(packet: Packet) -> dict[str, object]:
 
 
 def digest(data: bytes) -> str:
-    """SHA-256 in hexadecimal."""
     return sha256(data).hexdigest()
 
 
 def write_packet(packet: Packet, folder: Path, key: Path) -> None:
-    """Write the folder and, outside it, the key: both or neither.
-
-    Raises:
-        InputError: either already exists, or the key would be inside the folder.
-        OSError: they cannot be written.
-    """
+    """Write the folder and, outside it, the key: both or neither."""
     if folder.resolve() in (key.resolve(), *key.resolve().parents):
         raise InputError(f"the key {str(key)!r} would be handed over with {str(folder)!r}")
     for path in (folder, key):
@@ -205,11 +186,7 @@ def _already_exists(path: Path) -> InputError:
 
 
 def read_key(path: Path, folder: Path | None = None) -> PacketKey:
-    """Read a packet's key; with ``folder``, check that the folder was sealed with it.
-
-    Raises:
-        InputError: it is not a key, or not this folder's.
-    """
+    """Read a packet's key; with ``folder``, check that the folder was sealed with it."""
     try:
         data = path.read_bytes()
         key = TypeAdapter(PacketKey).validate_json(data)
@@ -233,7 +210,6 @@ def read_key(path: Path, folder: Path | None = None) -> PacketKey:
 
 
 def rater_load(key: PacketKey) -> Sequence[str]:
-    """One line for each rater: name, number of tasks, kind of task."""
     return [
         f"{name}: {len(rater.tasks)} tasks: {key.texts.heading[rater.form]}"
         for name, rater in key.raters.items()

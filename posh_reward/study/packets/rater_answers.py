@@ -41,7 +41,6 @@ LABELS = {"mistakes": "Mistake", "omissions": "Missing"}
 
 
 def config(form: Form, key: PacketKey) -> str:
-    """The labelling configuration of a project."""
     names, package = FIELDS[form], "posh_reward.study.packets"
     xml = render("label_studio.xml", package, form=form, key=key, texts=key.texts, names=names,
                  labels=LABELS, quote=_quote)  # fmt: skip
@@ -71,7 +70,6 @@ def _task(task: RaterTask, item: StudyItem, image: str | None, names: Sequence[s
 
 
 def choices(result: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """(control, choice) pairs of an annotation."""
     for each in result:
         if each.get("type") == "choices":
             for choice in each["value"]["choices"]:
@@ -119,18 +117,11 @@ class AnswerCollection:
 
     @property
     def answers(self) -> tuple[Answer, ...]:
-        """Of all raters."""
         return tuple(answer for sheet in self.sheets for answer in sheet.answers)
 
 
 def collect(files: Iterable[Path], key: PacketKey, partial: bool = False) -> AnswerCollection:
-    """Read files of answers; one that cannot be used does not affect the others.
-
-    Args:
-        files: from our page, or exports of Label Studio, in any order.
-        key: of the packet.
-        partial: accept the finished tasks of unfinished files.
-    """
+    """Read files of answers; one that cannot be used does not affect the others."""
     refusals: list[FileNote] = []
     unfinished: list[tuple[FileNote, AnswerSheet]] = []
     sheets_of: dict[str, list[tuple[str, AnswerSheet]]] = {name: [] for name in key.raters}
@@ -183,7 +174,6 @@ def _note(file: Path, reason: str) -> FileNote:
 
 
 def _unfinished(sheet: AnswerSheet, partial: bool) -> str:
-    """The reason why a sheet is not finished; "" if it counts."""
     count = len(sheet.unfinished)
     if not count or (partial and sheet.answers):
         return ""
@@ -275,12 +265,7 @@ class PageFile:
 
 
 def sheets_in(data: bytes, key: PacketKey) -> list[AnswerSheet]:
-    """The answers in a file: of one rater from our page, or of several in Label Studio's export.
-
-    Raises:
-        InputError: the file is of another packet, was changed, or has answers that no rater could
-            have given; the message has the reason.
-    """
+    """The answers in a file: of one rater from our page, or of several in Label Studio's export."""
     try:
         content = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
@@ -396,7 +381,6 @@ def _owner(
 
 
 def _annotation(content: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The one annotation of a task; None if it was skipped."""
     # Several people may have opened one rater's project; we cannot decide which of them counts.
     annotations = [each for each in content["annotations"] if not each.get("was_cancelled")]
     if len(annotations) > 1:
@@ -408,11 +392,6 @@ def _annotation(content: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _choices(choices: Iterable[tuple[str, str]], texts: RaterTexts) -> dict[str, Any]:
-    """By axis, a preference.
-
-    Raises:
-        ValueError: a choice is unknown, or a control has several.
-    """
     # A choice comes as its alias, the value, or as its label.
     values = {str(value): value for value in texts.values.values()} | texts.values
     preferences: dict[str, Any] = {}
@@ -447,7 +426,6 @@ def _open_parts(answer: Answer, key: PacketKey, form: Form) -> list[str]:
 
 
 def _checked(answer: Answer, task: RaterTask, rater: str, key: PacketKey, form: Form) -> Answer:
-    """The answer with what the key adds; ``InputError`` if no rater could have given it."""
     seconds = answer.seconds
     if seconds is not None and not 0 <= seconds <= LONGEST:
         raise InputError(f"its time is {seconds} seconds")

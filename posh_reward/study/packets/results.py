@@ -299,14 +299,6 @@ def results(
     leave_out: Sequence[str] = (),
     readings: int = 1,
 ) -> StudyResults:
-    """Sum up a study.
-
-    Args:
-        collection: what came back.
-        key: of the packet.
-        leave_out: raters whose answers do not count.
-        readings: times that new answers were read, this one included.
-    """
     answers = answers_that_count(collection, leave_out)
     coarse = [answer for answer in answers if not answer.granular]
     granular = [answer for answer in answers if answer.granular]
@@ -335,7 +327,6 @@ def results(
 
 
 def answers_that_count(collection: AnswerCollection, leave_out: Sequence[str] = ()) -> list[Answer]:
-    """All answers but those of raters set aside."""
     return [answer for answer in collection.answers if answer.rater not in leave_out]
 
 

@@ -28,7 +28,6 @@ FORMS = {"coarse": "compares", "granular": "marks"}
 
 
 def results_page(results: StudyResults, title: str = "What people preferred") -> str:
-    """One HTML document that needs no other file."""
     return render(
         "results.html",
         "posh_reward.study.packets",
@@ -52,7 +51,6 @@ def results_page(results: StudyResults, title: str = "What people preferred") ->
 
 
 def lead(results: StudyResults) -> str:
-    """Counts of raters, answers and files."""
     active = [each for each in results.raters if each.answered]
     text = f"{amount(len(active), 'rater')} of {len(results.raters)} answered "
     text += f"{amount(sum(each.answered for each in active), 'task')}. "
@@ -125,12 +123,10 @@ def _with_sign(interval: Interval) -> str:
 
 
 def ties(comparison: Comparison) -> str:
-    """Number of pairs of equal texts, in words."""
     return f"{amount(comparison.identical, 'pair')} of equal texts count as ties without asking"
 
 
 def p_text(p: float) -> str:
-    """A p-value, never 0."""
     return f"{p:.3f}" if p >= 0.001 else "<0.001"
 
 

@@ -54,17 +54,14 @@ class Opinions:
 
     @cached_property
     def cuts(self) -> tuple[float, ...]:
-        """Boundaries of the five choices."""
         inner = NORMAL.inv_cdf(0.5 + self.equal / 2)
         outer = NORMAL.inv_cdf(1 - self.much / 2)
         return (-outer, -inner, inner, outer)
 
     def choice(self, latent: float) -> int:
-        """The answer, -2 to 2, to a perceived difference."""
         return VALUES[bisect_left(self.cuts, latent)]
 
     def choices(self, latent: Floats) -> Floats:
-        """The answers to many perceived differences."""
         return np.searchsorted(self.cuts, latent).astype(np.float64) + VALUES[0]
 
     def mean(self, shift: float) -> float:
@@ -230,9 +227,6 @@ def plans(
     """One plan per axis and number of raters per pair.
 
     ``alphas`` is Krippendorff's alpha by axis; the paper's by default.
-
-    Raises:
-        InputError: more raters per pair than there are, or none; or an alpha is out of range.
     """
     counts = tuple(raters)
     if min(counts, default=0) < 1 or max(counts) > settings.team:
@@ -333,7 +327,6 @@ def smallest_difference(opinions: Opinions, settings: PlanSettings, raters: int)
 
 
 def plan_table(table: Sequence[AxisPlan], settings: PlanSettings) -> str:
-    """A table in plain text."""
     size, pairs = f"{settings.difference:g}", f"{settings.pairs}"
     people = f"raters like these {settings.team}" if settings.lean else "these raters only"
     lines = [

@@ -48,7 +48,6 @@ class ProveTotals:
     truthfulness: list[float] = field(default_factory=list)  # responses without claims have none
 
     def add(self, row: Row) -> None:
-        """Count one more row."""
         for name in ("helpfulness", "truthfulness"):
             if row[name] is not None:
                 getattr(self, name).append(row[name])
@@ -115,7 +114,6 @@ class Means:
         self._with_types = types
 
     def add(self, row: Row) -> None:
-        """Count one more row."""
         note_failure(self.failures, row)
         model = row.get("model")
         self.models.setdefault(model, ProveTotals()).add(row)
@@ -138,7 +136,6 @@ class Means:
 
 
 def note_failure(failures: dict[str, ReasonCount], row: Row) -> None:
-    """Count a row that failed under its reason."""
     if reason := reason_of(row):
         failures.setdefault(on_one_line(reason), ReasonCount()).add(row["id"])
 
@@ -236,19 +233,7 @@ class ResponseRows(GraphRows):
 
 
 def make_pairs(maker: PairMaker, source: str, output: str, settings: TableSettings) -> list[Row]:
-    """Make verified questions for a table of captions; return the rows of ``OUTPUT.made.jsonl``.
-
-    Args:
-        maker: writes and verifies them.
-        source: a table with captions.
-        output: table of the kept pairs, written at the end. ``OUTPUT.made.jsonl`` beside it has all
-            candidates of each caption, with the reason where one was dropped.
-        settings: columns, with ``caption`` as the text; batch size.
-
-    Raises:
-        InputError: a file cannot be used, or the output holds something else.
-        JudgeError: the writer cannot work at all, or not any more.
-    """
+    """Make verified questions for a table of captions; return the rows of ``OUTPUT.made.jsonl``."""
     format = format_of(output)
     if output == STANDARD:
         raise InputError(
@@ -307,7 +292,6 @@ class PairCounts:
         """Reason -> pairs; None: verified."""
 
     def add(self, row: Row) -> None:
-        """Count one more row."""
         note_failure(self.failures, row)
         if row["failure"] is None:
             self.drops[row["dropped"]] += 1
@@ -326,12 +310,7 @@ class PairCounts:
 def verify_pairs(
     verifier: PairVerifier, source: str, output: str, settings: TableSettings
 ) -> PairCounts:
-    """Verify a table of pairs by running their programs again; texts are ``PAIR_TEXTS``.
-
-    Raises:
-        InputError: a file cannot be used, or the output holds something else.
-        OSError: the output cannot be written.
-    """
+    """Verify a table of pairs by running their programs again; texts are ``PAIR_TEXTS``."""
     counts = PairCounts()
     go_through(ProgramRows(verifier), source, output, settings, counts.add)
     return counts

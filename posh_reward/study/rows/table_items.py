@@ -55,18 +55,13 @@ class TableItem:
 
 
 def _one_text(value: object) -> str | None:
-    """A text as scored rows have it: several references joined into one."""
     if isinstance(value, list) and value and {str} == set(map(type, value)):
         return joined_references(value)
     return value if isinstance(value, str) else None
 
 
 def survey(rows: Iterable[Row], name: str, columns: Columns) -> int:
-    """Number of rows of a table, checking all of it before any row is scored.
-
-    Raises:
-        InputError: there are no rows, a column is in no row, or an id is missing or repeated.
-    """
+    """Number of rows of a table, checking all of it before any row is scored."""
     count = 0
     present: dict[str, None] = {}
     for row in _check_ids(rows, name, columns):
@@ -77,11 +72,7 @@ def survey(rows: Iterable[Row], name: str, columns: Columns) -> int:
 
 
 def check_rows(rows: Iterable[Row], name: str, columns: Columns) -> Iterator[Row]:
-    """Pass on the rows of a table that can be read only once.
-
-    Raises:
-        InputError: as ``survey``, but the columns have to be in the first row.
-    """
+    """Pass on the rows of a table that can be read only once."""
     for number, row in enumerate(_check_ids(rows, name, columns)):
         if number == 0:
             _check_columns(row, name, columns)

@@ -62,10 +62,6 @@ def format_of(name: str, format_name: str | None = None, delimiter: str | None =
     """Format of a file, by ``format_name`` (one of ``FORMATS``) or else by its ending.
 
     Standard input and output default to JSON lines; ``delimiter`` is for CSV only.
-
-    Raises:
-        InputError: the ending is unknown, or the delimiter does not fit.
-        MissingDependencyError: the format needs a package that is not installed.
     """
     path = Path(name)
     gzip = path.suffix.lower() == GZIP
@@ -96,7 +92,6 @@ def format_of(name: str, format_name: str | None = None, delimiter: str | None =
 
 
 def require_parquet() -> None:
-    """Raise ``MissingDependencyError`` if pyarrow is not installed."""
     try:
         import pyarrow.parquet  # noqa: F401
     except ImportError:
@@ -141,11 +136,7 @@ AT_ONCE = 64  # rows of Parquet read at a time; they may hold images
 
 
 def read_table(source: IO[bytes], name: str, format: Format) -> Iterator[Row]:
-    """Rows of an open binary file, one at a time; ``name`` is for error messages.
-
-    Raises:
-        InputError: it cannot be read, or is not of that format; the message names the line.
-    """
+    """Rows of an open binary file, one at a time; ``name`` is for error messages."""
     try:
         file = BufferedReader(GzipFile(fileobj=source)) if format.gzip else source
         if format.kind == "jsonl":
@@ -373,14 +364,12 @@ def open_table(name: str, format: Format) -> Iterator[Iterator[Row]]:
 
 
 def standard_input() -> BinaryIO:
-    """Binary standard input; ``InputError`` if it is closed."""
     if sys.stdin is None:
         raise InputError("standard input is closed: name a file")
     return sys.stdin.buffer
 
 
 def standard_output() -> BinaryIO:
-    """Binary standard output; ``OSError`` if it is closed."""
     if sys.stdout is None:
         raise OSError(errno.EBADF, "standard output is closed")
     return sys.stdout.buffer
@@ -419,10 +408,6 @@ def whole_file(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
 
     ``mode`` is the file's permissions, less the umask, from its creation on. A link is replaced,
     not followed, unless it leads to a device or a pipe, which is written to.
-
-    Raises:
-        BusyError: another process writes it.
-        OSError: it cannot be written.
     """
     if path.exists() and not path.is_file():
         with path.open("wb") as file:
