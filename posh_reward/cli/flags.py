@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Add = Callable[..., argparse.Action]
 """``add_argument`` of a command or of a group of its flags."""
-INPUTS = "JSON lines, CSV, TSV (optionally .gz) or Parquet, by file ending"
+INPUTS = "JSON lines, CSV, TSV or Parquet, by file ending"
 MEANING = fill(EXPLANATION + ".", 100)
 
 

@@ -171,12 +171,13 @@ def test_ratings_as_people_have_them(tmp_path: Path, capsys: pytest.CaptureFixtu
     """Excel's UTF-16 with semicolons, decimal commas, and a cell that is not available."""
     path = tmp_path / "in.csv"
     path.write_text(
-        "sep=;\ngeneration;reference;rating\nA dog runs.;A dog runs.;4,5\nA cat.;A dog runs.;1,0\n"
+        "generation;reference;rating\nA dog runs.;A dog runs.;4,5\nA cat.;A dog runs.;1,0\n"
         "A bird.;A dog runs.;#N/A\n",
         "utf-16",
     )
     command = ("--no-posh", "--baseline", "words", *QUICK, "--json", "-")
-    assert without_judge("agreement", "ratings", path, "--reference", "reference", *command) == OK
+    columns = ("--reference", "reference", "--delimiter", ";")
+    assert without_judge("agreement", "ratings", path, *columns, *command) == OK
     figures = found_json(capsys)["metrics"][0]["figures"]
     assert figures["overall r"]["rows"] == 2
     assert figures["overall r"]["value"] == pytest.approx(1)

@@ -21,7 +21,6 @@ from posh_reward.study.rows.tables import (
     open_table,
 )
 
-TABLES = (*ENDINGS, *(f"{ending}.gz" for ending in ENDINGS))
 """Suffixes of files of rows. Anything else, except ``.json``, is a dataset."""
 
 
@@ -49,7 +48,7 @@ def read_rows(
         InputError: it cannot be read, has no rows, or has no list in the column to unfold.
         ConfigError: the dataset cannot be loaded.
     """
-    if name == STANDARD or format is not None or name.lower().endswith(TABLES):
+    if name == STANDARD or format is not None or name.lower().endswith(tuple(ENDINGS)):
         with open_table(name, format_of(name, format, delimiter)) as table:
             rows = list(table)
     elif name.lower().endswith(".json"):

@@ -32,7 +32,6 @@ from posh_reward.study.rows.tables import (
     STANDARD,
     Row,
     display_name,
-    first_line_delimiter,
     format_of,
     open_table,
 )
@@ -119,8 +118,7 @@ def go_through(
     """Score every row of a table into a file; a killed run resumes where it stopped."""
     format = format_of(output)
     if format.kind == "csv":  # semicolons in, semicolons out
-        own = format_of(source, settings.format, settings.delimiter)
-        format = format_of(output, None, settings.delimiter or first_line_delimiter(source, own))
+        format = format_of(output, None, settings.delimiter)
     check_apart(source, output)
     with (
         open_items(source, settings, images=scorer.wants_images) as (items, total),

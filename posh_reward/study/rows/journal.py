@@ -142,12 +142,12 @@ def sink(name: str, format: Format, overwrite: bool) -> Iterator[Journal | Strea
     if name == STANDARD:
         yield Stream(standard_output())
     elif path.exists() and not path.is_file():
-        if not format.appendable:
+        if format.kind != "jsonl":
             raise InputError(f"{name!r} is not a plain file: only JSON lines can go there")
         with path.open("wb") as file:
             yield Stream(file)
     else:
-        place = path if format.appendable else path.with_name(path.name + ".journal.jsonl")
+        place = path if format.kind == "jsonl" else path.with_name(path.name + ".journal.jsonl")
         if place != path and place.is_symlink():  # this name is ours: a link there was planted
             raise InputError(
                 f"{str(place)!r} is a link to another file: delete it, or choose another output"
