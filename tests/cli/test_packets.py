@@ -13,8 +13,9 @@ import pytest
 from posh_reward.cli import UNUSABLE, main
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.study.packets.make import read_key
-from posh_reward.study.packets.study_plan import Crowd, answer_file, opinions_with
+from posh_reward.study.packets.study_plan import opinions_with
 from tests.cli.running import rows_in, write_rows
+from tools.simulate_study import Crowd, answer_file
 
 
 @pytest.fixture

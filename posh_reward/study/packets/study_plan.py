@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import random
-from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from statistics import NormalDist
@@ -14,11 +12,6 @@ import numpy as np
 from posh_reward.errors import InputError
 from posh_reward.study.crossed import LEVEL, CrossedDesign
 from posh_reward.study.packets import rater_texts
-from posh_reward.study.packets.rater_answers import with_checksum
-from posh_reward.study.packets.rater_texts import AXES
-from posh_reward.study.packets.results import FASTEST
-from posh_reward.study.packets.study_records import ANSWERS_FORMAT, PacketKey, RaterTask, word_spans
-from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import FEWEST, Floats
 
 VALUES = tuple(sorted(rater_texts.VALUES))
@@ -57,9 +50,6 @@ class Opinions:
         inner = NORMAL.inv_cdf(0.5 + self.equal / 2)
         outer = NORMAL.inv_cdf(1 - self.much / 2)
         return (-outer, -inner, inner, outer)
-
-    def choice(self, latent: float) -> int:
-        return VALUES[bisect_left(self.cuts, latent)]
 
     def choices(self, latent: Floats) -> Floats:
         return np.searchsorted(self.cuts, latent).astype(np.float64) + VALUES[0]
@@ -108,71 +98,6 @@ def opinions_with(
         less = Opinions(middle, equal, much).alpha() < alpha
         low, high = (middle, high) if less else (low, middle)
     return Opinions((low + high) / 2, equal, much, lean, side)
-
-
-@dataclass(frozen=True, slots=True)
-class Crowd:
-    """Opinions of simulated raters."""
-
-    preference: Mapping[str, float]  # by axis, mean preference for the later model, -2 to 2
-    opinions: Opinions
-    marks: Mapping[str, float]  # by model, the probability that a word is marked
-    seed: int = 0
-
-
-def answer_file(key: PacketKey, name: str, crowd: Crowd) -> bytes:
-    """A rater's file, as the page would save it."""
-    rater = key.raters[name]
-    rng = random.Random(f"{crowd.seed} {name}")
-    answers: list[Row] = []
-    for task in rater.tasks:
-        compares = len(task.models) == 2
-        values = (
-            _preferences(key, task, crowd, rng, name) if compares else _marks(key, task, crowd, rng)
-        )
-        words = key.items[task.item].words(task.models)
-        seconds = round(words / FASTEST * rng.uniform(3, 6), 1)
-        answers.append({"task": task.id, **values, "seconds": seconds, "comment": ""})
-    content: Row = {
-        "format": ANSWERS_FORMAT,
-        "packet": key.packet,
-        "rater": name,
-        "saved": "1970-01-01T00:00:00.000Z",
-        "answers": answers,
-    }
-    return with_checksum(content, rater.token)
-
-
-def _preferences(
-    key: PacketKey, task: RaterTask, crowd: Crowd, rng: random.Random, name: str
-) -> Row:
-    earlier, later = key.in_order(task.models)
-    sign = 1 if task.models[0] == later else -1
-    choices: Row = {}
-    for axis in AXES:
-        # Seed the quality with the item's name, so that all its raters see the same; and a rater's
-        # taste for each model with the rater's name, so that it holds for all pairs.
-        shared = _normal(crowd.seed, task.item, sorted(task.models), axis)
-        early, late = (_normal(crowd.seed, name, model, axis) for model in (earlier, later))
-        latent = crowd.opinions.shift(crowd.preference[axis])
-        latent += crowd.opinions.shared**0.5 * shared + sign * crowd.opinions.side
-        latent += crowd.opinions.lean * (late - early) / 2**0.5
-        latent += crowd.opinions.own * rng.gauss(0, 1)
-        choices[axis] = sign * crowd.opinions.choice(latent)
-    return choices
-
-
-def _normal(*name: object) -> float:
-    return random.Random(" ".join(map(str, name))).gauss(0, 1)
-
-
-def _marks(key: PacketKey, task: RaterTask, crowd: Crowd, rng: random.Random) -> Row:
-    [model] = task.models
-    texts = key.items[task.item].by_side(model)
-    return {
-        side: [span for span in word_spans(texts[side]) if rng.random() < crowd.marks[model]]
-        for side in key.sides
-    }
 
 
 PAPER = {"mistakes": 0.235, "omissions": 0.464, "overall": 0.184}
