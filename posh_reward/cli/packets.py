@@ -189,9 +189,9 @@ column, the file's name is the model's). Only ids that every model described are
 No rater sees a generation twice; either model is #1 equally often; some tasks go to several raters,
 to measure agreement. The same --seed gives the same files, byte for byte."""
 PLAN = """\
-Estimate by simulation how many pairs, raters and hours it takes to settle a difference, and what a
-given number of pairs can settle, by the interval that `read` prints. Raters agree as in the paper
-(Krippendorff's alpha by axis, Table 7) unless --alpha is given."""
+Estimate by simulation how many pairs, raters and hours it takes to settle a difference, and the
+chance that a given number of pairs settles it, by the interval that `read` prints. Raters agree as
+in the paper (Krippendorff's alpha by axis, Table 7) unless --alpha is given."""
 TEXTS = """\
 Write every text that raters read, in one of five languages: questions, instructions, heading,
 contact, buttons. Edit what you like, delete what is to stay as it is, and pass the file to
@@ -346,7 +346,6 @@ def _add_plan(command: argparse.ArgumentParser) -> None:
     add("--raters", type=int, nargs="+", default=[1, 2, 3], help="raters per pair, to compare "
         "(default: 1 2 3)")  # fmt: skip
     add("--team", type=int, default=7, help="raters in all")
-    add("--power", type=float, default=0.8, help="chance of settling the difference")
     add("--seed", type=int, default=0, help="seed of the simulation")
     add = command.add_argument_group("assumptions").add_argument
     add("--lean", type=float, default=0.3, metavar="SD", help="spread of raters' tastes: standard "
@@ -355,10 +354,6 @@ def _add_plan(command: argparse.ArgumentParser) -> None:
     add("--statements", type=int, default=3, help="axes times pairs of models, for which `read` "
         "corrects")  # fmt: skip
     add("--alpha", type=float, help="agreement of raters on one axis (default: the paper's three)")
-    add("--equal", type=float, default=0.2, metavar="SHARE", help="share of Equal among answers "
-        "about equally good models")  # fmt: skip
-    add("--much", type=float, default=0.3, metavar="SHARE", help="share of both 'much better' "
-        "answers about equally good models")  # fmt: skip
     command.set_defaults(command=plan)
 
 

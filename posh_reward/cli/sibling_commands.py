@@ -210,8 +210,6 @@ def _add_score(command: argparse.ArgumentParser) -> None:
     columns = add_columns(command, *others, image="shown to the entailment judge")
     columns("--generation", metavar="COLUMN", default="response", help="column of the responses")
     _add_graphs(columns, "generation", *others)
-    command.add_argument("--by-type", action="store_true", help="also print means for the ten most "
-                         "frequent types of question, such as 'where is'")  # fmt: skip
     _add_common(command, "responses")
     command.set_defaults(command=score_prove)
 
@@ -291,7 +289,7 @@ def score_prove(flags: argparse.Namespace) -> int:
     texts = _columns(flags, *RESPONSE_TEXTS)
     prove = Prove(flags.encoder, flags.entailment_judge, flags.tuples, store=flags.store)
     settings = table_settings(flags, texts)
-    means = score_responses(prove, flags.input, flags.output, settings, types=flags.by_type)
+    means = score_responses(prove, flags.input, flags.output, settings)
     if not flags.quiet:
         graphs = [name.removesuffix("_graph") for name in texts if name.endswith("_graph")]
         print(f"{means}\n{prove.signature_for(graphs)}", file=sys.stderr)

@@ -123,7 +123,7 @@ def test_formulas_are_disarmed_in_csv_and_come_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "remedy"),
     [
-        ("in.jsonl", b'{"generation": 1}\nnonsense', "line 2: not JSON"),
+        ("in.jsonl", b'{"generation": 1, "reference": 2}\nnonsense', "line 2: not JSON"),
         ("in.jsonl", b"[1]\n", "line 1: not a JSON object"),
         ("in.jsonl", b"\xff\n", "line 1: not JSON"),
         ("in.jsonl", b"", "has no rows"),

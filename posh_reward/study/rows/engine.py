@@ -25,7 +25,6 @@ from posh_reward.study.rows.table_items import (
     TableItem,
     check_rows,
     read_items,
-    survey,
     with_images,
 )
 from posh_reward.study.rows.tables import (
@@ -140,7 +139,7 @@ def open_items(
     if source != STANDARD:
         # Read the file twice: report a fault in its last row before spending hours on the others.
         with open_table(source, format) as rows:
-            total = survey(rows, display_name(source), columns)
+            total = sum(1 for _ in check_rows(rows, display_name(source), columns))
     with open_table(source, format) as rows:
         checked = rows if total is not None else check_rows(rows, display_name(source), columns)
         folder = settings.images or Path(source).parent

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -35,9 +34,6 @@ from posh_reward.types import Failure
 if TYPE_CHECKING:
     from posh_reward.metrics.prove.pair_maker import PairMaker, PairVerifier, QuestionPair
     from posh_reward.metrics.prove.prove import Prove
-
-
-MOST_TYPES = 10  # types of questions listed, as in the paper's Fig. 7
 
 
 @dataclass(slots=True)
@@ -99,39 +95,22 @@ def _mean(values: Sequence[float]) -> str:
     return f"{f'{fmean(values):.3f}' if values else 'none'} (of {len(values):,})"
 
 
-def question_type(question: object) -> str:
-    """First two words of a question, such as "where is" or "what color" (paper, Fig. 7)."""
-    return " ".join(re.findall(r"[^\W_]+(?:['\u2019][^\W_]+)?", str(question).casefold())[:2])
-
-
 class Means:
     """Means over the rows that have the score, by model if there are several (paper, Table 1)."""
 
-    def __init__(self, *, types: bool = False) -> None:
+    def __init__(self) -> None:
         self.failures: dict[str, ReasonCount] = {}  # by reason
         self.models: dict[str | None, ProveTotals] = {}
-        self.types: dict[str | None, dict[str, ProveTotals]] = {}  # model -> type of question ->
-        self._with_types = types
 
     def add(self, row: Row) -> None:
         note_failure(self.failures, row)
-        model = row.get("model")
-        self.models.setdefault(model, ProveTotals()).add(row)
-        if self._with_types:
-            types = self.types.setdefault(model, {})
-            types.setdefault(question_type(row.get("question") or ""), ProveTotals()).add(row)
+        self.models.setdefault(row.get("model"), ProveTotals()).add(row)
 
     def __str__(self) -> str:
-        lines = []
-        for model, totals in self.models.items():
-            name = "" if model is None else f"{on_one_line(model)}: "
-            lines.append(f"{name}{totals}; higher is better")
-            # The most frequent types, the best average first.
-            types = sorted(
-                self.types.get(model, {}).items(), key=lambda it: -len(it[1].helpfulness)
-            )
-            for type_, each in sorted(types[:MOST_TYPES], key=lambda it: -(it[1].average or 0)):
-                lines.append(f"  {on_one_line(type_) or '(no words)'}: {each}")
+        lines = [
+            f"{'' if model is None else f'{on_one_line(model)}: '}{totals}; higher is better"
+            for model, totals in self.models.items()
+        ]
         return "\n".join([*lines, *reason_lines(self.failures)])
 
 
@@ -316,14 +295,12 @@ def verify_pairs(
     return counts
 
 
-def score_responses(
-    prove: Prove, source: str, output: str, settings: TableSettings, *, types: bool = False
-) -> Means:
-    """Score a table of responses, as ``go_through``; ``types`` adds means by type of question.
+def score_responses(prove: Prove, source: str, output: str, settings: TableSettings) -> Means:
+    """Score a table of responses, as ``go_through``.
 
     Texts are ``RESPONSE_TEXTS``, and optionally columns of their graphs (``GRAPH``).
     """
-    means = Means(types=types)
+    means = Means()
     graphs = [name.removesuffix(GRAPH) for name in settings.columns.texts if name.endswith(GRAPH)]
     go_through(ResponseRows(prove, graphs), source, output, settings, means.add)
     return means
