@@ -111,7 +111,7 @@ def collect_answers(
         raise InputError(f"unknown rater {unknown[0]!r}: choose from {', '.join(key.raters)}")
     collection = collect(answer_files(flags.answers), key, partial=flags.partial)
     if notes := files_that_do_not_count(
-        [*map(str, collection.refusals)], collection.missing, [*map(str, collection.superseded)]
+        collection.refusals, collection.missing, collection.superseded
     ):
         print(notes, file=sys.stderr)
     return key, collection

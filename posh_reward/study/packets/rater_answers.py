@@ -96,24 +96,23 @@ LISTED = 5  # unfinished tasks listed in a reason
 
 
 @dataclass(frozen=True, slots=True)
-class FileNote:
-    """A file that does not count, and the reason."""
+class AnswerSheet:
+    """The answers of one rater so far."""
 
-    file: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.file}: {self.reason}"
+    rater: str
+    answers: tuple[Answer, ...]  # of the tasks that are finished
+    unfinished: tuple[str, ...]  # the other tasks, such as ``"task 3 (Overall quality)"``
+    saved: str = ""  # time by the rater's clock, in UTC; empty if the tool stores none
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerCollection:
-    """Everything that came back."""
+    """Everything that came back; files that do not count as ``"file: reason"``."""
 
     sheets: tuple[AnswerSheet, ...]
-    refusals: tuple[FileNote, ...]
+    refusals: tuple[str, ...]
     missing: tuple[str, ...]  # raters without a file that counts
-    superseded: tuple[FileNote, ...] = ()  # older files of raters whose newer one counts
+    superseded: tuple[str, ...] = ()  # older files of raters whose newer one counts
 
     @property
     def answers(self) -> tuple[Answer, ...]:
@@ -121,41 +120,52 @@ class AnswerCollection:
 
 
 def collect(files: Iterable[Path], key: PacketKey, partial: bool = False) -> AnswerCollection:
-    """Read files of answers; one that cannot be used does not affect the others."""
-    refusals: list[FileNote] = []
-    unfinished: list[tuple[FileNote, AnswerSheet]] = []
-    sheets_of: dict[str, list[tuple[str, AnswerSheet]]] = {name: [] for name in key.raters}
+    """Read files of our page or of Label Studio; an unusable one does not affect the others.
+
+    With ``partial`` the finished tasks of unfinished files count.
+    """
+    refusals: list[str] = []
+    sheets_of: dict[str, list[tuple[Path, AnswerSheet]]] = {name: [] for name in key.raters}
     for file in sorted(set(files)):
         try:
-            sheets = _read_sheets(file, key)
+            for sheet in _read_sheets(file, key):
+                sheets_of[sheet.rater].append((file, sheet))
         except InputError as error:
             refusals.append(_note(file, str(error)))
-            continue
-        for sheet in sheets:
-            if why := _unfinished(sheet, partial):
-                unfinished.append((_note(file, why), sheet))
+    counted: list[AnswerSheet] = []
+    superseded: list[str] = []
+    for rater, given in sheets_of.items():
+        # Raters save several times and send every file: the newest counts. Exports have no time:
+        # the fullest counts if it includes all the others; if they differ none does, since a guess
+        # could silently reverse a rater's answers.
+        finished = [each for each in given if not _unfinished(each[1], partial)]
+        place, chosen = max(
+            finished,
+            key=lambda each: (each[1].saved, len(each[1].answers)),
+            default=(Path(), AnswerSheet(rater, (), ())),
+        )
+        differing = [place]
+        for file, sheet in given:
+            if sheet is chosen:
+                continue
+            if "" < sheet.saved < chosen.saved:
+                why = f"superseded by {place}, which {rater} saved at {chosen.saved}"
+                superseded.append(_note(file, why))
+            elif why := _unfinished(sheet, partial):
+                refusals.append(_note(file, why))
+            elif _content(sheet).items() <= _content(chosen).items():
+                refusals.append(_note(file, f"duplicate: has nothing that {place} lacks"))
             else:
-                sheets_of[sheet.rater].append((str(file), sheet))
-    valid: dict[str, AnswerSheet] = {}
-    superseded: list[FileNote] = []
-    missing = []
-    for rater, candidates in sheets_of.items():
-        chosen, older, refused = _choose(candidates)
-        if chosen:
-            valid[rater] = chosen
-        else:
-            missing.append(rater)
-        superseded += older
-        refusals += refused
-    for note, sheet in unfinished:
-        newer = valid.get(sheet.rater)
-        if newer and "" < sheet.saved < newer.saved:
-            superseded.append(replace(note, reason=f"superseded by a newer file: {note.reason}"))
-        else:
-            refusals.append(note)
-    return AnswerCollection(
-        tuple(valid.values()), tuple(refusals), tuple(missing), tuple(superseded)
-    )
+                differing.append(file)
+        if len(differing) > 1:
+            names = ", ".join(map(str, differing))
+            why = f"{rater} has files that differ ({names}): name only the one that counts"
+            refusals += [_note(file, why) for file in differing]
+        elif finished:
+            counted.append(chosen)
+    missing = key.raters.keys() - {sheet.rater for sheet in counted}
+    in_order = tuple(name for name in key.raters if name in missing)
+    return AnswerCollection(tuple(counted), tuple(refusals), in_order, tuple(superseded))
 
 
 def _read_sheets(file: Path, key: PacketKey) -> list[AnswerSheet]:
@@ -168,9 +178,9 @@ def _read_sheets(file: Path, key: PacketKey) -> list[AnswerSheet]:
     return sheets_in(data, key)
 
 
-def _note(file: Path, reason: str) -> FileNote:
+def _note(file: Path, reason: str) -> str:
     # Files are untrusted: a value in one may be megabytes long.
-    return FileNote(str(file), shorten(reason, LONGEST_REASON, placeholder=" ..."))
+    return f"{file}: {shorten(reason, LONGEST_REASON, placeholder=' ...')}"
 
 
 def _unfinished(sheet: AnswerSheet, partial: bool) -> str:
@@ -182,32 +192,6 @@ def _unfinished(sheet: AnswerSheet, partial: bool) -> str:
     total = count + len(sheet.answers)
     remedy = "" if partial or not sheet.answers else "; --partial takes the others"
     return f"{sheet.rater} has not finished {count} of {total} tasks: {first}{more}{remedy}"
-
-
-def _choose(
-    candidates: Sequence[tuple[str, AnswerSheet]],
-) -> tuple[AnswerSheet | None, list[FileNote], list[FileNote]]:
-    """One rater's sheet that counts, with notes on older files and on refused ones."""
-    if not candidates:
-        return None, [], []
-    # Raters save several times and send every file: the newest counts, if all have a time.
-    times = sorted(sheet.saved for _, sheet in candidates)
-    if len(times) > 1 and all(times) and times[-1] > times[-2]:
-        file, newest = max(candidates, key=lambda each: each[1].saved)
-        reason = f"superseded by {file}, which {newest.rater} saved at {newest.saved}"
-        older = [FileNote(name, reason) for name, sheet in candidates if sheet is not newest]
-        return newest, older, []
-    # Exports have no time. The fullest counts if it includes all the others; if they differ none
-    # does, since a guess could silently reverse a rater's answers.
-    file, fullest = max(candidates, key=lambda each: len(each[1].answers))
-    content = _content(fullest)
-    others = [(name, sheet) for name, sheet in candidates if sheet is not fullest]
-    if all(_content(sheet).items() <= content.items() for _, sheet in others):
-        reason = f"duplicate: has nothing that {file} lacks"
-        return fullest, [], [FileNote(name, reason) for name, _ in others]
-    names = ", ".join(name for name, _ in candidates)
-    reason = f"{fullest.rater} has files that differ ({names}): name only the one that counts"
-    return None, [], [FileNote(name, reason) for name, _ in candidates]
 
 
 def _content(sheet: AnswerSheet) -> dict[str, Answer]:
@@ -237,16 +221,6 @@ def count_reading(path: Path, answers: Sequence[Answer]) -> int:
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"time": time, "digest": digest}) + "\n")
     return len(readings)
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerSheet:
-    """The answers of one rater so far."""
-
-    rater: str
-    answers: tuple[Answer, ...]  # of the tasks that are finished
-    unfinished: tuple[str, ...]  # the other tasks, such as ``"task 3 (Overall quality)"``
-    saved: str = ""  # time by the rater's clock, in UTC; empty if the tool stores none
 
 
 LONGEST = 1e7  # seconds that an answer can have taken: four months
@@ -291,11 +265,6 @@ def checksum(content: Row, token: str) -> str:
     return sha256((token + _compact(content)).encode("utf-8", "replace")).hexdigest()
 
 
-def _is_unchanged(content: Row, token: str) -> bool:
-    signed = {name: value for name, value in content.items() if name != "check"}
-    return bool(content.get("check") == checksum(signed, token))
-
-
 def _compact(content: Row) -> str:
     return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
@@ -312,7 +281,8 @@ def _page_sheet(content: Row, key: PacketKey) -> AnswerSheet:
     rater = key.raters.get(file.rater)
     if rater is None:
         raise InputError(f"foreign: this packet has no rater {file.rater!r}")
-    if not _is_unchanged(content, rater.token):
+    signed = {name: value for name, value in content.items() if name != "check"}
+    if file.check != checksum(signed, rater.token):
         raise InputError("changed since the page saved it, or damaged: ask the rater to save again")
     answers = {answer.task: answer for answer in file.answers}
     if len(answers) < len(file.answers):
