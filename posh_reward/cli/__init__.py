@@ -41,7 +41,7 @@ NUMBERS = ("int", "float", "count", "positive")
 COMMANDS = {
     "score": ("score_command:add_score", "score the pairs of a table"),
     "explain": ("score_command:add_explain", "show one pair, with what was not found marked"),
-    "report": ("report_command:add_report", "write a page about scores"),
+    "report": ("score_command:add_report", "write a page about scores"),
     "agreement": ("agreement:add_agreement", "measure how well metrics agree with people"),
     "judges": ("judge_commands:add_judges", "compare judges, or collect a judge's answers"),
     "attack": ("attack_command:add_attack", "search for texts that a reward overpays"),
