@@ -77,7 +77,7 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
         prefix: str | None,
     ) -> str:
         """What must be given; all flags follow below, with their meaning."""
-        needed = [action for action in actions if action.required]
+        needed = [each for each in actions if each.required or each.nargs == argparse.PARSER]
         text = super()._format_usage(usage, needed, (), prefix)
         names_a_command = prefix is not None  # argparse: the start of its subcommands' usage
         return text if names_a_command else f"{text.rstrip()} [flags]\n\n"

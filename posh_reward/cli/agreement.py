@@ -8,22 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from posh_reward.cli import INCOMPLETE, OK
-from posh_reward.cli.flags import (
-    FIGURES,
-    INPUTS,
-    Add,
-    add_metric,
-    add_reading,
-    add_reports,
-    check_replaceable,
-    commands_of,
-    count,
-    describe,
-    metric_of,
-    show_figures,
-    write_file,
-)
+from posh_reward.cli import INCOMPLETE, OK, options
 from posh_reward.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -71,8 +56,8 @@ ABSENT = {
 
 
 def add_agreement(command: argparse.ArgumentParser) -> None:
-    describe(command, ABOUT)
-    commands = commands_of(command)
+    options.describe(command, ABOUT)
+    commands = options.commands_of(command)
     for name, line, about, example, run, *adders in (
         ("docent", "DOCENT's coarse judgments", DOCENT, "--store runs/answers.sqlite",
          pairs, _docent, _measures_of_texts),
@@ -85,25 +70,27 @@ def add_agreement(command: argparse.ArgumentParser) -> None:
         ("spans", "texts with marked mistakes and omissions", SPANS, "marks.jsonl --random",
          spans, _spans),
     ):  # fmt: skip
-        each = describe(commands.add_parser(name, help=line), about, f"agreement {name} {example}")
+        each = options.describe(
+            commands.add_parser(name, help=line), about, f"agreement {name} {example}"
+        )
         each.set_defaults(command=run, **ABSENT)
         for add in adders:
             add(each)
-        add_reports(each, plots=True)
-        add_metric(each)
+        options.add_reports(each, plots=True)
+        options.add_metric(each)
         more = each.add_argument_group("intervals and output").add_argument
         more("--against", metavar="NAME", help="metric to compare the others with (default: the "
              "first)")  # fmt: skip
-        more("--resamples", type=count, default=1000, help="resamples of images; 0 for no "
+        more("--resamples", type=options.count, default=1000, help="resamples of images; 0 for no "
              "intervals")  # fmt: skip
-        more("--seed", type=count, default=0, help="seed of the resamples")
+        more("--seed", type=options.count, default=0, help="seed of the resamples")
         more("--title", default="", help="heading of the table")
         more("-q", "--quiet", action="store_true", help="print no progress bars")
 
 
 def _docent(command: argparse.ArgumentParser) -> None:
     _input(command, default="amitha/docent-eval-coarse")
-    add = add_reading(command)
+    add = options.add_reading(command)
     _split(add)
     _images(add)
     _procedure(add)
@@ -113,7 +100,7 @@ def _docent(command: argparse.ArgumentParser) -> None:
 def _caparena(command: argparse.ArgumentParser) -> None:
     command.add_argument("input", metavar="INPUT", help="caparena_annots_eval.json; with --layout "
                          "caparena-auto a model's file, or a folder of them")  # fmt: skip
-    add = add_reading(command)
+    add = options.add_reading(command)
     add("--layout", choices=("caparena-auto",), help="read CapArena-Auto, where the judge's "
         "verdict is the winner")  # fmt: skip
     _images(add)
@@ -126,7 +113,7 @@ def _pairs(command: argparse.ArgumentParser) -> None:
     command.add_argument("--label", metavar="[AXIS=]COLUMN", action="append", default=[],
                          help="column of labels, for all axes or for mistakes, omissions or "
                          "overall; repeatable")  # fmt: skip
-    add = add_reading(command, "generation1", "generation2", "reference")
+    add = options.add_reading(command, "generation1", "generation2", "reference")
     _split(add)
     _image(add)
     _images(add)
@@ -138,7 +125,7 @@ def _ratings(command: argparse.ArgumentParser) -> None:
     command.add_argument("--rating", metavar="[AXIS=]COLUMN", action="append", default=[],
                          help="column of ratings, for all axes or for mistakes, omissions or "
                          "overall; repeatable (default: rating)")  # fmt: skip
-    add = add_reading(command, "generation")
+    add = options.add_reading(command, "generation")
     add("--reference", metavar="COLUMN", default="references", help="reference column: a text or a "
         "list of texts")  # fmt: skip
     add("--average-raters", action="store_true", help="take the mean of a text's ratings, instead "
@@ -168,38 +155,38 @@ def _spans(command: argparse.ArgumentParser) -> None:
         "a model of sentence-transformers, or module:function")  # fmt: skip
     add("--threshold", type=float, metavar="GRADE", help="POSH's fixed threshold, a grade from 1 "
         "to 5 (default: 2, below which POSH itself counts an element as absent)")  # fmt: skip
-    add = add_reading(command, "generation", "reference", "mistakes", "omissions")
+    add = options.add_reading(command, "generation", "reference", "mistakes", "omissions")
     _split(add)
     _image(add, "uuid")
 
 
 def _input(command: argparse.ArgumentParser, default: str | None = None) -> None:
     command.add_argument("input", metavar="INPUT", nargs="?" if default else None, default=default,
-                         help=f"a dataset, or a table: {INPUTS}")  # fmt: skip
+                         help=f"a dataset, or a table: {options.INPUTS}")  # fmt: skip
 
 
-def _split(add: Add) -> None:
+def _split(add: options.Add) -> None:
     add("--split", metavar="NAME", default="test", help="split of a dataset")
 
 
-def _image(add: Add, default: str = "image") -> None:
+def _image(add: options.Add, default: str = "image") -> None:
     add("--image", metavar="COLUMN", default=default, help="image column, if present: an image's "
         "rows are resampled together")  # fmt: skip
 
 
-def _images(add: Add) -> None:
+def _images(add: options.Add) -> None:
     add("--images", metavar="DIR", type=Path, help="folder that image paths and names are "
         "relative to, for metrics that see images")  # fmt: skip
 
 
-def _procedure(add: Add) -> None:
+def _procedure(add: options.Add) -> None:
     add("--procedure", choices=("authors", "strict"), default="authors", help="authors: as in the "
         "authors' programs, equal scores are a win for the first text where the tie threshold is "
         "0, and medians of Elo are whole points; strict: equal scores are a tie, medians are "
         "exact; always strict if labels do not have both signs")  # fmt: skip
 
 
-def _paper(add: Add) -> None:
+def _paper(add: options.Add) -> None:
     add("--paper", choices=("3", "6", "none"), default="3", help="table of the paper to print "
         "below ours: 3 (selected metrics), 6 (all)")  # fmt: skip
 
@@ -315,7 +302,7 @@ def _localisers(flags: argparse.Namespace) -> tuple[list[Localiser], list[tuple[
     from posh_reward.study.agreement.baselines import EmbeddingAlerts, Random
     from posh_reward.study.agreement.measures import PoshMeasure
 
-    posh = metric_of(flags)
+    posh = options.metric_of(flags)
     localisers: list[Localiser] = [] if flags.no_posh else [PoshMeasure(posh, flags.threshold)]
     missing: list[tuple[str, str]] = []
     if flags.random:
@@ -349,8 +336,8 @@ def by_axis(columns: list[str], flag: str) -> dict[str, str]:
 def check_outputs(flags: argparse.Namespace) -> None:
     from posh_reward.study.pages.model_plots import require_matplotlib
 
-    check_replaceable(flags.page)
-    check_replaceable(flags.json, FIGURES)
+    options.check_replaceable(flags.page)
+    options.check_replaceable(flags.json, options.FIGURES)
     if flags.plots is not None:
         require_matplotlib()
 
@@ -392,7 +379,7 @@ def _measures(flags: argparse.Namespace) -> tuple[list[Measure], list[tuple[str,
     from posh_reward.study.agreement.judgment_files import read_rows
     from posh_reward.study.agreement.measures import PoshMeasure, ScoresFile
 
-    posh = metric_of(flags)
+    posh = options.metric_of(flags)
     measures: list[Measure] = [] if flags.no_posh else [PoshMeasure(posh)]
     for each in flags.scores:
         name, equals, file = each.partition("=")
@@ -428,12 +415,12 @@ def show(report: AgreementReport, flags: argparse.Namespace) -> int:
 
     if flags.title:
         report = replace(report, title=flags.title)
-    show_figures(flags, as_json(report), terminal_text(report))
+    options.show_figures(flags, as_json(report), terminal_text(report))
     for line in report.lines:
         if line.signature and not flags.quiet:
             print(f"{line.name}: {line.signature}", file=sys.stderr)
     if flags.page is not None:
-        write_file(Path(flags.page), html_page(report).encode("utf-8"))
+        options.write_file(Path(flags.page), html_page(report).encode("utf-8"))
     for ending in () if flags.plots is None else ("png", "svg"):
         draw_plot(report, Path(flags.plots, f"agreement.{ending}"))
     return INCOMPLETE if any(line.failures for line in report.lines) else OK

@@ -16,8 +16,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.attack.grammars import GRAMMARS
-from posh_reward.cli import OK
-from posh_reward.cli.flags import add_trust, describe, positive, write_file, write_text
+from posh_reward.cli import OK, options
 from posh_reward.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,8 +38,8 @@ STOCK_ROWS = 500
 
 
 def add_attack(command: argparse.ArgumentParser) -> None:
-    describe(command, f"{ATTACK}\n\n{STATUS}", "attack rows.jsonl -o audit --reference caption "
-             "--reward my_rewards:brevity")  # fmt: skip
+    example = "attack rows.jsonl -o audit --reference caption --reward my_rewards:brevity"
+    options.describe(command, f"{ATTACK}\n\n{STATUS}", example)
     add = command.add_argument
     add("input", metavar="INPUT", help="table with a column of true texts, or a dataset's name")
     add("--split", default="test", help="split of a dataset")
@@ -49,19 +48,19 @@ def add_attack(command: argparse.ArgumentParser) -> None:
     add("--reward-metric", choices=METRICS, default="posh", help="metric of the settings file")
     add("--reference", metavar="COLUMN", help="column of true texts (default: the reward's own)")
     add("-o", "--output", type=Path, required=True, metavar="DIR", help="folder to write")
-    add("--rows", type=positive, default=12, help="rows that all texts are finally paid on")
-    add("--budget", type=positive, default=80, help="texts that each climb tries")
+    add("--rows", type=options.positive, default=12, help="rows that all texts are finally paid on")
+    add("--budget", type=options.positive, default=80, help="texts that each climb tries")
     add("--grammars", nargs="+", default=list(GRAMMARS), choices=GRAMMARS, metavar="NAME",
         help=f"grammars to climb in (default: all, which are {', '.join(GRAMMARS)})")  # fmt: skip
     add(
         "--search-rows",
-        type=positive,
+        type=options.positive,
         default=4,
         metavar="ROWS",
         help="rows that climbs are paid on",
     )
     add("--seed", type=int, default=0, help="seed of all random choices")
-    add_trust(add)
+    options.add_trust(add)
     command.set_defaults(command=attack_reward)
 
 
@@ -125,9 +124,9 @@ def attack_reward(flags: argparse.Namespace) -> int:
         for name, some in texts.honest.items()
     }
     footer = [f"{flags.budget} texts for each climb, {len(unseen)} rows", reward.signature]
-    write_file(flags.output / "finds.md", f"{audit.table(means, findings)}\n".encode())
-    write_file(flags.output / "finds.html", audit.page(means, findings, footer).encode())
-    write_text(audit.table(means, findings))
+    options.write_file(flags.output / "finds.md", f"{audit.table(means, findings)}\n".encode())
+    options.write_file(flags.output / "finds.html", audit.page(means, findings, footer).encode())
+    options.write_text(audit.table(means, findings))
     return FOUND if any(each.verdict == "found" for each in findings) else OK
 
 

@@ -9,16 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from posh_reward.cli import OK, UNUSABLE
-from posh_reward.cli.flags import (
-    FIGURES,
-    add_trust,
-    check_replaceable,
-    commands_of,
-    describe,
-    show_figures,
-    size,
-)
+from posh_reward.cli import OK, UNUSABLE, options
 from posh_reward.errors import safe
 from posh_reward.shipped import FOLDERS, copy_to
 
@@ -52,15 +43,15 @@ overwritten."""
 
 
 def add_store(command: argparse.ArgumentParser) -> None:
-    describe(command, STORE)
-    add = commands_of(command).add_parser
-    info = describe(add("info", help="show what a store holds"), "Show a store's rows and bytes.",
-                    "store info runs/answers.sqlite")  # fmt: skip
+    options.describe(command, STORE)
+    add = options.commands_of(command).add_parser
+    info = add("info", help="show what a store holds")
+    options.describe(info, "Show a store's rows and bytes.", "store info runs/answers.sqlite")
     info.add_argument("path", metavar="PATH", help="the store")
     info.add_argument("--json", metavar="FILE", help="write JSON; - for standard output, instead "
                       "of the table")  # fmt: skip
     info.set_defaults(command=show_store)
-    clear = describe(add("clear", help="remove what a store holds"), CLEAR,
+    clear = options.describe(add("clear", help="remove what a store holds"), CLEAR,
                      "store clear runs/answers.sqlite --kind verdict --space Qwen3")  # fmt: skip
     clear.add_argument("path", metavar="PATH", help="the store")
     clear.add_argument("--kind", choices=("graph", "rewrite", "verdict"), help="only this kind")
@@ -72,7 +63,7 @@ def add_store(command: argparse.ArgumentParser) -> None:
 
 
 def add_init(command: argparse.ArgumentParser) -> None:
-    describe(command, INIT, "init runs/mine")
+    options.describe(command, INIT, "init runs/mine")
     command.add_argument("folder", metavar="DIR", help="folder to copy to; created if missing")
     command.set_defaults(command=init)
 
@@ -80,9 +71,9 @@ def add_init(command: argparse.ArgumentParser) -> None:
 def show_store(flags: argparse.Namespace) -> int:
     from posh_reward.store.store_admin import survey
 
-    check_replaceable(flags.json, FIGURES)
+    options.check_replaceable(flags.json, options.FIGURES)
     summary = survey(flags.path)
-    show_figures(flags, asdict(summary), listing(summary))
+    options.show_figures(flags, asdict(summary), listing(summary))
     return OK
 
 
@@ -98,14 +89,14 @@ def clear_store(flags: argparse.Namespace) -> int:
 def listing(survey: Survey) -> str:
     held = [(each.kind, each.rows, each.bytes, each.space) for each in survey.holdings]
     held.append(("all", sum(row[1] for row in held), sum(row[2] for row in held), ""))
-    rows = [(kind, f"{count:,}", size(total), space) for kind, count, total, space in held]
+    rows = [(kind, f"{count:,}", options.size(total), space) for kind, count, total, space in held]
     rows.insert(0, ("kind", "rows", "size", "space"))
     kinds, counts, sizes = (max(len(row[column]) for row in rows) for column in range(3))
     lines = [
         f"{kind:{kinds}}  {count:>{counts}}  {amount:>{sizes}}  {space}".rstrip()
         for kind, count, amount, space in rows
     ]
-    about = f"{survey.path!r}: {size(survey.bytes)} on disk, version {survey.version}"
+    about = f"{survey.path!r}: {options.size(survey.bytes)} on disk, version {survey.version}"
     return "\n".join((about, *lines))
 
 
@@ -116,12 +107,12 @@ def init(flags: argparse.Namespace) -> int:
 
 
 def add_fetch(command: argparse.ArgumentParser) -> None:
-    describe(command, FETCH, "fetch --config published")
+    options.describe(command, FETCH, "fetch --config published")
     command.add_argument("--config", metavar="FILE", required=True, help="settings of a recipe, "
                          "of a judge, or of a metric (also by name: published)")  # fmt: skip
     command.add_argument("--check", action="store_true", help="only list what is here and what "
                          "is missing; uses no network")  # fmt: skip
-    add_trust(command.add_argument)
+    options.add_trust(command.add_argument)
     add_recipe_flags(command)
     command.set_defaults(command=fetch)
 
@@ -152,7 +143,9 @@ def fetch(flags: argparse.Namespace) -> int:
 
 
 def add_doctor(command: argparse.ArgumentParser) -> None:
-    add = describe(command, DOCTOR, "doctor --config configs/dapo/qwen2_5_vl_7b.yaml").add_argument
+    add = options.describe(
+        command, DOCTOR, "doctor --config configs/dapo/qwen2_5_vl_7b.yaml"
+    ).add_argument
     add("--config", metavar="FILE", type=Path, required=True, help="configuration of a recipe")
     add("--first-hour", metavar="FILE", type=Path, help="climb the ladder, into this JSON file")
     add("--timeout", metavar="SECONDS", type=float, help="limit of each trial (default: "
@@ -162,7 +155,7 @@ def add_doctor(command: argparse.ArgumentParser) -> None:
     add("--machine-rank", type=int, default=0, help="number of this node, from 0")
     add("--address", default="127.0.0.1", help="address of the first node")
     add("--port", type=int, default=29500, help="port at which the ranks meet")
-    add_trust(add)
+    options.add_trust(add)
     add_recipe_flags(command)
     command.set_defaults(command=doctor)
 

@@ -9,22 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.cli import INCOMPLETE, OK
-from posh_reward.cli.flags import (
-    FIGURES,
-    INPUTS,
-    Add,
-    add_reading,
-    add_reports,
-    add_trust,
-    check_replaceable,
-    commands_of,
-    count,
-    describe,
-    positive,
-    show_figures,
-    write_file,
-)
+from posh_reward.cli import INCOMPLETE, OK, options
 from posh_reward.errors import InputError, safe
 
 if TYPE_CHECKING:
@@ -54,52 +39,59 @@ same command."""
 
 
 def add_judges(command: argparse.ArgumentParser) -> None:
-    describe(command, JUDGES)
-    commands = commands_of(command)
+    options.describe(command, JUDGES)
+    commands = options.commands_of(command)
     _add_compare(commands.add_parser("compare", help="report what changes with another judge"))
     _add_collect(commands.add_parser("collect", help="write a dataset of a judge's answers"))
 
 
 def _add_compare(command: argparse.ArgumentParser) -> None:
-    describe(command, COMPARE, "judges compare pairs.csv --judges embedded vllm --page judges.html")
+    options.describe(
+        command, COMPARE, "judges compare pairs.csv --judges embedded vllm --page judges.html"
+    )
     add = command.add_argument
     _add_input(command)
     add("--judges", metavar="JUDGE[@PRESET]", nargs="+", required=True, help="two judges or more, "
         "compared with the first")  # fmt: skip
-    add_reports(command)
+    options.add_reports(command)
     add = _add_metric(command)
     add("--no-floor", action="store_true", help="do not ask the first judge twice")
-    add("--resamples", type=count, default=1000, help="resamples of references; 0 for no intervals")
+    add(
+        "--resamples",
+        type=options.count,
+        default=1000,
+        help="resamples of references; 0 for no intervals",
+    )
     command.set_defaults(command=compare)
 
 
 def _add_collect(command: argparse.ArgumentParser) -> None:
-    describe(command, COLLECT, "judges collect pairs.csv --judge vllm -o runs/answers")
+    options.describe(command, COLLECT, "judges collect pairs.csv --judge vllm -o runs/answers")
     add = command.add_argument
     _add_input(command)
     add("--judge", metavar="JUDGE[@PRESET]", required=True, help="the teacher, as for `judges "
         "compare`")  # fmt: skip
     add("-o", "--output", metavar="DIR", required=True, help="folder to write; created if missing")
     add = _add_metric(command)
-    add("--perturbed", type=count, default=3, help="texts with mistakes per reference")
+    add("--perturbed", type=options.count, default=3, help="texts with mistakes per reference")
     add("--seed", type=int, default=0, help="seed of the mistakes")
     command.set_defaults(command=collect)
 
 
 def _add_input(command: argparse.ArgumentParser) -> None:
-    command.add_argument("input", metavar="INPUT", help=f"table of texts: {INPUTS}; rows with the "
-                         "same reference form a group")  # fmt: skip
+    command.add_argument("input", metavar="INPUT", help=f"table of texts: {options.INPUTS}; "
+                         "rows with the same reference form a group")  # fmt: skip
 
 
-def _add_metric(command: argparse.ArgumentParser) -> Add:
+def _add_metric(command: argparse.ArgumentParser) -> options.Add:
     command.add_argument("--store", metavar="FILE", type=Path, help="file that keeps scene graphs "
                          "and language models' answers")  # fmt: skip
-    add_reading(command, "generation", "reference")
+    options.add_reading(command, "generation", "reference")
     add = command.add_argument_group("metric and running").add_argument
     add("--parser", default="embedded", metavar="NAME", help="parser, as for `score`")
     add("--coref", default="rules", metavar="NAME", help="coreference resolver, as for `score`")
-    add_trust(add)
-    add("--batch", type=positive, default=64, help="pairs to score at a time")
+    options.add_trust(add)
+    add("--batch", type=options.positive, default=64, help="pairs to score at a time")
     add("-q", "--quiet", action="store_true", help="print no progress bars")
     return add
 
@@ -117,8 +109,8 @@ def compare(flags: argparse.Namespace) -> int:
         from posh_reward.study.pages.model_plots import require_matplotlib
 
         require_matplotlib()
-    check_replaceable(flags.page)
-    check_replaceable(flags.json, FIGURES)
+    options.check_replaceable(flags.page)
+    options.check_replaceable(flags.json, options.FIGURES)
     pairs = pairs_of(flags)
     check_outputs(outputs)
     store = flags.store or answers_beside(outputs, choices)
@@ -127,11 +119,11 @@ def compare(flags: argparse.Namespace) -> int:
     )
     runs = run_judges(choices, pairs, settings)
     report = judge_report(runs, pairs, resamples=flags.resamples, quiet=flags.quiet)
-    show_figures(flags, as_json(report), safe(terminal_text(report)))
+    options.show_figures(flags, as_json(report), safe(terminal_text(report)))
     if flags.page is not None:
         from posh_reward.study.judges.judge_report import judge_page
 
-        write_file(Path(flags.page), judge_page(report).encode("utf-8", "replace"))
+        options.write_file(Path(flags.page), judge_page(report).encode("utf-8", "replace"))
     return INCOMPLETE if any(line.pair_failures for line in report.lines) else OK
 
 

@@ -9,23 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from posh_reward.cli import INCOMPLETE, OK
-from posh_reward.cli.flags import (
-    FIGURES,
-    INPUTS,
-    add_dataset,
-    add_reading,
-    add_reports,
-    check_replaceable,
-    commands_of,
-    dataset_of,
-    describe,
-    positive,
-    show_figures,
-    size,
-    write_file,
-    write_text,
-)
+from posh_reward.cli import INCOMPLETE, OK, options
 from posh_reward.errors import InputError, MissingDependencyError, install
 
 if TYPE_CHECKING:
@@ -65,8 +49,8 @@ def add_read(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add_answers(command)
     add("-o", "--output", metavar="OUT", help="table to write, with one row per answer to each "
-        f"question, for R or pandas: {INPUTS}")  # fmt: skip
-    add_reports(command)
+        f"question, for R or pandas: {options.INPUTS}")  # fmt: skip
+    options.add_reports(command)
     add("--packet", metavar="DIR", help="folder handed out, to check that the key belongs to it")
     add("--title", default="What people preferred", help="heading of the page")
     command.set_defaults(command=read)
@@ -81,16 +65,16 @@ def read(flags: argparse.Namespace) -> int:
 
     for output in filter(None, (flags.output, flags.json, flags.page)):
         check_apart(flags.key, output)
-    check_replaceable(flags.page)
-    check_replaceable(flags.json, FIGURES)
+    options.check_replaceable(flags.page)
+    options.check_replaceable(flags.json, options.FIGURES)
     key, collection = collect_answers(flags, Path(flags.packet) if flags.packet else None)
     if not collection.sheets:
         raise InputError("no file of answers counts: see the reasons above")
     readings = count_reading(_beside(Path(flags.key), ".readings.jsonl"), collection.answers)
     study = results(collection, key, flags.leave_out, readings)
-    show_figures(flags, asdict(study), summary(study))
+    options.show_figures(flags, asdict(study), summary(study))
     if flags.page:
-        write_file(Path(flags.page), results_page(study, flags.title).encode("utf-8"))
+        options.write_file(Path(flags.page), results_page(study, flags.title).encode("utf-8"))
     answers = answers_that_count(collection, flags.leave_out)
     if flags.output:
         write_table(answer_rows(answers, key), Path(flags.output), format_of(flags.output))
@@ -199,8 +183,8 @@ contact, buttons. Edit what you like, delete what is to stay as it is, and pass 
 
 
 def add_packets(command: argparse.ArgumentParser) -> None:
-    describe(command, PACKETS)
-    commands = commands_of(command)
+    options.describe(command, PACKETS)
+    commands = options.commands_of(command)
     for name, line, text, example, add in (
         ("make", "write pages for raters", MAKE,
          "make runs/said.jsonl -o runs/packet --dataset scenes", _add_make),
@@ -213,12 +197,12 @@ def add_packets(command: argparse.ArgumentParser) -> None:
         ("plan", "estimate how many pairs and raters are needed", PLAN,
          "plan --difference 0.3 --raters 1 2 3", _add_plan),
     ):  # fmt: skip
-        add(describe(commands.add_parser(name, help=line), text, f"packets {example}"))
+        add(options.describe(commands.add_parser(name, help=line), text, f"packets {example}"))
 
 
 def _add_make(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    add("generations", metavar="GENERATIONS", nargs="+", help=f"tables to read: {INPUTS}")
+    add("generations", metavar="GENERATIONS", nargs="+", help=f"tables to read: {options.INPUTS}")
     add("-o", "--output", metavar="DIR", required=True, help="folder to write and hand out")
     add("--key", metavar="FILE", help="key to write (default: DIR.key.json, next to DIR)")
     add("--coarse", type=int, default=7, help="raters who compare two generations")
@@ -227,15 +211,15 @@ def _add_make(command: argparse.ArgumentParser) -> None:
     add("--repeated", type=float, default=0.15, metavar="SHARE", help="share of tasks given to "
         "several raters")  # fmt: skip
     add("--times", type=int, default=3, help="raters for each of these tasks")
-    add("--limit", type=positive, help="use only the first N ids")
+    add("--limit", type=options.positive, help="use only the first N ids")
     add("--seed", type=int, help="seed of the draw (default: random; it is in the key)")
     add("--language", help="language of the pages: en, nl, de, fr or es (default: en)")
     add("--texts", metavar="FILE", help="edited output of `packets texts`: your questions, "
         "instructions, heading and contact")  # fmt: skip
     add("--no-images", action="store_true", help="show no images: raters judge by the reference")
     add("--no-reference", action="store_true", help="show no reference: raters judge by the image")
-    add_dataset(add)
-    add_reading(command, "generation", "reference", "id", "model", "image")
+    options.add_dataset(add)
+    options.add_reading(command, "generation", "reference", "id", "model", "image")
     command.set_defaults(command=make)
 
 
@@ -261,7 +245,7 @@ def make(flags: argparse.Namespace) -> int:
     key = Path(flags.key) if flags.key else folder.with_name(folder.name + ".key.json")
     album = None
     if not flags.no_images:
-        album = Album([file.parent for file in files], dataset_of(flags))
+        album = Album([file.parent for file in files], options.dataset_of(flags))
     inputs = {file.name: digest(file.read_bytes()) for file in files}
     packet = make_packet(items, design, album, inputs, texts=_texts(flags))
     write_packet(packet, folder, key)
@@ -278,7 +262,7 @@ def _summary(packet: Packet, items: StudyItems, left: int, folder: Path, key: Pa
         lines.append(f"left out {left} id{'s' * (left != 1)} that not all models describe")
     if same := len(packet.key.identical):
         lines.append(f"{same} pair{'s' * (same != 1)} of equal texts: a tie without asking")
-    total = size(sum(map(len, packet.files.values())))
+    total = options.size(sum(map(len, packet.files.values())))
     return [
         *lines,
         *rater_load(packet.key),
@@ -330,11 +314,11 @@ def texts(flags: argparse.Namespace) -> int:
 
     source = texts_source(flags.language)
     if flags.output is None:
-        write_text(source.rstrip("\n"))
+        options.write_text(source.rstrip("\n"))
     elif Path(flags.output).is_file():  # perhaps edited
         raise InputError(f"{flags.output!r} already exists: choose another file, or delete it")
     else:
-        write_file(Path(flags.output), source.encode("utf-8"))
+        options.write_file(Path(flags.output), source.encode("utf-8"))
     return OK
 
 
@@ -365,5 +349,5 @@ def plan(flags: argparse.Namespace) -> int:
     names = [each.name for each in fields(PlanSettings)]
     settings = PlanSettings(**{name: getattr(flags, name) for name in names})
     alphas = None if flags.alpha is None else {"given": flags.alpha}
-    write_text(plan_table(plans(settings, flags.raters, alphas), settings))
+    options.write_text(plan_table(plans(settings, flags.raters, alphas), settings))
     return OK

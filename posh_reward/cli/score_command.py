@@ -15,25 +15,7 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
-from posh_reward.cli import INCOMPLETE, OK
-from posh_reward.cli.flags import (
-    MEANING,
-    add_columns,
-    add_dataset,
-    add_files,
-    add_metric,
-    add_reading,
-    add_running,
-    check_replaceable,
-    dataset_of,
-    describe,
-    metric_of,
-    positive,
-    read_text,
-    table_settings,
-    write_file,
-    write_text,
-)
+from posh_reward.cli import INCOMPLETE, OK, options
 from posh_reward.errors import InputError
 from posh_reward.metrics.load_metric import metric_flags, read_metric
 
@@ -52,7 +34,7 @@ unparsed, doubtful_share, generation_elements and reference_elements (how many w
 signature. A pair with a missing cell or an empty reference has no score, and its row says why. The
 precision of an empty generation is 1, with 0 generation_elements.
 
-{MEANING}
+{options.MEANING}
 
 A killed run resumes with the same command. Unless OUT is JSON lines, finished rows are kept in
 OUT.journal.jsonl until OUT is complete. In CSV, text that a spreadsheet would run as a formula is
@@ -61,41 +43,41 @@ EXPLAIN = f"""\
 Score one pair and show it in the terminal. A text can come from a file (@caption.txt) or from
 standard input (@-); write @@ to begin a text with an at sign.
 
-{MEANING}"""
+{options.MEANING}"""
 
 
 def add_score(command: argparse.ArgumentParser) -> None:
-    describe(command, SCORE, "score runs/pairs.csv -o runs/scores.jsonl --elements")
+    options.describe(command, SCORE, "score runs/pairs.csv -o runs/scores.jsonl --elements")
     add = command.add_argument
-    add_files(command)
+    options.add_files(command)
     add("--elements", action="store_true", help="also write each graded element and its spans")
-    add_metric(command, witness=True)
-    add_dataset(add_columns(command, "generation", "reference"))
-    add = add_running(command, "pairs")
-    add("--processes", type=positive, default=1, help="processes for the embedded judge, such as "
-        "one per core")  # fmt: skip
+    options.add_metric(command, witness=True)
+    options.add_dataset(options.add_columns(command, "generation", "reference"))
+    add = options.add_running(command, "pairs")
+    add("--processes", type=options.positive, default=1, help="processes for the embedded judge, "
+        "such as one per core")  # fmt: skip
     add("--unchecked", action="store_true", help="score with a judge that does not tell identical "
         "texts from unrelated ones, too")  # fmt: skip
     command.set_defaults(command=score)
 
 
 def add_explain(command: argparse.ArgumentParser) -> None:
-    describe(command, EXPLAIN, "explain 'A red dog.' 'A brown dog sleeps.'")
+    options.describe(command, EXPLAIN, "explain 'A red dog.' 'A brown dog sleeps.'")
     add = command.add_argument
     add("generation", metavar="GENERATION", help="the text to score")
     add("reference", metavar="REFERENCE", help="the text that says what is true")
     add("--image", metavar="FILE", help="the image, for a witness")
-    add("--limit", type=positive, default=10, help="most elements to list, worst first")
+    add("--limit", type=options.positive, default=10, help="most elements to list, worst first")
     add("--color", choices=("auto", "always", "never"), default="auto", help="when to use colors; "
         "auto: on a terminal, unless NO_COLOR is set")  # fmt: skip
-    add_metric(command, witness=True)
+    options.add_metric(command, witness=True)
     command.set_defaults(command=explain)
 
 
 def score(flags: argparse.Namespace) -> int:
     texts = {"generation": flags.generation, "reference": flags.reference}
-    settings = table_settings(flags, texts)
-    posh = metric_of(flags)
+    settings = options.table_settings(flags, texts)
+    posh = options.metric_of(flags)
     with _metric_of_table(flags, posh) as metric:
         if flags.processes > 1:  # --batch pairs for each process
             settings = replace(settings, batch=settings.batch * flags.processes)
@@ -116,7 +98,7 @@ def score(flags: argparse.Namespace) -> int:
 @contextmanager
 def _metric_of_table(flags: argparse.Namespace, posh: PoSh) -> Iterator[Metric]:
     """Yield the metric itself, with a dataset's images, or in several processes."""
-    dataset = dataset_of(flags)
+    dataset = options.dataset_of(flags)
     if dataset is not None and not posh.wants_images:
         raise InputError("only a witness looks at --dataset: add --witness, or leave it out")
     if flags.processes > 1:
@@ -141,16 +123,18 @@ def explain(flags: argparse.Namespace) -> int:
     texts = [flags.generation, flags.reference]
     if texts == ["@-", "@-"]:
         raise InputError("only one of the two texts can come from standard input")
-    posh = metric_of(flags)
+    posh = options.metric_of(flags)
     if posh.wants_images and flags.image is None:
         raise InputError("the witness needs an image: name it with --image")
     images = [flags.image] if posh.wants_images else None
-    generation, reference = map(read_text, texts)
+    generation, reference = map(options.read_text, texts)
     scores = posh.score([generation], [reference], images)[0]
     if not is_english(scores.reference):
         print(f"do not rely on this score: {NOT_ENGLISH}", file=sys.stderr)
     width = min(get_terminal_size().columns, 100)
-    write_text(terminal.explain(scores, color=_color(flags.color), width=width, worst=flags.limit))
+    options.write_text(
+        terminal.explain(scores, color=_color(flags.color), width=width, worst=flags.limit)
+    )
     return OK if scores.failure is None else INCOMPLETE
 
 
@@ -173,11 +157,11 @@ the images. If Matplotlib is installed, the page has plots of the models.
 For output of `harmonic score`, `rubric score` and `prove score` the page shows each score as a bar
 with its reason, next to the image and the texts.
 
-{MEANING}"""
+{options.MEANING}"""
 
 
 def add_report(command: argparse.ArgumentParser) -> None:
-    describe(command, REPORT, "report runs/scores.jsonl -o runs/report.html")
+    options.describe(command, REPORT, "report runs/scores.jsonl -o runs/report.html")
     add = command.add_argument
     add("scores", metavar="SCORES", help="output of `posh-reward score --elements`; - for standard "
         "input")  # fmt: skip
@@ -188,8 +172,8 @@ def add_report(command: argparse.ArgumentParser) -> None:
         "one in SCORES)")  # fmt: skip
     add("--plots", metavar="DIR", help="also draw leaderboard, length and precision_recall as "
         ".png and .svg (needs Matplotlib)")  # fmt: skip
-    add_dataset(add)
-    add_reading(command)
+    options.add_dataset(add)
+    options.add_reading(command)
     command.set_defaults(command=report)
 
 
@@ -203,11 +187,11 @@ def report(flags: argparse.Namespace) -> int:
     from posh_reward.study.rows.tables import STANDARD, standard_output
 
     check_apart(flags.scores, flags.output)
-    check_replaceable(flags.output)
+    options.check_replaceable(flags.output)
     if flags.plots:
         require_matplotlib()
     folder = Path.cwd() if flags.scores == STANDARD else Path(flags.scores).parent
-    images = Thumbnails(folder, dataset=dataset_of(flags))
+    images = Thumbnails(folder, dataset=options.dataset_of(flags))
     with _scored_rows(flags) as rows:
         first = list(islice(rows, 1))
         metric = metric_of(first[0]) if first else ""
@@ -222,7 +206,7 @@ def report(flags: argparse.Namespace) -> int:
     if flags.output == STANDARD:
         standard_output().write(page.encode("utf-8"))
     else:
-        write_file(Path(flags.output), page.encode("utf-8"))
+        options.write_file(Path(flags.output), page.encode("utf-8"))
     return OK
 
 

@@ -11,8 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.cli import OK
-from posh_reward.cli.flags import add_metric, describe, positive
+from posh_reward.cli import OK, options
 from posh_reward.errors import InputError, MissingDependencyError, install
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ answers the requests that it has accepted, then exits."""
 
 
 def add_serve(command: argparse.ArgumentParser) -> None:
-    describe(command, SERVE, "serve --port 8000 --judge configs/judge/server.yaml")
+    options.describe(command, SERVE, "serve --port 8000 --judge configs/judge/server.yaml")
     add = command.add_argument
     add("--host", default="127.0.0.1", help="address to listen at (default: 127.0.0.1, for this "
         "machine alone)")  # fmt: skip
@@ -38,13 +37,13 @@ def add_serve(command: argparse.ArgumentParser) -> None:
         "(docs/rewards.md)")  # fmt: skip
     add("--fallback", type=float, help="reward of a completion that could not be judged (default: "
         "status 503, so that the trainer asks again)")  # fmt: skip
-    add_metric(command, witness=True)
+    options.add_metric(command, witness=True)
     add = command.add_argument_group("batches").add_argument
     add("--milliseconds", type=float, default=5.0, help="time that a text waits for others to be "
         "scored with")  # fmt: skip
-    add("--batch", type=positive, default=256, help="most texts in a call of the metric")
-    add("--queue", type=positive, default=4096, help="most texts that wait; more are refused "
-        "with status 429")  # fmt: skip
+    add("--batch", type=options.positive, default=256, help="most texts in a call of the metric")
+    add("--queue", type=options.positive, default=4096, help="most texts that wait; more are "
+        "refused with status 429")  # fmt: skip
     command.set_defaults(command=serve)
 
 

@@ -12,17 +12,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-from posh_reward.cli import INCOMPLETE, OK
-from posh_reward.cli.flags import (
-    Add,
-    add_columns,
-    add_files,
-    add_running,
-    add_trust,
-    commands_of,
-    describe,
-    table_settings,
-)
+from posh_reward.cli import INCOMPLETE, OK, options
 from posh_reward.errors import InputError, on_one_line
 
 if TYPE_CHECKING:
@@ -56,18 +46,18 @@ TASKS = ("captioning", "vqa", "vdu", "reg")
 
 
 def add_harmonic(command: argparse.ArgumentParser) -> None:
-    describe(command, HARMONIC)
-    commands = commands_of(command)
-    score = describe(
+    options.describe(command, HARMONIC)
+    commands = options.commands_of(command)
+    score = options.describe(
         commands.add_parser("score", help="score texts about images"), HARMONIC_SCORE,
         "harmonic score texts.csv -o scores.jsonl --judge configs/judge/server.yaml",
     )  # fmt: skip
-    add_files(score)
+    options.add_files(score)
     add = _add_judge(score)
-    columns = add_columns(score, "generation", image="shown to the judge")
+    columns = options.add_columns(score, "generation", image="shown to the judge")
     columns("--question", metavar="COLUMN", help="column of the questions that the texts answer, "
             "for tasks vqa and vdu (default: question)")  # fmt: skip
-    add_running(score, "texts")
+    options.add_running(score, "texts")
     add("--gamma", type=float, default=0.75, help="weights of the criteria: 1 for equal, 0.5 for "
         "inverse variance, 0 for the surest criterion alone")  # fmt: skip
     add("--task", choices=TASKS, default="captioning", help="kind of texts")
@@ -80,29 +70,29 @@ def add_harmonic(command: argparse.ArgumentParser) -> None:
 
 
 def add_rubric(command: argparse.ArgumentParser) -> None:
-    describe(command, RUBRIC)
-    commands = commands_of(command)
-    score = describe(
+    options.describe(command, RUBRIC)
+    commands = options.commands_of(command)
+    score = options.describe(
         commands.add_parser("score", help="judge texts against references"), RUBRIC_SCORE,
         "rubric score texts.csv -o points.jsonl --judge configs/judge/server.yaml",
     )  # fmt: skip
-    add_files(score)
+    options.add_files(score)
     add = _add_judge(score)
     add("--rubric", metavar="NAME", default="animals", help="animals, which is the paper's, or a "
         "YAML or JSON file")  # fmt: skip
-    columns = add_columns(score, "generation", "reference")
+    columns = options.add_columns(score, "generation", "reference")
     columns("--question", metavar="COLUMN", help="column of the questions that the texts answer "
             "(default: the rubric's own question for all)")  # fmt: skip
-    add_running(score, "texts")
+    options.add_running(score, "texts")
     score.set_defaults(command=score_rubric)
 
 
-def _add_judge(command: argparse.ArgumentParser) -> Add:
+def _add_judge(command: argparse.ArgumentParser) -> options.Add:
     add = command.add_argument
     add("--judge", metavar="MODEL", required=True, help=f"model to ask: {MODEL}")
     add("--store", metavar="FILE", help="file that keeps the judge's answers for other runs; "
         "created if missing")  # fmt: skip
-    add_trust(add)
+    options.add_trust(add)
     return add
 
 
@@ -118,7 +108,7 @@ def score_harmonic(flags: argparse.Namespace) -> int:
     if flags.question and "question" not in work.texts:
         raise InputError(f"task {flags.task} has no questions: leave out --question")
     texts = {name: getattr(flags, name) or name for name in work.texts}
-    tally = score_work(work, flags.input, flags.output, table_settings(flags, texts))
+    tally = score_work(work, flags.input, flags.output, options.table_settings(flags, texts))
     return _summarise(flags, tally, work.signature, metric.store)
 
 
@@ -134,7 +124,7 @@ def score_rubric(flags: argparse.Namespace) -> int:
         print(fill(on_one_line(line), 90), file=sys.stderr)
     work = RubricRows(judge, questions=flags.question is not None)
     texts = {name: getattr(flags, name) for name in ("generation", "reference", "question")}
-    tally = score_work(work, flags.input, flags.output, table_settings(flags, texts))
+    tally = score_work(work, flags.input, flags.output, options.table_settings(flags, texts))
     return _summarise(flags, tally, work.signature, judge.store)
 
 
@@ -170,8 +160,8 @@ PAIR_TEXTS = ("question", "answer", "program", "caption")
 
 
 def add_prove(command: argparse.ArgumentParser) -> None:
-    describe(command, PROVE)
-    commands = commands_of(command)
+    options.describe(command, PROVE)
+    commands = options.commands_of(command)
     for name, line, text, example, add in (
         ("make", "write verified questions", MAKE,
          "captions.csv -o pairs.jsonl --writer configs/judge/server.yaml", _add_make),
@@ -179,42 +169,42 @@ def add_prove(command: argparse.ArgumentParser) -> None:
          _add_verify),
         ("score", "score responses", PROVE_SCORE, "responses.csv -o scores.jsonl", _add_score),
     ):  # fmt: skip
-        add(describe(commands.add_parser(name, help=line), text, f"prove {name} {example}"))
+        add(options.describe(commands.add_parser(name, help=line), text, f"prove {name} {example}"))
 
 
 def _add_make(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    add_files(command)
+    options.add_files(command)
     add("--writer", metavar="MODEL", required=True, help=f"model that writes questions: {MODEL}")
     add("--reviewer", metavar="MODEL", help="model that drops trivial, incomplete and unnatural "
         "pairs")  # fmt: skip
     add("--taboo", metavar="FILE", help="file of words that no pair may contain, one per line")
-    columns = add_columns(command, "caption", image="shown to the entailment judge")
+    columns = options.add_columns(command, "caption", image="shown to the entailment judge")
     _add_graphs(columns, "caption")
     _add_common(command, "captions")
     command.set_defaults(command=make_questions)
 
 
 def _add_verify(command: argparse.ArgumentParser) -> None:
-    add_files(command)
-    columns = add_columns(command, *PAIR_TEXTS)
+    options.add_files(command)
+    columns = options.add_columns(command, *PAIR_TEXTS)
     _add_graphs(columns, "caption")
     _add_tuples(command.add_argument)
-    add_running(command, "pairs", 16)
+    options.add_running(command, "pairs", 16)
     command.set_defaults(command=verify_prove)
 
 
 def _add_score(command: argparse.ArgumentParser) -> None:
-    add_files(command)
+    options.add_files(command)
     others = RESPONSE_TEXTS[1:]
-    columns = add_columns(command, *others, image="shown to the entailment judge")
+    columns = options.add_columns(command, *others, image="shown to the entailment judge")
     columns("--generation", metavar="COLUMN", default="response", help="column of the responses")
     _add_graphs(columns, "generation", *others)
     _add_common(command, "responses")
     command.set_defaults(command=score_prove)
 
 
-def _add_graphs(add: Add, *texts: str) -> None:
+def _add_graphs(add: options.Add, *texts: str) -> None:
     for name in texts:
         add(f"--{name}-graph", metavar="COLUMN", help=f"column of scene graphs or tuples to use "
             f"for the {name} (default: the {name} is parsed)")  # fmt: skip
@@ -234,22 +224,22 @@ def _add_common(command: argparse.ArgumentParser, rows: str) -> None:
         "it shows")  # fmt: skip
     add("--encoder", metavar="NAME", default="embedded", help="comparison of texts: embedded (by "
         "words), a model of sentence-transformers, or module:function")  # fmt: skip
-    add_running(command, rows, 16)
+    options.add_running(command, rows, 16)
 
 
-def _add_tuples(add: Add) -> None:
+def _add_tuples(add: options.Add) -> None:
     add("--tuples", metavar="MODEL", default="graph", help="reader of texts into tuples: graph, "
         "which is our parser, or a model")  # fmt: skip
     add("--store", metavar="FILE", help="file that keeps scene graphs and models' answers for "
         "other runs")  # fmt: skip
-    add_trust(add)
+    options.add_trust(add)
 
 
 def make_questions(flags: argparse.Namespace) -> int:
     from posh_reward.metrics.prove.pair_maker import PairMaker
     from posh_reward.study.rows.prove_rows import candidates_summary, make_pairs
 
-    settings = table_settings(flags, _columns(flags, "caption"))
+    settings = options.table_settings(flags, _columns(flags, "caption"))
     taboo = _words(Path(flags.taboo)) if flags.taboo else []
     maker = PairMaker(
         flags.writer, flags.reviewer, flags.entailment_judge, flags.tuples, encoder=flags.encoder,
@@ -274,7 +264,7 @@ def verify_prove(flags: argparse.Namespace) -> int:
     from posh_reward.study.rows.prove_rows import verify_pairs
 
     verifier = PairVerifier(flags.tuples, store=flags.store)
-    settings = table_settings(flags, _columns(flags, *PAIR_TEXTS))
+    settings = options.table_settings(flags, _columns(flags, *PAIR_TEXTS))
     with closing(verifier):
         counts = verify_pairs(verifier, flags.input, flags.output, settings)
     if not flags.quiet:
@@ -288,7 +278,7 @@ def score_prove(flags: argparse.Namespace) -> int:
 
     texts = _columns(flags, *RESPONSE_TEXTS)
     prove = Prove(flags.encoder, flags.entailment_judge, flags.tuples, store=flags.store)
-    settings = table_settings(flags, texts)
+    settings = options.table_settings(flags, texts)
     means = score_responses(prove, flags.input, flags.output, settings)
     if not flags.quiet:
         graphs = [name.removesuffix("_graph") for name in texts if name.endswith("_graph")]
