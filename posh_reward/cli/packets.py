@@ -5,18 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posh_reward.cli import INCOMPLETE, OK, options
-from posh_reward.errors import InputError, MissingDependencyError, install
+from posh_reward.errors import InputError, MissingDependencyError, install, on_one_line
 
 if TYPE_CHECKING:
-    from posh_reward.study.packets.make import Packet
     from posh_reward.study.packets.rater_answers import AnswerCollection
     from posh_reward.study.packets.rater_texts import RaterTexts
-    from posh_reward.study.packets.study_items import StudyItems
     from posh_reward.study.packets.study_records import PacketKey
     from posh_reward.study.rows.table_items import Columns
     from posh_reward.study.rows.tables import Row
@@ -36,73 +34,63 @@ pass its address as --url."""
 ANSWERS = ".json"  # ending of files that are read in a folder of answers
 
 
-def add_answers(command: argparse.ArgumentParser) -> None:
+def add_read(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("key", metavar="KEY", help="key that `packets make` wrote")
     add("answers", metavar="ANSWERS", nargs="+", help="raters' files, or folders of them")
-    add("--partial", action="store_true", help="use the finished part of unfinished files")
-    add("--leave-out", metavar="RATER", action="append", default=[], help="rater whose answers to "
-        "ignore, such as rater-03; repeatable")  # fmt: skip
-
-
-def add_read(command: argparse.ArgumentParser) -> None:
-    add = command.add_argument
-    add_answers(command)
     add("-o", "--output", metavar="OUT", help="table to write, with one row per answer to each "
         f"question, for R or pandas: {options.INPUTS}")  # fmt: skip
     options.add_reports(command)
+    add("--partial", action="store_true", help="use the finished part of unfinished files")
+    add("--leave-out", metavar="RATER", action="append", default=[], help="rater whose answers to "
+        "ignore, such as rater-03; repeatable")  # fmt: skip
     add("--packet", metavar="DIR", help="folder handed out, to check that the key belongs to it")
     add("--title", default="What people preferred", help="heading of the page")
     command.set_defaults(command=read)
 
 
 def read(flags: argparse.Namespace) -> int:
-    from posh_reward.study.packets.rater_answers import count_reading
-    from posh_reward.study.packets.results import answer_rows, answers_that_count, results
-    from posh_reward.study.packets.results_page import results_page, summary
-    from posh_reward.study.rows.journal import check_apart
-    from posh_reward.study.rows.tables import format_of, write_table
+    from posh_reward.study.packets import rater_answers, results, results_page
+    from posh_reward.study.rows import journal, tables
 
     for output in filter(None, (flags.output, flags.json, flags.page)):
-        check_apart(flags.key, output)
+        journal.check_apart(flags.key, output)
     options.check_replaceable(flags.page)
     options.check_replaceable(flags.json, options.FIGURES)
-    key, collection = collect_answers(flags, Path(flags.packet) if flags.packet else None)
+    key, collection = _collect(flags)
     if not collection.sheets:
         raise InputError("no file of answers counts: see the reasons above")
-    readings = count_reading(_beside(Path(flags.key), ".readings.jsonl"), collection.answers)
-    study = results(collection, key, flags.leave_out, readings)
-    options.show_figures(flags, asdict(study), summary(study))
+    readings = rater_answers.count_reading(
+        _beside(Path(flags.key), ".readings.jsonl"), collection.answers
+    )
+    study = results.results(collection, key, flags.leave_out, readings)
+    options.show_figures(flags, asdict(study), results_page.summary(study))
     if flags.page:
-        options.write_file(Path(flags.page), results_page(study, flags.title).encode("utf-8"))
-    answers = answers_that_count(collection, flags.leave_out)
+        page = results_page.results_page(study, flags.title)
+        options.write_file(Path(flags.page), page.encode("utf-8"))
     if flags.output:
-        write_table(answer_rows(answers, key), Path(flags.output), format_of(flags.output))
+        answers = results.answers_that_count(collection, flags.leave_out)
+        rows = results.answer_rows(answers, key)
+        tables.write_table(rows, Path(flags.output), tables.format_of(flags.output))
     return INCOMPLETE if collection.refusals else OK
 
 
-def collect_answers(
-    flags: argparse.Namespace, folder: Path | None = None
-) -> tuple[PacketKey, AnswerCollection]:
-    """Read the key and the raters' files that the flags name; print what does not count."""
+def _collect(flags: argparse.Namespace) -> tuple[PacketKey, AnswerCollection]:
+    """Read the key and the raters' files; print what does not count."""
     from posh_reward.study.packets.make import read_key
     from posh_reward.study.packets.rater_answers import collect
-    from posh_reward.study.packets.results_page import files_that_do_not_count
 
-    key = read_key(Path(flags.key), folder)
+    key = read_key(Path(flags.key), Path(flags.packet) if flags.packet else None)
     unknown = [name for name in flags.leave_out if name not in key.raters]
     if unknown:
         raise InputError(f"unknown rater {unknown[0]!r}: choose from {', '.join(key.raters)}")
     collection = collect(answer_files(flags.answers), key, partial=flags.partial)
-    if notes := files_that_do_not_count(
-        collection.refusals, collection.missing, collection.superseded
-    ):
-        print(notes, file=sys.stderr)
+    for verb, notes in (("refused", collection.refusals), ("not counted", collection.superseded)):
+        for note in notes:
+            print(f"{verb} {on_one_line(note)}", file=sys.stderr)
+    for name in collection.missing:
+        print(f"nothing counts yet from {name}", file=sys.stderr)
     return key, collection
-
-
-def _beside(key: Path, ending: str) -> Path:
-    return key.with_name(key.name.removesuffix(".key.json") + ending)
 
 
 def answer_files(names: list[str]) -> list[Path]:
@@ -115,6 +103,10 @@ def answer_files(names: list[str]) -> list[Path]:
             elif not file.name.startswith("."):
                 print(f"not read: {str(file)!r}: it is no {ANSWERS}", file=sys.stderr)
     return paths
+
+
+def _beside(key: Path, ending: str) -> Path:
+    return key.with_name(key.name.removesuffix(".key.json") + ending)
 
 
 def add_serve(command: argparse.ArgumentParser) -> None:
@@ -227,9 +219,7 @@ def make(flags: argparse.Namespace) -> int:
     import secrets
     from itertools import chain
 
-    from posh_reward.study.packets.draw import Design
-    from posh_reward.study.packets.make import digest, make_packet, write_packet
-    from posh_reward.study.packets.study_items import Album, StudyItems, items_of
+    from posh_reward.study.packets import draw, make, study_items
     from posh_reward.study.rows.table_items import Columns
 
     seed = secrets.randbits(64) if flags.seed is None else flags.seed
@@ -238,37 +228,30 @@ def make(flags: argparse.Namespace) -> int:
     columns = Columns(texts, flags.id, flags.model, flags.image)
     files = [Path(name) for name in flags.generations]
     rows = chain.from_iterable(_rows(file, columns, flags, len(files) > 1) for file in files)
-    whole = items_of(rows, columns)
-    items = StudyItems(whole.models, whole.items[: flags.limit], whole.incomplete)
-    design = Design(seed, flags.coarse, flags.granular, flags.repeated, flags.times)
+    whole = study_items.items_of(rows, columns)
+    items = replace(whole, items=whole.items[: flags.limit])
+    design = draw.Design(seed, flags.coarse, flags.granular, flags.repeated, flags.times)
     folder = Path(flags.output)
     key = Path(flags.key) if flags.key else folder.with_name(folder.name + ".key.json")
     album = None
     if not flags.no_images:
-        album = Album([file.parent for file in files], options.dataset_of(flags))
-    inputs = {file.name: digest(file.read_bytes()) for file in files}
-    packet = make_packet(items, design, album, inputs, texts=_texts(flags))
-    write_packet(packet, folder, key)
-    left = len(whole.incomplete)
-    print("\n".join(_summary(packet, items, left, folder, key)), file=sys.stderr)
-    return OK
-
-
-def _summary(packet: Packet, items: StudyItems, left: int, folder: Path, key: Path) -> list[str]:
-    from posh_reward.study.packets.make import rater_load
-
+        dataset = options.dataset_of(flags)
+        album = study_items.Album([file.parent for file in files], dataset)
+    inputs = {file.name: make.digest(file.read_bytes()) for file in files}
+    packet = make.make_packet(items, design, album, inputs, texts=_texts(flags))
+    make.write_packet(packet, folder, key)
     lines = [f"{len(items.items)} items of {', '.join(map(repr, items.models))}"]
-    if left:
+    if left := len(whole.incomplete):
         lines.append(f"left out {left} id{'s' * (left != 1)} that not all models describe")
     if same := len(packet.key.identical):
         lines.append(f"{same} pair{'s' * (same != 1)} of equal texts: a tie without asking")
+    for name, rater in packet.key.raters.items():
+        lines.append(f"{name}: {len(rater.tasks)} tasks: {packet.key.texts.heading[rater.form]}")
     total = options.size(sum(map(len, packet.files.values())))
-    return [
-        *lines,
-        *rater_load(packet.key),
-        f"wrote {str(folder)!r} ({total}) to hand out; start with READ-ME-FIRST.txt",
-        f"wrote {str(key)!r}: keep it from the raters",
-    ]
+    lines.append(f"wrote {str(folder)!r} ({total}) to hand out; start with READ-ME-FIRST.txt")
+    lines.append(f"wrote {str(key)!r}: keep it from the raters")
+    print("\n".join(lines), file=sys.stderr)
+    return OK
 
 
 def _rows(file: Path, columns: Columns, flags: argparse.Namespace, several: bool) -> Iterator[Row]:

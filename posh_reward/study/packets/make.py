@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -283,10 +283,3 @@ def read_key(path: Path, folder: Path | None = None) -> PacketKey:
             "another packet"
         )
     return key
-
-
-def rater_load(key: PacketKey) -> Sequence[str]:
-    return [
-        f"{name}: {len(rater.tasks)} tasks: {key.texts.heading[rater.form]}"
-        for name, rater in key.raters.items()
-    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from posh_reward.errors import on_one_line
 from posh_reward.study.packets import rater_texts
@@ -192,13 +192,3 @@ def _marks(results: StudyResults) -> Iterator[str]:
             f"agreement on {spans.side}: F1 {number(spans.f1)}, F1@50 "
             f"{number(spans.f1_at_50)} over {texts} (0 to 1, higher is better)"
         )
-
-
-def files_that_do_not_count(
-    refusals: Sequence[str], missing: Sequence[str], older: Sequence[str] = ()
-) -> str:
-    """One line per file that does not count and per rater from whom nothing counts."""
-    lines = [f"refused {on_one_line(each)}" for each in refusals]
-    lines += [f"not counted {on_one_line(each)}" for each in older]
-    lines += [f"nothing counts yet from {name}" for name in missing]
-    return "\n".join(lines)
