@@ -41,7 +41,7 @@ def _copy(flags: argparse.Namespace) -> object:
     return copy_dataset(
         flags.name,
         splits=flags.splits,
-        reference_column=flags.reference_column,
+        reference_column=flags.reference,
         new_size=partial(size_for_model, **sizes._asdict()),
         skip_broken=flags.skip_broken,
     )
@@ -71,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     copy.set_defaults(make=_copy)
     copy.add_argument("name", help="amitha/docent, or a path")
     copy.add_argument("--splits", nargs="+", default=list(SPLITS))
-    copy.add_argument("--reference_column", default="reference", help="of the dataset")
+    copy.add_argument("--reference", default="reference", help="of the dataset")
     build = commands.add_parser("build", help="from the National Gallery of Art's open data")
     build.set_defaults(make=_build)
     build.add_argument("table", type=Path, help="published_images.csv")
@@ -79,14 +79,14 @@ def _parser() -> argparse.ArgumentParser:
     build.add_argument(
         "--classification", action="append", default=[], help="only these, such as Painting"
     )
-    build.add_argument("--min_words", type=int, default=60, help="of a description")
+    build.add_argument("--min-words", type=int, default=60, help="of a description")
     build.add_argument("--images", type=Path, help="folder of images; default: OUTPUT_pictures")
     build.add_argument("--limit", type=int, help="only so many works")
     for command in (copy, build):
-        command.add_argument("--output", type=Path, required=True, help="folder to write")
-        command.add_argument("--max_pixels", type=int, default=MAX_PIXELS)
+        command.add_argument("-o", "--output", type=Path, required=True, help="folder to write")
+        command.add_argument("--max-pixels", type=int, default=MAX_PIXELS)
         command.add_argument(
-            "--skip_broken", action="store_true", help="leave out images that cannot be read"
+            "--skip-broken", action="store_true", help="leave out images that cannot be read"
         )
     return parser
 

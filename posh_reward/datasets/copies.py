@@ -296,7 +296,7 @@ def build_dataset(
         reasons = [(file.stem, why) for file, why in failures.items()]
         raise InputError(
             f"{len(failures)} images could not be fetched: {first_few(reasons)}; run it again to "
-            "retry these, or leave them out with --skip_broken"
+            "retry these, or leave them out with --skip-broken"
         )
     splits = {}
     for split in SPLITS:

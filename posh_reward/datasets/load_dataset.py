@@ -135,7 +135,7 @@ def load_images(
     if missing:
         raise InputError(
             f"{where} has {missing} of {len(dataset)} rows without an image: name another dataset, "
-            "or a copy of this one from `python data/docent.py copy ... --skip_broken`"
+            "or a copy of this one from `python data/docent.py copy ... --skip-broken`"
         )
     return dataset
 
@@ -209,7 +209,7 @@ def without_broken(dataset: Dataset, where: str, *, skip_broken: bool) -> Datase
             f"{where} has {len(broken)} of {len(dataset)} images that cannot be read: "
             f"{first_few(reasons)}; repair or remove these rows, or skip them with "
             "load_images(..., skip_broken=True), or for a recipe with "
-            "`python data/docent.py copy ... --skip_broken`"
+            "`python data/docent.py copy ... --skip-broken`"
         )
     return dataset.select([row for row in range(len(dataset)) if row not in broken])
 

@@ -261,9 +261,9 @@ class GenerationSettings:
     models: Mapping[str, str]
     """Name in the rows -> directory, or name on the hub."""
     output: Path
-    dataset_name: str = "scenes"
+    dataset: str = "scenes"
     split: str = "test"
-    reference_column: str = "reference"
+    reference: str = "reference"
     """The dataset's column of references."""
     engine: Engine = "transformers"
     shuffle_images: bool = False
@@ -274,7 +274,7 @@ class GenerationSettings:
     """Describe only this part of the rows, counted from 0 ..."""
     shards: int = 1
     """... of this many parts of neighbouring rows, of equal size but for one row."""
-    batch_size: int | None = None
+    batch: int | None = None
     """Images per call of the engine; None: the engine's default."""
     max_new_tokens: int = NEW_TOKENS
     prompt_text: str = PROMPT
@@ -286,7 +286,7 @@ class GenerationSettings:
     def __post_init__(self) -> None:
         """Raise InputError for a number out of range, or an empty prompt."""
         prompt(self.prompt_text)
-        for name in ("shards", "batch_size", "limit", "max_new_tokens"):
+        for name in ("shards", "batch", "limit", "max_new_tokens"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise InputError(f"{name} is {value}: use 1 or more")
@@ -301,7 +301,7 @@ class GenerationSettings:
 
     def load(self) -> tuple[Dataset, range]:
         """Load the whole split; return it with this shard's rows."""
-        dataset = load_images(self.dataset_name, self.split, self.reference_column)
+        dataset = load_images(self.dataset, self.split, self.reference)
         rows = len(dataset) if self.limit is None else min(len(dataset), self.limit)
         return dataset, self.part(rows)
 
@@ -388,7 +388,7 @@ def check_generation(settings: GenerationSettings) -> tuple[list[str], int]:
         ConfigError: the dataset cannot be loaded.
     """
     _, rows = settings.load()
-    lines = [f"images: {len(rows)} of {settings.dataset_name}, {settings.split}"]
+    lines = [f"images: {len(rows)} of {settings.dataset}, {settings.split}"]
     folders: dict[str, str] = {}
     missing = []
     for name, model in settings.models.items():
@@ -461,7 +461,7 @@ def _warn_of_other_prompts(rows: Sequence[Mapping[str, Any]], settings: Generati
     if others:
         logger.warning(
             "earlier rows answer another prompt, %r, than new ones: compare models on one "
-            "--prompt_text", on_one_line(min(others)),
+            "--prompt-text", on_one_line(min(others)),
         )  # fmt: skip
 
 
@@ -486,7 +486,7 @@ def _describe_all(
     if not todo:
         return
     greedy = Greedy(settings.prompt_text, settings.max_new_tokens, settings.repetition_penalty)
-    size = settings.batch_size or BATCH[settings.engine]
+    size = settings.batch or BATCH[settings.engine]
     with (
         closing(load_describer(settings.engine, model, greedy, settings.max_pixels)) as describer,
         progress_bar(on_one_line(label), len(todo), "text") as bar,

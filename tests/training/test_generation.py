@@ -55,7 +55,7 @@ def test_a_check_names_every_model_that_is_not_here(
     models = ["runs/nothere", "someone/no-such-model", "runs/empty", "runs/lora"]
     lines, status = check_generation(
         GenerationSettings(
-            models_by_name(models), Path("said.jsonl"), dataset_name="scenes:train=1:heldout=1"
+            models_by_name(models), Path("said.jsonl"), dataset="scenes:train=1:heldout=1"
         )
     )
     assert status == 3

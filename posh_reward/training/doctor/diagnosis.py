@@ -361,7 +361,7 @@ def answer_of(child: Trial, seconds: float) -> Answer:
     try:
         status = child.process.wait(timeout=seconds)
     except subprocess.TimeoutExpired:
-        return f"no answer in {seconds:.0f} s (--seconds allows more)", {}
+        return f"no answer in {seconds:.0f} s (--timeout allows more)", {}
     texts = []
     for file in (child.output, child.errors):
         file.seek(0)

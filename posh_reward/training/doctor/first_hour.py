@@ -359,12 +359,12 @@ class Ladder:
         script, args = self.result.script, self.result.args
         describe = [
             str(recipe), "--models", str(model), "--output", str(said), "--limit", str(IMAGES),
-            "--dataset_name", script.dataset_name, "--reference_column", script.reference_column,
+            "--dataset", script.dataset_name, "--reference", script.reference_column,
             "--engine", "vllm" if args.use_vllm else "transformers",
-            "--max_new_tokens", str(args.max_completion_length),
+            "--max-new-tokens", str(args.max_completion_length),
         ]  # fmt: skip
         score = ["-m", "posh_reward.cli", "score", str(said), "-o", str(scores), "--id", "id",
-                 "--config", str(settings), "--quiet"]  # fmt: skip
+                 "--metric", str(settings), "--quiet"]  # fmt: skip
         for name, command in (("generating", describe), ("scoring", score)):
             began = time.perf_counter()
             with trial(command, {}, ()) as child:
