@@ -21,8 +21,6 @@ from posh_reward import PoshReward
 from posh_reward.datasets.load_dataset import PROMPT, prompt
 from posh_reward.metrics.load_metric import MetricSettings, load_metric, metric_flags
 from posh_reward.reward.objectives import settle_aggregation
-from posh_reward.training.canaries import CHECK_EVERY
-from posh_reward.training.combinations import shaping_of
 from posh_reward.training.dapo.sampling import MIN_SPREAD, DynamicSampling
 from posh_reward.training.dapo.trainer import DapoTrainer
 from posh_reward.training.launch import (
@@ -36,10 +34,9 @@ from posh_reward.training.launch import (
 )
 from posh_reward.training.processors import load_processor, training_images
 from posh_reward.training.resume import RefuseLostWeights
-from posh_reward.training.rollouts import check_rollouts
-from posh_reward.training.run_check import parse_settings
+from posh_reward.training.rollouts import CHECK_EVERY, check_rollouts
 from posh_reward.training.run_pages import show_completions
-from posh_reward.training.run_settings import flag
+from posh_reward.training.run_settings import flag, parse_settings, shaping_of
 from posh_reward.training.stopping import STOP_BEFORE, StopWithCheckpoint
 
 if TYPE_CHECKING:

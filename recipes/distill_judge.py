@@ -27,8 +27,7 @@ from posh_reward.training.distill.answer_trainer import AnswerTrainer, AnswerTre
 from posh_reward.training.distill.ship_judge import measure_judge, save_judge, write_card
 from posh_reward.training.launch import enter_output, finish, model_init_kwargs, run, train
 from posh_reward.training.resume import RefuseLostWeights, last_checkpoint
-from posh_reward.training.run_check import parse_settings
-from posh_reward.training.run_settings import flag
+from posh_reward.training.run_settings import flag, parse_settings
 from posh_reward.training.stopping import STOP_BEFORE, StopWithCheckpoint
 from posh_reward.types import LABELS
 

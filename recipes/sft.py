@@ -29,8 +29,7 @@ from posh_reward.training.launch import (
 )
 from posh_reward.training.processors import load_processor, sizes_of, training_images
 from posh_reward.training.resume import RefuseLostWeights
-from posh_reward.training.run_check import parse_settings
-from posh_reward.training.run_settings import flag
+from posh_reward.training.run_settings import flag, parse_settings
 from posh_reward.training.stopping import STOP_BEFORE, StopWithCheckpoint
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from posh_reward.errors import ConfigError, PoshError
 from posh_reward.training.doctor.diagnosis import recipe_settings
-from posh_reward.training.fit.memory import disk_size, machine_bounds, phases
+from posh_reward.training.fit import disk_size, machine_bounds, phases
 from posh_reward.training.run_check import RunCheck, check, check_run
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -15,15 +15,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
-from posh_reward.datasets.load_dataset import is_drawn
-from posh_reward.datasets.sources import check_name_of_hub
+from posh_reward.datasets.load_dataset import check_name_of_hub, is_drawn
 from posh_reward.errors import ConfigError, MissingDependencyError, PoshError, install
 from posh_reward.graph.coref.maverick import PAPER_WEIGHTS
 from posh_reward.graph.coref.maverick_setup import default_env, make_env, python_of
 from posh_reward.metrics.load_metric import read_metric
 from posh_reward.metrics.posh.judges.load_judge import engine_settings
 from posh_reward.settings import read_settings
-from posh_reward.training.checkpoints import is_complete
 
 MODEL_FILES = ("config.json", "tokenizer*", "*.safetensors")
 MODEL_EXTRAS = ("*.json", "*.txt", "*.jinja", "*.model")
@@ -157,6 +155,8 @@ def local_folder(asset: Asset) -> Path | None:
 
 def lacking_file(folder: Path, files: Iterable[str] = MODEL_FILES[1:]) -> str | None:
     """Name what a model's folder lacks: a pattern without a file, or a missing or torn shard."""
+    from posh_reward.training.resume import is_complete
+
     names = [name for name in files if not any(folder.glob(name))]
     for index in folder.glob("*.index.json"):
         shards = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())

@@ -22,8 +22,9 @@ from posh_reward.process.file_lock import keep_folder
 from posh_reward.process.progress import on_terminal, progress_bar
 from posh_reward.reward.objectives import metrics_behind
 from posh_reward.reward.texts import content_text
-from posh_reward.training.canaries import RolloutError
+from posh_reward.settings import brief_list
 from posh_reward.training.resume import continue_sampling, last_checkpoint, load_weights
+from posh_reward.training.rollouts import RolloutError
 from posh_reward.training.rotary import ExactRotary
 from posh_reward.training.stopping import TRY_AGAIN, StoppedEarlyError
 
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PROMPT_FILE = "prompt.txt"  # in a run's output folder
-IMAGE_COLUMNS = ("img", "picture", "photo", "image_path", "file_name", "pixel_values")
-"""Columns that probably hold the images, under another name than ``image``."""
 JUDGE = 4  # exit status if the judge cannot work, as of ``posh-reward``
 END_WITHIN = 60.0
 """Seconds until a process that has failed is ended, whatever it waits for."""
@@ -131,45 +130,35 @@ def _check_images(trainer: Trainer) -> None:
     """Raise ConfigError if a vision-language model gets no images from a column TRL reads."""
     columns = getattr(trainer.train_dataset, "features", None)
     sees = hasattr(getattr(trainer, "processing_class", None), "image_processor")
-    if not sees or columns is None or {"image", "images"} & set(columns):
-        return
-    likely = [
-        name
-        for name, feature in columns.items()
-        if type(feature).__name__ == "Image" or name in IMAGE_COLUMNS
-    ]
-    raise ConfigError(
-        "the dataset has no column 'image', so the model would describe images that it does not "
-        f"see: dataset.rename_column({(likely or ['...'])[0]!r}, 'image')"
-    )
+    if sees and columns is not None and not {"image", "images"} & set(columns):
+        raise ConfigError(
+            "the dataset has no column 'image', so the model would describe images that it does "
+            f"not see (it has {brief_list(columns)}): dataset.rename_column(..., 'image')"
+        )
 
 
 def _check_columns(trainer: Trainer) -> None:
     """Check the columns that the rewards read, which would otherwise fail row by row."""
     from posh_reward.datasets.load_dataset import check_columns
 
-    dataset = trainer.train_dataset
+    dataset: Any = trainer.train_dataset
     if getattr(dataset, "features", None) is None:
         return
     functions = getattr(trainer, "reward_funcs", ())
     for reward in (each for function in functions for each in metrics_behind(function)):
         column = getattr(reward, "reference_column", None)
-        if column is not None:
-            image = getattr(reward, "image_column", None) or "image"
-            check_columns(dataset, "the dataset", column, image)
-            _check_references(dataset, column)
-
-
-def _check_references(dataset: Any, column: str) -> None:
-    """Raise ConfigError if rows have no reference; a stream or a missing column is not checked."""
-    if column not in dataset.features or not hasattr(dataset, "__len__"):
-        return
-    empty = [at for at, reference in enumerate(dataset[column]) if not _has_text(reference)]
-    if empty:
-        raise ConfigError(
-            f"{len(empty)} of {len(dataset)} rows, such as row {empty[0]}, have no text in column "
-            f"{column!r}: dataset.filter(lambda row: row[{column!r}]), or complete them"
-        )
+        if column is None:
+            continue
+        image = getattr(reward, "image_column", None) or "image"
+        check_columns(dataset, "the dataset", column, image)
+        if column not in dataset.features or not hasattr(dataset, "__len__"):
+            continue  # missing, or a stream
+        empty = [at for at, reference in enumerate(dataset[column]) if not _has_text(reference)]
+        if empty:
+            raise ConfigError(
+                f"{len(empty)} of {len(dataset)} rows, such as row {empty[0]}, have no text in "
+                f"column {column!r}: dataset.filter(lambda row: row[{column!r}]), or complete them"
+            )
 
 
 def _has_text(reference: str | list[str] | None) -> bool:
@@ -241,13 +230,7 @@ def enter_output(args: TrainingArguments) -> None:
 
 
 def record_prompt(args: TrainingArguments, model: str, text: str) -> None:
-    """Write a run's prompt to its output folder, and warn if the model learned another.
-
-    Args:
-        args: of the run; its output folder may be that of a run to be resumed.
-        model: the model at the start.
-        text: the prompt.
-    """
+    """Write a run's prompt to its output folder, and warn if the model learned another."""
     if args.process_index == 0:
         for folder in dict.fromkeys((model, args.output_dir)):
             warn_of_other_prompt(folder, text)

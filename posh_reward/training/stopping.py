@@ -29,6 +29,8 @@ from posh_reward.types import Failure
 if TYPE_CHECKING:
     from transformers import TrainerControl, TrainerState, TrainingArguments
 
+    from posh_reward.reward.trl import FailureLimit
+
 T = TypeVar("T")
 
 TRY_AGAIN = os.EX_TEMPFAIL
@@ -54,25 +56,11 @@ class StoppedEarlyError(PoshError, RuntimeError):
     """A run saved a checkpoint and stopped, because of a signal or its job's end."""
 
 
-class Failures(Protocol):
-    """A reward's count of failures, as ``reward.trl.FailureLimit``."""
-
-    stop_reason: Failure | None
-    """Reason to stop, if any."""
-
-    last_call_failed: bool
-    """True if the last call had completions but no score."""
-
-    def begin(self, *, supervised: bool = False) -> None:
-        """Begin a run; if ``supervised``, the caller acts on ``stop_reason``."""
-        ...
-
-
 class StoppableReward(Protocol):
     """A reward function that can give up on its judge, such as ``PoshReward``."""
 
     @property
-    def failures(self) -> Failures:
+    def failures(self) -> FailureLimit:
         """Its failures so far."""
         ...
 
@@ -85,10 +73,9 @@ class StoppableReward(Protocol):
 class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
     """Stop training on all ranks after the current step as soon as one has a reason to.
 
-    A rank that stopped alone would leave the others waiting in their next collective, and lose the
-    steps since the last checkpoint. So the ranks agree after each step: if one has to stop, all
-    save a checkpoint, including the optimizer despite ``save_only_model``, and stop;
-    ``trainer.train`` then raises on all of them.
+    A rank that stopped alone would leave the others waiting in their next collective. So the ranks
+    agree after each step: if one has to stop, all save a checkpoint, including the optimizer
+    despite ``save_only_model``, and stop; ``trainer.train`` then raises on all of them.
 
     Args:
         rewards: the trainer's reward functions that can give up; none for SFT.
@@ -144,7 +131,7 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
         def step_if_judged(*args: Any, **kwargs: Any) -> None:
             update = inner.step
             if self._nothing_was_judged():
-                inner.step = _do_nothing
+                inner.step = lambda *_, **__: None
             try:
                 step(*args, **kwargs)
             finally:
@@ -221,10 +208,6 @@ def save_and_stop(args: TrainingArguments, control: TrainerControl) -> None:
     control.should_save = True
     control.should_evaluate = False
     control.should_training_stop = True
-
-
-def _do_nothing(*_: object, **__: object) -> None:
-    """An optimizer's step that keeps the weights and the momentum."""
 
 
 def of_all_ranks(value: T) -> list[T]:

@@ -14,9 +14,8 @@ import torch
 from safetensors.torch import save_file
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-from posh_reward.training.checkpoints import deepspeed_misfit
-from posh_reward.training.processes import Processes
-from posh_reward.training.resume import lost_weights
+from posh_reward.training.resume import deepspeed_misfit, lost_weights
+from posh_reward.training.run_settings import Processes
 
 WHOLE = torch.arange(1.0, 16.0).reshape(3, 5)
 """Fifteen elements: of two ranks, the second has seven and a padding of one."""

@@ -33,16 +33,16 @@ from posh_reward.training.doctor.node_checks import (
     read_gpus,
 )
 from posh_reward.training.fetch import assets_of, is_here, lacking_file
-from posh_reward.training.fit.memory import checkpoint_size, disk_size, machine_memory, phases
-from posh_reward.training.processes import Processes, read_processes
-from posh_reward.training.requirements import wrong_versions
+from posh_reward.training.fit import checkpoint_size, disk_size, machine_memory, phases
 from posh_reward.training.run_check import (
     RunCheck,
     accelerate_config,
     check_run,
     launch_line,
     metric_of,
+    wrong_versions,
 )
+from posh_reward.training.run_settings import Processes, read_processes
 from posh_reward.training.stopping import STOP_BEFORE
 
 SECONDS = 900.0  # of each trial: a cold node compiles the judge's kernels for minutes

@@ -37,9 +37,9 @@ from posh_reward.training.doctor.diagnosis import (
     try_ranks,
 )
 from posh_reward.training.doctor.node_checks import free_port, read_gpus
-from posh_reward.training.fit.memory import ASLEEP, ENGINE, GIB, checkpoint_size, phases
-from posh_reward.training.processes import Processes
+from posh_reward.training.fit import ASLEEP, ENGINE, GIB, checkpoint_size, phases
 from posh_reward.training.run_check import RunCheck, check_run, metric_of
+from posh_reward.training.run_settings import Processes
 
 FORMAT = 1  # version of the file
 PACKAGES = (

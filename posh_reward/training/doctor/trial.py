@@ -164,7 +164,7 @@ def train(device: str, config: str, *flags: str) -> dict[str, Any]:
         show_headlines,
     )
     from posh_reward.training.launch import train as train_recipe
-    from posh_reward.training.run_check import parse_settings
+    from posh_reward.training.run_settings import parse_settings
 
     separate_vllm_caches(os.environ)
     set_vllm_defaults(os.environ)

@@ -40,7 +40,7 @@ from posh_reward.training.doctor.node_checks import (
     free_port,
     read_gpus,
 )
-from posh_reward.training.requirements import wrong_versions
+from posh_reward.training.run_check import wrong_versions
 from recipes import tiny_qwen
 from tests.models.conftest import python
 from tests.slurm.test_scripts import command
@@ -384,7 +384,7 @@ def test_two_nodes_leave_no_checkpoint_behind(deepspeed_python: str, tmp_path: P
     code = (
         "import sys; from types import SimpleNamespace as Some;"
         "from posh_reward.training.doctor.diagnosis import NodePlace, try_ranks;"
-        "from posh_reward.training.processes import Processes;"
+        "from posh_reward.training.run_settings import Processes;"
         "run = Some(layout=Processes(2, 2, zero_stage=3), args=Some(output_dir=sys.argv[1]),"
         " on_cpu=True);"
         "place = NodePlace(2, int(sys.argv[3]), port=int(sys.argv[2]));"
