@@ -118,9 +118,9 @@ def ship(trainer: AnswerTrainer, script: DistillScriptArguments, model: ModelCon
     rows = [read_rows(source, split) for split in ("test", "validation")]
     fidelity = measure_judge(settings, *rows)
     base = str(model.model_name_or_path)
-    write_card(folder, fidelity, questions, base, trainer.state.log_history)
+    write_card(folder, fidelity, questions, base)
     print(f"{settings}: agrees with its teacher on present or absent in "
-          f"{fidelity.parts['all'].present.value:.1%} of the test questions (majority answer: "
+          f"{fidelity.agreement.present.value:.1%} of the test questions (majority answer: "
           f"{fidelity.majority:.1%})")  # fmt: skip
 
 

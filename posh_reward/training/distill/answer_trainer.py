@@ -79,13 +79,10 @@ class Lengths:
 
 
 class AnswerTrees(Dataset[dict[str, Any]]):
-    """The prompts of one split that are short enough, in trees.
+    """The prompts of one split of a question set that are short enough, in trees.
 
-    Args:
-        rows: of a question set.
-        chat: the student's template and tokenizer, as its judge will use them.
-        max_tokens: limit for a prompt with its answer.
-        seed: of the draw that puts questions about one pair into trees.
+    ``chat`` has the student's template and tokenizer, as its judge will use them; ``max_tokens``
+    limits a prompt with its answer; ``seed`` draws which questions about a pair share a tree.
 
     Raises:
         ConfigError: no prompt is short enough.
@@ -238,14 +235,8 @@ LEAST = 1e-9  # lower bound on a label's probability: the teacher's may be 0, wh
 class AnswerTrainer(Trainer):  # type: ignore[misc]
     """Train a student on a question set.
 
-    Args:
-        model: the student.
-        args: transformers' settings.
-        rows: training set.
-        held_out: evaluation set.
-        label_ids: for each label, the ids of the single tokens that mean it.
-        rewrite_weight: weight of a rewrite's mean loss relative to a question's.
-        **others: as the Trainer's.
+    ``label_ids`` are, for each label, the single tokens that mean it; a rewrite's mean loss counts
+    ``rewrite_weight`` times as much as a question's.
     """
 
     def __init__(
@@ -317,10 +308,8 @@ def log_answers(
 ) -> torch.Tensor:
     """Return each label's log-probability, and the rewrite's mean loss: (..., labels + 1).
 
-    Args:
-        log_probabilities: (..., positions, vocabulary) at the last positions of each slot.
-        labels: (..., positions) the rewrites' tokens, else ``IGNORED``.
-        label_ids: for each label, the ids of the single tokens that mean it.
+    ``log_probabilities`` (..., positions, vocabulary) are those at the last positions of each slot,
+    ``labels`` (..., positions) the rewrites' tokens, else ``IGNORED``.
     """
     last = log_probabilities[..., -1, :]
     # Not renormalised over the labels: the divergence then penalises mass on other tokens.
