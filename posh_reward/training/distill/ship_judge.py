@@ -75,9 +75,9 @@ On test questions, against the teacher, with 95 % intervals over references. {ve
 |---|---|---|---|---|---|---|
 | {row} |
 
-As the first stage of a cascade (`cascade.yaml`) it passes on {handed:.1%} of the questions, at doubt
-{doubt:.3g}, chosen on validation questions so that {agreed:.0%} of the answers it keeps agree with
-the teacher.
+As the first stage of a cascade (`cascade.yaml`) it passes on {handed:.1%} of the questions, at
+doubt {doubt:.3g}, chosen on validation questions so that {agreed:.0%} of the answers it keeps agree
+with the teacher.
 """
 
 
@@ -144,7 +144,7 @@ def measure_judge(settings: Path, test: Rows, validation: Rows) -> JudgeFidelity
 
 
 def _answers(model: Model, rows: Rows) -> tuple[list[Verdict], Floats, list[str]]:
-    """Return a model's verdicts, the teacher's grades, and the references; failures are left out."""
+    """Return verdicts, the teacher's grades, and the references, without failed questions."""
     graded = sorted(
         (row for row in rows if row["task"] == "grade"),
         key=lambda row: (row["prefix"], row["suffix"]),

