@@ -241,7 +241,8 @@ class RefuseLostWeights(TrainerCallback):  # type: ignore[misc]
         Raises:
             ConfigError: they differ; on every rank.
         """
-        if not state.global_step or model is None:
+        # DeepSpeed has its own files, and leaves a rank only a part of each parameter.
+        if not state.global_step or model is None or Processes.of_this_run(args).zero_stage:
             return
         setting = args.resume_from_checkpoint
         folders = [Path(setting)] if isinstance(setting, str) else []
@@ -254,70 +255,36 @@ class RefuseLostWeights(TrainerCallback):  # type: ignore[misc]
             )
         checkpoint = next((folder for folder in folders if files_of_tensors(folder)), None)
         lost = [] if checkpoint is None else lost_weights(model, checkpoint)
-        remedy = (
-            "Call posh_reward.training.resume.load_weights(trainer, checkpoint) before "
-            "trainer.train(resume_from_checkpoint=checkpoint)"
-        )
-        if Processes.of_this_run(args).zero_stage:
-            remedy = (
-                "Its DeepSpeed files are from another step or run: resume from another checkpoint"
-            )
-        problem = (
-            checkpoint
-            and lost
-            and (
+        problem = None
+        if checkpoint is not None and lost:
+            problem = (
                 f"resumed from {checkpoint.name} without its weights: {lost[0]!r} and "
-                f"{len(lost) - 1} more of {SAMPLE} compared are not in the model. {remedy}"
+                f"{len(lost) - 1} more of {SAMPLE} compared are not in the model. Call "
+                "posh_reward.training.resume.load_weights(trainer, checkpoint) before "
+                "trainer.train(resume_from_checkpoint=checkpoint)"
             )
-        )
-        _refuse_together(problem or None)
+        _refuse_together(problem)
 
 
 def lost_weights(model: Any, checkpoint: Path) -> list[str]:
     """Compare a sample of a checkpoint's tensors with a model; return the names of the missing.
 
     A tensor is compared with every one in the model whose name has the longest common ending, so
-    that a new prefix does not hide it. Of a parameter that DeepSpeed has partitioned, this rank's
-    part is compared; tensors that are empty for other reasons are skipped.
+    that a new prefix does not hide it. Empty tensors are skipped.
     """
+    import torch
+
     own = {
-        name.replace(ADAPTER, "."): value
-        for name, value in model.state_dict(keep_vars=True).items()
-        if value.numel() or is_partitioned(value)
+        name.replace(ADAPTER, "."): value.detach().cpu().to(torch.float32)
+        for name, value in model.state_dict().items()
+        if value.numel()
     }
     return [
         name
         for name, saved in _some_tensors(checkpoint)
         # One namesake with these values is enough: the question is only if they were loaded at all.
-        if own and not any(_has_values(value, saved) for value in namesakes(name, own))
+        if own and not any(torch.equal(value, saved.float()) for value in namesakes(name, own))
     ]
-
-
-def is_partitioned(parameter: torch.Tensor) -> bool:
-    """Return True if a parameter is empty because ZeRO-3 has spread its values over ranks.
-
-    Small parameters have a part of their own as well, but also stay whole on each rank.
-    """
-    return not parameter.numel() and hasattr(parameter, "ds_tensor")
-
-
-def _has_values(parameter: Any, tensor: torch.Tensor) -> bool:
-    """Compare a parameter with a tensor: its shape, and the values that are on this rank."""
-    import torch
-
-    # Under ZeRO-3 a parameter is an empty tensor until a layer gathers it; its true shape is in
-    # ``ds_shape``, and this rank's slice of the values in ``ds_tensor`` (DeepSpeed 0.19).
-    if getattr(parameter, "ds_shape", parameter.shape) != tensor.shape:
-        return False
-    own = parameter.detach()
-    if is_partitioned(parameter):
-        # Ranks hold consecutive slices of the flattened parameter, all of one size; the last one
-        # is padded: of 15 values on two ranks, the first has 8 and the second 7 and a padding.
-        part = parameter.ds_tensor
-        start = torch.distributed.get_rank(parameter.ds_process_group) * part.ds_numel
-        tensor = tensor.flatten()[start : start + part.ds_numel]
-        own = part[: len(tensor)]
-    return torch.equal(own.cpu().to(torch.float32), tensor.to(torch.float32))
 
 
 def namesakes(name: str, own: dict[str, torch.Tensor]) -> list[torch.Tensor]:

@@ -65,8 +65,8 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
             units of the advantage (standard deviation about 1); 0 is off.
         scored_by: the object that passes the scores behind the rewards to its attribute
             ``observer``; by default the reward functions with that attribute, like ``PoshReward``.
-        args: as TRL's.
-        kwargs: as TRL's.
+        *args: as TRL's.
+        **kwargs: as TRL's.
 
     Raises:
         ConfigError: this version of TRL is untested, or a setting does not work with dynamic
