@@ -27,6 +27,7 @@ from posh_reward.training.launch import (
     enter_output,
     finish,
     model_init_kwargs,
+    parse_settings,
     record_prompt,
     reseed_sampling,
     run,
@@ -36,7 +37,7 @@ from posh_reward.training.processors import load_processor, training_images
 from posh_reward.training.resume import RefuseLostWeights
 from posh_reward.training.rollouts import CHECK_EVERY, check_rollouts
 from posh_reward.training.run_pages import show_completions
-from posh_reward.training.run_settings import flag, parse_settings, shaping_of
+from posh_reward.training.run_settings import flag, shaping_of
 from posh_reward.training.stopping import STOP_BEFORE, StopWithCheckpoint
 
 if TYPE_CHECKING:

@@ -65,11 +65,7 @@ def is_drawn(name: object) -> bool:
 
 
 def scene_options(name: str) -> SceneOptions:
-    """Parse the options after ``scenes``.
-
-    Raises:
-        InputError: an option is unknown, or its value is not a number.
-    """
+    """Parse the options after ``scenes``."""
     names = [field.name for field in fields(SceneOptions)]
     options: dict[str, int] = {}
     for part in name.split(":")[1:]:
@@ -81,9 +77,6 @@ def scene_options(name: str) -> SceneOptions:
             )
         options[key] = int(value)
     return SceneOptions(**options)
-
-
-# Conversations, and the control for a blind model.
 
 
 def prompt(text: str = PROMPT) -> Messages:
@@ -100,11 +93,7 @@ def prompt(text: str = PROMPT) -> Messages:
 
 
 def answer(reference: str) -> Messages:
-    """Return a description as the assistant's turn.
-
-    Raises:
-        InputError: the reference is a list; supervised fine-tuning needs one text.
-    """
+    """Return a description as the assistant's turn."""
     if not isinstance(reference, str):
         raise InputError(f"a reference is {brief(reference)}: SFT learns one text for each image")
     return [{"role": "assistant", "content": reference}]
@@ -122,9 +111,6 @@ def with_other_images(dataset: Dataset) -> Dataset:
     for name, values in moved.items():
         result = result.add_column(name, values)
     return result
-
-
-# Loading.
 
 
 def load_images(
@@ -214,9 +200,6 @@ def check_dataset(name: str, splits: Iterable[str], reference_column: str = "ref
     """Check that a dataset has these splits, with the columns of ``load_images``.
 
     Decodes no images. A dataset on the hub is downloaded first, if it is not here.
-
-    Raises:
-        ConfigError: the dataset cannot be loaded, or lacks a split or a column.
     """
     for split in splits:
         if is_drawn(name):
@@ -288,9 +271,6 @@ def check_columns(
     """Refuse columns whose type would fail in every row; missing columns are not checked.
 
     References are texts, or lists of texts; images may also be bytes or paths of their files.
-
-    Raises:
-        ConfigError: a column has another type.
     """
     from datasets import Features, Image, Value
 
@@ -313,11 +293,7 @@ def check_columns(
 
 
 def without_broken(dataset: Dataset, where: str, *, skip_broken: bool) -> Dataset:
-    """Select the rows whose image can be decoded.
-
-    Raises:
-        InputError: an image is missing or broken, and ``skip_broken`` is False.
-    """
+    """Select the rows whose image can be decoded."""
     from datasets import Image
 
     stored = dataset.select_columns(["image"]).cast_column("image", Image(decode=False))
@@ -359,11 +335,7 @@ def why_broken(stored: Mapping[str, Any] | None) -> str | None:
 
 
 def existing_split(split: str, names: Collection[str], where: str) -> str:
-    """Return the name that a dataset has for a split, such as ``val[:10]`` for ``validation[:10]``.
-
-    Raises:
-        ConfigError: it has no such split.
-    """
+    """Return a dataset's own name for a split, such as ``val[:10]`` for ``validation[:10]``."""
     parts = []
     for part in split.split("+"):
         name, bracket, rows = part.partition("[")
@@ -375,11 +347,7 @@ def existing_split(split: str, names: Collection[str], where: str) -> str:
 
 
 def open_split(name: str, split: str) -> Dataset:
-    """Load one split, with all its columns, of a local path or of a dataset on the hub.
-
-    Raises:
-        ConfigError: the dataset cannot be loaded, or has no such split.
-    """
+    """Load one split, with all its columns, of a local path or of a dataset on the hub."""
     from datasets import DatasetDict, load_from_disk
     from datasets.exceptions import DatasetsError
 

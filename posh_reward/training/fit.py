@@ -155,11 +155,7 @@ def model_state(model: Parameters, layout: Processes) -> ModelState:
 
 
 def shape_of(name: str, peft: PeftConfig | None = None) -> ModelShape:
-    """Return the sizes of a model: one of ``PUBLISHED``, a local folder, or a name on the hub.
-
-    Raises:
-        ConfigError: its configuration cannot be read.
-    """
+    """Return the sizes of a model: one of ``PUBLISHED``, a local folder, or a name on the hub."""
     config = _config_of(name)
     model = on_meta(config)
     text, vision = config.get_text_config(), getattr(config, "vision_config", None)
@@ -268,11 +264,7 @@ class TrainingRun:
 
 
 def run_of(script: Any, args: Any, model: Any, layout: Processes) -> TrainingRun:
-    """Build a ``TrainingRun`` from a recipe's settings.
-
-    Raises:
-        ConfigError: a model's shape is unknown.
-    """
+    """Build a ``TrainingRun`` from a recipe's settings."""
     from trl import get_peft_config
 
     shape = shape_of(model.model_name_or_path, get_peft_config(model))
@@ -322,11 +314,7 @@ def parameters_of(shape: ModelShape, size: int, layout: Processes) -> Parameters
 
 
 def graders_of(metric: Mapping[str, Any], role: str) -> list[tuple[str, JudgeOnGpu]]:
-    """Return the judges, or a witness of its own, on the GPU; those elsewhere are left out.
-
-    Raises:
-        ConfigError: its shape is unknown.
-    """
+    """Return the judges, or a witness of its own, on the GPU; those elsewhere are left out."""
     graders = []
     for user, options in engine_settings(metric.get(role), role):
         if options["name"] in ("vllm", "transformers"):

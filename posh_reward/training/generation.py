@@ -274,12 +274,7 @@ def _description_rows(
 
 
 def _load(model: str, settings: GenerationSettings) -> TransformersDescriber | VllmDescriber:
-    """Load a model, on a GPU in bfloat16 if there is one.
-
-    Raises:
-        MissingDependencyError: the engine is not installed.
-        ConfigError: the model cannot be loaded.
-    """
+    """Load a model, on a GPU in bfloat16 if there is one."""
     kind = VllmDescriber if settings.engine == "vllm" else TransformersDescriber
     if not Path(model).exists():
         check_name_of_hub(model)

@@ -9,7 +9,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, MutableMapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ from posh_reward.settings import brief_list
 from posh_reward.training.resume import continue_sampling, last_checkpoint, load_weights
 from posh_reward.training.rollouts import RolloutError
 from posh_reward.training.rotary import ExactRotary
+from posh_reward.training.run_settings import CHECK, Processes, parse, refuse
 from posh_reward.training.stopping import TRY_AGAIN, StoppedEarlyError
 
 if TYPE_CHECKING:
@@ -55,12 +56,31 @@ HEADLINES = {
 """Logged figure -> its name on the screen."""
 
 
-def model_init_kwargs(settings: dict[str, Any] | None, model: ModelConfig) -> dict[str, Any]:
-    """Return the keyword arguments for loading the model: the flags, overridden by ``settings``.
+def parse_settings(kinds: Sequence[type], argv: Sequence[str] | None = None) -> tuple[Any, ...]:
+    """Parse a recipe's settings into one object of each dataclass.
+
+    Args:
+        kinds: the recipe's own dataclass, the trainer's, the model's.
+        argv: flags; by default those of the command line.
 
     Raises:
-        ConfigError: no model is named.
+        ConfigError: a name is unknown, a value does not fit, or the trainer would refuse a
+            combination after loading the weights.
+        SystemExit: with ``--check``, after printing what would run.
     """
+    flags = list(sys.argv[1:] if argv is None else argv)
+    if CHECK in flags:
+        from posh_reward.training.run_check import check
+
+        flags.remove(CHECK)
+        raise SystemExit(check(kinds, flags))
+    settings = parse(kinds, flags)
+    refuse(settings, Processes.of_this_run(settings[1]))
+    return settings
+
+
+def model_init_kwargs(settings: dict[str, Any] | None, model: ModelConfig) -> dict[str, Any]:
+    """Return the keyword arguments for loading the model: the flags, overridden by ``settings``."""
     if model.model_name_or_path is None:
         raise ConfigError("model_name_or_path is not set: add it to the config or as a flag")
     flags = {

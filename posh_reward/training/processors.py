@@ -152,10 +152,6 @@ def resize_images(dataset: Dataset, new_size: NewSize) -> Dataset:
 
     ``new_size`` is pickled to find the cache again. The dataset itself is returned if every image
     has its size and is upright and in RGB; else the images that are not become JPEGs.
-
-    Raises:
-        ConfigError: the cache cannot be written.
-        InputError: an image is missing, broken, or too long and thin.
     """
     from datasets import Image
 

@@ -43,10 +43,6 @@ def last_checkpoint(args: TrainingArguments) -> str | None:
 
     transformers' ``get_last_checkpoint`` takes the folder with the highest number, whatever is in
     it. Here a warning names each newer checkpoint that is skipped.
-
-    Raises:
-        ConfigError: there are checkpoints, but none has an optimizer; or the one that is named is
-            damaged or has none.
     """
     resume: str | None = args.resume_from_checkpoint
     if resume != "latest":
@@ -236,11 +232,7 @@ class RefuseLostWeights(TrainerCallback):  # type: ignore[misc]
         model: Any = None,
         **kwargs: Any,
     ) -> None:
-        """Compare some of the checkpoint's tensors with the model's.
-
-        Raises:
-            ConfigError: they differ; on every rank.
-        """
+        """Compare some of the checkpoint's tensors with the model's."""
         # DeepSpeed has its own files, and leaves a rank only a part of each parameter.
         if not state.global_step or model is None or Processes.of_this_run(args).zero_stage:
             return

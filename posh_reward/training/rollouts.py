@@ -121,9 +121,6 @@ class CheckedGenerate:
 
         Every rank has to call this: generating again is collective, since a vLLM that sleeps by
         then gets all weights pushed. So one rank's mismatch makes all of them try the other form.
-
-        Raises:
-            PromptMismatchError: vLLM's prompt ids are not the trainer's; on all ranks.
         """
         others = {"images": images, "num_generations": num_generations, "profiler": profiler}
         mismatch: str | None = None
@@ -178,9 +175,6 @@ class Canaries(TrainerCallback):  # type: ignore[misc]
 
     Weights are compared every ``check_every`` steps, 0 for never; only those of a colocated vLLM
     can be, a server's cannot.
-
-    Raises:
-        ConfigError: ``check_every`` is negative.
     """
 
     def __init__(self, trainer: GRPOTrainer, check_every: int = CHECK_EVERY) -> None:
@@ -292,11 +286,7 @@ class Canaries(TrainerCallback):  # type: ignore[misc]
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Raise the reason for the stop, now that the checkpoint has been saved.
-
-        Raises:
-            RolloutError: a canary stopped the run; on all ranks.
-        """
+        """Raise the reason for the stop, now that the checkpoint has been saved."""
         if self.problem is not None:
             raise RolloutError(
                 f"{self.problem}. Stopped after step {state.global_step} with a checkpoint in "

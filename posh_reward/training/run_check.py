@@ -53,11 +53,7 @@ class RunCheck:
 
 
 def check(kinds: Sequence[type], flags: Sequence[str]) -> int:
-    """Print what would run; return 1 if it does not fit, 3 if it fits but something is missing.
-
-    Raises:
-        ConfigError: the run would not start.
-    """
+    """Print what would run; return 1 if it does not fit, 3 if it fits but something is missing."""
     result = check_run(kinds, flags)
     print("\n".join(check_lines(result)))
     if result.run is not None and not result.on_cpu and not fits(result.run):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from argparse import Action
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
@@ -38,29 +37,6 @@ def flag(default: Any, help: str) -> Any:
     return field(default=default, metadata={"help": help})
 
 
-def parse_settings(kinds: Sequence[type], argv: Sequence[str] | None = None) -> tuple[Any, ...]:
-    """Parse a recipe's settings into one object of each dataclass.
-
-    Args:
-        kinds: the recipe's own dataclass, the trainer's, the model's.
-        argv: flags; by default those of the command line.
-
-    Raises:
-        ConfigError: a name is unknown, a value does not fit, or the trainer would refuse a
-            combination after loading the weights.
-        SystemExit: with ``--check``, after printing what would run.
-    """
-    flags = list(sys.argv[1:] if argv is None else argv)
-    if CHECK in flags:
-        from posh_reward.training.run_check import check
-
-        flags.remove(CHECK)
-        raise SystemExit(check(kinds, flags))
-    settings = parse(kinds, flags)
-    refuse(settings, Processes.of_this_run(settings[1]))
-    return settings
-
-
 def parse_for(kinds: Sequence[type], argv: Sequence[str], layout: Processes) -> tuple[Any, ...]:
     """Parse and check a run's settings as if in these processes, from one process on a CPU."""
     script, training, *others = kinds
@@ -74,11 +50,7 @@ def parse_for(kinds: Sequence[type], argv: Sequence[str], layout: Processes) -> 
 
 
 def parse(kinds: Sequence[type], argv: Sequence[str]) -> tuple[Any, ...]:
-    """Parse flags and the configuration of ``--config`` into one object of each dataclass.
-
-    Raises:
-        ConfigError: a name is unknown, or a value does not fit.
-    """
+    """Parse flags and the configuration of ``--config`` into one object of each dataclass."""
     flags = list(argv)
     parser = SettingsParser(kinds)
     parser.add_argument(CHECK, action="store_true", help="show what would run, and whether it fits")
@@ -125,11 +97,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def config_chain(path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield a configuration and its ancestors, nearest first, each with its own settings.
-
-    Raises:
-        ConfigError: a file cannot be read, or inherits from itself.
-    """
+    """Yield a configuration and its ancestors, nearest first, each with its own settings."""
     seen: set[Path] = set()
     while True:
         if path.resolve() in seen:
@@ -226,9 +194,6 @@ def read_processes(path: Path) -> Processes:
     """Read the processes from a file for ``accelerate launch --config_file``.
 
     accelerate's own code parses it, up to the settings that DeepSpeed would get.
-
-    Raises:
-        ConfigError: a name is unknown, a value does not fit, or accelerate refuses the file.
     """
     from accelerate.commands.config.config_args import load_config_from_file
     from accelerate.utils import DeepSpeedPlugin

@@ -96,12 +96,7 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Take over stopping from the rewards, and check that all ranks score alike.
-
-        Raises:
-            JudgeError: they do not, such as with two revisions of a model; on all ranks.
-            ConfigError: there is no time left for a single step; on all ranks.
-        """
+        """Take over stopping from the rewards, and check that all ranks score alike."""
         self.stopped = None
         for reward in self.rewards:
             reward.failures.begin(supervised=True)
@@ -109,8 +104,7 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
         signatures = sorted(set(of_all_ranks(own)))
         if len(signatures) > 1:
             raise JudgeError(f"the ranks score differently: {' and '.join(signatures)}")
-        self.deadline.begin()
-        if any(of_all_ranks(self.deadline.seconds_left <= 0)):
+        if not all(of_all_ranks(self.deadline.begin())):
             raise ConfigError(
                 "the time to stop has come before the first step: give the job more time "
                 "(sbatch --time), or lower stop_before, the minutes reserved for saving"
@@ -154,12 +148,12 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Agree with all ranks, after each optimizer step, on stopping."""
-        self.deadline.end_step()
+        in_time = self.deadline.step_ends_in_time()
         if state.global_step >= state.max_steps > 0 and self._nothing_was_judged():
             # Too few calls for the rewards to give up, but this run must not pass for a whole one.
             for reward in self.rewards:
                 reward.failures.stop_reason = reward.failures.stop_reason or UNJUDGED
-        interruption = "the job's time is nearly up" if self.deadline.is_over else None
+        interruption = None if in_time else "the job's time is nearly up"
         if self.signals.first is not None:
             interruption = f"{self.signals.first} asked for it"
         reasons = of_all_ranks((self._gave_up(), interruption))
@@ -174,12 +168,7 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Raise the reason for the stop, now that the checkpoint has been saved.
-
-        Raises:
-            JudgeError: the judge kept failing; on all ranks.
-            StoppedEarlyError: a signal or the deadline stopped the run; on all ranks.
-        """
+        """Raise the reason for the stop, now that the checkpoint has been saved."""
         self.signals.unlisten()
         failure = self._gave_up()
         if failure is not None:
@@ -250,39 +239,24 @@ class Deadline:
     """
 
     def __init__(self, at: float, now: Callable[[], float] = time.time) -> None:
-        self.at = at
-        self._now = now
-        self._last = math.nan
-        self._longest = 0.0
+        self._at, self._now = at, now
+        self._last, self._longest = math.nan, 0.0
 
-    def begin(self) -> None:
-        """Start timing the first step."""
-        self._last = self._now()
-        self._longest = 0.0
+    def begin(self) -> bool:
+        """Start timing the first step; return False if the deadline has passed."""
+        self._last, self._longest = self._now(), 0.0
+        return self._last < self._at
 
-    def end_step(self) -> None:
-        """Record that a step has ended and the next one begins."""
+    def step_ends_in_time(self) -> bool:
+        """Record that a step has ended; return False if another would end after the deadline."""
         now = self._now()
         self._longest = max(self._longest, now - self._last)
         self._last = now
-
-    @property
-    def seconds_left(self) -> float:
-        """Seconds from the last step's end to the deadline; negative if it has passed."""
-        return self.at - self._last
-
-    @property
-    def is_over(self) -> bool:
-        """True if another step would end after the deadline."""
-        return self.seconds_left < self._longest
+        return now + self._longest <= self._at
 
 
 def job_deadline(minutes_before: float, environment: Mapping[str, str] = os.environ) -> float:
-    """Return when training must stop, in Unix seconds; infinity outside of a Slurm job.
-
-    Raises:
-        ConfigError: ``minutes_before`` is negative, or ``SLURM_JOB_END_TIME`` is not a number.
-    """
+    """Return when training must stop, in Unix seconds; infinity outside of a Slurm job."""
     if not minutes_before >= 0:
         raise ConfigError(f"stop_before is {minutes_before}: use 0 or more minutes")
     end = environment.get(JOB_END)

@@ -12,11 +12,11 @@ from posh_reward.metrics.posh.judges.load_judge import PromptJudge, load_judge
 from posh_reward.settings import check_settings as fits_the_class
 from posh_reward.training.doctor.diagnosis import recipe_settings
 from posh_reward.training.fit import fits
+from posh_reward.training.launch import parse_settings
 from posh_reward.training.run_check import check_lines, check_run
 from posh_reward.training.run_settings import (
     Processes,
     parse_for,
-    parse_settings,
     read_config,
     read_processes,
 )

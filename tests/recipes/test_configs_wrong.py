@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from posh_reward.errors import ConfigError, PoshError
+from posh_reward.training.launch import parse_settings
 from posh_reward.training.run_check import check_run
 from posh_reward.training.run_settings import (
     Processes,
     parse_for,
-    parse_settings,
     read_processes,
 )
 from recipes import dapo_posh, sft

@@ -110,11 +110,7 @@ def _growing(ids: Sequence[int], decode: Decode, text: str, *, advances: bool) -
 
 
 def check_settings(span_credit: float, args: Any) -> None:
-    """Check span credit, 0 for off, against the settings of a trainer.
-
-    Raises:
-        ConfigError: it is negative, or a setting requires one advantage per completion.
-    """
+    """Check span credit, 0 for off, against the settings of a trainer."""
     if span_credit < 0:
         raise ConfigError(f"span_credit is {span_credit:g}: use 0 (off) or more")
     if not span_credit:

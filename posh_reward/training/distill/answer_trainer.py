@@ -83,9 +83,6 @@ class AnswerTrees(Dataset[dict[str, Any]]):
 
     ``chat`` has the student's template and tokenizer, as its judge will use them; ``max_tokens``
     limits a prompt with its answer; ``seed`` draws which questions about a pair share a tree.
-
-    Raises:
-        ConfigError: no prompt is short enough.
     """
 
     def __init__(
@@ -148,11 +145,7 @@ def trees(answers: Sequence[AnswerTokens]) -> Iterator[AnswerTree]:
 
 
 def read_rows(folder: Path, split: str, most: int | None = None) -> list[dict[str, Any]]:
-    """Read one split of a question set's folder, or an evenly spaced selection of ``most`` rows.
-
-    Raises:
-        ConfigError: there is no such file.
-    """
+    """Read one split of a question set's folder, or an evenly spaced selection of ``most`` rows."""
     import pyarrow.parquet as pq
 
     path = folder / f"{split}.parquet"

@@ -88,11 +88,7 @@ def diagnose(
 
 
 def settle(config: Path, flags: Sequence[str], place: NodePlace) -> tuple[RunCheck, int]:
-    """Check a run's settings; also return the number of its processes on this node.
-
-    Raises:
-        PoshError: the run would not start.
-    """
+    """Check a run's settings; also return the number of its processes on this node."""
     launcher = accelerate_config(config)
     layout = read_processes(launcher) if launcher else Processes()
     machines = max(layout.machines, place.machines)
@@ -108,11 +104,7 @@ def recipe_settings(config: Path) -> tuple[type, ...]:
 
 
 def load_recipe(config: Path) -> ModuleType:
-    """Load the recipe in a configuration's launch line.
-
-    Raises:
-        ConfigError: there is no such file, or its launch line names no recipe.
-    """
+    """Load the recipe in a configuration's launch line."""
     if not config.is_file():
         raise ConfigError(f"no file {str(config)!r}: name a recipe's configuration")
     file, words = launch_line(config)

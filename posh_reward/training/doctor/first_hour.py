@@ -183,9 +183,6 @@ def climb(
 
     ``config`` and ``flags`` are of ``recipes/dapo_posh.py``; ``processes`` are on this node, None:
     by the launch line; ``seconds`` limits each trial.
-
-    Raises:
-        ConfigError: the run would not start, or ``file`` is another machine's or run's.
     """
     result, own = settle(config, flags, NodePlace(processes=processes))
     if not hasattr(result.script, "metric"):

@@ -158,9 +158,13 @@ def train(device: str, config: str, *flags: str) -> dict[str, Any]:
     """Train as the recipe does; return what each step logged, and time and memory by phase."""
     from posh_reward.models.vllm.vllm_environment import set_vllm_defaults
     from posh_reward.training.doctor.diagnosis import load_recipe
-    from posh_reward.training.launch import finish, separate_vllm_caches, show_headlines
+    from posh_reward.training.launch import (
+        finish,
+        parse_settings,
+        separate_vllm_caches,
+        show_headlines,
+    )
     from posh_reward.training.launch import train as train_recipe
-    from posh_reward.training.run_settings import parse_settings
 
     separate_vllm_caches(os.environ)
     set_vllm_defaults(os.environ)
