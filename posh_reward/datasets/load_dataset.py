@@ -175,14 +175,7 @@ def open_images(name: str, split: str, reference_column: str = "reference") -> D
 def load_rows(name: str, split: str = "test", *, images: bool = False) -> list[dict[str, Any]]:
     """Load all rows of one split of any dataset, such as human judgments.
 
-    Args:
-        name: a local path, as for ``load_images``, or a dataset on the hub.
-        split: the split's name.
-        images: keep images, as mappings with the ``bytes`` and ``path`` of their files.
-
-    Raises:
-        ConfigError: the dataset cannot be loaded.
-        MissingDependencyError: Hugging Face datasets is not installed.
+    ``images`` are kept on request, as mappings with the ``bytes`` and ``path`` of their files.
     """
     _require_datasets()
     from datasets import Image

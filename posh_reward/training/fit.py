@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from posh_reward.errors import ConfigError
 from posh_reward.metrics.load_metric import metric_flags, read_metric
@@ -116,8 +116,7 @@ class Parameters:
     frozen_bytes: int = 2
 
 
-@dataclass(frozen=True, slots=True)
-class ModelState:
+class ModelState(NamedTuple):
     """Bytes of one process's training state, on its GPU and in the host's memory."""
 
     parameters: float
@@ -459,24 +458,15 @@ def activations(run: TrainingRun) -> float:
 # A machine's memory, and the disk.
 
 
-def machine_memory(run: TrainingRun) -> float:
-    """Return a machine's peak GiB: sleeping judges, offloaded states, a model being saved."""
-    each = model_state(run.parameters, run.layout).on_host / GIB
-    each += sum(grader.asleep / GIB for _, grader in run.graders if grader.sleeps)
-    exact = each * run.layout.on_one_machine + run.shape.parameters * 2 / GIB
-    return exact + _processes(run)
-
-
-def machine_bounds(run: TrainingRun) -> tuple[float, float]:
-    """Return ``machine_memory`` if its processes take ``UNSURE`` less, or more."""
-    peak, margin = machine_memory(run), UNSURE * _processes(run)
-    return peak - margin, peak + margin
-
-
-def _processes(run: TrainingRun) -> float:
-    """Return the assumed GiB of a machine's processes, without sleeping weights."""
-    each = TRAINER + JUDGE * len(run.graders) + (READER if run.coref == "maverick" else 0.0)
-    return each * run.layout.on_one_machine
+def machine_memory(run: TrainingRun) -> Phase:
+    """Return a machine's peak: sleeping judges, offloaded states, a model being saved."""
+    count = run.layout.on_one_machine
+    state = model_state(run.parameters, run.layout).on_host / GIB
+    asleep = sum(grader.asleep / GIB for _, grader in run.graders if grader.sleeps)
+    processes = TRAINER + JUDGE * len(run.graders) + READER * (run.coref == "maverick")
+    saved = run.shape.parameters * 2 / GIB
+    exact = MemoryPart("weights", count * (state + asleep) + saved, exact=True)
+    return Phase("machine", [exact, MemoryPart("processes", count * processes)])
 
 
 def checkpoint_size(run: TrainingRun) -> float:
@@ -509,7 +499,7 @@ def report(run: TrainingRun) -> list[str]:
         verdict = "fits" if high <= GPU_GIB else "fits if the estimate is right"
         verdict = verdict if phase.gib <= GPU_GIB else "DOES NOT FIT"
         lines.append(f"  {phase.name:<9}{low:.0f} to {high:.0f}  {verdict}  ({parts})")
-    low, high = machine_bounds(run)
+    low, high = machine_memory(run).bounds
     lines.append(f"memory of each machine: {low:.0f} to {high:.0f} GiB")
     lines.append(
         f"disk: {disk_size(run):.0f} GB ({run.saves} checkpoints of "

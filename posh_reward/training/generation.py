@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from posh_reward.datasets.load_dataset import PROMPT, check_name_of_hub, load_images, prompt
 from posh_reward.errors import (
@@ -95,22 +95,15 @@ class GenerationSettings:
         return range(rows * self.shard // self.shards, rows * (self.shard + 1) // self.shards)
 
 
-class DescribedImage(NamedTuple):
-    """A model's text, and whether it was cut at ``max_new_tokens``."""
-
-    text: str
-    truncated: bool
+Described = list[tuple[str, bool]]
+"""Texts of a model, each with True if it was cut at ``max_new_tokens``."""
 
 
 def models_by_name(models: Sequence[str]) -> dict[str, str]:
     """Map names to models, directories or names on the hub.
 
-    Args:
-        models: ``NAME=MODEL``, or a model alone, which is named after its folder: ``dapo``, or
-            ``dapo/checkpoint-100`` for a checkpoint.
-
-    Raises:
-        InputError: a name is empty, or two models share one.
+    Of ``NAME=MODEL``, or of a model alone, which is named after its folder: ``dapo``, or
+    ``dapo/checkpoint-100`` for a checkpoint.
     """
     by_name: dict[str, str] = {}
     for text in models:
@@ -306,7 +299,7 @@ class TransformersDescriber:
         loaded = AutoModelForImageTextToText.from_pretrained(model, dtype=dtype)
         self._model: PreTrainedModel | None = loaded.to(device).eval()
 
-    def describe(self, images: Sequence[Image]) -> list[DescribedImage]:
+    def describe(self, images: Sequence[Image]) -> Described:
         """Describe the images in one padded batch."""
         import torch
 
@@ -379,7 +372,7 @@ class VllmDescriber:
             limit_mm_per_prompt={"image": 1, "video": 0},
         )
 
-    def describe(self, images: Sequence[Image]) -> list[DescribedImage]:
+    def describe(self, images: Sequence[Image]) -> Described:
         """Describe each image, checking the tokens of vLLM's prompt."""
         sized = self._prompt.settle(images)
         prompts = [
@@ -415,10 +408,10 @@ class ImagePrompt:
             return [image.convert("RGB") for image in images]
         return [resize_for_model(image, *self._sizes) for image in images]
 
-    def read(self, ids: Sequence[Sequence[int]], cut: Sequence[bool]) -> list[DescribedImage]:
+    def read(self, ids: Sequence[Sequence[int]], cut: Sequence[bool]) -> Described:
         """Decode the token ids of completions, with those marked that were cut."""
         texts: list[str] = self.processor.batch_decode(ids, skip_special_tokens=True)
-        return [DescribedImage(text.strip(), each) for text, each in zip(texts, cut, strict=True)]
+        return [(text.strip(), each) for text, each in zip(texts, cut, strict=True)]
 
     def check(self, image: Image, prompt: Sequence[int], ids: Sequence[int]) -> None:
         """Raise PromptMismatchError if an engine's ``ids`` are not those of transformers."""

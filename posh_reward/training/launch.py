@@ -113,7 +113,8 @@ def train(trainer: Trainer) -> None:
     if checkpoint is not None:
         load_weights(trainer, checkpoint)
         if _is_complete(trainer, checkpoint):
-            _print_once(trainer.args, f"nothing left to train: {checkpoint} is at the last step")
+            if trainer.is_world_process_zero():
+                print(f"nothing left to train: {checkpoint} is at the last step", flush=True)
             return
         continue_sampling(trainer, checkpoint)
     try:
@@ -199,28 +200,24 @@ def make_tables_plain(trainer: Trainer) -> None:
 
     def log_plain(logs: dict[str, float], start_time: float | None = None) -> None:
         prompts = trainer._logs["prompt"]
-        plain = [plain_prompt(prompt) for prompt in prompts]
-        prompts.clear()
-        prompts.extend(plain)
+        for _ in range(len(prompts)):
+            prompt = prompts.popleft()
+            prompts.append(
+                prompt
+                if isinstance(prompt, str)
+                else [turn | {"content": content_text(turn["content"]) or ""} for turn in prompt]
+            )
         log(logs, start_time)
 
     trainer.log = log_plain
 
 
-def plain_prompt(prompt: Any) -> Any:
-    """Return a prompt whose messages are plain text, without images."""
-    if isinstance(prompt, str):
-        return prompt
-    return [message | {"content": content_text(message["content"]) or ""} for message in prompt]
-
-
 def enter_output(args: TrainingArguments) -> None:
     """Keep other processes out of ``output_dir``, and exit if its run is finished.
 
-    Call this before loading anything.
-
-    ``trainer.save_state`` writes ``trainer_state.json`` there after training, so a killed run has
-    none and continues. So does a run whose steps or epochs have been raised since.
+    Call this before loading anything. ``trainer.save_state`` writes ``trainer_state.json`` there
+    after training, so a killed run has none and continues. So does a run whose steps or epochs have
+    been raised since.
 
     Raises:
         BusyError: another process trains into ``output_dir``.
@@ -239,13 +236,13 @@ def enter_output(args: TrainingArguments) -> None:
         else (state["num_train_epochs"], args.num_train_epochs)
     )
     if trained >= target:
-        _print_once(
-            args,
-            f"{args.output_dir} is finished, at step {state['global_step']}: to train it again, "
-            f"delete it or name another --output_dir; to train it further, raise "
-            f"--{'max_steps' if bounded else 'num_train_epochs'} with "
-            "--resume_from_checkpoint latest",
-        )
+        if args.process_index == 0:
+            print(
+                f"{args.output_dir} is finished, at step {state['global_step']}: to train it "
+                "again, delete it or name another --output_dir; to train it further, raise "
+                f"--{'max_steps' if bounded else 'num_train_epochs'} with "
+                "--resume_from_checkpoint latest", flush=True,
+            )  # fmt: skip
         raise SystemExit(0)
 
 
@@ -281,11 +278,6 @@ def reseed_sampling(args: TrainingArguments) -> None:
     vLLM seeds with the rank alone when it starts, so runs of different seeds would sample alike.
     """
     set_seed(args.seed + args.process_index)
-
-
-def _print_once(args: TrainingArguments, text: str) -> None:
-    if args.process_index == 0:
-        print(text, flush=True)
 
 
 class Headlines(ProgressCallback):  # type: ignore[misc]
@@ -345,12 +337,11 @@ def run(main: Callable[[], object]) -> None:
     """Run a recipe's ``main``, and exit with its status.
 
     The status is 75 (``stopping.TRY_AGAIN``) after a run that saved a checkpoint and stopped early,
-    4 if the judge cannot work, and 1 after another error that the user can fix. Errors are printed
-    without a traceback. Launchers (torchrun, ``accelerate launch``) turn any failure into status 1,
-    so the status is also written to the file that ``POSH_STATUS_FILE`` names.
+    4 if the judge cannot work, and 1 after another error that the user can fix. Launchers turn any
+    failure into status 1, so the status is also written to the file that ``POSH_STATUS_FILE`` names.
 
-    Once a rank has ended, its launcher ends the others, within 30 seconds. So that one that fails
-    does end, whatever other ranks or threads its exit waits for, it is killed after ``END_WITHIN``.
+    Once a rank has ended, its launcher ends the others. So that one that fails does end, whatever
+    its exit waits for, it is killed after ``END_WITHIN``.
     """
     separate_vllm_caches(os.environ)
     # Users cannot fix deprecations inside TRL and transformers.

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Row = Mapping[str, Any]
-OnScored = Callable[[int, Sequence[Row], Sequence[Scores]], None]
 
 TESTED = ("1.16",)
 """Versions of TRL (major and minor) whose underscore methods are overridden. To support another:
@@ -83,10 +82,8 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
     ) -> None:
         self.dynamic_sampling = dynamic_sampling
         self.span_credit = span_credit
-        self.on_phase: Callable[[str], None] = _ignore
+        self.on_phase: Callable[[str], object] = str
         """Called at the start of each phase: generating, judging, updating."""
-        self.on_scored: OnScored = _ignore
-        """Called with the number of steps so far, and each training batch's rows and scores."""
         self._batch = BatchState()
         super().__init__(*args, **kwargs)
         if dynamic_sampling is not None or span_credit:
@@ -181,8 +178,6 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
             self._metrics["train"]["judging_time"].append(time.perf_counter() - began)
         if calls and len(calls[0]) == len(prompts):
             self._batch.scores = list(calls[0])
-            if self.model.training:
-                self.on_scored(self.state.global_step, inputs, self._batch.scores)
         return rewards
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
@@ -278,10 +273,6 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         self._metrics["train"]["span_credit/token_share"].append(tokens / max(length, 1.0))
         self._metrics["train"]["span_credit/size"].append(size / max(tokens, 1.0))
         self._metrics["train"]["span_credit/without"].append(bare / rows)
-
-
-def _ignore(*_: object) -> None:
-    """Do nothing: the default of ``on_phase`` and ``on_scored``."""
 
 
 def check_version(version: str) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
@@ -61,8 +60,7 @@ class AnswerTree(NamedTuple):
         return self.shared + sum(len(answer.ids) - self.shared for answer in self.answers)
 
 
-@dataclass(frozen=True, slots=True)
-class Lengths:
+class Lengths(NamedTuple):
     """Counts of a split's prompts and tokens."""
 
     prompts: int
@@ -161,14 +159,11 @@ def collate(rows: Sequence[dict[str, Any]], pad: int) -> dict[str, torch.Tensor]
     """Pad trees to tensors in which the answers of all rows are at the same positions.
 
     A row is ``[padding, shared][padding, slot][padding, slot]...``: slots are equally long and end
-    with the tokens that predict the answer.
-
-    Returns:
-        ``input_ids`` and ``position_ids`` (rows, tokens); ``attention_mask`` (rows, 1, tokens,
-        tokens), true where one token attends to another; ``logits_to_keep`` (slots x replies), the
-        predicting positions; ``labels`` (rows, slots, longest rewrite), the rewrites' tokens, else
-        ``IGNORED``; ``probabilities`` (rows, slots, labels), NaN for rewrites and empty slots, and
-        ``weights`` (rows, slots), 0 for empty slots.
+    with the tokens that predict the answer. Returns ``input_ids`` and ``position_ids`` (rows,
+    tokens); ``attention_mask`` (rows, 1, tokens, tokens), true where one token attends to another;
+    ``logits_to_keep`` (slots x replies), the predicting positions; ``labels`` (rows, slots, longest
+    rewrite), the rewrites' tokens, else ``IGNORED``; ``probabilities`` (rows, slots, labels), NaN
+    for rewrites and empty slots; ``weights`` (rows, slots), 0 for empty slots.
     """
     batch: list[AnswerTree] = [row["tree"] for row in rows]
     shared = max(tree.shared for tree in batch)

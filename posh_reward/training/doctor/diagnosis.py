@@ -143,7 +143,7 @@ def check_node(
     yield check_torch(need)
     if need:
         yield check_compiler()
-    host = machine_memory(run) if run else 0.0
+    host = machine_memory(run).gib if run else 0.0
     yield from check_memory(host if need else ON_CPU * own)
     yield check_files(
         Path(args.output_dir),
