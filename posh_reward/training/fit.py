@@ -517,11 +517,18 @@ def fits(run: TrainingRun) -> bool:
 
 
 def _remedies(run: TrainingRun) -> Iterator[str]:
-    for phase in phases(run):
-        if (excess := phase.gib - GPU_GIB) > 0:
-            ways = "; or ".join(_ways(run, phase.name, excess))
-            yield f"{phase.name} is {excess:.1f} GiB over: {ways}"
     needed = _least_share(run)
+    for phase in phases(run):
+        excess = phase.gib - GPU_GIB
+        if excess <= 0:
+            continue
+        ways = WAYS[phase.name]
+        left = (run.share or 0.0) - excess / GPU_GIB
+        if phase.name == "generate" and run.share is not None and left >= needed:
+            ways = f"set vllm_gpu_memory_utilization to {left:.2f} or less; or {ways}"
+        if run.layout.zero_stage < 3 and run.layout.processes > 1:
+            ways += "; or shard the model over the GPUs (configs/accelerate/zero3_8gpu.yaml)"
+        yield f"{phase.name} is {excess:.1f} GiB over: {ways}"
     if run.share is not None and run.share < needed:
         yield (
             f"the policy's vLLM has {run.share * GPU_GIB:.1f} GiB, too few for its weights and one "
@@ -536,37 +543,16 @@ def _least_share(run: TrainingRun) -> float:
     return (run.shape.parameters * size / GIB + min(cache / GIB, 4.0) + ENGINE) / GPU_GIB
 
 
-def _ways(run: TrainingRun, phase: str, excess: float) -> Iterator[str]:
-    """Yield the settings that would lower a phase's memory."""
-    left = (run.share or 0.0) - excess / GPU_GIB
-    if phase == "generate" and run.share is None:
-        yield "generate fewer at a time (per_device_train_batch_size, or steps_per_generation)"
-    elif phase == "generate" and left >= _least_share(run):
-        yield f"set vllm_gpu_memory_utilization to {left:.2f} or less"
-    if phase == "judge":
-        if run.share is not None and not run.policy_sleeps:
-            yield "let the policy's vLLM sleep while judging (vllm_enable_sleep_mode: true)"
-        for name, grader in run.graders:
-            if (cache := grader.cache / GIB - excess) >= 2:
-                yield f"set the {name}'s memory_gb to {cache:.0f} or less"
-            yield f"put the {name} on a node of its own (configs/judge/node.yaml)"
-    else:
-        for name, grader in run.graders:
-            if not grader.sleeps:
-                yield f"let the {name} sleep between batches (sleep: true)"
-    if phase == "train":
-        if run.batch > 1:
-            yield "halve per_device_train_batch_size and double gradient_accumulation_steps"
-        if not run.checkpointing:
-            yield "set gradient_checkpointing: true"
-        if run.image > 1280:
-            yield "lower max_pixels (1003520 are 1,280 tokens)"
-    if run.layout.zero_stage < 3 and run.layout.processes > 1:
-        yield "shard the model over the GPUs (configs/accelerate/zero3_8gpu.yaml)"
-    if run.parameters.frozen == 0:
-        yield "train adapters only (use_peft: true)"
-
-
+WAYS = {
+    "generate": "generate fewer at a time (per_device_train_batch_size, or steps_per_generation); "
+    "or let the judge sleep between batches (sleep: true)",
+    "judge": "let the policy's vLLM sleep while judging (vllm_enable_sleep_mode: true); or lower "
+    "memory_gb; or put judge or witness on a node of its own (configs/judge/node.yaml)",
+    "train": "halve per_device_train_batch_size and double gradient_accumulation_steps; or set "
+    "gradient_checkpointing: true; or lower max_pixels (1003520 are 1,280 tokens); or train "
+    "adapters only (use_peft: true)",
+}
+"""Settings that lower each phase's memory."""
 ASSUMPTIONS = [
     "assumed, not measured on a GPU:",
     f"  the ranges hold if everything below is at most {UNSURE:.0%} smaller or larger",

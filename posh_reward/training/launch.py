@@ -337,8 +337,8 @@ def run(main: Callable[[], object]) -> None:
     """Run a recipe's ``main``, and exit with its status.
 
     The status is 75 (``stopping.TRY_AGAIN``) after a run that saved a checkpoint and stopped early,
-    4 if the judge cannot work, and 1 after another error that the user can fix. Launchers turn any
-    failure into status 1, so the status is also written to the file that ``POSH_STATUS_FILE`` names.
+    4 if the judge cannot work, and 1 after another error that the user can fix. Launchers turn all
+    failures into status 1, so it is also written to the file that ``POSH_STATUS_FILE`` names.
 
     Once a rank has ended, its launcher ends the others. So that one that fails does end, whatever
     its exit waits for, it is killed after ``END_WITHIN``.

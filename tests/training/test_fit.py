@@ -98,16 +98,10 @@ def test_what_does_not_fit_is_told_with_a_remedy_that_works() -> None:
 
     assert "set vllm_gpu_memory_utilization to 0.2" in "\n".join(report(replace(run, share=0.1)))
     assert "halve per_device_train_batch_size" in "\n".join(report(replace(run, batch=64)))
-    awake = replace(run, policy_sleeps=False, share=0.6)
-    assert "vllm_enable_sleep_mode: true" in "\n".join(report(awake))
     big = replace(run, graders=[("judge", JudgeOnGpu(weights=60e9, cache=8e9, sleeps=True))])
-    assert "a node of its own" in "\n".join(report(big))
-    witness = JudgeOnGpu(weights=50e9, cache=8e9, sleeps=True)
-    seen = replace(run, graders=[*run.graders, ("witness", witness)])
-    text = "\n".join(report(seen))
-    assert "witness's weights" in text
-    assert "witness asleep" in text
-    assert "put the witness on a node of its own" in text
+    assert "on a node of its own" in "\n".join(report(big))
+    seen = replace(run, graders=[*run.graders, ("witness", JudgeOnGpu(50e9, 8e9, sleeps=True))])
+    assert "witness asleep" in "\n".join(report(seen))
     assert machine_memory(seen).gib > machine_memory(run).gib
     alone = replace(run, layout=Processes(8))
     assert "zero3_8gpu.yaml" in "\n".join(report(alone))

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
-import trl
 from trl import GRPOTrainer
 from trl.data_utils import prepare_multimodal_messages
 
@@ -30,10 +29,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Row = Mapping[str, Any]
-
-TESTED = ("1.16",)
-"""Versions of TRL (major and minor) whose underscore methods are overridden. To support another:
-run ``tests/training/dapo`` with ``--run-slow``, and add it here and to pyproject.toml."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +63,7 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         **kwargs: as TRL's.
 
     Raises:
-        ConfigError: this version of TRL is untested, or a setting does not work with dynamic
-            sampling or span credit.
+        ConfigError: a setting does not work with dynamic sampling or span credit.
     """
 
     def __init__(
@@ -87,7 +81,6 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         self._batch = BatchState()
         super().__init__(*args, **kwargs)
         if dynamic_sampling is not None or span_credit:
-            check_version(trl.__version__)
             for name in ("tools", "environment_factories", "rollout_func"):
                 if getattr(self, name):
                     raise ConfigError(
@@ -273,15 +266,6 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         self._metrics["train"]["span_credit/token_share"].append(tokens / max(length, 1.0))
         self._metrics["train"]["span_credit/size"].append(size / max(tokens, 1.0))
         self._metrics["train"]["span_credit/without"].append(bare / rows)
-
-
-def check_version(version: str) -> None:
-    """Raise ConfigError unless a version of TRL is one of ``TESTED``."""
-    if ".".join(version.split(".")[:2]) not in TESTED:
-        raise ConfigError(
-            f"dynamic sampling and span credit override methods of TRL {' and '.join(TESTED)}, "
-            f"and {version} is installed: pip install 'trl=={TESTED[-1]}.*', or leave both off"
-        )
 
 
 def conversations(inputs: Sequence[Row]) -> list[Any]:

@@ -56,6 +56,13 @@ GAP = 0.1
 prompts had 0.007 to 0.03 on a CPU, another prompt or image 0.9 or more."""
 ALONE = ("--judge", "embedded", "--parser", "embedded", "--coref", "rules", "--report_to", "none")
 """Flags of a rung that tries the policy and its trainer alone."""
+NOT_ON_CPU = {
+    "node": "driver, GPUs, compiler, headers: the run is on the CPU",
+    "ranks": "NCCL: needs a GPU; the ranks met over gloo",
+    "judge": "memory of a judge awake and asleep; parser, Maverick on it: needs a GPU",
+    "policy": "memory of each phase: needs a GPU",
+    "run": "memory of each phase: needs a GPU",
+}
 PHASES = {"generating": "generate", "judging": "judge", "updating": "train"}
 
 
@@ -214,14 +221,9 @@ class Ladder:
     seconds: float
 
     @property
-    def on_cpu(self) -> bool:
-        """True if the run is meant for the CPU."""
-        return self.result.on_cpu
-
-    @property
     def lacks_gpus(self) -> bool:
         """True if the run is meant for GPUs, and there are none."""
-        return not self.on_cpu and not read_gpus()
+        return not self.result.on_cpu and not read_gpus()
 
     def try_step(self, name: str) -> Rung:
         """Try one rung."""
@@ -232,6 +234,8 @@ class Ladder:
             getattr(self, name)(rung)
         except PoshError as error:
             rung.status, rung.reason = "failed", str(error)
+        if self.result.on_cpu:
+            rung.left_out.append(NOT_ON_CPU[name])
         rung.seconds = round(time.perf_counter() - began, 1)
         return rung
 
@@ -248,8 +252,6 @@ class Ladder:
             rung.note(f"rows of {split}", rows)
             if not rows:
                 raise RungError(f"split {split!r} of {script.dataset_name} is empty")
-        if self.on_cpu:
-            rung.left_out.append("driver, GPUs, compiler, headers: the run is on the CPU")
 
     def ranks(self, rung: Rung) -> None:
         """All ranks sum a tensor, and train, save and resume a step of ZeRO-3."""
@@ -260,8 +262,6 @@ class Ladder:
                 rung.note(check.name, check.detail)
             else:
                 rung.left_out.append(f"{check.name}: {check.detail}")
-        if self.on_cpu:
-            rung.left_out.append("NCCL: needs a GPU; the ranks met over gloo")
 
     def judge(self, rung: Rung) -> None:
         """The judge on one GPU grades alike after each of three wakings."""
@@ -274,12 +274,9 @@ class Ladder:
         for part in ("parser", "coref"):
             if part in answer:
                 rung.note(f"device of {part}", answer[part])
-        if self.on_cpu:
-            rung.left_out.append("memory of a judge awake and asleep; parser, Maverick on it: "
-                                 "needs a GPU")  # fmt: skip
+        if self.result.on_cpu:
             return
-        graders = dict(self.result.run.graders) if self.result.run else {}
-        grader = graders.get("judge")
+        grader = dict(self.result.run.graders).get("judge") if self.result.run else None
         awake = (grader.weights + grader.cache) / GIB + ENGINE if grader else None
         rung.note("judge awake", max(answer["awake"]), "GiB", awake)
         rung.note("judge asleep", max(answer["asleep"]), "GiB", ASLEEP if grader else None)
@@ -303,12 +300,11 @@ class Ladder:
             rung.left_out.append("a level-2 sleep of the policy's vLLM: needs a GPU, or sleep mode")
         gaps: dict[str, float | None] = {}
         with self._scratch() as scratch:
-            trials = {"awake throughout": ["--vllm_enable_sleep_mode", "false"], "": []}
-            for name, more in list(trials.items()) if sleeps else [("", [])]:
+            for name in ("awake throughout", "") if sleeps else ("",):
+                more = ["--vllm_enable_sleep_mode", "false"] if name else []
                 output = ["--output_dir", f"{scratch}/{len(gaps)}", "--max_steps", "2"]
-                arguments = [*flags, *more, *output]
+                train = ["train", device_of(self.result), str(self.config), *flags, *more, *output]
                 place = NodePlace(port=free_port())
-                train = ["train", device_of(self.result), str(self.config), *arguments]
                 answer = _answer(*run_ranks(train, place, 1, self.seconds))
                 self._note_steps(rung, answer, name)
                 gaps |= {
@@ -412,8 +408,6 @@ class Ladder:
             if phase in answer["peak"]:
                 peak, estimate = answer["peak"][phase], estimates.get(name)
                 rung.note(f"{name}, most memory of a GPU", peak, "GiB", estimate)
-        if self.on_cpu:
-            rung.left_out.append("memory of each phase: needs a GPU")
 
     def _scratch(self) -> tempfile.TemporaryDirectory[str]:
         return tempfile.TemporaryDirectory(prefix=".posh-first-hour-", dir=disk_of(self.result))
