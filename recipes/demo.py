@@ -18,6 +18,7 @@ import argparse
 import json
 import os
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -40,7 +41,6 @@ from posh_reward.study.rows.table_items import Columns
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Interval
 from posh_reward.training.generation import GenerationSettings, generate
-from posh_reward.training.screen import lively, show
 
 ROOT = Path(__file__).resolve().parents[1]
 SCENES = "scenes:heldout=512:plain=1"
@@ -72,10 +72,8 @@ def main() -> None:
         shutil.rmtree(flags.output, ignore_errors=True)
     flags.output.mkdir(parents=True, exist_ok=True)
     try:
-        with lively():
-            train(flags.output)
-            rows = held_out(flags.output)
-            report(flags.output, rows)
+        train(flags.output)
+        report(flags.output, held_out(flags.output))
     except KeyboardInterrupt:
         sys.exit("\nstopped; finished stages are kept in demo/: `make demo` continues from there")
 
@@ -227,12 +225,13 @@ def launch(recipe: str, config: str, model: Path, output: Path, *more: str) -> N
 def run(*arguments: str | Path) -> None:
     """Run Python with these arguments in the checkout's root; end the demo if it fails."""
     quiet = {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore", "PYTHONUNBUFFERED": "1"}
-    environment = {"COLUMNS": "80", "LINES": "24", **os.environ, **quiet}
     words = [str(word) for word in arguments]
     print(f"$ python {' '.join(words)}".replace(f"{ROOT}/", ""), flush=True)
-    status = show([sys.executable, *words], environment, ROOT)
-    if status != 0:
-        sys.exit(f"{words[0]} failed with exit status {status}: see above")
+    child = subprocess.run(  # noqa: S603
+        [sys.executable, *words], cwd=ROOT, env={**os.environ, **quiet}, check=False
+    )
+    if child.returncode:
+        sys.exit(f"{words[0]} failed with exit status {child.returncode}: see above")
 
 
 if __name__ == "__main__":

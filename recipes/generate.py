@@ -24,7 +24,6 @@ from posh_reward.training.generation import (
     BATCH,
     NEW_TOKENS,
     GenerationSettings,
-    check_generation,
     generate,
     models_by_name,
 )
@@ -62,16 +61,10 @@ def main(argv: list[str] | None = None) -> None:
         help="rows whose description is cut there have truncated: true")  # fmt: skip
     add("--max-pixels", type=int, help="shrink larger images; default: the smallest cap among the "
         "models, so that all see the same")  # fmt: skip
-    add("--check", action="store_true", help="only print what would be described, by which models")
-    add("--repetition-penalty", type=float, default=1.0, help="default: 1 (off), overriding the "
+    add("--repetition_penalty", type=float, default=1.0, help="default: 1 (off), overriding the "
         "model's generation_config.json")  # fmt: skip
     flags = vars(parser.parse_args(argv))
-    only_check = flags.pop("check")
     how = GenerationSettings(**{**flags, "models": models_by_name(flags["models"])})
-    if only_check:
-        lines, status = check_generation(how)
-        print("\n".join(lines))
-        sys.exit(status)
     try:
         for label, count in generate(how).items():
             print(f"{count} new descriptions by {label!r} in {how.output}")

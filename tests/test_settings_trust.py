@@ -145,7 +145,7 @@ RECIPES = {
 @pytest.mark.parametrize("setting", RECIPES)
 def test_a_strangers_recipe_only_sets_numbers_and_names(setting: str) -> None:
     pytest.importorskip("trl")
-    from posh_reward.training.run_check import parse_settings
+    from posh_reward.training.launch import parse_settings
     from recipes.sft import SETTINGS
 
     Path("base.yaml").write_text(yaml.safe_dump(RECIPES[setting]))

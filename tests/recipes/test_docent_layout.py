@@ -1,18 +1,17 @@
-"""The recipes, ``data/docent.py``, ``fetch`` and ``--check`` on a folder laid out as DOCENT is."""
+"""The recipes, ``fetch`` and ``--check`` on a folder laid out as DOCENT is."""
 
 from __future__ import annotations
 
 import json
-import runpy
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from datasets import Dataset, load_from_disk
+from datasets import Dataset
 
 from posh_reward.cli import main
-from posh_reward.datasets.load_dataset import PROMPT, load_images, load_rows
+from posh_reward.datasets.load_dataset import PROMPT, load_rows
 from posh_reward.errors import ConfigError, InputError
 from posh_reward.shipped import shipped
 from posh_reward.training.generation import GenerationSettings
@@ -148,20 +147,6 @@ def test_fetch_resizes_once_for_all_ranks(
     wrong = config(tmp_path, "sft", tiny, docent, "dataset_train_split: dev")
     assert main(["fetch", "--config", wrong]) == 2
     assert "no split 'dev': use one of train, val, test" in capfd.readouterr().err
-
-
-def test_a_copy_is_what_a_run_reads_without_resizing(
-    docent: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command = runpy.run_path(str(shipped("data/docent.py")))["main"]
-    command(["copy", str(docent), "--output", str(tmp_path / "copy"), "--max-pixels", "37632"])
-    assert "validation        4" in capsys.readouterr().out
-    copy = load_from_disk(tmp_path / "copy")
-    assert {image.size for image in copy["train"]["image"]} == {(224, 168)}
-    assert load_images(str(tmp_path / "copy"), "val")["uuid"][0] == "val-uuid-0"
-    for flags in (["--splits", "dev"], ["--reference", "captions"]):
-        with pytest.raises(ConfigError, match=r"use one of train, val, test|it has 'uuid'"):
-            command(["copy", str(docent), "--output", str(tmp_path / "other"), *flags])
 
 
 def test_broken_images_are_named_before_the_first_step(

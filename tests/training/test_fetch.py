@@ -212,7 +212,7 @@ def test_the_hubs_dataset_is_resized_by_fetch_and_then_only_read(tmp_path: Path)
     resized, *refused = read.stdout.splitlines()
     assert resized == "4 (224, 168)", read.stderr
     assert "1 of 4 images that cannot be read: test-uuid-3 (there is none)" in refused[0]
-    assert "'amitha/docent', split 'test' has 1 of 4 rows without an image" in refused[1]
+    assert "'amitha/docent', split 'test' has 1 of 4 images that cannot" in refused[1]
     assert sorted((tmp_path / "hub" / "datasets").rglob("*.arrow")) == prepared
 
 
