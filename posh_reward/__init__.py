@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from posh_reward.metrics.posh.posh import PoSh
     from posh_reward.metrics.prove.prove import Prove
     from posh_reward.metrics.rubric.rubric_judge import RubricJudge
-    from posh_reward.reward.posh_reward import PoshReward
     from posh_reward.reward.shaping import Shaping
     from posh_reward.reward.sibling_rewards import HarmonicReward, RubricReward
+    from posh_reward.reward.trl import PoshReward
     from posh_reward.study.pages.terminal import explain
     from posh_reward.training.launch import finish, train
     from posh_reward.training.processors import load_processor
@@ -70,7 +70,7 @@ _HOME = {
     "HarmonicEval": "metrics.harmonic.harmonic_eval",
     "HarmonicReward": "reward.sibling_rewards",
     "PoSh": "metrics.posh.posh",
-    "PoshReward": "reward.posh_reward",
+    "PoshReward": "reward.trl",
     "Prove": "metrics.prove.prove",
     "RefuseLostWeights": "training.resume",
     "RubricJudge": "metrics.rubric.rubric_judge",

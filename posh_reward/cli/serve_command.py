@@ -16,7 +16,7 @@ from posh_reward.cli.flags import add_metric, describe, positive
 from posh_reward.errors import InputError, MissingDependencyError, install
 
 if TYPE_CHECKING:
-    from posh_reward.reward.posh_reward import PoshReward
+    from posh_reward.reward.trl import PoshReward
 
 SERVE = """\
 Serve the metric over HTTP: POST rows of generation and reference to /v1/score to get their scores.

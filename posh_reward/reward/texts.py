@@ -123,21 +123,23 @@ def column_of(columns: Mapping[str, Any], name: str, expected: int, setting: str
     return values
 
 
-def images_of(
-    columns: Mapping[str, Any], expected: int, name: str | None = None
-) -> list[Any] | None:
-    """Return one value per completion for ``prompt_images.image_of``; None without a column.
+def image_column_of(columns: Mapping[str, Any], expected: int, name: str | None) -> list[Any]:
+    """Return one value per completion for ``prompt_images.image_of``.
 
     TRL reads a column ``images``, with a list in each row, or else ``image``, with one image
     (``grpo_trainer.py:2400``), and passes either on as it is; ``name`` is another column. A list of
     one image becomes that image; a longer one stays, and ``image_of`` refuses it.
 
     Raises:
-        InputError: the column ``name`` is missing, or the column has a different length.
+        InputError: there is no such column, or it has a different length.
     """
     column = name or next((each for each in ("images", "image") if each in columns), None)
     if column is None:
-        return None
+        raise InputError(
+            f"no column of images reached the reward (columns: {', '.join(sorted(columns))}): call "
+            "it image or images, or name it with image_column, and keep it in the dataset "
+            "(remove_unused_columns=False)"
+        )
     return [_only(each) for each in column_of(columns, column, expected, "image_column")]
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from posh_reward.errors import JudgeError
-from posh_reward.metrics.metric import field_of, mean
+from posh_reward.metrics.metric import Figures, field_of, mean
+from posh_reward.metrics.posh.aggregate import Weights
 from posh_reward.models.labels import not_grades
 from posh_reward.types import Scores
 
@@ -17,12 +18,12 @@ LEAST_GAP = 0.15
 SmolLM2-135M reaches 0.04."""
 
 
-class ScoresPairs(Protocol):
-    """The part of POSH that is checked: ``PoSh``, or a server's."""
+class PoshLike(Figures[Scores], Protocol):
+    """The part of POSH that a reward needs: ``PoSh``, or a server's ``serve.client.RemotePosh``."""
 
     @property
-    def signature(self) -> str:
-        """Names the judge."""
+    def weights(self) -> Weights:
+        """Weights of entities, attributes and relations."""
 
     @property
     def witness(self) -> object:
@@ -36,7 +37,7 @@ class ScoresPairs(Protocol):
         """Score generations against references and, with a witness, images."""
 
 
-def check_judge(metric: ScoresPairs) -> None:
+def check_judge(metric: PoshLike) -> None:
     """Score two texts against themselves and each other, with each judge of a cascade.
 
     A witness may raise precision, so with one only recall is compared.
