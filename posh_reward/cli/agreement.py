@@ -435,7 +435,7 @@ def _measures(flags: argparse.Namespace) -> tuple[list[Measure], list[tuple[str,
 
         measures.append(LlmScores(load_model(flags.llm), flags.llm_sees, posh.store))
     if flags.harmonic is not None:
-        from posh_reward.metrics.harmonic.harmonic_eval import HarmonicEval
+        from posh_reward.metrics.harmonic_eval import HarmonicEval
         from posh_reward.study.agreement.measures import HarmonicMeasure
 
         harmonic = HarmonicEval(flags.harmonic, flags.gamma, posh.store, criteria=flags.criteria)

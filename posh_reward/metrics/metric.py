@@ -116,15 +116,16 @@ def joined_references(references: Sequence[str]) -> str:
 
 
 @cache
-def wording(package: str, name: str) -> str:
-    """Text of a package's ``prompts/NAME.txt``."""
-    return resources.files(package).joinpath(f"prompts/{name}.txt").read_text(encoding="utf-8")
+def wording(folder: str, name: str) -> str:
+    """Text of ``prompts/NAME.txt`` in a folder of this package, such as "metrics/posh"."""
+    file = resources.files("posh_reward").joinpath(f"{folder}/prompts/{name}.txt")
+    return file.read_text(encoding="utf-8")
 
 
 @cache
-def sections(package: str, name: str) -> Mapping[str, str]:
-    """Map each ``[heading]`` of a package's ``prompts/NAME.txt`` to the text below it."""
-    pieces = re.split(r"^\[([a-z._]+)\]\n", wording(package, name), flags=re.MULTILINE)[1:]
+def sections(folder: str, name: str) -> Mapping[str, str]:
+    """Map each ``[heading]`` of a folder's ``prompts/NAME.txt`` to the text below it."""
+    pieces = re.split(r"^\[([a-z._]+)\]\n", wording(folder, name), flags=re.MULTILINE)[1:]
     return dict(zip(pieces[::2], (piece.strip("\n") for piece in pieces[1::2]), strict=True))
 
 

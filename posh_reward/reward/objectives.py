@@ -20,6 +20,7 @@ from posh_reward.reward.shaping import Shaping
 NORMALIZE_FIRST = "normalize_then_sum"
 """TRL's name for normalising each function within its group before adding them."""
 
+
 Rewards = list[float | None]
 
 

@@ -7,14 +7,14 @@ from statistics import fmean
 from typing import Any
 
 from posh_reward.errors import JudgeError
-from posh_reward.metrics.harmonic.harmonic_eval import (
+from posh_reward.metrics.harmonic_eval import (
     ANSWERS,
     IMAGE_CRITERIA,
     HarmonicEval,
     HarmonicScores,
     check_task,
 )
-from posh_reward.metrics.rubric.rubric_judge import RubricJudge, RubricScores
+from posh_reward.metrics.rubric_judge import RubricJudge, RubricScores
 from posh_reward.reward.shaping import WORST
 from posh_reward.reward.texts import column_of, image_column_of, is_blank
 from posh_reward.reward.trl import MetricReward

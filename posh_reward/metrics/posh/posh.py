@@ -34,10 +34,6 @@ from posh_reward.metrics.posh.judges.judge import (
     Judge,
     Witness,
     base_judge,
-    checked_grade,
-    judges_to_wake,
-    one_model,
-    pace_of,
     stages,
 )
 from posh_reward.metrics.posh.judges.load_judge import (
@@ -48,7 +44,7 @@ from posh_reward.metrics.posh.judges.load_judge import (
 )
 from posh_reward.metrics.posh.presets import PRESET, check_preset
 from posh_reward.metrics.posh.questions import ASKING_VERSION, PRESENT
-from posh_reward.metrics.posh.search import Answers, Ask
+from posh_reward.metrics.posh.search import Answers, Ask, checked_grade, pace_of
 from posh_reward.models.asker import READING_VERSION as REPLY_VERSION
 from posh_reward.models.model import awake, checked_reply
 from posh_reward.models.prompt_images import images_of
@@ -414,9 +410,14 @@ class PoSh:
     @property
     def usage(self) -> Usage:
         """Questions, tokens and seconds of the judge and the witness together."""
-        if self.witness is None or one_model(self.judge, self.witness):
-            return self.judge.usage
-        return self.judge.usage + self.witness.usage
+        first, *second = self._awake()
+        return first.usage + second[0].usage if second else first.usage
+
+    def _awake(self) -> list[Witness]:
+        """The judge and the witness; a model that is both, with one total of usage, once."""
+        if self.witness is None or base_judge(self.judge).usage is self.witness.usage:
+            return [self.judge]
+        return [self.judge, self.witness]
 
     @property
     def wants_images(self) -> bool:
@@ -530,7 +531,7 @@ class PoSh:
         """Return (precision, recall) of each pair; the judge is awake only during the call."""
         if not pairs:
             return iter(())
-        with awake(*judges_to_wake(self.judge, self.witness)):
+        with awake(*self._awake()):
             pace = pace_of(self.judge)
             steps = [
                 examination

@@ -103,7 +103,7 @@ def check_preset(preset: str) -> str:
 
 
 def _sections(preset: str) -> Mapping[str, str]:
-    return sections("posh_reward.metrics.posh", PRESET[check_preset(preset)].prompts)
+    return sections("metrics/posh", PRESET[check_preset(preset)].prompts)
 
 
 @cache

@@ -21,8 +21,7 @@ from typing import Any, Literal, get_args
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.metric import check_lists, signature
-from posh_reward.metrics.prove.programs.program_scene import Nodes, Value
-from posh_reward.metrics.prove.programs.sandbox import UNRUN, ProgramResult, Sandbox, run_programs
+from posh_reward.metrics.prove.program_language import Nodes, Value
 from posh_reward.metrics.prove.prove import Entailment, check_inputs, entailment_of
 from posh_reward.metrics.prove.prove_prompts import (
     EDITION,
@@ -35,6 +34,7 @@ from posh_reward.metrics.prove.prove_prompts import (
     verdicts_of,
     writing_prompt,
 )
+from posh_reward.metrics.prove.sandbox import UNRUN, ProgramResult, Sandbox, run_programs
 from posh_reward.metrics.prove.tuples import KINDS, OTHER, TupleSource, scenes_of, tuple_source
 from posh_reward.models.asker import READING_VERSION, Asker
 from posh_reward.models.encoders import (

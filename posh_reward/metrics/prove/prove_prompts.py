@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from posh_reward.metrics.metric import fill, wording
-from posh_reward.metrics.prove.programs.language import BUILTINS, LONGEST
-from posh_reward.metrics.prove.programs.program_scene import Nodes
+from posh_reward.metrics.prove.program_language import BUILTINS, LONGEST, Nodes
 from posh_reward.models.asker import Asker
 from posh_reward.models.model import Prompt, savable
 from posh_reward.types import Failure, PromptImage, Reply, Verdict
@@ -20,7 +19,7 @@ SPLIT = "---\n"  # ends the prefix that many prompts share
 
 def prompt_of(name: str, values: Mapping[str, str], images: tuple[PromptImage, ...] = ()) -> Prompt:
     """Fill in the prompt ``prompts/NAME.txt``."""
-    prefix, _, suffix = wording(__package__ or "", name).strip().rpartition(SPLIT)
+    prefix, _, suffix = wording("metrics/prove", name).strip().rpartition(SPLIT)
     return Prompt(fill(prefix, values), fill(suffix, values), images)
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Protocol
 from pydantic import BaseModel, BeforeValidator, StrictStr, TypeAdapter, ValidationError
 
 from posh_reward.graph.reader import GRAPH_VERSION, Reader, is_missing, stripped_text
-from posh_reward.metrics.prove.programs.program_scene import Node, Nodes
+from posh_reward.metrics.prove.program_language import Node, Nodes
 from posh_reward.metrics.prove.prove_prompts import EDITION, prompt_of, replies_of
 from posh_reward.models.asker import READING_VERSION as REPLY_VERSION
 from posh_reward.models.asker import Asker

@@ -17,8 +17,8 @@ from posh_reward.errors import InputError
 from posh_reward.lexicon.function_words import FUNCTION_WORDS, words_of
 from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
 from posh_reward.metrics.posh.judges.embedded.embedded_judge import distribution
-from posh_reward.metrics.posh.judges.judge import Judge, checked_grade, pace_of
-from posh_reward.metrics.posh.search import Pace
+from posh_reward.metrics.posh.judges.judge import Judge
+from posh_reward.metrics.posh.search import Pace, checked_grade, pace_of
 from posh_reward.types import LABELS, LOWEST_GRADE, Phrase, Question, Reply, Usage, Verdict
 
 Wording = Literal["same", "other", "none"]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from posh_reward.metrics.posh.search import Pace
-from posh_reward.models.model import Sleepable, checked_verdict
-from posh_reward.types import LABELS, Phrase, Question, Reply, Usage, Verdict
+from posh_reward.models.model import Sleepable
+from posh_reward.types import Phrase, Question, Reply, Usage, Verdict
 
 
 class Witness(Sleepable, Protocol):
@@ -38,12 +37,6 @@ class Judge(Witness, Protocol):
         """A fluent form of each phrase, in order."""
 
 
-def pace_of(judge: Judge) -> Pace:
-    """The judge's own ``pace``; lazy if it has none."""
-    pace: Pace = getattr(judge, "pace", "lazy")
-    return pace
-
-
 def base_judge(judge: Judge) -> Judge:
     """The judge behind those that pass questions on to their ``judge``, such as a cascade."""
     return stages(judge)[-1]
@@ -57,18 +50,3 @@ def stages(judge: Judge) -> list[Judge]:
         first_stages += [] if first is None else [first]
         judge = judge.judge
     return [*first_stages, judge]
-
-
-def checked_grade(verdict: object) -> Verdict:
-    """Return the verdict if it is a valid one over POSH's labels, else a failure."""
-    return checked_verdict(verdict, len(LABELS))
-
-
-def judges_to_wake(judge: Judge, witness: Witness | None) -> list[Witness]:
-    """The judge and the witness; a model that is both is listed once."""
-    return [judge] if witness is None or one_model(judge, witness) else [judge, witness]
-
-
-def one_model(judge: Judge, witness: Witness) -> bool:
-    """Return True if the same model, with one total of usage, answers for both."""
-    return base_judge(judge).usage is witness.usage

@@ -78,10 +78,9 @@ def check_criteria(criteria: Sequence[str]) -> tuple[str, ...]:
 
 def prompt(criterion: str, item: HarmonicItem, task: Task) -> Prompt:
     """Prompt for one criterion; all texts of a task share its prefix."""
-    package = __package__ or ""
     target = TARGET[task]
-    layout = sections(package, "ours")[target if criterion in IMAGE_CRITERIA else "text"]
-    opening = sections(package, "paper")[criterion].format(target=target)
+    layout = sections("metrics/harmonic", "ours")[target if criterion in IMAGE_CRITERIA else "text"]
+    opening = sections("metrics/harmonic", "paper")[criterion].format(target=target)
     own = "\n\n" + layout.format(text=item.text, question=item.question)
     if criterion not in IMAGE_CRITERIA or item.image is None:
         return Prompt(opening, own)
@@ -90,7 +89,7 @@ def prompt(criterion: str, item: HarmonicItem, task: Task) -> Prompt:
 
 def why(question: Prompt, score: int) -> Prompt:
     """Prompt that asks for the reason of a score, in the paper's words (section 4.3)."""
-    request = sections(__package__ or "", "ours")["why"].format(score=score)
+    request = sections("metrics/harmonic", "ours")["why"].format(score=score)
     return question._replace(suffix=f"{question.suffix}\n\n{request}")
 
 
