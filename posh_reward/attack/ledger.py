@@ -18,14 +18,9 @@ from typing import Any
 from posh_reward.errors import ConfigError, InputError, PoshError
 from posh_reward.reward.instance import make_reward
 from posh_reward.reward.trl import MetricReward
-from posh_reward.settings import check_settings, make, read_settings
+from posh_reward.settings import check_settings, read_settings
 from posh_reward.study.rows.journal import Journal
 
-PARTS = {
-    "harmonic": ("metrics.harmonic_eval:HarmonicEval", "reward.sibling_rewards:HarmonicReward"),
-    "rubric": ("metrics.rubric_judge:RubricJudge", "reward.sibling_rewards:RubricReward"),
-}
-"""Metric -> its class and its reward's."""
 BEGINS = b'{"row": '  # first bytes of the journal's lines
 AT_ONCE = 96
 """Texts per call of the reward."""
@@ -82,40 +77,37 @@ class Reward:
         return [fmean(each) for each in zip(*rewards, strict=True)]
 
 
-def open_reward(which: str | None, metric: str, column: str | None) -> Reward:
-    """Open a reward by ``MODULE:attribute`` or a settings file.
+def open_reward(which: str | None, column: str | None) -> Reward:
+    """Open POSH's reward with the settings of a file, or a function or metric's reward by name.
 
-    Settings are those of ``make_reward``, or of ``HarmonicReward`` or ``RubricReward`` with the
-    metric's own in ``metric``.
+    Args:
+        which: a file for ``make_reward``, ``MODULE:NAME``, or None for POSH's reward.
+        column: of the true texts; None for the reward's own.
 
     Raises:
         ConfigError: it cannot be imported, is no function, or a setting is unusable.
     """
     if which and fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", which):
-        return _imported(which, column or "reference")
-    settings = read_settings(Path(which)) if which else {}
-    reward: MetricReward[Any]
-    if metric == "posh":
-        reward = make_reward(**check_settings(make_reward, settings, "reward"))
+        reward, signature = _imported(which)
     else:
-        inner = settings.pop("metric", {})
-        if not isinstance(inner, Mapping):
-            raise ConfigError(f"metric is {inner!r}: use a mapping of {metric}'s settings")
-        scorer, rewarder = ({metric: f"posh_reward.{part}"} for part in PARTS[metric])
-        settings[metric if metric == "harmonic" else "judge"] = make(
-            scorer, {**inner, "name": metric}, "metric"
-        )
-        reward = make(rewarder, {**settings, "name": metric}, "reward")
+        settings = read_settings(Path(which)) if which else {}
+        reward, signature = make_reward(**check_settings(make_reward, settings, "reward")), ""
+    if not isinstance(reward, MetricReward):
+        return Reward([reward], column or "reference", signature)
 
     def requests() -> int:
         usage = reward.metric.usage
         return usage.requests + usage.rewrites if usage.prompt_tokens_submitted else 0
 
     name = column or reward.reference_column
-    return Reward(reward.functions(), name, reward.signature, requests)
+    return Reward(reward.functions(), name, signature + reward.signature, requests)
 
 
-def _imported(which: str, column: str) -> Reward:
+def _imported(which: str) -> tuple[Any, str]:
+    """Import a reward; the second is its name with a digest of its file.
+
+    Another version of the code is another reward, whose texts have to be paid again.
+    """
     module, _, name = which.partition(":")
     here = os.getcwd()
     if here not in sys.path:  # as with `python -m`, but last, so that nothing is shadowed
@@ -129,10 +121,9 @@ def _imported(which: str, column: str) -> Reward:
         raise ConfigError(
             f"{which!r} is {function!r}: name a function f(prompts, completions, ...)"
         )
-    # Another version of the code is another reward, whose texts have to be paid again.
     source = getsourcefile(import_module(module))
     code = Path(source).read_bytes() if source else b""
-    return Reward([function], column, f"{which}|code:{sha256(code).hexdigest()[:8]}")
+    return function, f"{which}|code:{sha256(code).hexdigest()[:8]}|"
 
 
 class Ledger:

@@ -31,7 +31,6 @@ other formats, simpler sentences, lengths and words. Writes finds.md, finds.html
 which a killed run resumes with the same command, to DIR."""
 FOUND = 1
 STATUS = "Its exit status is 0 if nothing was found, and 1 if something was."
-METRICS = ("posh", "harmonic", "rubric")
 STOCK_ROWS = 500
 """Most rows that the vocabulary is collected from: more would be parsed in vain."""
 
@@ -43,9 +42,8 @@ def add_attack(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("data", metavar="DATA", help="table with a column of true texts, or a dataset's name")
     add("--split", default="test", help="split of a dataset")
-    add("--reward", metavar="WHICH", help="settings file of the reward, or MODULE:FUNCTION for one "
-        "of your own, called as TRL calls it (default: POSH)")  # fmt: skip
-    add("--metric", choices=METRICS, default="posh", help="metric of the settings file")
+    add("--reward", metavar="WHICH", help="settings file of POSH's reward, or MODULE:NAME for a "
+        "function or reward of your own, called as TRL calls it (default: POSH)")  # fmt: skip
     add("--reference", metavar="COLUMN", help="column of true texts (default: the reward's own)")
     add("-o", "--output", type=Path, required=True, metavar="DIR", help="folder to write")
     add("--rows", type=positive, default=12, help="rows that all texts are finally paid on; climbs "
@@ -65,7 +63,7 @@ def attack_reward(flags: argparse.Namespace) -> int:
     from posh_reward.study.rows.journal import Journal
     from posh_reward.types import Description
 
-    reward = open_reward(flags.reward, flags.metric, flags.reference)
+    reward = open_reward(flags.reward, flags.reference)
     rows = read_references(flags.data, flags.split, reward.column)
     random.Random(0).shuffle(rows)
     search = max(1, flags.rows // 3)

@@ -143,7 +143,8 @@ def _function(
         check_shared(trainer, lambda each: getattr(each, "call", None) is call)
         if weight is not None:
             _check_addition(trainer, function, name, weight)
-        batches = [member.batch(completions, columns) for member in call.members]
+        data = {key: values for key, values in columns.items() if key not in logs}
+        batches = [member.batch(completions, data) for member in call.members]
         judged = call.take(name, *batches, **logs)
         if own is None:
             return judged

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from os import PathLike
@@ -175,27 +175,46 @@ class CaptionQuestions:
         return {reason: counts[reason] for reason in DROPS if counts[reason]}
 
 
+Reason = tuple[Drop, str] | None
+"""Why a pair is dropped, with details; None: it is not."""
+
+
+def _kept(pairs: Sequence[QuestionPair]) -> list[QuestionPair]:
+    return [pair for pair in pairs if pair.dropped is None]
+
+
+def _drop(pairs: Sequence[QuestionPair], reasons: Iterable[Reason]) -> list[QuestionPair]:
+    """Drop pairs; ``reasons`` has one for each that is kept so far."""
+    rest = iter(reasons)
+
+    def judged(pair: QuestionPair) -> QuestionPair:
+        reason = next(rest) if pair.dropped is None else None
+        return pair if reason is None else replace(pair, dropped=reason[0], why=reason[1])
+
+    return list(map(judged, pairs))
+
+
 def verify_candidates(
     candidates: Sequence[QuestionCandidate | Failure], nodes: Nodes, sandbox: Sandbox
 ) -> list[QuestionPair]:
     """Run the candidates' programs over the scene; drop those that do not verify the answer."""
-    sound = [each for each in candidates if isinstance(each, QuestionCandidate)]
-    results = iter(run_programs(sandbox, [each.program for each in sound], nodes))
+    readable = [each for each in candidates if isinstance(each, QuestionCandidate)]
+    results = iter(run_programs(sandbox, [each.program for each in readable], nodes))
     pairs = [
         QuestionPair("", "", "", None, "unreadable", str(each))
         if isinstance(each, Failure)
-        else _check(QuestionPair(each.question, each.answer, each.program), next(results))
+        else _checked(QuestionPair(each.question, each.answer, each.program), next(results))
         for each in candidates
     ]
     # A constant verifies nothing: over other graphs, a program must return something else.
     for other in ELSEWHERE:
-        left = [pair.program for pair in pairs if pair.dropped is None]
-        results = iter(run_programs(sandbox, left, other))
-        pairs = [p if p.dropped else _compare(p, next(results), other) for p in pairs]
+        left = _kept(pairs)
+        values = run_programs(sandbox, [pair.program for pair in left], other)
+        pairs = _drop(pairs, (_constant(*each, other) for each in zip(left, values, strict=True)))
     return pairs
 
 
-def _check(pair: QuestionPair, result: ProgramResult | Failure) -> QuestionPair:
+def _checked(pair: QuestionPair, result: ProgramResult | Failure) -> QuestionPair:
     if isinstance(result, Failure):
         # An engine failure is that of the process, not of the program.
         reasons: dict[str, Drop] = {"engine": "unjudged", "reply": "refused"}
@@ -207,64 +226,60 @@ def _check(pair: QuestionPair, result: ProgramResult | Failure) -> QuestionPair:
     return replace(pair, dropped="mismatch", why=f"found {as_text(result.value) or 'nothing'!r}")
 
 
-def _compare(pair: QuestionPair, result: ProgramResult | Failure, other: Nodes) -> QuestionPair:
+def _constant(pair: QuestionPair, result: ProgramResult | Failure, other: Nodes) -> Reason:
     if result is UNRUN:
-        return replace(pair, dropped="unrun", why=str(result))
+        return "unrun", str(result)
     if result == ProgramResult(pair.value):
         graph = "a graph of something else" if other else "an empty graph"
-        return replace(pair, dropped="constant", why=f"the same is found in {graph}")
-    return pair
+        return "constant", f"the same is found in {graph}"
+    return None
 
 
 def sift_words(pairs: Sequence[QuestionPair], taboo: frozenset[str]) -> list[QuestionPair]:
     """Drop pairs with taboo words, and those whose answer adds no word to the question."""
-    return [pair if pair.dropped else _sift_words(pair, taboo) for pair in pairs]
 
+    def reason(pair: QuestionPair) -> Reason:
+        word = taboo_word(pair.question, pair.answer, taboo)
+        if word is not None:
+            return "taboo", word
+        trivial = is_trivial(pair.question, pair.answer)
+        return ("trivial", "the answer adds no word to the question") if trivial else None
 
-def _sift_words(pair: QuestionPair, taboo: frozenset[str]) -> QuestionPair:
-    word = taboo_word(pair.question, pair.answer, taboo)
-    if word is not None:
-        return replace(pair, dropped="taboo", why=word)
-    if is_trivial(pair.question, pair.answer):
-        return replace(pair, dropped="trivial", why="the answer adds no word to the question")
-    return pair
+    return _drop(pairs, map(reason, _kept(pairs)))
 
 
 def review(pairs: Sequence[QuestionPair], asker: Asker) -> list[QuestionPair]:
     """Drop pairs that a model calls trivial, incomplete or unnatural."""
-    left = [pair for pair in pairs if pair.dropped is None]
-    prompts = [prompt_of("review", {"question": p.question, "answer": p.answer}) for p in left]
-    verdicts = iter(verdicts_of(asker, prompts, tuple(REVIEW)))
-    return [pair if pair.dropped else _review(pair, next(verdicts)) for pair in pairs]
 
+    def reason(verdict: Verdict) -> Reason:
+        shares = distribution(verdict)
+        if isinstance(shares, Failure):
+            return "unjudged", str(shares)
+        fault = tuple(REVIEW.values())[max(range(len(shares)), key=shares.__getitem__)]
+        return (fault, "") if fault else None
 
-def _review(pair: QuestionPair, verdict: Verdict) -> QuestionPair:
-    shares = distribution(verdict)
-    if isinstance(shares, Failure):
-        return replace(pair, dropped="unjudged", why=str(shares))
-    likeliest = max(range(len(shares)), key=shares.__getitem__)
-    return replace(pair, dropped=tuple(REVIEW.values())[likeliest])
+    prompts = [
+        prompt_of("review", {"question": p.question, "answer": p.answer}) for p in _kept(pairs)
+    ]
+    return _drop(pairs, map(reason, verdicts_of(asker, prompts, tuple(REVIEW))))
 
 
 def sift_images(
     pairs: Sequence[QuestionPair], entailment: Entailment, images: Sequence[PromptImage | Failure]
 ) -> list[QuestionPair]:
     """Drop pairs that the image does not show; ``images`` has one for each pair."""
+
+    def reason(result: float | Failure) -> Reason:
+        if isinstance(result, Failure):
+            return "unjudged", str(result)
+        return ("unentailed", f"probability {result:.2f}") if result < EVEN else None
+
     statements = [
         (f'the answer to "{pair.question}" is "{pair.answer}"', image)
         for pair, image in zip(pairs, images, strict=True)
         if pair.dropped is None
     ]
-    results = iter(entailment.probabilities(statements))
-    return [pair if pair.dropped else _sift_image(pair, next(results)) for pair in pairs]
-
-
-def _sift_image(pair: QuestionPair, result: float | Failure) -> QuestionPair:
-    if isinstance(result, Failure):
-        return replace(pair, dropped="unjudged", why=str(result))
-    if result < EVEN:
-        return replace(pair, dropped="unentailed", why=f"probability {result:.2f}")
-    return pair
+    return _drop(pairs, map(reason, entailment.probabilities(statements)))
 
 
 def once_each(pairs: Sequence[QuestionPair], encoder: Encoder, alike: float) -> list[QuestionPair]:
