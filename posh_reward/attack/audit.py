@@ -261,11 +261,7 @@ def judge(check: Check, ledger: Ledger, floor: float) -> Outcome:
 
 
 def means_of(texts: Texts, ledger: Ledger) -> dict[str, float]:
-    """Return the mean reward of each yardstick.
-
-    Raises:
-        JudgeError: no row has a reward for one.
-    """
+    """Return the mean reward of each yardstick."""
     means = {}
     for name, some in texts.yardsticks.items():
         paid = [each for each in ledger.pay(list(enumerate(some))) if not math.isnan(each)]

@@ -47,11 +47,7 @@ class Reward:
         return value if isinstance(value, str) else str(value[0])
 
     def pay(self, rows: Sequence[Mapping[str, Any]], texts: Sequence[str]) -> list[float]:
-        """Return the rewards of texts, each with its row; NaN for None.
-
-        Raises:
-            InputError: a function raises, or returns anything but a number or None for each text.
-        """
+        """Return the rewards of texts, each with its row; NaN for None."""
         names = dict.fromkeys(name for row in rows for name in row)
         columns = {name: [row.get(name) for row in rows] for name in names}
         prompts = columns.pop("prompt", [""] * len(texts))

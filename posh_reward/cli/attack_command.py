@@ -146,12 +146,7 @@ def _decoded(value: object) -> object:
 
 
 def read_references(name: str, split: str, column: str) -> list[dict[str, Any]]:
-    """Read the rows that have a true text, or a list of them, in a column of a table or dataset.
-
-    Raises:
-        InputError: the file cannot be read, or no row has a true text.
-        ConfigError: the dataset cannot be loaded.
-    """
+    """Read the rows that have a true text, or a list of them, in a column of a table or dataset."""
     from posh_reward.datasets.load_dataset import is_drawn, load_images
     from posh_reward.study.agreement.judgment_files import read_rows
 

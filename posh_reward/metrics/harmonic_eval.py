@@ -52,22 +52,14 @@ class HarmonicItem:
 
 
 def check_task(task: str) -> Task:
-    """Return ``task`` if it is known.
-
-    Raises:
-        InputError: it is not; the message lists the tasks.
-    """
+    """Return ``task`` if it is known."""
     if task not in TASKS:
         raise InputError(f"task is {task!r}: choose one of {', '.join(TASKS)}")
     return task
 
 
 def check_criteria(criteria: Sequence[str]) -> tuple[str, ...]:
-    """Return ``criteria`` if they are valid.
-
-    Raises:
-        InputError: there are none, or one is unknown or repeated.
-    """
+    """Return ``criteria`` if they are valid."""
     unknown = [each for each in criteria if each not in CRITERIA]
     if isinstance(criteria, str) or not criteria or unknown:
         raise InputError(f"criteria is {criteria!r}: use a list of {', '.join(CRITERIA)}")
@@ -375,10 +367,6 @@ def harmonic_weights(sigmas: Sequence[float], gamma: float) -> list[float]:
 
     Where the formula is undefined, its limit is used: with gamma 0, or if a sigma is 0 and gamma is
     below 1, criteria with the smallest sigma share all the weight equally.
-
-    Args:
-        sigmas: standard deviations, each 0 or more; at least one.
-        gamma: 1: equal weights. 0.5: inverse variances. 0: the most certain criterion alone.
     """
     if gamma == 1:
         return [1 / len(sigmas)] * len(sigmas)

@@ -75,11 +75,7 @@ def field_of(signature: str, key: str) -> str | None:
 
 
 def check_lists(**lists: Sequence[object]) -> None:
-    """Check that arguments are lists of equal length.
-
-    Raises:
-        InputError: an argument is a bare string, or lengths differ; the message names them.
-    """
+    """Check that arguments are lists of equal length."""
     for name, values in lists.items():
         if isinstance(values, str | bytes):
             raise InputError(f"{name} is one string: pass a list, [{values[:40]!r}]")
@@ -90,11 +86,7 @@ def check_lists(**lists: Sequence[object]) -> None:
 
 
 def check_sizes(**sizes: int) -> None:
-    """Check that arguments are whole numbers of at least 1.
-
-    Raises:
-        InputError: an argument is not; the message names it.
-    """
+    """Check that arguments are whole numbers of at least 1."""
     for name, size in sizes.items():
         if not isinstance(size, SupportsIndex) or size < 1:
             raise InputError(f"{name} is {size!r}: use a whole number, 1 or more")

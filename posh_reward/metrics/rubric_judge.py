@@ -150,11 +150,7 @@ def load_rubric(which: str | PathLike[str] | Mapping[str, Any] | Rubric) -> Rubr
 
 
 def rubric_of(settings: Mapping[str, Any], name: str) -> Rubric:
-    """Read a rubric from settings; ``name`` is shown in signatures and messages.
-
-    Raises:
-        ConfigError: they do not describe a rubric; the message says where.
-    """
+    """Read a rubric from settings; ``name`` is shown in signatures and messages."""
     try:
         return Rubric.model_validate({**settings, "name": name})
     except ValidationError as error:
@@ -217,9 +213,6 @@ def read_points(reply: str, rubric: Rubric) -> tuple[MetricPoints, ...]:
 
     Text or a code fence around the JSON object is ignored. The object must have exactly the
     rubric's metrics as keys, each scored with points that the rubric allows.
-
-    Raises:
-        ReplyError: it does not.
     """
     values = _object(reply)
     names = [metric.name for metric in rubric.metrics]

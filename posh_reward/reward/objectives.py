@@ -194,9 +194,6 @@ def check_shared(trainer: Any, shares: Callable[[Any], bool]) -> None:
 
     After a judge's death it would train on the others alone, and save the result. If none of its
     functions is ours, users call the reward from functions of their own, and are responsible.
-
-    Raises:
-        ConfigError: ``shares`` is true for some of the trainer's functions but not for all.
     """
     functions = getattr(trainer, "reward_funcs", ())
     alone = [each for each in functions if not shares(each)]

@@ -87,11 +87,7 @@ class FailureLimit:
         return self._supervised and self.stop_reason is not None
 
     def note(self, failures: Sequence[Failure | None]) -> None:
-        """Count one call, and log the reasons for its failures.
-
-        Raises:
-            JudgeError: the limit is reached, and nothing else stops the run.
-        """
+        """Count one call, and log the reasons for its failures."""
         reasons = Counter(str(failure) for failure in failures if failure is not None)
         failed = sum(reasons.values())
         self.last_call_failed = 0 < failed == len(failures)
@@ -146,11 +142,7 @@ class MetricReward(ABC, Generic[T]):
 
     @abstractmethod
     def _columns(self, columns: Mapping[str, Any], expected: int) -> tuple[list[Any] | None, ...]:
-        """Read the columns that ``_score`` needs; None for a missing optional one.
-
-        Raises:
-            InputError: one is missing or has a different length.
-        """
+        """Read the columns that ``_score`` needs; None for a missing optional one."""
 
     @abstractmethod
     def _score(self, texts: list[Any], *columns: Any) -> list[T]:
@@ -231,9 +223,6 @@ class MetricReward(ABC, Generic[T]):
         """Return the texts of completions, and the columns that they are scored against.
 
         ``raw`` keeps strings as they are, to evaluate with the metric as published.
-
-        Raises:
-            InputError: ``completions`` is a single text, or a column is unusable.
         """
         if isinstance(completions, str):
             raise InputError(f"completions is one text, {brief(completions)}: pass a list of them")

@@ -52,11 +52,7 @@ EQUAL = Weights()
 
 
 def weights_of(settings: Weights | Mapping[str, float]) -> Weights:
-    """Weights from settings such as ``{"relation": 0.5}``.
-
-    Raises:
-        ConfigError: a kind is unknown, a weight is not a number from 0, or all are 0.
-    """
+    """Weights from settings such as ``{"relation": 0.5}``."""
     if isinstance(settings, Weights):
         return settings
     return Weights(**check_settings(Weights, settings, "weights"))

@@ -133,11 +133,7 @@ def _is_elaborate(node: ast.arguments) -> bool:
 
 
 def bare(program: str) -> ast.Module:
-    """Parse a program and drop its annotations, which would be evaluated.
-
-    Raises:
-        SyntaxError: it is not Python. Extreme texts raise other errors, see ``refusal``.
-    """
+    """Parse a program and drop its annotations, which would be evaluated."""
     tree = ast.parse(program)
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
@@ -273,11 +269,7 @@ class ProgramText(str, metaclass=_Texts):
 
 
 def plain(value: object) -> Value:
-    """Convert a program's value to plain data: sets to sorted lists, tuples to lists.
-
-    Raises:
-        ValueError: its type is not allowed, or it is too large.
-    """
+    """Convert a program's value to plain data: sets to sorted lists, tuples to lists."""
     return _plain(value, [MOST_ITEMS, LONGEST_TEXT], DEEPEST)
 
 

@@ -73,23 +73,14 @@ def _probability(verdict: Verdict) -> float | Failure:
 def entailment_of(
     model: str | Mapping[str, Any] | Model | None, store: Store | None
 ) -> Entailment | None:
-    """Make the judge for a model; None without a model.
-
-    Raises:
-        InputError: the model is unknown or does not take images.
-        ConfigError: its settings are invalid.
-    """
+    """Make the judge for a model; None without a model."""
     return None if model is None else Entailment(Asker(model_of(model, sees=True), store))
 
 
 def check_inputs(
     entailment: Entailment | None, images: Sequence[object] | None, **texts: Sequence[object]
 ) -> None:
-    """Check that all lists match, and that images and the entailment judge come together.
-
-    Raises:
-        InputError: they do not.
-    """
+    """Check that all lists match, and that images and the entailment judge come together."""
     check_lists(**texts, **({} if images is None else {"images": images}))
     if images is not None and entailment is None:
         raise InputError("images need a model that judges them: pass entailment=...")

@@ -46,13 +46,6 @@ class Sandbox:
 
     It starts on first use and is left out of pickles. Use ``run_programs``, which also checks the
     programs' language.
-
-    Args:
-        seconds: processor time of one program.
-        megabytes: memory of one program, including 30 for the interpreter.
-
-    Raises:
-        InputError: a limit is too low.
     """
 
     spent: float  # processor time of all programs so far, in seconds

@@ -104,15 +104,7 @@ NO_GRAPH = "is neither entities with attributes and relations_to nor a list of t
 
 
 def read_graph(cell: object) -> Nodes | Failure:
-    """Read a graph from a file, such as the authors' own.
-
-    Args:
-        cell: entity -> ``attributes`` and ``relations_to``, as in the paper's Listing 1; or a list
-            of tuples, each a list of one to three texts; or JSON of either.
-
-    Returns:
-        The graph, or a failure whose detail continues "a graph that".
-    """
+    """Read a graph from a file, such as the authors' own."""
     try:
         content = json.loads(cell) if isinstance(cell, str) else cell
         if isinstance(content, list) and all(map(_is_tuple, content)):

@@ -139,11 +139,7 @@ class Cascade:
 
 
 def doubt_of(verdict: Verdict) -> float:
-    """Standard deviation of the label under a verdict's distribution, 0 to 2.
-
-    Raises:
-        InputError: the judgment failed.
-    """
+    """Standard deviation of the label under a verdict's distribution, 0 to 2."""
     grade = verdict.grade
     if grade is None or verdict.probabilities is None:
         raise InputError("a failed judgment has no doubt: it has no distribution")

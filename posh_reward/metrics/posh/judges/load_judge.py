@@ -23,11 +23,7 @@ REWRITE_TOKENS = 20  # longest rewrite, in tokens (paper, A.1.4)
 
 
 class PromptJudge:
-    """A judge that asks a model, by prompts; a witness, too, if the model takes images.
-
-    Raises:
-        InputError: the preset is unknown.
-    """
+    """A judge that asks a model, by prompts; a witness, too, if the model takes images."""
 
     def __init__(self, model: Model, preset: str = "released", store: Store | None = None) -> None:
         self.model = model
@@ -170,14 +166,6 @@ def engine_settings(which: object, role: str) -> list[tuple[str, dict[str, Any]]
     """Return the role and the settings of each language model behind a judge or a witness.
 
     A cascade may have two, the "judge" and the "first judge".
-
-    Args:
-        which: settings, as for ``load_judge`` or ``load_witness``; "judge" has no model of its own.
-        role: "judge" or "witness".
-
-    Raises:
-        InputError: the name is unknown.
-        ConfigError: the settings cannot be read.
     """
     if which in (None, "judge") or is_drawn(which):
         return []
@@ -193,12 +181,7 @@ def engine_settings(which: object, role: str) -> list[tuple[str, dict[str, Any]]
 def witness_of(
     which: str | Mapping[str, Any] | Witness, judge: Judge, preset: str, store: Store | None
 ) -> Witness:
-    """Return a witness that was passed in, or load one by name; "judge" stands for ``judge``.
-
-    Raises:
-        InputError: the name is unknown, or the witness does not take images.
-        ConfigError: its settings have a value that cannot be used.
-    """
+    """Return a witness that was passed in, or load one by name; "judge" stands for ``judge``."""
     witness: Witness
     if which == "judge":
         witness = judge
@@ -215,11 +198,7 @@ def witness_of(
 
 
 def check_prompts_match(judge: PromptJudge, preset: str, store: Store | None) -> None:
-    """Check that a judge uses the metric's preset and store.
-
-    Raises:
-        InputError: it does not.
-    """
+    """Check that a judge uses the metric's preset and store."""
     if judge.preset != preset:
         raise InputError(
             f"the judge asks by preset {judge.preset!r}, the metric by {preset!r}: use the same"
