@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar
 from posh_reward.errors import ConfigError, InputError, JudgeError, PoshError
 from posh_reward.lexicon.wordnet import is_english
 from posh_reward.metrics.metric import Figures, MetricResult, check_sizes
-from posh_reward.metrics.posh.fitness import PoshLike, check_judge
+from posh_reward.metrics.posh.judges.judge import PoshLike, check_judge
 from posh_reward.metrics.posh.posh import PoSh
 from posh_reward.reward.objectives import Rewards, check_shared, together, trainer_of
 from posh_reward.reward.shaping import AXES, REWARD_VERSION, Shaping, shape, shape_axes

@@ -12,13 +12,15 @@ import numpy as np
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.metric import check_lists, check_sizes, signature
-from posh_reward.metrics.prove.prove_prompts import EDITION, prompt_of, verdicts_of
 from posh_reward.metrics.prove.tuples import (
+    EDITION,
     Tuple,
     graph_cell,
     phrase,
+    prompt_of,
     tuple_source,
     tuples_of_graph,
+    verdicts_of,
     without,
 )
 from posh_reward.models.asker import READING_VERSION as REPLY_VERSION

@@ -12,13 +12,35 @@ from typing import Annotated, Any, Protocol
 from pydantic import BaseModel, BeforeValidator, StrictStr, TypeAdapter, ValidationError
 
 from posh_reward.graph.reader import GRAPH_VERSION, Reader, is_missing, stripped_text
+from posh_reward.metrics.metric import fill, wording
 from posh_reward.metrics.prove.program_language import Node, Nodes
-from posh_reward.metrics.prove.prove_prompts import EDITION, prompt_of, replies_of
 from posh_reward.models.asker import READING_VERSION as REPLY_VERSION
 from posh_reward.models.asker import Asker
-from posh_reward.models.model import Model, model_of, savable
+from posh_reward.models.model import Model, Prompt, model_of, savable
 from posh_reward.store import Store
-from posh_reward.types import Description, Failure, Reply, SceneGraph
+from posh_reward.types import Description, Failure, PromptImage, Reply, SceneGraph, Verdict
+
+EDITION = "1"  # of the wording, in signatures: raise it with any change of a prompt
+SPLIT = "---\n"  # ends the prefix that many prompts share
+
+
+def prompt_of(name: str, values: Mapping[str, str], images: tuple[PromptImage, ...] = ()) -> Prompt:
+    """Fill in the prompt ``prompts/NAME.txt``."""
+    prefix, _, suffix = wording("metrics/prove", name).strip().rpartition(SPLIT)
+    return Prompt(fill(prefix, values), fill(suffix, values), images)
+
+
+def replies_of(asker: Asker, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
+    """The model's reply to each prompt."""
+    with asker.awake(prompts):
+        return asker.write(prompts, max_tokens)
+
+
+def verdicts_of(asker: Asker, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
+    """The model's distribution over the labels for each prompt."""
+    with asker.awake(prompts):
+        return asker.choose(prompts, labels)
+
 
 Tuple = tuple[str, ...]
 """(entity), (entity, attribute) or (entity, relation, entity) (paper, section 3.1)."""
