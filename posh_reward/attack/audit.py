@@ -112,17 +112,14 @@ class Texts:
 
     @property
     def halves(self) -> list[str]:
-        """The first half of each."""
         return list(map(half, self.true))
 
     @property
     def single(self) -> list[str]:
-        """One sentence of each, from its middle."""
         return [(parts := sentences(text))[len(parts) // 2] for text in self.true]
 
     @property
     def yardsticks(self) -> dict[str, list[str]]:
-        """Honest texts, by name."""
         return {
             "the true text": list(self.true),
             "its first half": self.halves,

@@ -200,7 +200,6 @@ class HarmonicEval:
 
     @property
     def usage(self) -> Usage:
-        """Running total of the model's usage."""
         return self.model.usage
 
     def figures(self, scores: Sequence[HarmonicScores]) -> dict[str, float]:
@@ -216,7 +215,6 @@ class HarmonicEval:
         return means
 
     def columns(self, scores: Sequence[HarmonicScores]) -> dict[str, list[float | None]]:
-        """Columns for a training log, one value per text: ``overall`` and each criterion."""
         overall = {"overall": [score.overall for score in scores]}
         return overall | {name: [s.means.get(name) for s in scores] for name in self.criteria}
 

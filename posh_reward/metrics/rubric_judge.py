@@ -110,12 +110,10 @@ class Rubric(BaseModel):
 
     @property
     def highest(self) -> int:
-        """Highest possible total."""
         return sum(metric.highest for metric in self.metrics)
 
     @property
     def lowest(self) -> int:
-        """Lowest possible total."""
         return sum(metric.lowest for metric in self.metrics)
 
 
@@ -387,7 +385,6 @@ class RubricJudge:
 
     @property
     def usage(self) -> Usage:
-        """Running total of the model's usage."""
         return self.model.usage
 
     def figures(self, scores: Sequence[RubricScores]) -> dict[str, float]:
@@ -395,17 +392,16 @@ class RubricJudge:
 
         ``share`` of the points (0-1), ``total``, each metric, and ``repaired_share``.
         """
-        sound = [score for score in scores if score.failure is None]
+        scored = [score for score in scores if score.failure is None]
         means = {
-            "share": mean([score.share or 0.0 for score in sound]),
-            "total": mean([score.total or 0 for score in sound]),
+            "share": mean([score.share or 0.0 for score in scored]),
+            "total": mean([score.total or 0 for score in scored]),
         }
         for metric in self.rubric.metrics:
-            means[metric.name] = mean([score.points[metric.name] for score in sound])
-        return means | {"repaired_share": mean([score.repaired for score in sound])}
+            means[metric.name] = mean([score.points[metric.name] for score in scored])
+        return means | {"repaired_share": mean([score.repaired for score in scored])}
 
     def columns(self, scores: Sequence[RubricScores]) -> dict[str, list[float | None]]:
-        """Columns for a training log, one value per text: ``total`` and each metric."""
         columns: dict[str, list[float | None]] = {"total": [score.total for score in scores]}
         for metric in self.rubric.metrics:
             columns[metric.name] = [score.points.get(metric.name) for score in scores]

@@ -478,7 +478,6 @@ class PairMaker:
         ]
 
     def close(self) -> None:
-        """End the process that runs programs."""
         self.programs.close()
 
     def _write_drafts(
@@ -569,7 +568,6 @@ class PairVerifier:
         return [self._verify(*each) for each in cells]
 
     def close(self) -> None:
-        """End the process that runs programs."""
         self.programs.close()
 
     def _verify(

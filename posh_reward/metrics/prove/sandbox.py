@@ -78,7 +78,6 @@ class Sandbox:
         return failure
 
     def close(self) -> None:
-        """End the process; the next program starts a new one."""
         with self._lock:
             self._stop()
 

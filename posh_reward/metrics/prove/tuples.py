@@ -204,7 +204,6 @@ class GraphTuples:
 
     @property
     def fields(self) -> dict[str, str]:
-        """Parser, coreference resolver, and version of the graph rules."""
         return {
             "tuples": "graph",
             "parser": self.reader.parser_name,
@@ -264,7 +263,6 @@ class ModelTuples:
 
     @property
     def fields(self) -> dict[str, str]:
-        """Model, edition of the prompts, and version of the reply reader."""
         return {"tuples": self.asker.model.name, "wording": EDITION, "replies": str(REPLY_VERSION)}
 
     def read(self, texts: Sequence[object]) -> list[tuple[Tuple, ...] | Failure]:
@@ -333,14 +331,14 @@ def read_tuples(reply: Reply) -> tuple[Tuple, ...] | Failure:
         rows = json.loads(reply.text[start : end + 1])
     except (ValueError, RecursionError):
         return Failure("reply", "the model's tuples are not a JSON list")
-    if not isinstance(rows, list) or not all(map(_sound, rows)):
+    if not isinstance(rows, list) or not all(map(_is_row, rows)):
         return Failure("reply", "the model's tuples are not lists of one to three texts")
     if len(rows) > MOST_TUPLES:
         return Failure("reply", f"the model gave more than {MOST_TUPLES} tuples")
     return distinct(tuple(savable(part).strip() for part in row) for row in rows)
 
 
-def _sound(row: object) -> bool:
+def _is_row(row: object) -> bool:
     return (
         isinstance(row, list)
         and 1 <= len(row) <= 3

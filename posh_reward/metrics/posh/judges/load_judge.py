@@ -37,12 +37,10 @@ class PromptJudge:
 
     @property
     def name(self) -> str:
-        """The model's name."""
         return self.model.name
 
     @property
     def usage(self) -> Usage:
-        """Questions, and their cost in tokens and seconds."""
         return self.model.usage
 
     @property
@@ -51,17 +49,14 @@ class PromptJudge:
         return self._asker.store
 
     def grade(self, questions: Sequence[Question]) -> list[Verdict]:
-        """One verdict per question, in order; a failure is a verdict with its reason."""
         self.model.usage.images += sum(each.image is not None for each in questions)
         return self._asker.choose([prompt(each, self.preset) for each in questions], LABELS)
 
     def rewrite(self, phrases: Sequence[Phrase]) -> list[Reply]:
-        """A fluent form of each phrase, in order."""
         prompts = [rewrite_prompt(each, self.preset) for each in phrases]
         return self._asker.write(prompts, REWRITE_TOKENS)
 
     def sleep(self) -> None:
-        """Put the model to sleep."""
         self.model.sleep()
 
     def wake(self) -> None:

@@ -261,11 +261,9 @@ class Oracle:
 
     @property
     def name(self) -> str:
-        """Version of the rules, and the dataset."""
         return f"oracle-1:{self._dataset}"
 
     def grade(self, questions: Sequence[Question]) -> list[Verdict]:
-        """One verdict per question, in order."""
         start = time.perf_counter()
         grounded: dict[tuple[str, str], Grounding | None] = {}
         verdicts = [self._answer(question, grounded) for question in questions]
