@@ -1,7 +1,7 @@
 """Passes 1 and 2: find entities, each asked about under its candidate names.
 
 The functions are generators: each yields an ``Ask`` and is sent the answers. So they know nothing
-of batches; ``lockstep`` runs many of them side by side.
+of batches; ``posh.run_together`` runs many of them side by side.
 """
 
 from __future__ import annotations

@@ -449,7 +449,7 @@ class PairMaker:
             images: in any form that ``image_of`` reads; required with an entailment judge, and
                 refused without one.
             graphs: scene graphs or tuples of the captions, such as the authors' own
-                (``tuple_scenes.read_graph``); captions whose graph is None are parsed.
+                (``tuples.read_graph``); captions whose graph is None are parsed.
 
         Raises:
             InputError: the lists differ in length, or images are missing.
@@ -550,7 +550,7 @@ class PairVerifier:
             answers: the stated answers.
             programs: source of functions of the scene graph.
             captions: detailed true descriptions of images.
-            graphs: scene graphs or tuples of the captions (``tuple_scenes.read_graph``); captions
+            graphs: scene graphs or tuples of the captions (``tuples.read_graph``); captions
                 whose graph is None are parsed.
 
         Returns:

@@ -374,7 +374,7 @@ class Prove:
             images: in any form that ``image_of`` reads; required with an entailment judge, and
                 refused without one.
             graphs: "caption", "answer", "question" or "response" -> scene graphs or tuples to use
-                instead of parsing, such as the authors' own (``tuple_scenes.read_graph``). Texts
+                instead of parsing, such as the authors' own (``tuples.read_graph``). Texts
                 whose graph is None are parsed.
 
         Raises:
