@@ -156,7 +156,7 @@ def shares_no_word(phrase: str, rewrite: str) -> bool:
 def run_together(
     examinations: Sequence[Steps],
     judge: Judge,
-    rewriter: Rewriter,
+    rewriter: Callable[[Sequence[Phrase]], list[Reply]],
     witness: Witness | None = None,
 ) -> list[Examination]:
     """Run examinations side by side, with one call per turn; results in order."""
@@ -186,7 +186,7 @@ def run_together(
 def _answer(
     asks: Mapping[int, list[Phrase] | list[Question]],
     judge: Judge,
-    rewriter: Rewriter,
+    rewriter: Callable[[Sequence[Phrase]], list[Reply]],
     witness: Witness | None,
 ) -> Mapping[int, Answers]:
     """Answer one turn: all rewrites, all questions about texts, or all questions about images."""
