@@ -81,7 +81,7 @@ def score(flags: argparse.Namespace) -> int:
     with _metric_of_table(flags, posh) as metric:
         if flags.processes > 1:  # --batch pairs for each process
             settings = replace(settings, batch=settings.batch * flags.processes)
-        from posh_reward.metrics.posh.fitness import check_judge
+        from posh_reward.metrics.posh.judges.judge import check_judge
         from posh_reward.study.rows.scorers import score_table
 
         tally = score_table(

@@ -15,7 +15,7 @@ from posh_reward.cli import OK, options
 from posh_reward.errors import InputError, MissingDependencyError, install
 
 if TYPE_CHECKING:
-    from posh_reward.reward.posh_reward import PoshReward
+    from posh_reward.reward.trl import PoshReward
 
 SERVE = """\
 Serve the metric over HTTP: POST rows of generation and reference to /v1/score to get their scores.

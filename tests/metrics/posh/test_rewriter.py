@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import pickle
 from collections.abc import Sequence
 
 import pytest
@@ -54,17 +53,6 @@ def test_what_was_wanted_longest_ago_is_forgotten_first() -> None:
     for text in ("reference", "first", "reference", "second", "reference", "first"):
         rewriter(phrases(text))
     assert judge.phrases == ["reference", "first", "second", "first"]
-
-
-def test_a_call_with_more_phrases_than_are_kept_is_answered() -> None:
-    answers = Rewriter(Writer(), capacity=1)(phrases("a", "b", "c"))
-    assert [answer.text for answer in answers] == ["the a", "the b", "the c"]
-
-
-def test_memories_stay_out_of_pickles() -> None:
-    rewriter = Rewriter(FakeJudge())
-    rewriter(phrases("red dog"))
-    assert b"red dog" not in pickle.dumps(rewriter)
 
 
 class Babbler(FakeJudge):

@@ -12,18 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.prove.programs.language import refusal
-from posh_reward.metrics.prove.programs.program_scene import Nodes, Value, plain
+from posh_reward.metrics.prove.program_language import Nodes, Value, plain, refusal
 from posh_reward.process import ChildFailureError, ChildProcess
 from posh_reward.types import Failure
 
 logger = logging.getLogger(__name__)
 
-ROOT = Path(__file__).resolve().parents[4]  # the folder that posh_reward is in
+ROOT = Path(__file__).resolve().parents[3]  # the folder that posh_reward is in
 # Replaces the working directory, where a file may be called json.py.
 BOOT = (
     "import sys; sys.path[0] = sys.argv.pop(1); "
-    "from posh_reward.metrics.prove.programs.program_worker import main; main()"
+    "from posh_reward.metrics.prove.program_worker import main; main()"
 )
 START_SECONDS = 60.0
 PATIENCE = 5  # wall-clock seconds per second of processor time, for busy machines
@@ -47,13 +46,6 @@ class Sandbox:
 
     It starts on first use and is left out of pickles. Use ``run_programs``, which also checks the
     programs' language.
-
-    Args:
-        seconds: processor time of one program.
-        megabytes: memory of one program, including 30 for the interpreter.
-
-    Raises:
-        InputError: a limit is too low.
     """
 
     spent: float  # processor time of all programs so far, in seconds
@@ -86,7 +78,6 @@ class Sandbox:
         return failure
 
     def close(self) -> None:
-        """End the process; the next program starts a new one."""
         with self._lock:
             self._stop()
 

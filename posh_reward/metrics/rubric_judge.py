@@ -9,7 +9,18 @@ from hashlib import sha256
 from importlib import resources
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictInt,
+    StringConstraints,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from posh_reward.errors import ConfigError, InputError
 from posh_reward.metrics.metric import check_lists, mean, sections, signature, usable
@@ -23,68 +34,91 @@ OPENING = (
     "You are an expert judge. Your task is to evaluate a given answer based on a ground truth and "
     "question using the criteria provided below."
 )
-MOST_METRICS = 100
-LONGEST_NAME = 60  # characters of a metric's name
+Text = Annotated[str, StringConstraints(strict=True, strip_whitespace=True, min_length=1)]
+STRICT = ConfigDict(frozen=True, extra="forbid")
 
 
-@dataclass(frozen=True, slots=True)
-class RubricMetric:
+class RubricMetric(BaseModel):
     """One criterion that earns points."""
 
-    name: str
+    model_config = STRICT
+    name: Annotated[Text, StringConstraints(max_length=60)]
     """Its key in replies."""
-    title: str
-    points: Mapping[int, str]
+    title: Text
+    points: Annotated[dict[int, Text], Field(min_length=2)]
     """Allowed points -> condition that earns them, best first."""
+
+    @field_validator("name")
+    @classmethod
+    def _safe(cls, name: str) -> str:
+        if not name.isprintable() or any(mark in name for mark in '"\\'):
+            raise ValueError("use printable characters without quotes and backslashes")
+        return name
+
+    @field_validator("points")
+    @classmethod
+    def _best_first(cls, points: dict[int, str]) -> dict[int, str]:
+        return dict(sorted(points.items(), reverse=True))
 
     @property
     def highest(self) -> int:
-        """Highest possible points."""
         return max(self.points)
 
     @property
     def lowest(self) -> int:
-        """Lowest possible points."""
         return min(self.points)
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
+class Example(BaseModel):
     """An answer with its points, shown in the prompt."""
 
-    truth: str
-    answer: str
-    scores: Mapping[str, int]
-    feedback: Mapping[str, str]
-    question: str | None = None
+    model_config = STRICT
+    truth: Text
+    answer: Text
+    scores: dict[str, StrictInt]
+    feedback: dict[str, Text]
+    question: Text | None = None
     """None: the rubric's own question."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rubric:
+class Rubric(BaseModel):
     """Instructions to a judge; more points are better."""
 
+    model_config = STRICT
     name: str
-    metrics: tuple[RubricMetric, ...]
-    steps: tuple[str, ...] = ()
+    metrics: Annotated[tuple[RubricMetric, ...], Field(min_length=1, max_length=100)]
+    steps: tuple[Text, ...] = ()
     examples: tuple[Example, ...] = ()
-    question: str | None = None
+    question: Text | None = None
     """The question that the texts answer, for calls without questions."""
-    opening: str = OPENING
+    opening: Text = OPENING
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Rubric:
+        names = [metric.name for metric in self.metrics]
+        if len(set(names)) < len(names):
+            raise ValueError(f"two metrics have the same name: {', '.join(names)}")
+        for number, example in enumerate(self.examples, start=1):
+            for metric in self.metrics:
+                points = example.scores.get(metric.name)
+                if points not in metric.points or metric.name not in example.feedback:
+                    raise ValueError(
+                        f"example {number}: {metric.name} has {points} points: use one of "
+                        f"{', '.join(map(str, metric.points))}, with feedback"
+                    )
+        return self
 
     @property
     def highest(self) -> int:
-        """Highest possible total."""
         return sum(metric.highest for metric in self.metrics)
 
     @property
     def lowest(self) -> int:
-        """Lowest possible total."""
         return sum(metric.lowest for metric in self.metrics)
 
 
 def rubric_names() -> list[str]:
-    folder = resources.files(__package__ or "") / "rubrics"
+    folder = resources.files("posh_reward") / "metrics/rubric/rubrics"
     return sorted(Path(each.name).stem for each in folder.iterdir() if each.name.endswith(".yaml"))
 
 
@@ -107,108 +141,24 @@ def load_rubric(which: str | PathLike[str] | Mapping[str, Any] | Rubric) -> Rubr
             f"unknown rubric {brief(str(which))}{guess(str(which), rubric_names())}: use a .yaml "
             f"or .json file, or one of {', '.join(rubric_names())}"
         )
-    with resources.as_file(resources.files(__package__ or "") / f"rubrics/{which}.yaml") as file:
+    with resources.as_file(
+        resources.files("posh_reward") / f"metrics/rubric/rubrics/{which}.yaml"
+    ) as file:
         return rubric_of(read_settings(file), str(which))
 
 
 def rubric_of(settings: Mapping[str, Any], name: str) -> Rubric:
-    """Read a rubric from settings.
-
-    Args:
-        settings: ``metrics``, and optionally ``steps``, ``examples``, ``question``, ``opening``.
-        name: shown in signatures and messages.
-
-    Raises:
-        ConfigError: they do not describe a rubric; the message says where.
-    """
-    _check_keys(settings, name, ("metrics", "steps", "examples", "question", "opening"))
-    listed = _numbered(settings, "metrics", name)
-    if not 1 <= len(listed) <= MOST_METRICS:
-        raise ConfigError(f"{name} has {len(listed):,} metrics: list 1 to {MOST_METRICS}")
-    metrics = tuple(_metric(each, where) for where, each in listed)
-    names = [metric.name for metric in metrics]
-    if len(set(names)) < len(names):
-        raise ConfigError(f"{name}: two metrics have the same name: {', '.join(names)}")
-    steps = [_text(each, where) for where, each in _numbered(settings, "steps", name)]
-    listed = _numbered(settings, "examples", name)
-    examples = [_read_example(each, metrics, where) for where, each in listed]
-    optional = [key for key in ("question", "opening") if settings.get(key)]
-    wording = {key: _text(settings[key], f"{name}: {key}") for key in optional}
-    return Rubric(name, metrics, tuple(steps), tuple(examples), **wording)
-
-
-def _metric(settings: object, where: str) -> RubricMetric:
-    fields = _check_keys(settings, where, ("name", "title", "points"))
-    listed = _mapping(fields.get("points"), f"{where}: points")
-    points = {_points(key, where): text for key, text in listed.items()}
-    for key, text in points.items():
-        _text(text, f"{where}: points {key}")
-    if len(points) < len(listed):  # such as 1 and "1", which YAML keeps apart
-        raise ConfigError(f"{where}: points lists a number twice: {', '.join(map(brief, listed))}")
-    if len(points) < 2:
-        raise ConfigError(f"{where}: points has {len(points)} entries: list at least two")
-    name = _text(fields.get("name"), f"{where}: name")
-    if not name.isprintable() or len(name) > LONGEST_NAME or any(mark in name for mark in '"\\'):
-        raise ConfigError(
-            f"{where}: name is {brief(name)}: use at most {LONGEST_NAME} printable characters, "
-            "without quotes and backslashes"
-        )
-    title = _text(fields.get("title"), f"{where}: title")
-    return RubricMetric(name, title, dict(sorted(points.items(), reverse=True)))
-
-
-def _read_example(settings: object, metrics: Sequence[RubricMetric], where: str) -> Example:
-    fields = _check_keys(settings, where, ("question", "truth", "answer", "scores", "feedback"))
-    scores, feedback = (_mapping(fields.get(k), f"{where}: {k}") for k in ("scores", "feedback"))
-    for metric in metrics:
-        points = scores.get(metric.name)
-        if type(points) is not int or points not in metric.points:
-            raise ConfigError(
-                f"{where}: {metric.name} has {brief(points)} points: use one of "
-                f"{', '.join(map(str, metric.points))}"
-            )
-        _text(feedback.get(metric.name), f"{where}: feedback on {metric.name}")
-    truth, answer = (_text(fields.get(k), f"{where}: {k}") for k in ("truth", "answer"))
-    question = _text(fields["question"], f"{where}: question") if "question" in fields else None
-    return Example(truth, answer, scores, feedback, question)
-
-
-def _points(key: object, where: str) -> int:
+    """Read a rubric from settings; ``name`` is shown in signatures and messages."""
     try:
-        return int(str(key))
-    except ValueError:
-        raise ConfigError(f"{where}: {brief(key)} points: use a whole number") from None
-
-
-def _check_keys(settings: object, where: str, keys: Sequence[str]) -> Mapping[Any, Any]:
-    mapping = _mapping(settings, where)
-    for key in mapping:
-        if key not in keys:
-            raise ConfigError(
-                f"{where}: unknown setting {brief(key)}{guess(key, keys)}: choose among "
-                f"{', '.join(keys)}"
-            )
-    return mapping
-
-
-def _mapping(value: object, where: str) -> Mapping[Any, Any]:
-    if not isinstance(value, Mapping):
-        raise ConfigError(f"{where} is {brief(value)}: use a mapping")
-    return value
-
-
-def _numbered(settings: Mapping[str, Any], key: str, where: str) -> list[tuple[str, Any]]:
-    """Items of a list, each with its place for messages, such as "animals: step 2"."""
-    items = settings.get(key) or []
-    if not isinstance(items, list):
-        raise ConfigError(f"{where}: {key} is {brief(items)}: use a list")
-    return [(f"{where}: {key[:-1]} {number}", item) for number, item in enumerate(items, start=1)]
-
-
-def _text(value: object, where: str) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise ConfigError(f"{where} is {brief(value)}: use a text")
-    return value.strip()
+        return Rubric.model_validate({**settings, "name": name})
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = " ".join(
+            f"{part + 1}" if isinstance(part, int) else str(part) for part in first["loc"]
+        )
+        why = first["msg"].removeprefix("Value error, ")
+        at = f"{place} is {brief(first['input'])}: " if place else ""
+        raise ConfigError(f"{name}: {at}{why[:1].lower()}{why[1:]}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,9 +211,6 @@ def read_points(reply: str, rubric: Rubric) -> tuple[MetricPoints, ...]:
 
     Text or a code fence around the JSON object is ignored. The object must have exactly the
     rubric's metrics as keys, each scored with points that the rubric allows.
-
-    Raises:
-        ReplyError: it does not.
     """
     values = _object(reply)
     names = [metric.name for metric in rubric.metrics]
@@ -390,7 +337,7 @@ def _item(rubric: Rubric, answer: str, truth: str, question: str | None) -> str:
 
 
 def _section(name: str) -> str:
-    return sections(__package__ or "", "paper")[name]
+    return sections("metrics/rubric", "paper")[name]
 
 
 LONGEST_REPLY = 1024  # tokens; five metrics take about 200
@@ -438,7 +385,6 @@ class RubricJudge:
 
     @property
     def usage(self) -> Usage:
-        """Running total of the model's usage."""
         return self.model.usage
 
     def figures(self, scores: Sequence[RubricScores]) -> dict[str, float]:
@@ -446,17 +392,16 @@ class RubricJudge:
 
         ``share`` of the points (0-1), ``total``, each metric, and ``repaired_share``.
         """
-        sound = [score for score in scores if score.failure is None]
+        scored = [score for score in scores if score.failure is None]
         means = {
-            "share": mean([score.share or 0.0 for score in sound]),
-            "total": mean([score.total or 0 for score in sound]),
+            "share": mean([score.share or 0.0 for score in scored]),
+            "total": mean([score.total or 0 for score in scored]),
         }
         for metric in self.rubric.metrics:
-            means[metric.name] = mean([score.points[metric.name] for score in sound])
-        return means | {"repaired_share": mean([score.repaired for score in sound])}
+            means[metric.name] = mean([score.points[metric.name] for score in scored])
+        return means | {"repaired_share": mean([score.repaired for score in scored])}
 
     def columns(self, scores: Sequence[RubricScores]) -> dict[str, list[float | None]]:
-        """Columns for a training log, one value per text: ``total`` and each metric."""
         columns: dict[str, list[float | None]] = {"total": [score.total for score in scores]}
         for metric in self.rubric.metrics:
             columns[metric.name] = [score.points.get(metric.name) for score in scores]

@@ -52,22 +52,14 @@ class HarmonicItem:
 
 
 def check_task(task: str) -> Task:
-    """Return ``task`` if it is known.
-
-    Raises:
-        InputError: it is not; the message lists the tasks.
-    """
+    """Return ``task`` if it is known."""
     if task not in TASKS:
         raise InputError(f"task is {task!r}: choose one of {', '.join(TASKS)}")
     return task
 
 
 def check_criteria(criteria: Sequence[str]) -> tuple[str, ...]:
-    """Return ``criteria`` if they are valid.
-
-    Raises:
-        InputError: there are none, or one is unknown or repeated.
-    """
+    """Return ``criteria`` if they are valid."""
     unknown = [each for each in criteria if each not in CRITERIA]
     if isinstance(criteria, str) or not criteria or unknown:
         raise InputError(f"criteria is {criteria!r}: use a list of {', '.join(CRITERIA)}")
@@ -78,10 +70,9 @@ def check_criteria(criteria: Sequence[str]) -> tuple[str, ...]:
 
 def prompt(criterion: str, item: HarmonicItem, task: Task) -> Prompt:
     """Prompt for one criterion; all texts of a task share its prefix."""
-    package = __package__ or ""
     target = TARGET[task]
-    layout = sections(package, "ours")[target if criterion in IMAGE_CRITERIA else "text"]
-    opening = sections(package, "paper")[criterion].format(target=target)
+    layout = sections("metrics/harmonic", "ours")[target if criterion in IMAGE_CRITERIA else "text"]
+    opening = sections("metrics/harmonic", "paper")[criterion].format(target=target)
     own = "\n\n" + layout.format(text=item.text, question=item.question)
     if criterion not in IMAGE_CRITERIA or item.image is None:
         return Prompt(opening, own)
@@ -90,7 +81,7 @@ def prompt(criterion: str, item: HarmonicItem, task: Task) -> Prompt:
 
 def why(question: Prompt, score: int) -> Prompt:
     """Prompt that asks for the reason of a score, in the paper's words (section 4.3)."""
-    request = sections(__package__ or "", "ours")["why"].format(score=score)
+    request = sections("metrics/harmonic", "ours")["why"].format(score=score)
     return question._replace(suffix=f"{question.suffix}\n\n{request}")
 
 
@@ -209,7 +200,6 @@ class HarmonicEval:
 
     @property
     def usage(self) -> Usage:
-        """Running total of the model's usage."""
         return self.model.usage
 
     def figures(self, scores: Sequence[HarmonicScores]) -> dict[str, float]:
@@ -225,7 +215,6 @@ class HarmonicEval:
         return means
 
     def columns(self, scores: Sequence[HarmonicScores]) -> dict[str, list[float | None]]:
-        """Columns for a training log, one value per text: ``overall`` and each criterion."""
         overall = {"overall": [score.overall for score in scores]}
         return overall | {name: [s.means.get(name) for s in scores] for name in self.criteria}
 
@@ -376,10 +365,6 @@ def harmonic_weights(sigmas: Sequence[float], gamma: float) -> list[float]:
 
     Where the formula is undefined, its limit is used: with gamma 0, or if a sigma is 0 and gamma is
     below 1, criteria with the smallest sigma share all the weight equally.
-
-    Args:
-        sigmas: standard deviations, each 0 or more; at least one.
-        gamma: 1: equal weights. 0.5: inverse variances. 0: the most certain criterion alone.
     """
     if gamma == 1:
         return [1 / len(sigmas)] * len(sigmas)

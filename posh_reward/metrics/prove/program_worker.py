@@ -33,11 +33,12 @@ import warnings
 from contextlib import suppress
 from typing import IO, Any, NamedTuple
 
-from posh_reward.metrics.prove.programs.language import BUILTINS, bare
-from posh_reward.metrics.prove.programs.program_scene import (
+from posh_reward.metrics.prove.program_language import (
     ADDRESS,
+    BUILTINS,
     ProgramScene,
     ProgramText,
+    bare,
     plain,
 )
 
