@@ -4,6 +4,11 @@ One rule is behind all others for nouns: a phrase may resume a referent only if 
 was said of that referent before. "The man on the left" can only be the one on the left, "the old
 woman" only one already called old, and "the women" cannot be a single woman. A pronoun resumes the
 most prominent referent that agrees and that syntax does not rule out.
+
+Prominence follows Lappin and Leass (1994), "An algorithm for pronominal anaphora resolution": each
+mention adds weight for its grammatical role, and weights halve with every sentence. A pronoun adds
+to each referent's prominence what speaks for it and against it (``preference``, ``agreement``); the
+largest sum wins, unless all are below ``FLOOR``.
 """
 
 from __future__ import annotations
@@ -265,6 +270,11 @@ def antecedent_of_pronoun(words: Words, discourse: Discourse, mention: Mention) 
     if mention.lemma.endswith(REFLEXIVE) and subject and agreement(mention, subject) is not None:
         return subject
     impossible = impossible_referents(words, discourse, mention, subject)
+    # "A woman holds a dog near a girl. She smiles at it." Prominence of the woman is 100 for being
+    # recent + 80 as a subject + 60 as no part of a phrase = 240, of the dog 210, of the girl 190; a
+    # sentence later half: 120, 105, 95. For "she", a subject like the woman, the woman gets 40 more
+    # (``PARALLEL``) and wins with 160. For "it", the two people do not agree; the dog, 8 tokens
+    # back, is left with 105 - 2 * 8 = 89.
     best, best_score = None, FLOOR
     between = mention.head > 0 and words.lower[mention.head - 1] == "between"
     # Ties go to the latest mention: ``active`` runs from the oldest to the latest.
