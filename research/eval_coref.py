@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posh_reward.graph.coref import Coreferencer, load_coref
-from posh_reward.graph.parser.parse import load_parser
+from posh_reward.graph.parse import load_parser
 from research.coref_scores import METRICS, Cluster, Ratio, all_scores, conll_f1
 from tools.goldens import load, recorded_parse
 

@@ -11,11 +11,11 @@ from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import PoshError
+from posh_reward.graph.components import read_syntax
 from posh_reward.graph.coref import Coreferencer, load_coref
-from posh_reward.graph.parser.parse import check_device, load_parser, parse, parser_version
-from posh_reward.graph.rules.components import read_syntax
-from posh_reward.graph.rules.entities import attributes, entity, qualities, read_components
-from posh_reward.graph.rules.relations import actions, positions, possessions, relations, states
+from posh_reward.graph.entities import attributes, entity, qualities, read_components
+from posh_reward.graph.parse import check_device, load_parser, parse, parser_version
+from posh_reward.graph.relations import actions, positions, possessions, relations, states
 from posh_reward.store import Store
 from posh_reward.types import (
     Attribute,

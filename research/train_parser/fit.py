@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from posh_reward.graph.parser.biaffine import Parameters, feature_rows
+from posh_reward.graph.biaffine import Parameters, feature_rows
 from research.train_parser.conllu import ROOT, Word
 from research.train_parser.network import Network, average_weights, pad
 

@@ -1,4 +1,4 @@
-"""The network of ``posh_reward.graph.parser.biaffine`` in torch, for training."""
+"""The network of ``posh_reward.graph.biaffine`` in torch, for training."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, leaky_relu
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from posh_reward.graph.parser.biaffine import LAYERS, ROWS, Parameters
+from posh_reward.graph.biaffine import LAYERS, ROWS, Parameters
 
 WIDTHS = {"word": 100, "prefix": 32, "suffix2": 32, "suffix3": 48, "suffix4": 48, "shape": 24}
 HIDDEN, ARC, LABEL = 200, 200, 72
@@ -85,7 +85,7 @@ class Network(nn.Module):
         )
 
     def weights(self) -> Parameters:
-        """Return the arrays under the names of ``posh_reward.graph.parser.biaffine``."""
+        """Return the arrays under the names of ``posh_reward.graph.biaffine``."""
         arrays = {name: value.detach().numpy().copy() for name, value in self.named_parameters()}
         return {_plain(name): value for name, value in arrays.items()}
 

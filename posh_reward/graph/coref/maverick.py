@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import MissingDependencyError, PoshError
+from posh_reward.graph.components import read_syntax
 from posh_reward.graph.coref.maverick_setup import WORKER, default_env, python_of, setup_command
-from posh_reward.graph.rules.components import read_syntax
 from posh_reward.process import ChildFailureError, ChildProcess
 from posh_reward.process.child_environment import card_of, child_variables
 from posh_reward.types import Clusters

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Literal
 
+from posh_reward.graph.components import NOMINAL, read_syntax
 from posh_reward.graph.coref import lexicon
 from posh_reward.graph.coref.lexicon import PLURAL, PRONOUNS, SINGULAR, Gender, Number
-from posh_reward.graph.rules.components import NOMINAL, read_syntax
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc

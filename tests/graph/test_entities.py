@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from posh_reward.errors import InputError
+from posh_reward.graph.components import read_syntax
+from posh_reward.graph.entities import LEFT, RIGHT, Narrowing, coreference
 from posh_reward.graph.reader import build
-from posh_reward.graph.rules.components import read_syntax
-from posh_reward.graph.rules.entities import LEFT, RIGHT, Narrowing, coreference
 from posh_reward.types import Clusters
 from tests.parses import parse
 

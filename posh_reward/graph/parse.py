@@ -188,9 +188,9 @@ def _load_embedded() -> Language:
     import spacy
 
     # Importing these registers their factories with spaCy.
-    from posh_reward.graph.parser import biaffine  # noqa: F401
+    from posh_reward.graph import biaffine  # noqa: F401
 
-    with as_file(files("posh_reward.graph.parser") / "embedded" / "pipeline") as path:
+    with as_file(files("posh_reward.graph") / "embedded" / "pipeline") as path:
         return spacy.load(path)
 
 

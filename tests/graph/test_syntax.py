@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from spacy.tokens import Doc
 
-from posh_reward.graph.rules.components import read_syntax, sentences
+from posh_reward.graph.components import read_syntax, sentences
 from tests.parses import VOCAB
 
 

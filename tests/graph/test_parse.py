@@ -17,8 +17,8 @@ import spacy
 from spacy.tokens import Doc
 
 from posh_reward.errors import InputError, MissingDependencyError
-from posh_reward.graph.parser.biaffine import is_tree, tree
-from posh_reward.graph.parser.parse import (
+from posh_reward.graph.biaffine import is_tree, tree
+from posh_reward.graph.parse import (
     LONGEST_RUN,
     check,
     lemma,
@@ -176,8 +176,8 @@ def kernels(doc):
     return doc
 
 def load(**options):
-    from posh_reward.graph.parser import biaffine
-    with as_file(files("posh_reward.graph.parser") / "embedded" / "pipeline") as path:
+    from posh_reward.graph import biaffine
+    with as_file(files("posh_reward.graph") / "embedded" / "pipeline") as path:
         nlp = spacy.load(path)
     nlp.add_pipe("kernels", name="tagger", first=True)
     return nlp

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from posh_reward.errors import InputError
-from posh_reward.graph.rules.components import NOMINAL, SUBJECT, Component, Syntax, find_components
+from posh_reward.graph.components import NOMINAL, SUBJECT, Component, Syntax, find_components
 from posh_reward.types import Attribute, Clusters, Entity, Mention, Span
 
 Role = Literal[
