@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from posh_reward.errors import install
-from posh_reward.graph.coref.maverick_setup import setup_command
+from posh_reward.graph.coref.maverick import setup_command
 from posh_reward.metrics.posh.judges.load_judge import engine_settings
 from posh_reward.training.fetch import graph_assets, is_here
 from posh_reward.training.processes import Processes
