@@ -1,6 +1,18 @@
-"""Coreference resolvers: the protocol, the names, and the embedded resolver by rules.
+"""Coreference resolvers by name, and the embedded one: a pass over the text, mention by mention.
 
-The embedded resolver goes through a text once, mention by mention.
+``Discourse`` holds the referents mentioned so far and all that was said of them. For each mention,
+``Resolution`` chooses the one that it resumes, or introduces a new one.
+
+One rule is behind all others for nouns (``antecedent_of_nominal``): a phrase may resume a referent
+only if everything it says was said of that referent before. "The man on the left" can only be the
+one on the left, "the old woman" only one already called old, and "the women" cannot be a single
+woman. A pronoun (``antecedent_of_pronoun``) resumes the most prominent referent that agrees and
+that syntax does not rule out.
+
+Prominence follows Lappin and Leass (1994), "An algorithm for pronominal anaphora resolution": each
+mention adds weight for its grammatical role, and weights halve with every sentence. A pronoun adds
+to each referent's prominence what speaks for it and against it (``preference``, ``agreement``); the
+largest sum wins, unless all are below ``FLOOR``.
 """
 
 from __future__ import annotations
@@ -29,6 +41,63 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 
+RESOLVERS = {
+    "rules": "posh_reward.graph.coref.coreferencer:RuleCoreferencer",
+    "maverick": "posh_reward.graph.coref.maverick:MaverickCoref",
+    "none": "posh_reward.graph.coref.coreferencer:NoCoref",
+}
+"""Name -> ``module:class``, imported on demand; the class needs no arguments."""
+
+
+class Coreferencer(Protocol):
+    """Finder of the phrases of a text that mention the same entity (paper, section 3)."""
+
+    @property
+    def name(self) -> str:
+        """Name and version, e.g. ``"rules-1"``: part of every score's signature."""
+
+    def resolve(self, docs: Sequence[Doc]) -> list[Clusters]:
+        """Return the clusters of each text, which is a whole description.
+
+        A cluster has two or more mentions, as (first, last) token indices into the Doc, both
+        inclusive. Equal Docs give equal clusters.
+        """
+
+
+class NoCoref:
+    """No links: every mention is an entity of its own."""
+
+    name = "none"
+
+    def resolve(self, docs: Sequence[Doc]) -> list[Clusters]:
+        """No clusters for any text."""
+        return [() for _ in docs]
+
+
+def load_coref(name: str = "rules") -> Coreferencer:
+    """Make the resolver called ``name``.
+
+    Raises:
+        InputError: the name is unknown.
+    """
+    if name not in RESOLVERS:
+        names = ", ".join(sorted(RESOLVERS))
+        raise InputError(f"unknown coreference resolver {name!r}: use one of {names}")
+    module, _, attribute = RESOLVERS[name].partition(":")
+    resolver: Coreferencer = getattr(import_module(module), attribute)()
+    return resolver
+
+
+class RuleCoreferencer:
+    """Coreference by agreement, modifiers, binding and prominence. No model, no download."""
+
+    name = "rules-1"  # for signatures; the version changes with any rule or word
+
+    def resolve(self, docs: Sequence[Doc]) -> list[Clusters]:
+        """Clusters of each text, ordered by first mention."""
+        return [Resolution(read_words(doc)).clusters() for doc in docs]
+
+
 ACTIVE = 40  # most recently mentioned referents, among which a pronoun may choose
 CANDIDATES = 12  # latest referents of a noun with which a definite phrase is compared
 LARGEST_GROUP = 8  # members; a larger group is not as prominent as they are
@@ -49,7 +118,7 @@ class Referent:
     sentence: int  # of the latest mention
     mentions: list[Mention] = field(default_factory=list)
     lemmas: set[str] = field(default_factory=set)
-    facts: set[str] = field(default_factory=set)  # see ``coreferencer.facts_of``
+    facts: set[str] = field(default_factory=set)  # see ``facts_of``
     ofs: set[str] = field(default_factory=set)  # nouns of its "of" phrases
     possessor: Referent | None = None
     members: list[Referent] = field(default_factory=list)
@@ -59,6 +128,10 @@ class Referent:
     @property
     def last(self) -> Mention:
         return self.mentions[-1]
+
+    @property
+    def is_pair(self) -> bool:
+        return self.count == "two" or len(self.members) == 2
 
     def salience(self, sentence: int) -> float:
         """Prominence in a sentence; a group's is at least 0.9 of its least prominent member's."""
@@ -140,7 +213,13 @@ SYNONYMS = 80  # latest referents among which "the tree" may resume "an oak"
 def antecedent_of_nominal(
     discourse: Discourse, mention: Mention, possessor: Referent | None
 ) -> Referent | None:
-    """Return the referent that a noun phrase resumes; None if it introduces a new one."""
+    """Return the referent that a noun phrase resumes; None if it introduces a new one.
+
+    "The man on the left is old. The man on the right sleeps. The old man smiles. The tall man
+    sings." The second phrase cannot resume the first, of whom "on the right" was not said. "The old
+    man" resumes the first, of whom the sentence said so (``facts_of``). Nobody was called tall, so
+    "the tall man" is a third man.
+    """
     if mention.form not in ("definite", "name") or not mention.lemma:
         return None
     if mention.elliptical and not mention.modifiers:
@@ -258,7 +337,7 @@ def agent_of(noun: str, facts: set[str]) -> bool:
 WINDOW = 4  # sentences that a pronoun looks back; a pair may be further away after "between"
 REFLEXIVE = ("self", "selves")
 
-# Bonuses and penalties, in units of prominence (``discourse``).
+# Bonuses and penalties, in units of prominence.
 PARALLEL = 40.0  # the referent's latest mention has the pronoun's grammatical role
 OWN_SUBJECT = 60.0  # "his" refers to the subject of its own clause
 TWO = 200.0  # "between them" refers to a pair
@@ -291,14 +370,14 @@ def antecedent_of_pronoun(words: Words, discourse: Discourse, mention: Mention) 
         cost = agreement(mention, referent)
         if cost is None or referent in impossible or contains(referent.last, mention):
             continue
-        pair = referent.count == "two" or len(referent.members) == 2
         far = mention.sentence - referent.sentence > WINDOW
         # Lappin and Leass: prominence halves with each sentence, and a referent below the floor is
         # forgotten. Not a pair: "between them" can mean nothing else, however long ago.
         score = referent.salience(mention.sentence)
-        if (score < FLOOR or far) and not (pair and (between or not far)):
+        if (score < FLOOR or far) and not (referent.is_pair and (between or not far)):
             continue
-        score += cost + preference(mention, referent) + (TWO if pair and between else 0.0)
+        score += cost + preference(mention, referent)
+        score += TWO if referent.is_pair and between else 0.0
         if mention.role == "possessor" and referent is subject and cost >= 0:
             score += 0.0 if vague(referent) else OWN_SUBJECT
         if score >= best_score:
@@ -368,8 +447,9 @@ def expletive(words: Words, token: int) -> bool:
 def clause_subject(words: Words, discourse: Discourse, token: int) -> Referent | None:
     """Return the subject of the clause around a token, its own or one shared with another."""
     verb = governing_verb(words, token)
-    if verb is None:
-        return sentence_subject(discourse, words.sentence[token])
+    if verb is None:  # the parser found none: the latest subject so far
+        here = (r for r in reversed(discourse.active) if r.last.sentence == words.sentence[token])
+        return next((referent for referent in here if referent.last.role == "subject"), None)
     # Upwards: "She sits and reads, holding her hat", where "holding" and "reads" share "She".
     for _ in range(6):
         if verb is None:
@@ -385,20 +465,6 @@ def clause_subject(words: Words, discourse: Discourse, token: int) -> Referent |
         if subject is not None or words.dep[verb] not in ("conj", "xcomp", "advcl", "ccomp"):
             return None
         verb = words.head[verb] if words.head[verb] != verb else None
-    return None
-
-
-def turns(words: Words, token: int) -> bool:
-    """Test for a verb of turning or looking: one can turn to one's own right."""
-    verb = governing_verb(words, token)
-    return verb is None or lexicon.has("turning", words.lemma[verb])
-
-
-def sentence_subject(discourse: Discourse, sentence: int) -> Referent | None:
-    """Return the latest subject so far of a sentence in which the parser found no verb."""
-    for referent in reversed(discourse.active):
-        if referent.last.sentence == sentence and referent.last.role == "subject":
-            return referent
     return None
 
 
@@ -424,8 +490,10 @@ def impossible_referents(
     """
     token, parent = mention.head, words.head[mention.head]
     if mention.role == "possessor":
-        own_side = words.lower[parent] in SIDES and not turns(words, token)
-        return [subject] if subject and own_side else []
+        # One can turn or look to one's own right.
+        above = governing_verb(words, token)
+        turns = above is None or lexicon.has("turning", words.lemma[above])
+        return [subject] if subject and words.lower[parent] in SIDES and not turns else []
     preposition = words.lower[parent] if words.dep[token] == "pobj" else ""
     direct = words.dep[token] in ("dobj", "dative", "obj", "iobj")
     if preposition == "of" and words.lower[words.head[parent]] == "front":
@@ -441,63 +509,6 @@ def impossible_referents(
     siblings = [i for i in words.children[verb] if i != token and words.dep[i] in ("dobj", "obj")]
     excluded = [*siblings, verb] if preposition else siblings
     return impossible + [discourse.owner[i] for i in excluded if i in discourse.owner]
-
-
-RESOLVERS = {
-    "rules": "posh_reward.graph.coref.coreferencer:RuleCoreferencer",
-    "maverick": "posh_reward.graph.coref.maverick:MaverickCoref",
-    "none": "posh_reward.graph.coref.coreferencer:NoCoref",
-}
-"""Name -> ``module:class``, imported on demand; the class needs no arguments."""
-
-
-class Coreferencer(Protocol):
-    """Finder of the phrases of a text that mention the same entity (paper, section 3)."""
-
-    @property
-    def name(self) -> str:
-        """Name and version, e.g. ``"rules-1"``: part of every score's signature."""
-
-    def resolve(self, docs: Sequence[Doc]) -> list[Clusters]:
-        """Return the clusters of each text, which is a whole description.
-
-        A cluster has two or more mentions, as (first, last) token indices into the Doc, both
-        inclusive. Equal Docs give equal clusters.
-        """
-
-
-class NoCoref:
-    """No links: every mention is an entity of its own."""
-
-    name = "none"
-
-    def resolve(self, docs: Sequence[Doc]) -> list[Clusters]:
-        """No clusters for any text."""
-        return [() for _ in docs]
-
-
-def load_coref(name: str = "rules") -> Coreferencer:
-    """Make the resolver called ``name``.
-
-    Raises:
-        InputError: the name is unknown.
-    """
-    if name not in RESOLVERS:
-        names = ", ".join(sorted(RESOLVERS))
-        raise InputError(f"unknown coreference resolver {name!r}: use one of {names}")
-    module, _, attribute = RESOLVERS[name].partition(":")
-    resolver: Coreferencer = getattr(import_module(module), attribute)()
-    return resolver
-
-
-class RuleCoreferencer:
-    """Coreference by agreement, modifiers, binding and prominence. No model, no download."""
-
-    name = "rules-1"  # for signatures; the version changes with any rule or word
-
-    def resolve(self, docs: Sequence[Doc]) -> list[Clusters]:
-        """Clusters of each text, ordered by first mention."""
-        return [Resolution(read_words(doc)).clusters() for doc in docs]
 
 
 class Resolution:
@@ -595,8 +606,7 @@ class Resolution:
     def pair(self, mention: Mention) -> Referent | None:
         """Return the referent that "both" resumes: the latest pair."""
         for referent in reversed(self.discourse.active):
-            two = referent.count == "two" or len(referent.members) == 2
-            if two and (not mention.lemma or mention.lemma in referent.lemmas):
+            if referent.is_pair and (not mention.lemma or mention.lemma in referent.lemmas):
                 return referent
         return None
 
@@ -634,9 +644,8 @@ def speaker_of(mention: Mention) -> str:
 
 def agreeing(pronoun: Mention, noun: Mention) -> bool:
     """Test whether a pronoun and a later noun agree in number and gender."""
-    if not pronoun.number & noun.number or noun.gender is None or pronoun.gender is None:
-        return False
-    return bool(pronoun.gender & noun.gender)
+    genders = pronoun.gender and noun.gender and pronoun.gender & noun.gender
+    return bool(pronoun.number & noun.number and genders)
 
 
 HAVING = frozenset("wear have hold carry".split())
