@@ -66,12 +66,11 @@ def coreference(syntax: Syntax, clusters: Clusters) -> Coreference:
         if len(members) > 1
         for first, last in members
     ]
-    narrow = Narrowing(syntax)
     owner: dict[int, int] = {}
     # The shortest mention gets a token: "the man" before "the man and his dog". Sorting is stable,
     # so the first of equally short ones wins.
     for _, cluster, mention in sorted(mentions, key=lambda row: row[0]):
-        for token in narrow(mention):
+        for token in naming_tokens(syntax, mention):
             owner.setdefault(token, cluster)
     words = [text.lower() for text in syntax.text]
     after_our = [token for token in range(1, len(words)) if words[token - 1] == "our"]
@@ -88,51 +87,25 @@ def coreference(syntax: Syntax, clusters: Clusters) -> Coreference:
     )
 
 
-class Narrowing:
-    """A mention -> its tokens that name the entity, within its first sentence.
+def naming_tokens(syntax: Syntax, mention: Mention) -> list[int]:
+    """Narrow a mention to the tokens that name its entity, within its first sentence.
 
     These are the first run of nouns ("the *market square* of the town"), but not one before a
     possessive marker or a hyphen ("the man's *hat*"); else the first pronoun; else all tokens.
-    Scans from the right, once per text, keep the time linear for mentions within mentions.
-
     A marker is a word in ``CUTS``, so in "the *boys* ' hats" the boys name the hats.
     """
-
-    def __init__(self, syntax: Syntax) -> None:
-        size = len(syntax)
-        self._nominal = [pos in NOMINAL for pos in syntax.pos]
-        self._run_end = list(range(size))
-        self._sentence_end = list(range(size))
-        self._noun_from = [size] * (size + 1)
-        self._pronoun_from = [size] * (size + 1)
-        whole = False  # no marker follows the run of nouns that the token is in
-        # From right to left: each token inherits the values of the token after it.
-        for token in range(size - 1, -1, -1):
-            after = token + 1
-            if after < size and syntax.sentence[token] == syntax.sentence[after]:
-                self._sentence_end[token] = self._sentence_end[after]
-            if self._nominal[token]:
-                if after < size and self._nominal[after]:
-                    self._run_end[token] = self._run_end[after]
-                else:
-                    whole = after == size or syntax.text[after] not in CUTS
-            noun, pronoun = whole and self._nominal[token], syntax.pos[token] == "PRON"
-            self._noun_from[token] = token if noun else self._noun_from[after]
-            self._pronoun_from[token] = token if pronoun else self._pronoun_from[after]
-
-    def __call__(self, mention: Mention) -> Sequence[int]:
-        """Return the tokens in text order."""
-        first, last = mention
-        last = min(last, self._sentence_end[first])
-        noun = self._noun_from[first]
-        if noun > last and self._nominal[last]:  # the marker after the last run is outside
-            noun = last
-            while noun > first and self._nominal[noun - 1]:
-                noun -= 1
-        if noun <= last:
-            return range(noun, min(last, self._run_end[noun]) + 1)
-        pronoun = self._pronoun_from[first]
-        return range(pronoun, pronoun + 1) if pronoun <= last else range(first, last + 1)
+    first, last = mention
+    sentence = syntax.sentence[first]
+    tokens = [i for i in range(first, last + 1) if syntax.sentence[i] == sentence]
+    nouns: list[int] = []
+    for token in tokens:
+        if syntax.pos[token] in NOMINAL:
+            nouns.append(token)
+        elif nouns and syntax.text[token] not in CUTS:
+            break
+        else:
+            nouns = []
+    return nouns or [i for i in tokens if syntax.pos[i] == "PRON"][:1] or tokens
 
 
 @dataclass(frozen=True, slots=True)
