@@ -70,11 +70,6 @@ def resolve(resolver: MaverickCoref, text: str, **options: tuple[int, ...]) -> C
     return resolver.resolve([doc(text, **options)])[0]
 
 
-@pytest.fixture(autouse=True)
-def _own_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(ENV_VARIABLE, raising=False)
-
-
 @pytest.fixture
 def coref(tmp_path: Path) -> Iterator[Callable[..., MaverickCoref]]:
     """Makes resolvers whose worker is ``fake_maverick.py``."""
