@@ -28,8 +28,7 @@ from posh_reward.graph.parse import TableLemmatizer
 from research.train_parser.conllu import Tree
 from research.train_parser.documents import as_doc, group_documents, museum_texts, prose, treebank
 from research.train_parser.evaluate import figures, line, parse_all
-from research.train_parser.fit import Schedule, examples, fit, outputs
-from research.train_parser.network import Network
+from research.train_parser.network import Network, Schedule, examples, fit, outputs
 from research.train_parser.pipeline_components import add_senter, confident, lemma_tables
 from research.train_parser.templates import Grammar
 
