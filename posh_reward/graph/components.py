@@ -66,7 +66,8 @@ def read_syntax(doc: Doc) -> Syntax:
         tag=tag,
         dep=dep,
         head=head,
-        sentence=sentences([start == 1 for start in starts]),
+        # The first token always starts a sentence.
+        sentence=tuple(accumulate(int(i > 0 and start == 1) for i, start in enumerate(starts))),
         span=tuple([(first, first + len(word)) for first, word in zip(begins, text, strict=True)]),
         children=children_of(head),
     )
@@ -79,11 +80,6 @@ def children_of(heads: Sequence[int]) -> tuple[tuple[int, ...], ...]:
         if head != token:
             children[head].append(token)
     return tuple(map(tuple, children))
-
-
-def sentences(starts: Sequence[bool | None]) -> tuple[int, ...]:
-    """Number the sentence of each token; the first token always starts one."""
-    return tuple(accumulate(int(i > 0 and bool(start)) for i, start in enumerate(starts)))
 
 
 ComponentKind = Literal["noun", "adjective", "verb", "preposition", "adverb"]

@@ -34,9 +34,6 @@ def misbehave(word: str) -> None:
             os._exit(9)
     if word == "hang":
         time.sleep(3600)
-    if word.startswith("hang:"):
-        Path(word.removeprefix("hang:")).write_text(str(os.getpid()))
-        time.sleep(3600)
     if word == "garbage":
         print("no JSON \udcff".encode("utf-8", "surrogateescape"), flush=True)
     if word == "list":

@@ -77,8 +77,8 @@ def inputs(draw: st.DrawFn) -> tuple[Doc, Clusters]:
 
 
 @given(inputs())
-@settings(max_examples=300, deadline=None)
-def test_any_annotations_give_a_sound_graph(given_: tuple[Doc, Clusters]) -> None:
+@settings(max_examples=150, deadline=None)
+def test_any_annotations_give_a_consistent_graph(given_: tuple[Doc, Clusters]) -> None:
     doc, clusters = given_
     graph = build(doc, clusters)
     assert graph == build(doc, clusters)

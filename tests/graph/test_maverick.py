@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import pickle
-import signal
 import subprocess
 import sys
 import threading
@@ -27,7 +26,7 @@ from posh_reward.graph.coref.maverick import (
 )
 from posh_reward.types import Clusters
 from tests.parses import VOCAB
-from tests.processes import alive, soon
+from tests.processes import alive
 
 HERE = Path(__file__).parent
 WRAPPER = """#!{python}
@@ -233,28 +232,6 @@ def test_a_pickled_resolver_starts_a_process_of_its_own(
     assert resolve(copy, "he he") == (((0, 0), (1, 1)),)
     assert copy.name == resolver.name
     copy.close()
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
-def test_a_killed_parent_leaves_no_orphan(
-    coref: Callable[..., MaverickCoref], tmp_path: Path
-) -> None:
-    code = (
-        "import sys; from spacy.tokens import Doc; from spacy.vocab import Vocab;"
-        "from posh_reward.graph.coref.maverick import MaverickCoref;"
-        "MaverickCoref('tiny', env=sys.argv[1]).resolve([Doc(Vocab(), words=[sys.argv[2]])])"
-    )
-    coref()
-    pid_file = tmp_path / "pid"
-    pid_file.touch()
-    command = [sys.executable, "-c", code, str(tmp_path / "env"), f"hang:{pid_file}"]
-    parent = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    assert soon(lambda: pid_file.read_text() != "", 30)
-    pid = int(pid_file.read_text())
-    assert alive(pid)
-    parent.send_signal(signal.SIGKILL)
-    parent.wait()
-    assert soon(lambda: not alive(pid)), "the worker outlived its parent"
 
 
 def test_the_worker_keeps_the_protocol_clean(tmp_path: Path) -> None:
