@@ -10,11 +10,11 @@ from contextlib import suppress
 from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.errors import PoshError
+from posh_reward.errors import InputError, PoshError
 from posh_reward.graph.components import read_syntax
 from posh_reward.graph.coref import Coreferencer, load_coref
 from posh_reward.graph.entities import attributes, entity, qualities, read_components
-from posh_reward.graph.parse import check_device, load_parser, parse, parser_version
+from posh_reward.graph.parse import load_parser, parse, parser_version
 from posh_reward.graph.relations import actions, positions, possessions, relations, states
 from posh_reward.store import Store
 from posh_reward.types import (
@@ -70,9 +70,11 @@ class Reader:
         capacity: int = 256,
         store: Store | None = None,
     ) -> None:
+        if parser_device not in ("auto", "cpu"):
+            raise InputError(f"parser_device is {parser_device!r}: use auto or cpu")
         self.coref = load_coref(coref) if isinstance(coref, str) else coref
         self._parser = parser
-        self._device = check_device(parser_device)
+        self._device = parser_device
         self._max_characters = max_characters
         self._capacity = capacity
         self._store = store
