@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import random
-import subprocess
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -31,6 +28,7 @@ from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import paired_difference
 from posh_reward.training.generation import GenerationSettings, generate
 from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, Phrase, Question, Reply, Usage, Verdict
+from research.child_run import run_logged
 
 
 class NoisyJudge:
@@ -145,21 +143,12 @@ def run_all(model: Path, output: Path, runs: Sequence[Run]) -> None:
 
 def train(model: Path, folder: Path, run: Run) -> None:
     """Run DAPO in a child process that logs to ``log.txt``."""
-    folder.mkdir(parents=True, exist_ok=True)
-    words = [
-        "-m", "research.compare_rewards", "dapo", "--noise", str(run.noise),
-        "--config", CONFIG, "--model_name_or_path", str(model.resolve()),
-        "--output_dir", str(folder.resolve()), *run.flags(),
-        "--per_device_train_batch_size", str(COMPLETIONS),
-        "--log_completions", "true", "--num_completions_to_print", "1",
-    ]  # fmt: skip
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
-    with (folder / "log.txt").open("w", encoding="utf-8") as log:
-        status = subprocess.run(
-            [sys.executable, *words], cwd=ROOT, env=environment, stdout=log, stderr=log, check=False
-        ).returncode
-    if status != 0:
-        raise SystemExit(f"a run ended with exit status {status}: see {folder / 'log.txt'}")
+    run_logged(
+        folder, ROOT, "-m", "research.compare_rewards", "dapo", "--noise", run.noise,
+        "--config", CONFIG, "--model_name_or_path", model, "--output_dir", folder, *run.flags(),
+        "--per_device_train_batch_size", COMPLETIONS,
+        "--log_completions", "true", "--num_completions_to_print", 1,
+    )  # fmt: skip
 
 
 def dapo(noise: float, argv: list[str]) -> None:
