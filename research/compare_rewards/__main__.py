@@ -24,7 +24,7 @@ from pathlib import Path
 from posh_reward import PoSh
 from posh_reward.study.rows.journal import read_journal
 from research.compare_rewards import pays, report, runs
-from research.compare_rewards.tables import write_between
+from research.tables import write_between
 
 PLAIN = "scenes:train=2000:heldout=256:plain=1"
 

@@ -29,9 +29,8 @@ from posh_reward.study.agreement.measures import kendall, spearman
 from posh_reward.study.pages.element_marks import PairCard, page
 from posh_reward.study.statistics import Floats, Ints, bootstrap, bootstrap_mean, paired_difference
 from posh_reward.types import HIGHEST_GRADE, Element, Scores
-from research.compare_rewards.tables import Table, write_between
-from research.witness_study.erring_witness import ErringWitness
-from research.witness_study.scene_texts import SceneText, scene_texts, texts_of
+from research.tables import Table, write_between
+from research.witness_study.scene_texts import ErringWitness, SceneText, scene_texts, texts_of
 
 NEVER = 1.0
 BARS = (2.0, 3.0, 4.0, 5.0)

@@ -27,7 +27,7 @@ from pathlib import Path
 from statistics import linear_regression
 
 from posh_reward.graph.coref import load_coref
-from posh_reward.graph.parser.parse import load_parser, tokenize
+from posh_reward.graph.parse import load_parser, tokenize
 from posh_reward.graph.reader import describe
 from posh_reward.metrics.posh.examine import examine
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge

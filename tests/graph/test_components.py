@@ -1,7 +1,21 @@
 from __future__ import annotations
 
-from posh_reward.graph.rules.components import find_components, read_syntax
-from tests.parses import parse
+from spacy.tokens import Doc
+
+from posh_reward.graph.components import find_components, read_syntax
+from tests.parses import VOCAB, parse
+
+
+def test_a_doc_without_annotations_is_one_sentence_of_roots() -> None:
+    syntax = read_syntax(Doc(VOCAB, words=["some", "words"]))
+    assert syntax.sentence == (0, 0)
+    assert syntax.head == (0, 1)
+    assert syntax.pos == ("", "")
+
+
+def test_sentences_are_numbered_from_their_first_tokens() -> None:
+    doc = Doc(VOCAB, words=list("abcd"), sent_starts=[False, False, True, False])
+    assert read_syntax(doc).sentence == (0, 0, 1, 1)
 
 
 def components(sentence: str) -> list[tuple[str, str]]:

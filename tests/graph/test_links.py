@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from posh_reward.graph.rules.components import find_components, read_syntax
-from posh_reward.graph.rules.entities import Links, Role, find_links
+from posh_reward.graph.components import Links, Role, find_components, find_links, read_syntax
 from tests.parses import parse
 
 

@@ -2,8 +2,8 @@
 
 A deep biaffine parser (Dozat and Manning, 2017): hashed word, affix and shape features, two
 bidirectional LSTM layers, one classifier for part of speech and fine tag together, and biaffine
-scores of heads and labels, decoded to a tree with one root. It needs sentence boundaries, and was
-trained in ``research/train_parser``.
+scores of heads and labels, decoded to a tree with one root. A rule then corrects verbs that were
+read as nouns. It needs sentence boundaries, and was trained in ``research/train_parser``.
 """
 
 from __future__ import annotations
@@ -28,97 +28,6 @@ from posh_reward.types import CACHED
 
 Array = NDArray[Any]
 
-Tag = tuple[str, str]  # part of speech, fine tag
-SINGULAR = frozenset("a an one another every each".split())
-"""Determiners that no plural noun follows."""
-FINITE = frozenset(("VBZ", "VBD", "VBP", "MD"))
-PLURAL_MODIFIERS = frozenset("sports arms goods sales clothes glasses".split())  # a sports car
-VERB_FILES = range(29, 44)  # WordNet's lexicographer files of verbs
-
-
-def corrected(
-    words: Sequence[str], rows: Array, labels: Sequence[str], tags: Sequence[Tag]
-) -> Array:
-    """Return a sentence's parse with a verb that was read as a noun as its root.
-
-    ``rows`` are (words, 3): indices of head (a root is its own), of label and of tag.
-    """
-    heads, links, read = rows.T.tolist()
-    own_links, own_tags = [labels[i] for i in links], [tags[i] for i in read]
-    verb = misread_verb(words, heads, own_links, own_tags)
-    better = None if verb is None else reread(verb, heads, own_links, own_tags)
-    if better is None:
-        return rows
-    new_heads, new_links, new_tags = better
-    columns = [new_heads, [labels.index(i) for i in new_links], [tags.index(i) for i in new_tags]]
-    parse: Array = np.array(columns).T
-    return parse
-
-
-def misread_verb(
-    words: Sequence[str],
-    heads: Sequence[int],
-    labels: Sequence[str],
-    tags: Sequence[Tag],
-) -> int | None:
-    """Index of a verb that was read as a noun, behind the subject that opens a sentence.
-
-    "A" + singular + plural is no noun phrase, nor is "the" + singular + plural + noun.
-
-    Args:
-        words: one sentence.
-        heads: of each word; a root is its own.
-        labels: of each word's link to its head.
-        tags: (part of speech, fine tag) of each word.
-    """
-    subject = 1
-    while subject < len(words) and tags[subject][0] == "ADJ":
-        subject += 1
-    verb = subject + 1
-    if verb >= len(words) or tags[subject][1] != "NN" or tags[verb] != ("NOUN", "NNS"):
-        return None
-    after = heads[verb]
-    if any(tag in FINITE and i != after for i, (_, tag) in enumerate(tags)):
-        return None
-    opening, word = words[0].lower(), words[verb].lower()
-    has_object = after > verb or labels[subject] == "nsubj"
-    fits = opening in SINGULAR or (opening == "the" and has_object)
-    return verb if fits and word not in PLURAL_MODIFIERS and _is_verb(word) else None
-
-
-def _is_verb(word: str) -> bool:
-    net = wordnet()
-    return word.endswith("s") and any(
-        net.file[synset] in VERB_FILES
-        for form in net.lemmas(word)
-        for synset, _ in net.senses(form)
-    )
-
-
-def reread(
-    verb: int, heads: Sequence[int], labels: Sequence[str], tags: Sequence[Tag]
-) -> tuple[list[int], list[str], list[Tag]] | None:
-    """Heads, labels and tags with the verb as the root; None if another word has to be the root."""
-    subject, former = verb - 1, heads[verb]
-    root = next(i for i, head in enumerate(heads) if head == i)
-    if root not in (verb, former):
-        return None
-    new_heads, new_labels, new_tags = list(heads), list(labels), list(tags)
-    for i in range(verb):
-        if heads[i] >= verb:
-            new_heads[i] = subject
-    new_heads[subject], new_labels[subject] = verb, "nsubj"
-    new_heads[verb], new_labels[verb], new_tags[verb] = verb, "ROOT", ("VERB", "VBZ")
-    if former != verb:
-        new_heads[former], new_labels[former] = verb, "dobj"
-        if tags[former][0] == "VERB":
-            new_tags[former] = ("NOUN", "NNS")
-        for i, label in enumerate(labels):
-            if heads[i] == former and label == "punct":
-                new_heads[i] = verb
-    return new_heads, new_labels, new_tags
-
-
 Parameters = dict[str, Array]
 
 ROOTS = 3  # likeliest roots to try where the best heads alone are not a tree
@@ -134,7 +43,7 @@ def tree(scores: Array) -> Array:
     scores[np.arange(size), np.arange(1, size + 1)] = -np.inf
     heads: Array = scores.argmax(axis=1)
     # Each word's best head alone nearly always makes a tree.
-    if (heads == 0).sum() == 1 and is_tree(np.concatenate([[0], heads])):
+    if (heads == 0).sum() == 1 and not find_cycle(np.concatenate([[0], heads])):
         return heads
     square = np.full((size + 1, size + 1), -np.inf)  # (dependent, head), the root first in both
     square[1:] = scores
@@ -152,84 +61,48 @@ def tree(scores: Array) -> Array:
     return best
 
 
-def is_tree(heads: Array) -> bool:
-    """Test whether following heads leads from every node to node 0, the root, its own head."""
-    ends = heads  # each round doubles the heads followed
-    for _ in range(len(heads).bit_length()):
-        ends = ends[ends]
-    return not ends.any()
+def find_cycle(heads: Array) -> list[int]:
+    """Return the nodes of a cycle, from which heads do not lead to node 0; empty if none exists."""
+    leads_to_root = {0}
+    for start in range(len(heads)):
+        path: list[int] = []
+        node = start
+        while node not in leads_to_root:
+            if node in path:
+                return path[path.index(node) :]
+            path.append(node)
+            node = int(heads[node])
+        leads_to_root.update(path)
+    return []
 
 
 def maximum_spanning(scores: Array) -> Array:
     """Return the best head of each node, by ``scores[dependent, head]``; node 0 is the root.
 
-    Chu-Liu-Edmonds by Tarjan's method (1977), quadratic in the nodes: follow best heads to the
-    root, or to a node known to lead there, and contract each cycle on the way.
+    Chu-Liu-Edmonds: a cycle of best heads becomes one node of a smaller problem. An arc into the
+    cycle is worth its gain over the arc of the cycle that it replaces. If nodes 1 and 2 are each
+    other's best head with a score of 9, and the root is worth 5 to node 1 and 1 to node 2, then
+    entering at node 1 is worth 5 - 9 = -4 and at node 2 it is 1 - 9 = -8: the root becomes the head
+    of node 1, which stays the head of node 2.
     """
-    arcs = Arcs(scores)
-    finished = {0}
-    for start in range(1, len(scores)):
-        path: list[int] = []
-        node = int(arcs.outermost[start])
-        while node not in finished:
-            # A cycle becomes one node. An arc into it is worth its gain over the arc of the cycle
-            # that it replaces.
-            if node in path:
-                cycle = path[path.index(node) :]
-                del path[-len(cycle) :]
-                node = arcs.contract(cycle)
-            path.append(node)
-            node = arcs.follow(node)
-        finished.update(path)
-    return arcs.heads()
-
-
-class Arcs:
-    """The best arc into each node; a node is a word or a contracted cycle of nodes."""
-
-    def __init__(self, scores: Array) -> None:
-        size = self.size = len(scores)
-        self.scores = list(scores)  # per node: score of the best arc into it from each word
-        self.entries = list(np.indices(scores.shape)[0])  # per node: word at which that arc ends
-        self.best_arc = [(0, node) for node in range(size)]  # per node: (head, dependent), as words
-        self.outer = list(range(size))  # per node: the cycle that it was contracted into, or itself
-        self.words = list(np.arange(size)[:, None])  # per node: the words inside
-        self.outermost = np.arange(size)  # per word: the largest node that it is in
-
-    def follow(self, node: int) -> int:
-        """Choose the best arc into a node; return the node that it comes from."""
-        head = int(self.scores[node].argmax())
-        self.best_arc[node] = (head, int(self.entries[node][head]))
-        return int(self.outermost[head])
-
-    def contract(self, cycle: list[int]) -> int:
-        """Make one node of a cycle, and return it."""
-        # From each word, keep the arc into the cycle that gains most over the arc it would replace,
-        # and where in the cycle it ends: ``heads`` will break the cycle there.
-        new = len(self.scores)
-        gains = np.stack([self.scores[n] - self.scores[n][self.best_arc[n][0]] for n in cycle])
-        best = gains.argmax(axis=0), np.arange(self.size)  # gains: (nodes of the cycle, words)
-        inside = np.concatenate([self.words[n] for n in cycle])
-        self.scores.append(gains[best])
-        self.scores[new][inside] = -np.inf
-        self.entries.append(np.stack([self.entries[n] for n in cycle])[best])
-        self.best_arc.append((0, 0))
-        self.outer.append(new)
-        self.words.append(inside)
-        self.outermost[inside] = new
-        for node in cycle:
-            self.outer[node] = new
-        return new
-
-    def heads(self) -> Array:
-        """Return the head of each word, once all arcs are chosen."""
-        # From the outermost cycle inwards: the arc into a cycle breaks it where it ends.
-        for cycle in range(len(self.scores) - 1, self.size - 1, -1):
-            node = self.best_arc[cycle][1]
-            while self.outer[node] != cycle:
-                node = self.outer[node]
-            self.best_arc[node] = self.best_arc[cycle]
-        return np.array([head for head, _ in self.best_arc[: self.size]])
+    heads: Array = scores.argmax(axis=1)
+    heads[0] = 0
+    cycle = np.array(find_cycle(heads))
+    if not len(cycle):
+        return heads
+    others = np.setdiff1d(np.arange(len(scores)), cycle)  # the root first
+    gains = scores[np.ix_(cycle, others)] - scores[cycle, heads[cycle]][:, None]
+    leaving = scores[np.ix_(others, cycle)]
+    smaller = np.full((len(others) + 1, len(others) + 1), -np.inf)  # the cycle last
+    smaller[:-1, :-1] = scores[np.ix_(others, others)]
+    smaller[-1, :-1] = gains.max(axis=0)
+    smaller[:-1, -1] = leaving.max(axis=1)
+    chosen = maximum_spanning(smaller)
+    of_others, entered_from = chosen[:-1], chosen[-1]
+    in_cycle = cycle[leaving.argmax(axis=1)]  # the best head of each other node within the cycle
+    heads[others] = np.where(of_others == len(others), in_cycle, others[of_others % len(others)])
+    heads[cycle[gains[:, entered_from].argmax()]] = others[entered_from]
+    return heads
 
 
 ROWS = {"word": 12000, "prefix": 4000, "suffix2": 1500, "suffix3": 5000, "suffix4": 7000,
@@ -368,6 +241,92 @@ def label_scores(states: Array, heads: Array, weights: Parameters) -> Array:
     return scores
 
 
+Tag = tuple[str, str]  # part of speech, fine tag
+SINGULAR = frozenset("a an one another every each".split())
+"""Determiners that no plural noun follows."""
+FINITE = frozenset(("VBZ", "VBD", "VBP", "MD"))
+PLURAL_MODIFIERS = frozenset("sports arms goods sales clothes glasses".split())  # a sports car
+VERB_FILES = range(29, 44)  # WordNet's lexicographer files of verbs
+
+
+def corrected(
+    words: Sequence[str], rows: Array, labels: Sequence[str], tags: Sequence[Tag]
+) -> Array:
+    """Return a sentence's parse with a verb that was read as a noun as its root.
+
+    ``rows`` are (words, 3): indices of head (a root is its own), of label and of tag.
+    """
+    heads, links, read = rows.T.tolist()
+    own_links, own_tags = [labels[i] for i in links], [tags[i] for i in read]
+    verb = misread_verb(words, heads, own_links, own_tags)
+    better = None if verb is None else reread(verb, heads, own_links, own_tags)
+    if better is None:
+        return rows
+    new_heads, new_links, new_tags = better
+    columns = [new_heads, [labels.index(i) for i in new_links], [tags.index(i) for i in new_tags]]
+    parse: Array = np.array(columns).T
+    return parse
+
+
+def misread_verb(
+    words: Sequence[str],
+    heads: Sequence[int],
+    labels: Sequence[str],
+    tags: Sequence[Tag],
+) -> int | None:
+    """Return the index of a verb that was read as a noun, after the subject that opens a sentence.
+
+    Neither "a" + singular + plural is a noun phrase ("a ewe *sniffs*") nor "the" + singular +
+    plural + noun ("the woman *holds* flowers"). ``heads`` and ``labels`` are those of each word.
+    """
+    subject = 1
+    while subject < len(words) and tags[subject][0] == "ADJ":
+        subject += 1
+    verb = subject + 1
+    if verb >= len(words) or tags[subject][1] != "NN" or tags[verb] != ("NOUN", "NNS"):
+        return None
+    after = heads[verb]
+    if any(tag in FINITE and i != after for i, (_, tag) in enumerate(tags)):
+        return None
+    opening, word = words[0].lower(), words[verb].lower()
+    has_object = after > verb or labels[subject] == "nsubj"
+    fits = opening in SINGULAR or (opening == "the" and has_object)
+    return verb if fits and word not in PLURAL_MODIFIERS and _is_verb(word) else None
+
+
+def _is_verb(word: str) -> bool:
+    net = wordnet()
+    return word.endswith("s") and any(
+        net.file[synset] in VERB_FILES
+        for form in net.lemmas(word)
+        for synset, _ in net.senses(form)
+    )
+
+
+def reread(
+    verb: int, heads: Sequence[int], labels: Sequence[str], tags: Sequence[Tag]
+) -> tuple[list[int], list[str], list[Tag]] | None:
+    """Make the verb the root of heads, labels and tags; None if another word has to be the root."""
+    subject, former = verb - 1, heads[verb]
+    root = next(i for i, head in enumerate(heads) if head == i)
+    if root not in (verb, former):
+        return None
+    new_heads, new_labels, new_tags = list(heads), list(labels), list(tags)
+    for i in range(verb):
+        if heads[i] >= verb:
+            new_heads[i] = subject
+    new_heads[subject], new_labels[subject] = verb, "nsubj"
+    new_heads[verb], new_labels[verb], new_tags[verb] = verb, "ROOT", ("VERB", "VBZ")
+    if former != verb:
+        new_heads[former], new_labels[former] = verb, "dobj"
+        if tags[former][0] == "VERB":
+            new_tags[former] = ("NOUN", "NNS")
+        for i, label in enumerate(labels):
+            if heads[i] == former and label == "punct":
+                new_heads[i] = verb
+    return new_heads, new_labels, new_tags
+
+
 class BiaffineParser:
     """spaCy component that sets tags, parts of speech, heads and labels."""
 
@@ -417,9 +376,8 @@ class BiaffineParser:
         heads = np.concatenate(choices)
         is_root = heads == 0
         labels = label_scores(states, np.where(is_root, -1, starts + heads - 1), weights)
-        labels[
-            :, root := self.labels.index("ROOT")
-        ] = -np.inf  # the root alone gets this label, whatever its scores
+        root = self.labels.index("ROOT")
+        labels[:, root] = -np.inf  # the root alone gets this label, whatever its scores
         best = np.where(is_root, root, labels.argmax(axis=1))
         tags = (states @ weights["tag.weight"].T + weights["tag.bias"]).argmax(axis=1)
         own = np.arange(len(rows)) - starts

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from posh_reward.graph.reader import build
 from posh_reward.types import Clusters, SceneGraph, Span
-from tests.parses import parse
+from tests.parses import build, parse
 
 Triple = tuple[str, str, str]
 

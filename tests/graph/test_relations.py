@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-from posh_reward.graph.reader import build
 from posh_reward.types import Clusters, Relation
-from tests.parses import parse
+from tests.parses import build, parse
 
 
 def relations(*sentences: str, clusters: Clusters = ()) -> list[tuple[str, str, str]]:

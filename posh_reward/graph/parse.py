@@ -10,18 +10,17 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
 
+import spacy
+from spacy.attrs import NORM
 from spacy.language import Language
 from spacy.tokens import Doc
 
 from posh_reward.errors import InputError, MissingDependencyError
+from posh_reward.graph import biaffine  # noqa: F401  # registers its component with spaCy
 from posh_reward.process.child_environment import place_of_card
 
-if TYPE_CHECKING:
-    from spacy.language import Language
-    from spacy.tokens import Doc
-
+logger = logging.getLogger(__name__)
 
 RULES = {
     "NNS": (("ies", "y"), ("ves", "f"), ("ves", "fe"), ("es", ""), ("men", "man"), ("s", "")),
@@ -45,12 +44,8 @@ E_ENDINGS = tuple(
 def lemma(word: str, pos: str, tag: str, forms: dict[str, str], words: frozenset[str]) -> str:
     """Return the lemma of a word, e.g. *women* NNS -> *woman*, *slanting* VBG -> *slant*.
 
-    Args:
-        word: as written.
-        pos: universal part of speech.
-        tag: fine tag (Penn Treebank).
-        forms: irregular forms, keyed ``"tag form"``.
-        words: known base forms, to choose among the candidates of the rules.
+    ``forms`` are irregular ones, keyed ``"tag form"``; ``words`` are known base forms, to choose
+    among the candidates of the rules.
     """
     if pos == "PROPN":
         return word
@@ -63,17 +58,18 @@ def lemma(word: str, pos: str, tag: str, forms: dict[str, str], words: frozenset
         for ending, new in RULES.get(tag, ())
         if low.endswith(ending) and len(low) > len(ending) + 1
     ]
-    candidates += [stem[:-1] for stem in candidates if _is_doubled(stem)]
-    matches = (candidate for candidate in candidates if candidate in words)
-    return next(matches, None) or _guess(low, tag, candidates)
+    candidates += [stem[:-1] for stem in candidates if is_doubled(stem)]
+    known = (candidate for candidate in candidates if candidate in words)
+    return next(known, None) or guess(low, tag, candidates)
 
 
-def _is_doubled(stem: str) -> bool:
-    # "running" leaves "runn".
+def is_doubled(stem: str) -> bool:
+    """Test for a stem such as "runn", which "running" leaves."""
     return len(stem) > 3 and stem[-1] == stem[-2] and stem[-1] in "bdgklmnprtv"
 
 
-def _guess(low: str, tag: str, candidates: list[str]) -> str:
+def guess(low: str, tag: str, candidates: list[str]) -> str:
+    """Return the likeliest of the candidates, none of which is a known word."""
     if not candidates:
         return low
     if tag in ("NNS", "VBZ"):
@@ -82,7 +78,7 @@ def _guess(low: str, tag: str, candidates: list[str]) -> str:
         sibilant = low.endswith(("sses", "shes", "ches", "xes", "zzes"))
         return low[:-2] if sibilant else low[:-1] if low.endswith("s") else candidates[0]
     stem = candidates[0]
-    if _is_doubled(stem) and stem[-1] not in "l":
+    if is_doubled(stem) and stem[-1] not in "l":
         return stem[:-1]
     return stem + "e" if stem.endswith(E_ENDINGS) else stem
 
@@ -122,16 +118,13 @@ def make_lemmatizer(nlp: Language, name: str) -> TableLemmatizer:
     return TableLemmatizer({}, frozenset())
 
 
-logger = logging.getLogger(__name__)
-
-ParserDevice = Literal["auto", "cpu"]
 EMBEDDED = "embedded"
 NEEDED_LABELS = frozenset(("nsubj", "dobj", "pobj", "prep", "amod", "compound", "poss"))
 """Labels that identify ClearNLP; Universal Dependencies, for example, lack ``pobj``."""
 NEEDED_PIPES = ("parser", "tagger", "lemmatizer")
 
 
-def load_parser(name: str = EMBEDDED, device: ParserDevice = "auto") -> Language:
+def load_parser(name: str = EMBEDDED, device: str = "auto") -> Language:
     """Load ``"embedded"``, or an installed pipeline such as ``"en_core_web_trf"`` (the paper's).
 
     The same arguments give the same object.
@@ -145,20 +138,11 @@ def load_parser(name: str = EMBEDDED, device: ParserDevice = "auto") -> Language
         MissingDependencyError: the package is not installed; the message has the command.
         InputError: the package lacks a parser, a tagger, a lemmatizer or ClearNLP labels.
     """
-    return _load_embedded() if name == EMBEDDED else _load_installed(name, device)
-
-
-def check_device(device: str) -> ParserDevice:
-    """Return a ``ParserDevice``; raise ``InputError`` for another text."""
-    if device not in get_args(ParserDevice):
-        raise InputError(f"parser_device is {device!r}: use {' or '.join(get_args(ParserDevice))}")
-    return device  # type: ignore[return-value]
+    return load_embedded() if name == EMBEDDED else load_installed(name, device)
 
 
 @lru_cache(maxsize=4)
-def _load_installed(name: str, device: ParserDevice) -> Language:
-    import spacy
-
+def load_installed(name: str, device: str) -> Language:
     if not spacy.util.is_package(name):
         raise MissingDependencyError(
             f"the spaCy pipeline {name!r} is not installed: run `python -m spacy download {name}`"
@@ -184,30 +168,22 @@ def _load_installed(name: str, device: ParserDevice) -> Language:
 
 
 @lru_cache(maxsize=1)
-def _load_embedded() -> Language:
-    import spacy
-
-    # Importing these registers their factories with spaCy.
-    from posh_reward.graph.parser import biaffine  # noqa: F401
-
-    with as_file(files("posh_reward.graph.parser") / "embedded" / "pipeline") as path:
+def load_embedded() -> Language:
+    with as_file(files("posh_reward.graph") / "embedded" / "pipeline") as path:
         return spacy.load(path)
 
 
 def check(nlp: Language, name: str) -> None:
     """Raise ``InputError`` unless the pipeline has the components and labels that POSH needs."""
     missing = [pipe for pipe in NEEDED_PIPES if pipe not in nlp.pipe_names]
+    remedy = f"use an English one, such as 'en_core_web_trf' or {EMBEDDED!r}"
     if missing:
-        raise InputError(
-            f"the spaCy pipeline {name!r} has no {', '.join(missing)}: use one that has "
-            f"{', '.join(NEEDED_PIPES)}, such as 'en_core_web_trf' or {EMBEDDED!r}"
-        )
+        raise InputError(f"the spaCy pipeline {name!r} has no {', '.join(missing)}: {remedy}")
     labels = set(nlp.get_pipe("parser").labels)
     if not labels >= NEEDED_LABELS:
         raise InputError(
             f"the spaCy pipeline {name!r} does not emit ClearNLP labels (it lacks "
-            f"{', '.join(sorted(NEEDED_LABELS - labels))}): use an English one, such as "
-            f"'en_core_web_trf' or {EMBEDDED!r}"
+            f"{', '.join(sorted(NEEDED_LABELS - labels))}): {remedy}"
         )
 
 
@@ -240,9 +216,6 @@ def tokenize(nlp: Language, text: str) -> Doc:
 
     A text without runs of more than ``LONGEST_RUN`` characters gets exactly spaCy's tokens.
     """
-    from spacy.attrs import NORM
-    from spacy.tokens import Doc
-
     ends = [match.end() for match in PIECE.finditer(text)]
     if not ends:
         return nlp.make_doc(text)

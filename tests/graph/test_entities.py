@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from posh_reward.errors import InputError
-from posh_reward.graph.reader import build
-from posh_reward.graph.rules.components import read_syntax
-from posh_reward.graph.rules.entities import LEFT, RIGHT, Narrowing, coreference
+from posh_reward.graph.components import read_syntax
+from posh_reward.graph.entities import LEFT, RIGHT, coreference, naming_tokens
 from posh_reward.types import Clusters
-from tests.parses import parse
+from tests.parses import build, parse
 
 
 def heads(*sentences: str, clusters: Clusters = ()) -> list[tuple[str, ...]]:
@@ -107,7 +106,7 @@ COUPLE = (
 
 def words(sentence: str, first: int, last: int) -> list[str]:
     syntax = read_syntax(parse(sentence))
-    return [syntax.text[token] for token in Narrowing(syntax)((first, last))]
+    return [syntax.text[token] for token in naming_tokens(syntax, (first, last))]
 
 
 def owners(*sentences: str, clusters: Clusters) -> dict[int, int]:
@@ -130,7 +129,7 @@ def test_the_noun_before_a_hyphen_is_not_the_head() -> None:
 
 def test_a_mention_ends_with_its_first_sentence() -> None:
     syntax = read_syntax(parse("the/DET/ROOT/0 old/ADJ/dep/0", "The/DET/det/1 dog/NOUN/ROOT/1"))
-    assert list(Narrowing(syntax)((0, 3))) == [0, 1]
+    assert naming_tokens(syntax, (0, 3)) == [0, 1]
 
 
 @pytest.mark.parametrize("swapped", [False, True])

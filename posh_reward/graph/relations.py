@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from posh_reward.graph.rules.entities import Components, Evidence, Sighting, is_possessive
+from posh_reward.graph.entities import Components, Evidence, Sighting, is_possessive
 from posh_reward.types import PART_OF, Relation, RelationSource
 
 MOST_MEETINGS = 5_000
