@@ -35,7 +35,7 @@ def application(settings: Mapping[str, Any]) -> serve.Application:
         """Make the app; called in each replica."""
         from posh_reward.metrics.load_metric import load_metric
         from posh_reward.models.server.server_http import read_key
-        from posh_reward.reward.posh_reward import PoshReward
+        from posh_reward.reward.trl import PoshReward
         from posh_reward.serve.app import create_app
         from posh_reward.serve.contract import KEY
         from posh_reward.serve.window import BatchedMetric

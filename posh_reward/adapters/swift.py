@@ -26,7 +26,7 @@ from posh_reward.adapters.completion_results import (
     reward_of,
     with_group_means,
 )
-from posh_reward.reward.objectives import Rewards, SharedScoring
+from posh_reward.reward.objectives import Rewards, SharedCall
 from posh_reward.reward.texts import column_of
 from posh_reward.reward.trl import figure_names
 
@@ -67,17 +67,17 @@ def register(reward: AnyReward | str | None = None) -> list[str]:
         }
         return {**rewards, **{name: [each.figures[name] for each in outcomes] for name in figures}}
 
-    scoring = SharedScoring(score)
+    call = SharedCall(score)
     for function in (*objectives, *figures):
-        orms[function] = _orm(function, scoring)
+        orms[function] = _orm(function, call)
     return [*objectives, *figures]
 
 
-def _orm(function: str, scoring: SharedScoring) -> type:
+def _orm(function: str, shared: SharedCall) -> type:
     def call(self: object, completions: list[Any], **columns: Any) -> Rewards:
         rows = {
             k: v for k, v in columns.items() if isinstance(v, list) and len(v) == len(completions)
         }
-        return scoring.take(function, ([*rows], list(completions), *rows.values()))
+        return shared.take(function, [*rows], list(completions), *rows.values())
 
     return type(function, (ORM,), {"__call__": call})  # ms-swift logs the class's name

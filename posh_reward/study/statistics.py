@@ -1,4 +1,4 @@
-"""Correlations, bootstrap intervals (paired, percentile), and the sign test."""
+"""Correlations, and bootstrap intervals, paired and percentile."""
 
 from __future__ import annotations
 
@@ -225,11 +225,3 @@ def estimate(value: float, samples: Floats, groups: int) -> Estimate:
     # that many groups.
     p = min(1.0, max(2.0 ** (1 - groups), 2 * fewer / (len(defined) + 1)))
     return Estimate(float(value), float(low), float(high), p)
-
-
-def sign_test(values: Sequence[float]) -> float:
-    """Exact two-sided p-value of positive against negative values; zeros are left out."""
-    from scipy.stats import binomtest
-
-    above, below = sum(value > 0 for value in values), sum(value < 0 for value in values)
-    return float(binomtest(above, above + below).pvalue) if above + below else 1.0

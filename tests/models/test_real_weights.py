@@ -20,7 +20,7 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from posh_reward import JudgeError, PoSh, PoshReward
-from posh_reward.metrics.posh.fitness import PROBES
+from posh_reward.metrics.posh.judges.judge import PROBES
 from posh_reward.metrics.posh.judges.load_judge import PromptJudge, load_judge
 from posh_reward.metrics.posh.presets import rewrite_prompt
 from posh_reward.models.chat import Chat

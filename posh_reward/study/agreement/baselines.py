@@ -44,7 +44,7 @@ class LlmScores:
         self.signature = f"{model.name}|prompt:{source}"
         self.sees = source != "reference"
         self._asker = Asker(model, store)
-        self._prompt = wording(__package__ or "", source).strip()
+        self._prompt = wording("study/agreement", source).strip()
 
     def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
         prompts = [self._prompt_for(pair) for pair in pairs]

@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.harmonic.harmonic_eval import HarmonicEval, HarmonicScores
+from posh_reward.metrics.harmonic_eval import HarmonicEval, HarmonicScores
 from posh_reward.metrics.metric import joined_references
 from posh_reward.metrics.posh.posh import PoSh
 from posh_reward.metrics.posh.questions import PRESENT
