@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from math import fsum, isnan, nan
+from math import nan
 from pathlib import Path
+from statistics import fmean
 from typing import Literal
 
 import numpy as np
@@ -96,7 +97,7 @@ def read_ratings(
     for place, row in enumerate(rows, start=1):
         where = f"{name}, row {place}"
         ratings = {
-            axis: mean_or_each(numbers_in(row, column, where), columns.raters)
+            axis: numbers_in(row, column, where, columns.raters)
             for axis, column in columns.ratings.items()
         }
         counts = {len(each) for each in ratings.values()}
@@ -117,20 +118,15 @@ def read_ratings(
     return TextRatings(name, texts, np.array(text_of, dtype=np.int64), arrays, groups, parts)
 
 
-def numbers_in(row: Row, column: str, where: str) -> list[float]:
-    """Read a cell's numbers, one per person; true is 1, false 0, and a missing one nan."""
+def numbers_in(row: Row, column: str, where: str, raters: Raters) -> list[float]:
+    """Read a cell's numbers, one per person, or their mean; true is 1, and a missing one nan."""
     cells = as_list(row.get(column)) or [row.get(column)]
     plain = ({column: int(cell) if isinstance(cell, bool) else cell} for cell in cells)
     numbers = [number_in(each, column, f"{where}: ") for each in plain]
-    return [nan if value is None else value for value in numbers]
-
-
-def mean_or_each(values: list[float], raters: Raters) -> list[float]:
-    """Return the values, or a list with the mean of those that are not nan."""
     if raters == "each":
-        return values
-    ratings = [value for value in values if not isnan(value)]
-    return [fsum(ratings) / len(ratings) if ratings else nan]
+        return [nan if value is None else value for value in numbers]
+    present = [value for value in numbers if value is not None]
+    return [fmean(present) if present else nan]
 
 
 def rating_figures(ratings: TextRatings) -> list[Figure]:

@@ -91,7 +91,7 @@ def worst_first(elements: Sequence[Element]) -> list[Element]:
     return sorted(elements, key=lambda element: element.grade or 0.0)
 
 
-def stretches(scores: Scores, direction: Direction) -> Iterator[Stretch]:
+def stretches(scores: Scores, direction: Direction) -> list[Stretch]:
     """Cut the generation (precision) or the reference (recall) where its elements change.
 
     The stretches' texts, joined, are the whole text again.
@@ -99,46 +99,21 @@ def stretches(scores: Scores, direction: Direction) -> Iterator[Stretch]:
     text = scores.generation if direction == "precision" else scores.reference
     elements = [element for element in scores.elements if element.direction == direction]
     # Spans of elements overlap ("the old man" and "old"), but marks on a page cannot: so the text
-    # is cut at both ends of every span, and a stretch has all elements that cover it. White space
-    # between two words of the same elements ("carved into") belongs to them.
-    edges = {0, len(text)}
-    for element in elements:
-        for start, end in element.spans:
-            edges |= {start, end}
-    cuts = sorted(edge for edge in edges if 0 <= edge <= len(text))
-    elements_over = _elements_over(elements, cuts)
-    pieces = [
-        Stretch(text[start:end], tuple(elements_over[index]))
-        for index, (start, end) in enumerate(pairwise(cuts))
-    ]
-    return _join(pieces)
-
-
-def _join(pieces: Sequence[Stretch]) -> Iterator[Stretch]:
-    """Join pieces with the same elements that only white space separates."""
+    # is cut at both ends of every span, and a stretch has all elements that cover it.
+    edges = {edge for element in elements for span in element.spans for edge in span}
+    cuts = sorted(edge for edge in edges | {0, len(text)} if 0 <= edge <= len(text))
     runs: list[Stretch] = []
-    for piece in pieces:
-        between = runs and not runs[-1].elements and not runs[-1].text.strip()
-        if between and len(runs) > 1 and piece.elements and runs[-2].elements == piece.elements:
+    for start, end in pairwise(cuts):
+        over = [e for e in elements if any(a <= start and end <= b for a, b in e.spans)]
+        piece = Stretch(text[start:end], tuple(over))
+        # White space between two words of the same elements ("carved into") belongs to them.
+        between = len(runs) > 1 and not runs[-1].elements and not runs[-1].text.strip()
+        if between and over and runs[-2].elements == piece.elements:
             first, space = runs[-2:]
             runs[-2:] = [Stretch(first.text + space.text + piece.text, piece.elements)]
         else:
             runs.append(piece)
-    return iter(runs)
-
-
-def _elements_over(elements: Sequence[Element], cuts: Sequence[int]) -> list[list[Element]]:
-    position = {cut: index for index, cut in enumerate(cuts)}
-    elements_of: list[list[Element]] = [[] for _ in cuts]
-    for element in elements:
-        over = {
-            index
-            for start, end in element.spans
-            for index in range(position.get(start, 0), position.get(end, 0))
-        }
-        for index in over:
-            elements_of[index].append(element)
-    return elements_of
+    return runs
 
 
 def preset_of(signature: str) -> str:

@@ -13,6 +13,8 @@ from reprlib import repr as short
 from statistics import fmean, median
 from typing import Any
 
+import numpy as np
+
 from posh_reward.errors import InputError
 from posh_reward.metrics.records import row_of
 from posh_reward.study.pages.element_marks import (
@@ -176,7 +178,7 @@ class AxisCard:
     title: str
     meaning: str
     values: Sequence[float]
-    bins: list[int]
+    bins: Sequence[int]
     mean: float | None
     interval: Interval | None  # None for fewer than ``ENOUGH`` values
     median: float | None
@@ -185,23 +187,17 @@ class AxisCard:
 def axis_card(axis: str, tally: Tally) -> AxisCard:
     [totals] = tally.models.values()
     values = totals.scores[axis]
+    # Values out of range count in the nearest bin.
+    bins, _ = np.histogram(np.clip(values, LOW, HIGH), BINS, (LOW, HIGH))
     return AxisCard(
         axis,
         AXES[axis],
         values,
-        counts(values),
+        bins.tolist(),
         fmean(values) if values else None,
         bootstrap_mean(values, resamples=1000) if len(values) >= ENOUGH else None,
         median(values) if values else None,
     )
-
-
-def counts(values: Sequence[float]) -> list[int]:
-    bins = [0] * BINS
-    for value in values:
-        place = int((value - LOW) / (HIGH - LOW) * BINS + 1e-9)  # 0.25 - 0.2 is a little below 0.05
-        bins[min(max(place, 0), BINS - 1)] += 1
-    return bins
 
 
 def label(value: object) -> str:
@@ -229,21 +225,16 @@ def _run(stretch: Stretch, places: Mapping[int, int]) -> list[Any]:
     if not stretch.has_mark:
         return [stretch.text]
     numbers = sorted(places[id(element)] for element in stretch.elements)
-    run = [stretch.text, _round(stretch.lowest), numbers]
+    run = [stretch.text, stretch.lowest and round(stretch.lowest, 4), numbers]
     return [*run, 1] if stretch.level == "seen" else run
 
 
 def _element(element: Element, wording_place: int) -> list[Any]:
-    direction = list(TITLES).index(element.direction)
-    kind = KINDS.index(element.kind)
+    direction, kind = list(TITLES).index(element.direction), KINDS.index(element.kind)
     blanks = names(element)
     while blanks and blanks[-1] is None:
         blanks.pop()
-    return [wording_place, direction, kind, _round(element.grade), *blanks]
-
-
-def _round(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
+    return [wording_place, direction, kind, element.grade and round(element.grade, 4), *blanks]
 
 
 def _lead(contents: ReportContents) -> str:
@@ -260,8 +251,6 @@ def _lead(contents: ReportContents) -> str:
     dataset = contents.images.dataset if contents.images else None
     if dataset and dataset.beyond:
         lead += f" Without an image: {dataset.too_far}."
-    if len(contents.signatures) > 1:
-        lead += (
-            f" These scores have {len(contents.signatures)} signatures: they are not comparable."
-        )
+    if (count := len(contents.signatures)) > 1:
+        lead += f" These scores have {count} signatures: they are not comparable."
     return lead

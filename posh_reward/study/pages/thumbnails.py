@@ -51,8 +51,13 @@ class Thumbnails:
     def _file(self, image: object) -> Path | None:
         if not isinstance(image, str) or not image:
             return None
-        paths = (folder / image for folder in self._folders)
-        return next((path.resolve() for path in paths if _is_file(path)), None)
+        for path in (folder / image for folder in self._folders):
+            try:
+                if path.is_file() and path.stat().st_size <= LARGEST:
+                    return path.resolve()
+            except (OSError, ValueError):  # not a valid path
+                continue
+        return None
 
     def _copy(self, source: Path | int) -> int | None:
         if len(self.copies) == self._most:
@@ -67,13 +72,6 @@ class Thumbnails:
             return None
         self.copies.append(image_uri(copy))
         return len(self.copies) - 1
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file() and path.stat().st_size <= LARGEST
-    except (OSError, ValueError):  # not a valid path
-        return False
 
 
 def small_copy(path: Path, side: int = SIDE) -> bytes | None:
