@@ -228,7 +228,7 @@ def preferences(flags: argparse.Namespace) -> Preferences:
 
 
 def caparena(flags: argparse.Namespace) -> int:
-    from posh_reward.study.agreement.caparena import caparena_report, read_arena
+    from posh_reward.study.agreement.preferences import caparena_report, read_arena
 
     arena = read_arena(_rows(flags), flags.input, flags.images)
     return show(caparena_report(arena, _settings(flags)), flags)

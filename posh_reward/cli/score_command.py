@@ -179,10 +179,10 @@ def add_report(command: argparse.ArgumentParser) -> None:
 
 def report(flags: argparse.Namespace) -> int:
     from posh_reward.metrics.records import metric_of
+    from posh_reward.study.pages.html import Thumbnails
     from posh_reward.study.pages.model_plots import require_matplotlib
     from posh_reward.study.pages.report_page import contents_of
     from posh_reward.study.pages.sibling_page import SIBLINGS, sibling_page
-    from posh_reward.study.pages.thumbnails import Thumbnails
     from posh_reward.study.rows.journal import check_apart
     from posh_reward.study.rows.tables import STANDARD, standard_output
 

@@ -1,8 +1,13 @@
-"""Pairs of texts that people compared: DOCENT's coarse judgments, and files like them (A.3.2).
+"""Pairs of texts that people compared: DOCENT's judgments (A.3.2), files like them, CapArena.
 
 A metric's scores are hardly ever equal, while people do call texts equal. So a metric's smallest
 differences count as ties, as many as people saw: with n ties by people and |differences| sorted,
 the threshold is the one at index n, and differences from the threshold on are wins.
+
+CapArena has battles of models' descriptions of web images (section 5; Table 6). Pairs with a
+human's text are left out. Descriptions: accuracy, overall and per cluster, with one tie threshold
+for all. Models: rank correlation of their Elo ratings from a metric's outcomes with those from
+people's.
 """
 
 from __future__ import annotations
@@ -15,6 +20,7 @@ from math import inf, nan
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import kendalltau, spearmanr
 
 from posh_reward.errors import InputError
@@ -24,6 +30,7 @@ from posh_reward.study.agreement.agreement_report import (
     AgreementSettings,
     Figure,
     Judgments,
+    SimpleMeasure,
     make_report,
     on_rows,
     score_columns,
@@ -33,7 +40,7 @@ from posh_reward.study.agreement.judgment_files import check_columns, image_in, 
 from posh_reward.study.agreement.metric_scores import ScoreColumn, TextPair
 from posh_reward.study.rows.scored_rows import JUDGED
 from posh_reward.study.rows.tables import Row, cell_number
-from posh_reward.study.statistics import Floats, correlation_p, kendall, spearman
+from posh_reward.study.statistics import Floats, Ints, correlation_p, kendall, spearman
 
 LABELS = {
     "1_much_better": 2.0,
@@ -159,16 +166,25 @@ def read_preferences(
     people: dict[str, list[float]] = {axis: [] for axis in columns.labels or JUDGED}
     for place, row in enumerate(rows, start=1):
         where = f"{name}, row {place}"
-        image_id, image = image_in(row, columns.image, images)
-        references = (text_in(row, columns.reference, where),)
-        for side, column in (("1", columns.generation1), ("2", columns.generation2)):
-            text = text_in(row, column, where)
-            texts.append(TextPair(text, references, image_id, image, row, side))
-        groups.append(place if image_id is None else image_id)
+        both = _two_texts(row, columns, where, images)
+        texts += both
+        groups.append(place if both[0].image_id is None else both[0].image_id)
         for axis, values in people.items():
             values.append(_label(row, columns.labels.get(axis), where))
     arrays = {axis: np.array(values) for axis, values in people.items()}
     return Preferences(name, texts, arrays, groups, authors=docent)
+
+
+def _two_texts(
+    row: Row, columns: PairColumns, where: str, images: Path | None
+) -> tuple[TextPair, TextPair]:
+    image_id, image = image_in(row, columns.image, images)
+    references = (text_in(row, columns.reference, where),)
+    first, second = (text_in(row, c, where) for c in (columns.generation1, columns.generation2))
+    return (
+        TextPair(first, references, image_id, image, row, "1"),
+        TextPair(second, references, image_id, image, row, "2"),
+    )
 
 
 def _label(row: Row, column: str | None, where: str) -> float:
@@ -209,4 +225,223 @@ def preferences_report(preferences: Preferences, settings: AgreementSettings) ->
         preference_figures(list(people)),
         settings,
         notes,
+    )
+
+
+K, SCALE, BASE, START = 4.0, 400.0, 10.0, 1000.0  # CapArena's Elo parameters
+DRAWS, SEED = 1000, 42
+NONE = -1  # padding in an order of battles
+
+HUMAN = "human"
+TIES = ("skip", "bad", "equal")
+AXIS = "overall"
+COLUMNS = ("img", "ref", "source1", "source2", "caption1", "caption2", "winner", "cluster")
+"""Columns of ``caparena_annots_eval.json``."""
+ARENA_COLUMNS = PairColumns("caption1", "caption2", "ref", "img")
+
+
+def battle_orders(battles: int, draws: int = DRAWS, seed: int = SEED) -> Ints:
+    """(draws, battles) indices of battles, drawn with replacement exactly as in CapArena."""
+    # Same as CapArena's ``pandas.DataFrame.sample`` after ``numpy.random.seed(42)``: NumPy keeps
+    # this generator frozen, so our ratings equal theirs.
+    generator = np.random.RandomState(seed)
+    return np.array([generator.choice(battles, battles, replace=True) for _ in range(draws)])
+
+
+def elo_ratings(first: Ints, second: Ints, outcome: Floats, orders: Ints, models: int) -> Floats:
+    """(orders, models) ratings after the battles in each order.
+
+    ``first`` and ``second`` (battles,) are models; ``outcome``, (battles,) or (orders, battles), is
+    1 if the first won, -1 if the second. Shorter ``orders`` of battles are padded with ``NONE``.
+    """
+    ratings = np.full((len(orders), models), START)
+    rows = np.arange(len(orders))
+    outcome = np.broadcast_to(outcome, (len(orders), outcome.shape[-1]))
+    # A battle's gain depends on earlier battles, so they are processed one by one, but for all
+    # orders at once: a thousand draws take about a second.
+    for battle in orders.T:
+        a, b = first[battle], second[battle]  # (orders,)
+        chance = 1 / (1 + BASE ** ((ratings[rows, b] - ratings[rows, a]) / SCALE))
+        gain = K * ((outcome[rows, battle] + 1) / 2 - chance) * (battle != NONE)
+        ratings[rows, a] += gain
+        ratings[rows, b] -= gain
+    return ratings
+
+
+def median_ratings(first: Ints, second: Ints, outcome: Floats, models: int) -> Floats:
+    """(models,) median rating over ``DRAWS`` draws of the battles, in whole points."""
+    # Elo depends on the order of the battles, which is arbitrary here: hence many draws.
+    orders = battle_orders(len(outcome))
+    ratings = elo_ratings(first, second, outcome, orders, models)  # (draws, models)
+    # CapArena's program takes the median over the draws in which a model fights at all, and rounds
+    # it to whole points, so models may tie.
+    fights = np.zeros(ratings.shape, dtype=bool)
+    for side in (first, second):
+        fights[np.arange(len(orders))[:, None], side[orders]] = True
+    never = ~fights.any(axis=0)
+    ratings[~fights] = nan
+    ratings[:, never] = START
+    return np.floor(np.nanmedian(ratings, axis=0) + 0.5)
+
+
+@dataclass(frozen=True)
+class Arena:
+    """Battles; battle i has the texts 2 i and 2 i + 1."""
+
+    texts: Sequence[TextPair]
+    outcome: Floats  # (battles,) 1 if the first caption won, -1 if the second, 0 for a tie
+    first: Ints  # (battles,) index of the model that wrote the first caption
+    second: Ints  # (battles,)
+    models: Sequence[str]
+    clusters: Sequence[str]  # (battles,)
+    groups: Sequence[Hashable]  # (battles,)
+    left_out: int  # pairs with a human's text
+
+    @property
+    def judgments(self) -> Judgments:
+        differences = partial(score_differences, authors=True)
+        return Judgments("CapArena", {AXIS: self.outcome}, self.groups, differences)
+
+    def ratings(self, outcome: Floats, rows: Ints) -> Floats:
+        """(models,) median Elo ratings from the battles ``rows``; ``outcome`` is (battles,)."""
+        first, second = self.first[rows], self.second[rows]
+        return median_ratings(first, second, outcome[rows], len(self.models))
+
+
+def read_arena(rows: Sequence[Row], name: str, images: Path | None = None) -> Arena:
+    """Read CapArena's file; ``InputError`` for a missing column or an invalid cell."""
+    check_columns(rows, {f"a column {column!r}": column for column in COLUMNS}, name)
+    battles = [
+        (place, row)
+        for place, row in enumerate(rows, start=1)
+        if HUMAN not in (row.get("source1"), row.get("source2"))
+    ]
+    if not battles:
+        raise InputError(f"every pair of {name} has a text by {HUMAN!r}: add battles of two models")
+    texts: list[TextPair] = []
+    sources: list[tuple[str, str]] = []
+    outcome, clusters, groups = [], [], []
+    for place, row in battles:
+        where = f"{name}, row {place}"
+        both = _two_texts(row, ARENA_COLUMNS, where, images)
+        texts += both
+        sources.append((text_in(row, "source1", where), text_in(row, "source2", where)))
+        outcome.append(_outcome(row, where))
+        clusters.append(str(row.get("cluster")))
+        groups.append(place if both[0].image_id is None else both[0].image_id)
+    models = sorted({source for both in sources for source in both})
+    first, second = (np.array([models.index(s[side]) for s in sources]) for side in (0, 1))
+    return Arena(
+        texts, np.array(outcome), first, second, models, clusters, groups,
+        len(rows) - len(battles),
+    )  # fmt: skip
+
+
+def _outcome(row: Row, where: str) -> float:
+    winner = row.get("winner")
+    for name, outcome in ((row["source1"], 1.0), (row["source2"], -1.0)):
+        if winner == name:
+            return outcome
+    if winner in TIES:
+        return 0.0
+    raise InputError(
+        f"{where}: the winner {str(winner)[:40]!r} is neither {row['source1']!r} nor "
+        f"{row['source2']!r}, nor one of {', '.join(TIES)}"
+    )
+
+
+def arena_figures(arena: Arena) -> list[Figure]:
+    rankings = Rankings(arena)
+    clusters = np.array(arena.clusters)
+    return [
+        Figure(AXIS, "desc acc", on_rows(accuracy), percent=True),
+        *(
+            Figure(AXIS, f"model {name}", partial(rankings.agreements, correlation))
+            for name, correlation in (("rho", spearman), ("tau", kendall))
+        ),
+        *(
+            Figure(AXIS, f"acc in {name}", partial(_accuracy_within, clusters == name),
+                   percent=True)
+            for name in sorted(set(arena.clusters))
+        ),
+    ]  # fmt: skip
+
+
+def _accuracy_within(
+    inside: NDArray[np.bool_], scores: Floats, people: Floats, draws: Sequence[Ints]
+) -> list[float]:
+    shares = []
+    for rows in draws:  # one threshold for all clusters
+        right = predicted_outcomes(scores[rows], people[rows]) == np.sign(people[rows])
+        own = right[inside[rows]]
+        shares.append(float(own.mean()) if len(own) else nan)
+    return shares
+
+
+@dataclass(frozen=True)
+class Rankings:
+    """Correlation of models' ratings from a metric's outcomes with those from people's."""
+
+    arena: Arena
+    cache: dict[bytes, list[tuple[Floats, Floats]]] = field(default_factory=dict)
+
+    def agreements(
+        self, correlation: SimpleMeasure, scores: Floats, people: Floats, draws: Sequence[Ints]
+    ) -> list[float]:
+        """Correlate models' median ratings; in resamples, ratings after one pass through each."""
+        orders = np.full((len(draws), max(map(len, draws))), NONE)  # (draws, places)
+        for order, rows in zip(orders, draws, strict=True):
+            order[: len(rows)] = rows
+        key = scores.tobytes() + orders.tobytes()
+        if key not in self.cache:  # rho and tau share the ratings, which take a second
+            whole, arena = draws[0], self.arena
+            medians = (arena.ratings(_outcomes(scores, people, whole), whole),
+                       arena.ratings(people, whole))  # fmt: skip
+            # Medians over a thousand passes through each of a thousand resamples would take a
+            # quarter of an hour. One pass is noisier: intervals are rather too wide.
+            outcome = np.array([_outcomes(scores, people, rows) for rows in draws])
+            passes = (
+                elo_ratings(arena.first, arena.second, each, orders, len(arena.models))[1:]
+                for each in (outcome, people)
+            )
+            self.cache[key] = [medians, *zip(*passes, strict=True)]
+        return [
+            correlation(ours[met], gold[met])
+            for (ours, gold), met in zip(self.cache[key], map(self._met, draws), strict=True)
+        ]
+
+    def _met(self, rows: Ints) -> Ints:
+        """Models in these battles; the others stay at 1000 and have no rank."""
+        return np.unique(np.concatenate([self.arena.first[rows], self.arena.second[rows]]))
+
+
+def _outcomes(scores: Floats, people: Floats, rows: Ints) -> Floats:
+    """(battles,) a metric's outcomes on ``rows``; 0 elsewhere."""
+    outcome = np.zeros(len(people))
+    outcome[rows] = predicted_outcomes(scores[rows], people[rows])
+    return outcome
+
+
+def caparena_report(arena: Arena, settings: AgreementSettings) -> AgreementReport:
+    columns = score_columns(arena.texts, settings)
+    outcomes = {"people": (arena.outcome, np.arange(len(arena.outcome)))}
+    for column in columns:
+        if not column.missing:
+            differences = arena.judgments.scores(column, AXIS)
+            rows = np.flatnonzero(~np.isnan(differences))
+            outcomes[column.name] = _outcomes(differences, arena.outcome, rows), rows
+    notes = [
+        f"{arena.left_out:,} pairs with a human's text are left out; skip, bad and equal are ties.",
+        "Model rho and tau: rankings by median Elo (K 4, scale 400, base 10, start 1000) over "
+        "1,000 resamples of the battles, seed 42, in whole points. Their intervals, from one pass "
+        "through the battles of each resample of images, are too wide rather than too narrow.",
+    ]
+    ratings = {
+        name: dict(zip(arena.models, arena.ratings(*each).tolist(), strict=True))
+        for name, each in outcomes.items()
+    }
+    title = f"CapArena: {len(arena.outcome):,} pairs, {len(arena.models)} models"
+    figures = arena_figures(arena)
+    return make_report(
+        title, arena.judgments, columns, figures, settings, notes, extra={"ratings": ratings}
     )

@@ -9,8 +9,7 @@ from pathlib import Path
 from posh_reward.errors import InputError, MissingDependencyError
 from posh_reward.graph.reader import is_missing
 from posh_reward.study.packets.study_records import StudyItem
-from posh_reward.study.pages.html import image_uri
-from posh_reward.study.pages.thumbnails import as_jpeg, small_copy
+from posh_reward.study.pages.html import as_jpeg, image_uri, small_copy
 from posh_reward.study.rows.dataset_images import DatasetImages, number_of
 from posh_reward.study.rows.table_items import Columns, read_items
 from posh_reward.study.rows.tables import Row

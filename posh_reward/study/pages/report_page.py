@@ -29,8 +29,7 @@ from posh_reward.study.pages.element_marks import (
     wording,
     worst_first,
 )
-from posh_reward.study.pages.html import render, script_json
-from posh_reward.study.pages.thumbnails import Thumbnails
+from posh_reward.study.pages.html import Thumbnails, render, script_json
 from posh_reward.study.rows.dataset_images import OTHER_IMAGES
 from posh_reward.study.rows.scored_rows import AXES, EXPLANATION, SCALE, scores_of
 from posh_reward.study.rows.standings import (

@@ -16,9 +16,8 @@ from posh_reward.metrics.prove.prove import ProveScores, ResponseClaim
 from posh_reward.metrics.records import metric_of
 from posh_reward.metrics.rubric_judge import RubricScores
 from posh_reward.models.labels import DOUBTFUL
-from posh_reward.study.pages.html import render
+from posh_reward.study.pages.html import Thumbnails, render
 from posh_reward.study.pages.report_page import label
-from posh_reward.study.pages.thumbnails import Thumbnails
 from posh_reward.study.rows.prove_rows import average_values
 from posh_reward.study.rows.scored_rows import read_row
 from posh_reward.study.rows.scorers import HARMONIC_SCALE

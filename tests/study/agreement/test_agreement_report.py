@@ -11,11 +11,12 @@ from datasets import Dataset, DatasetDict
 
 from posh_reward.errors import ConfigError, InputError
 from posh_reward.study.agreement.agreement_report import AgreementSettings, MetricLine, paper_table
-from posh_reward.study.agreement.caparena import caparena_report, read_arena
 from posh_reward.study.agreement.judgment_files import read_rows
 from posh_reward.study.agreement.preferences import (
     PairColumns,
+    caparena_report,
     preferences_report,
+    read_arena,
     read_preferences,
 )
 from posh_reward.study.statistics import Estimate

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from posh_reward.study.agreement.caparena import NONE, elo_ratings
+from posh_reward.study.agreement.preferences import NONE, elo_ratings
 
 
 def test_elo_by_hand() -> None:

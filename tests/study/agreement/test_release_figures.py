@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from posh_reward.study.agreement.agreement_report import AgreementSettings
-from posh_reward.study.agreement.caparena import caparena_report, read_arena
 from posh_reward.study.agreement.preferences import (
     LABELS,
     PairColumns,
+    caparena_report,
     preferences_report,
+    read_arena,
     read_preferences,
 )
 from posh_reward.study.rows.tables import Row

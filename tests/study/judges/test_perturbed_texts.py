@@ -10,7 +10,7 @@ import pytest
 
 from posh_reward import PoSh
 from posh_reward.graph.reader import Reader
-from posh_reward.study.judges.perturbed_texts import (
+from posh_reward.study.judges.question_set import (
     DonorWords,
     perturb,
 )

@@ -18,8 +18,8 @@ from posh_reward.study.packets.results import results
 from posh_reward.study.packets.results_page import results_page
 from posh_reward.study.pages.element_marks import PairCard
 from posh_reward.study.pages.element_marks import page as pair_page
+from posh_reward.study.pages.html import Thumbnails
 from posh_reward.study.pages.sibling_page import sibling_page
-from posh_reward.study.pages.thumbnails import Thumbnails
 from posh_reward.study.rows.tables import Row
 from tests.chromium import Browser, axe, obscured, violations
 from tests.cli.running import pairs, run, write_rows

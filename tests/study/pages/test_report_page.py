@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from posh_reward.errors import InputError
+from posh_reward.study.pages.html import Thumbnails
 from posh_reward.study.pages.report_page import contents_of, report_page
-from posh_reward.study.pages.thumbnails import Thumbnails
 from posh_reward.study.rows.tables import Row
 from posh_reward.types import Element, Failure, ImageGrade, Scores
 from tests.chromium import Browser
