@@ -156,7 +156,7 @@ def add_serve(command: argparse.ArgumentParser) -> None:
 def serve(flags: argparse.Namespace) -> int:
     """Serve a packet until interrupted."""
     try:
-        from posh_reward.serve.request_limits import server_of
+        from posh_reward.serve.app import server_of
         from posh_reward.serve.study_app import read_tokens, study_app
     except ImportError:
         why = f"`packets serve` needs a server: {install('serve')}"

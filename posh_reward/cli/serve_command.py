@@ -54,9 +54,8 @@ def serve(flags: argparse.Namespace) -> int:
         if find_spec(name) is None:
             raise MissingDependencyError(f"serve needs {name}: {install('serve')}")
     from posh_reward.models.server.server_http import read_key
-    from posh_reward.serve.app import create_app
-    from posh_reward.serve.contract import KEY
-    from posh_reward.serve.request_limits import server_of
+    from posh_reward.serve.app import create_app, server_of
+    from posh_reward.serve.client import KEY
     from posh_reward.serve.window import BatchedMetric
 
     key = read_key(KEY)

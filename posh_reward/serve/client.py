@@ -1,4 +1,4 @@
-"""Client of ``posh-reward serve``: a remote metric in place of a local one."""
+"""Client of ``posh-reward serve``, and what both agree on: fields of rows, the metric's record."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import json
 import random
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, dataclass, fields
 from importlib.util import find_spec
+from inspect import Parameter, signature
 from typing import Any, TypeVar
 
 from posh_reward.errors import InputError, JudgeError, MissingDependencyError, PoshError
@@ -27,8 +28,42 @@ from posh_reward.models.server.server_http import (
     run_apart,
     server_client,
 )
-from posh_reward.serve.contract import KEY, MetricInfo
 from posh_reward.types import Failure, Scores, Usage
+
+KEY = "POSH_REWARD_KEY"
+"""Environment variable with the key, for server and client."""
+FIELDS = {
+    "generations": "generation",
+    "texts": "generation",
+    "references": "reference",
+    "images": "image",
+    "questions": "question",
+}
+"""Arguments of a metric's ``score`` -> fields of a row."""
+
+
+def fields_of(metric: Any) -> tuple[str, ...]:
+    """Return the fields of a row that a metric scores, in the order of its arguments."""
+    arguments = signature(metric.score).parameters.values()
+    positional = [each for each in arguments if each.kind is not Parameter.KEYWORD_ONLY]
+    names = (FIELDS[each.name] for each in positional if each.name in FIELDS)
+    looks = getattr(metric, "wants_images", True)  # POSH looks only with a witness
+    return tuple(name for name in names if name != "image" or looks)
+
+
+@dataclass(frozen=True, slots=True)
+class MetricInfo:
+    """A server's description of its metric."""
+
+    name: str
+    signature: str
+    fields: tuple[str, ...]
+    """Fields of a row, in the order of ``score``'s arguments: generation, reference, ..."""
+    preset: str | None = None
+    """POSH's wording, whose labels a reward removes from completions."""
+    weights: dict[str, float] | None = None
+    """POSH's weights of entities, attributes and relations."""
+
 
 T = TypeVar("T")
 
@@ -217,7 +252,7 @@ class RemoteMetric:
     def _refusal(self, error: ExchangeError) -> PoshError:
         """Return a refusal as an error: of the caller's rows, or of the server."""
         code, why = self._reason(error)
-        return InputError(why) if code in ("invalid", "too_large") else JudgeError(why)
+        return InputError(why) if code == "invalid" else JudgeError(why)
 
     def _reason(self, error: ExchangeError) -> tuple[str, str]:
         """Return code and reason of a refusal; without a code unless our server sent it."""
