@@ -19,7 +19,7 @@ from posh_reward.errors import MissingDependencyError, PoshError
 from posh_reward.graph.coref.maverick_setup import WORKER, default_env, python_of, setup_command
 from posh_reward.graph.rules.components import read_syntax
 from posh_reward.process import ChildFailureError, ChildProcess
-from posh_reward.process.child_environment import card_of, child_variables
+from posh_reward.process.child import child_variables, gpu_of
 from posh_reward.types import Clusters
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ def environment(python: str, weights: str, device: str) -> dict[str, str]:
     if device == "cpu":
         variables["CUDA_VISIBLE_DEVICES"] = ""
     elif device == "auto":
-        variables["CUDA_VISIBLE_DEVICES"] = card_of(os.environ)
+        variables["CUDA_VISIBLE_DEVICES"] = gpu_of(os.environ)
     # Maverick's checkpoint has its settings as objects, which torch unpickles only if forced. That
     # can run any code in the file, so only the worker gets this variable.
     return {**variables, "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1", "TOKENIZERS_PARALLELISM": "false"}

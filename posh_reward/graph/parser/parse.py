@@ -16,7 +16,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from posh_reward.errors import InputError, MissingDependencyError
-from posh_reward.process.child_environment import place_of_card
+from posh_reward.process.child import gpu_index
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -166,7 +166,7 @@ def _load_installed(name: str, device: ParserDevice) -> Language:
         )
     # Needs CuPy (posh-reward[gpu]); without it the pipeline runs on the CPU.
     wanted = name.endswith("_trf") and device == "auto"
-    on_gpu = wanted and spacy.prefer_gpu(place_of_card(os.environ))
+    on_gpu = wanted and spacy.prefer_gpu(gpu_index(os.environ))
     nlp = spacy.load(name, exclude=["ner"])
     check(nlp, name)
     if on_gpu:

@@ -14,7 +14,7 @@ from posh_reward.models.asker import BLIND
 from posh_reward.models.chat import Chat
 from posh_reward.models.model import Prompt
 from posh_reward.models.packed.checkpoint import free_memory
-from posh_reward.models.packed.prompt_tokens import ImageEncoder, PromptTokens, prompt_tokens
+from posh_reward.models.packed.packing import ImageEncoder, PromptTokens, prompt_tokens
 from posh_reward.models.packed.runner import Runner
 from posh_reward.types import Failure, PromptImage
 

@@ -18,14 +18,17 @@ import torch
 
 from posh_reward.models.labels import NOT_NUMBERS
 from posh_reward.models.packed.packing import (
+    TOKEN,
+    ImageEncoder,
+    Ints,
     Pack,
+    PromptTokens,
     Segment,
     SlotStates,
     on,
     packed_attention,
     segments,
 )
-from posh_reward.models.packed.prompt_tokens import TOKEN, ImageEncoder, Ints, PromptTokens
 from posh_reward.types import Failure
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from posh_reward.models.packed.loaded_model import LoadedModel
-    from posh_reward.models.packed.prompt_tokens import PromptTokens
+    from posh_reward.models.packed.packing import PromptTokens
 
     ModelParts = tuple[PreTrainedModel, PreTrainedTokenizerBase, Any]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from posh_reward.errors import JudgeError
 from posh_reward.models.prompt_images import SEEING
-from posh_reward.process.child_environment import card_of, child_variables, redact, secrets_of
+from posh_reward.process.child import child_variables, gpu_of, redact, secrets_of
 
 BOOT = Path(__file__).with_name("boot.py")
 
@@ -103,7 +103,7 @@ def child_environment(
         **VLLM_DEFAULTS,
         "TOKENIZERS_PARALLELISM": "false",
         **variables,
-        "CUDA_VISIBLE_DEVICES": card_of(base),
+        "CUDA_VISIBLE_DEVICES": gpu_of(base),
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # run the engine in the child, not in a grandchild
         **({"VLLM_BATCH_INVARIANT": "1"} if batch_invariant else {}),
     }
