@@ -21,6 +21,8 @@ from posh_reward.errors import ConfigError, InputError, on_one_line, shortened
 
 TRUST = "POSH_TRUST_SETTINGS"
 """Environment variable that lets settings files do everything, if it is not empty."""
+UNCHECKED = "POSH_UNCHECKED"
+"""Environment variable that admits a served model which cannot judge, if it is not empty."""
 KEY_VARIABLE = re.compile(r"[A-Z0-9_]*_API_KEY")
 DEFAULT_KEY = "POSH_JUDGE_API_KEY"
 """Variable with the key of a served model whose settings name no other."""

@@ -30,6 +30,7 @@ from posh_reward.cli.flags import (
 )
 from posh_reward.errors import InputError
 from posh_reward.metrics.load_metric import metric_flags, read_metric
+from posh_reward.settings import UNCHECKED
 
 if TYPE_CHECKING:
     from posh_reward.metrics.posh.posh import PoSh
@@ -88,6 +89,8 @@ def add_explain(command: argparse.ArgumentParser) -> None:
 
 def score(flags: argparse.Namespace) -> int:
     """Score every pair of a table."""
+    if flags.unchecked:
+        os.environ[UNCHECKED] = "1"  # also for a served model's own check
     texts = {"generation": flags.generation, "reference": flags.reference}
     settings = table_settings(flags, texts)
     posh = metric_of(flags)

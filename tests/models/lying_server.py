@@ -19,7 +19,8 @@ Reply = dict[str, Any]
 Lie = Callable[["Handler", Reply], None]
 """Answers instead of the honest reply, which it is given."""
 Liar = Callable[[int, str], "Lie | None"]
-"""From the number of a question (from 0, the start-up's first) and its text; None is honest."""
+"""From the number of a question (0 for those of the start) and its text; None is honest."""
+START = 4  # questions at the start
 
 MODEL = "honest/model"
 DIGITS = {16 + i: str(i + 1) for i in range(5)}
@@ -86,7 +87,7 @@ class LyingServer(ThreadingHTTPServer):
     def note(self, body: dict[str, Any]) -> int:
         with self._lock:
             self.bodies.append(body)
-            return len(self.bodies) - 1
+            return max(len(self.bodies) - START, 0)
 
     def tokenize(self, body: dict[str, Any]) -> Reply:
         """As vLLM does; all but digits and special tokens is one unknown token."""
