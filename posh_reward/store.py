@@ -323,11 +323,7 @@ def _message(fault: StoreFault, purpose: Purpose, error: Exception, path: str) -
 
 
 def _open(path: str) -> tuple[sqlite3.Connection, bool]:
-    """Return a connection, and True if it can write.
-
-    Raises:
-        sqlite3.Error: the file cannot be opened, is damaged, or (``UnusableStoreError``) not ours.
-    """
+    """Return a connection, and True if it can write."""
     deadline = time.monotonic() + LOCK_SECONDS
     while True:
         try:
@@ -465,11 +461,7 @@ class Survey:
 
 
 def survey(path: str) -> Survey:
-    """Count a store's rows; reads the whole file, which takes seconds if it is large.
-
-    Raises:
-        InputError: the store is missing or damaged.
-    """
+    """Count a store's rows; reads the whole file, which takes seconds if it is large."""
     file = _existing(path)
     try:
         with closing(_open_to_read(file)) as connection:
@@ -485,20 +477,7 @@ def survey(path: str) -> Survey:
 
 
 def clear(path: str, kind: str | None = None, space: str = "") -> int:
-    """Remove rows and return their space to the disk.
-
-    Args:
-        path: the store, or a link to it.
-        kind: only rows of this kind.
-        space: only spaces that contain this text.
-
-    Returns:
-        The number of removed rows.
-
-    Raises:
-        InputError: the store is missing, in use, or damaged.
-        OSError: the file cannot be written.
-    """
+    """Remove rows and return their space to the disk."""
     file = _existing(path)
     try:
         connection, writable = _open(file)

@@ -109,11 +109,7 @@ def qualified_name(function: Callable[..., Any]) -> str:
 
 
 def unit_vectors(encoder: Encoder, texts: Sequence[str]) -> Floats:
-    """(texts, dimensions) of length 1, so that a dot product is a cosine; zero vectors stay zero.
-
-    Raises:
-        ValueError: the encoder did not return one finite vector per text.
-    """
+    """(texts, dimensions) of length 1, so that a dot product is a cosine; zero stays zero."""
     if not texts:
         return np.zeros((0, 1))
     vectors = np.asarray(encoder(list(texts)), dtype=np.float64)
@@ -203,16 +199,7 @@ EncodeTokens = Callable[[Sequence[str]], Sequence[TokenVectors]]
 
 
 def load_token_encoder(which: str | EncodeTokens) -> EncodeTokens:
-    """Return the encoder that was passed in, or load one by name.
-
-    Args:
-        which: a model of sentence-transformers, as a folder or its name on the hub;
-            ``module:function`` for code of your own; or the function itself.
-
-    Raises:
-        InputError: there is none, or it has no weights in safetensors.
-        MissingDependencyError: transformers is not installed.
-    """
+    """Return the encoder that was passed in, or load one by name."""
     if not isinstance(which, str):
         return which
     if ":" not in which or Path(which).exists():
@@ -228,15 +215,7 @@ def token_encoder_name(encoder: EncodeTokens) -> str:
 
 
 class TokenEncoder:
-    """A BERT-like encoder, run by transformers on the CPU in float32.
-
-    Args:
-        model: folder or name on the hub, with weights in safetensors and a fast tokenizer.
-
-    Raises:
-        InputError: it cannot be loaded.
-        MissingDependencyError: transformers or torch is not installed.
-    """
+    """A BERT-like encoder, run by transformers on the CPU in float32."""
 
     def __init__(self, model: str) -> None:
         try:

@@ -46,14 +46,7 @@ SHORTEST_SECRET = 8  # shorter values ("1", "true") are not secrets
 def child_variables(
     base: Mapping[str, str], python: str, *, hub: bool, also: tuple[str, ...] = ()
 ) -> dict[str, str]:
-    """Select the variables that a child inherits.
-
-    Args:
-        base: the parent's variables.
-        python: the child's interpreter; ``PYTHON...`` variables are inherited only if it is ours.
-        hub: pass on the hub's tokens, for downloads.
-        also: more name prefixes.
-    """
+    """Select the variables that a child inherits."""
     # Compare paths, not link targets: an environment's interpreter is a link.
     same = os.path.abspath(python) == os.path.abspath(sys.executable)
     families = (*FAMILIES, *also, *(("PYTHON",) if same else ()))
@@ -70,9 +63,6 @@ def gpu_of(base: Mapping[str, str]) -> str:
 
     That is entry ``LOCAL_RANK`` of the parent's ``CUDA_VISIBLE_DEVICES``, its only entry if the
     launcher shows each rank just one GPU, or ``LOCAL_RANK`` itself if the variable is not set.
-
-    Raises:
-        InputError: there are several entries, but none for this rank.
     """
     rank = int(base.get("LOCAL_RANK") or 0)
     visible = base.get("CUDA_VISIBLE_DEVICES")
@@ -166,11 +156,7 @@ class ChildProcess:
         return self.receive(timeout, json.dumps(request) + "\n")
 
     def receive(self, timeout: float, request: str = "") -> dict[str, Any]:
-        """Return the child's next message, after writing ``request`` to it.
-
-        Raises:
-            ChildFailureError: no JSON object arrived within ``timeout`` seconds.
-        """
+        """Return the child's next message, after writing ``request`` to it."""
         keeper = self._keeper
         assert keeper.stdin is not None
         assert keeper.stdout is not None

@@ -343,12 +343,7 @@ class Service:
         fields: tuple[str, str],
         request: Request,
     ) -> tuple[list[float], dict[str, list[float]]]:
-        """Return rewards of completions, and sub-scores by their names in TRL's log.
-
-        Raises:
-            RequestError: a completion could not be judged and there is no fallback. Its field is,
-                from the two ``fields``, the reference if that is not a text, or the completion.
-        """
+        """Return rewards of completions, and sub-scores by their names in TRL's log."""
         assert self.reward is not None
         column = self.reward.reference_column
         batch = self.reward.batch(completions, {column: references})

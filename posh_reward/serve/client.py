@@ -118,11 +118,7 @@ class RemoteMetric:
 
     @property
     def info(self) -> MetricInfo:
-        """The server's description of its metric, fetched at the first use.
-
-        Raises:
-            JudgeError: the server does not answer, or refuses the key.
-        """
+        """The server's description of its metric, fetched at the first use."""
         if self._info is None:
             url = f"{self.url}/metric"
             try:
@@ -141,17 +137,14 @@ class RemoteMetric:
 
     @property
     def name(self) -> str:
-        """The metric's name."""
         return self.info.name
 
     @property
     def signature(self) -> str:
-        """The metric's signature, the same as for local scores."""
         return self.info.signature
 
     @property
     def wants_images(self) -> bool:
-        """True if the metric looks at images."""
         return "image" in self.info.fields
 
     def score(self, *columns: Sequence[object], **by_field: Sequence[object]) -> list[Any]:
@@ -212,11 +205,7 @@ class RemoteMetric:
         return self._records(reply, rows)
 
     def _records(self, reply: dict[str, Any], rows: list[dict[str, Any]]) -> list[Any]:
-        """Read the scores in a reply; each must belong to its row.
-
-        Raises:
-            JudgeError: the reply has no scores, or another metric's.
-        """
+        """Read the scores in a reply; each must belong to its row."""
         if reply.get("signature") != self.signature:
             raise JudgeError(f"{self.url} now runs a different metric: {reply.get('signature')}")
         try:
@@ -231,11 +220,7 @@ class RemoteMetric:
     async def _patiently(
         self, exchange: Callable[[], Coroutine[Any, Any, dict[str, Any]]]
     ) -> dict[str, Any] | Failure:
-        """Repeat a request until there is a reply, or a failure when patience runs out.
-
-        Raises:
-            ExchangeError: the server refuses the request.
-        """
+        """Repeat a request until there is a reply, or a failure when patience runs out."""
         until = time.monotonic() + self._patience
         pause = 0.2
         while True:
@@ -318,19 +303,15 @@ class RemotePosh(RemoteMetric):
 
     @property
     def preset(self) -> str:
-        """Name of the prompts' wording."""
         return self.info.preset or "released"
 
     @property
     def weights(self) -> aggregate.Weights:
-        """Weights of entities, attributes and relations."""
         return aggregate.weights_of(self.info.weights or {})
 
     def figures(self, scores: Sequence[Scores]) -> dict[str, float]:
-        """Return what ``PoSh.figures`` does."""
         seen = aggregate.witness_figures(scores) if self.wants_images else {}
         return aggregate.figures(scores) | seen
 
     def columns(self, scores: Sequence[Scores]) -> dict[str, list[float | None]]:
-        """Return what ``PoSh.columns`` does."""
         return aggregate.columns(scores)

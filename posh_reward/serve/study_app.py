@@ -47,18 +47,7 @@ NOTHING = "none"  # version of missing answers
 
 
 def study_app(key: PacketKey, packet: Path, answers: Path, tokens: Mapping[str, str]) -> Starlette:
-    """Make an ASGI app that shows each rater a page and stores the answers.
-
-    Args:
-        key: the packet's key.
-        packet: the folder that ``packets make`` wrote.
-        answers: folder for the raters' files; created if missing.
-        tokens: token -> rater.
-
-    Raises:
-        BusyError: another process stores this packet's answers there.
-        InputError: a page is missing, or an older version made it.
-    """
+    """Make an ASGI app that shows each rater a page and stores the answers."""
     keep_folder(answers, f".{key.packet}{LOCK}")
     site = StudySite(key, packet, answers, tokens)
     app = Starlette(
@@ -92,7 +81,6 @@ class StudySite:
             self._pages[rater] = page_to_serve(page).encode()
 
     async def page(self, request: Request) -> Response:
-        """Send a rater's page."""
         return Response(self._pages[self._rater(request)], media_type="text/html", headers=HEADERS)
 
     async def send(self, request: Request) -> Response:
@@ -183,14 +171,7 @@ def write_through(path: Path, data: bytes, mode: int = 0o666) -> None:
 
 
 def read_tokens(path: Path, raters: Iterable[str]) -> dict[str, str]:
-    """Read the tokens of the raters' links from a table (``rater``, ``token``), drawn at first.
-
-    Returns:
-        Token -> rater.
-
-    Raises:
-        InputError: the table is damaged, or belongs to another packet.
-    """
+    """Read the tokens of the raters' links from a table (``rater``, ``token``), drawn at first."""
     names = list(raters)
     if not path.exists():
         text = io.StringIO()

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.weights
 
+NAME = "served-model"
 LABELS = ("1", "2", "3", "4", "5")
 ASKED = [
     Prompt(f"DESCRIPTION: {text}\n\n", f'Q: Is "{word}" mentioned?\n\nRespond ONLY with 1-5.')
@@ -309,19 +310,25 @@ def test_vllms_settings_that_do_not_fit_are_named(
         child_of(vllm_python, folder, **options).wake()
 
 
+@contextmanager
+def serving(python: str, folder: Path, log: Path) -> Iterator[str]:
+    """The address of a ``vllm serve`` of the model in a folder."""
+    port = free_port()
+    command = [
+        python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder),
+        "--served-model-name", NAME, "--host", "127.0.0.1", "--port", str(port),
+        "--dtype", "float32", "--max-model-len", "512", "--enforce-eager",
+        "--generation-config", "vllm", "--enable-prompt-tokens-details", "--max-num-seqs", "16",
+    ]  # fmt: skip
+    with answering(command, port, log, 400) as address:
+        yield address
+
+
 @pytest.fixture(scope="module")
 def vllm_server(
     vllm_python: str, folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """The address of a ``vllm serve`` of the model."""
-    port = free_port()
-    command = [
-        vllm_python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder),
-        "--served-model-name", "smollm2", "--host", "127.0.0.1", "--port", str(port),
-        "--dtype", "float32", "--max-model-len", "512", "--enforce-eager",
-        "--generation-config", "vllm", "--enable-prompt-tokens-details", "--max-num-seqs", "16",
-    ]  # fmt: skip
-    with answering(command, port, tmp_path_factory.mktemp("vllm") / "log", 400) as address:
+    with serving(vllm_python, folder, tmp_path_factory.mktemp("vllm") / "log") as address:
         yield address
 
 
@@ -353,7 +360,7 @@ def test_vllms_server_would_end_the_message_at_a_special_token(vllm_server: str)
 
     def ends(description: str) -> int:
         messages = [{"role": "user", "content": description}]
-        asked = {"model": "smollm2", "messages": messages, "return_token_strs": True}
+        asked = {"model": NAME, "messages": messages, "return_token_strs": True}
         reply = httpx.post(f"{vllm_server}/tokenize", json=asked).raise_for_status().json()
         return int(reply["token_strs"].count("<|im_end|>"))
 

@@ -1,6 +1,6 @@
 """vLLM itself is shown images: a CPU build, and models that see of three layers. Two minutes.
 
-The environment is the one of ``test_vllm_real.py``, with torchvision kept::
+The environment is the one of CONTRIBUTING.md, with torchvision kept::
 
     POSH_VLLM_PYTHON=ENV/bin/python pytest --run-vllm tests/models/test_vllm_sees_real.py -s
 """
@@ -17,9 +17,10 @@ import pytest
 from posh_reward.models.model import Prompt
 from posh_reward.models.packed import TransformersModel
 from posh_reward.models.server import ServerModel
+from posh_reward.models.server.server_http import TOO_LONG
 from posh_reward.models.vllm import VllmModel
 from posh_reward.types import PromptImage
-from tests.models.test_server_real import NAME, serving
+from tests.models.test_real_weights import NAME, serving
 from tests.models.tiny_vl import KINDS, image_processor, prompt_image, save_seeing, seeing_tokenizer
 from tests.processes import SITECUSTOMIZE
 
@@ -101,12 +102,15 @@ def test_verdicts_are_those_of_transformers(python: str, tmp_path: Path, kind: s
     model.close()
 
 
-def test_a_server_gives_the_same_verdicts(python: str, tmp_path: Path) -> None:
+def test_a_server_gives_the_same_verdicts(
+    python: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """About images in sizes that its processor leaves as they are."""
     plain = save_seeing(tmp_path, "qwen2_5_vl", **SHAPE)
     expected = TransformersModel.of(plain, seeing_tokenizer(), "tiny", images=image_processor())
     asked = questions()
-    with serving(python, tmp_path) as url:
+    monkeypatch.setenv("POSH_UNCHECKED", "1")
+    with serving(python, tmp_path, tmp_path / "log") as url:
         model = ServerModel(url, NAME, images=True, reading="labels", concurrency=4)
         found, right = model.choose(asked, LABELS), expected.choose(asked, LABELS)
         long = Prompt("Look. " * 100, "Q: Is it?", asked[-1].images)
@@ -115,5 +119,5 @@ def test_a_server_gives_the_same_verdicts(python: str, tmp_path: Path) -> None:
         assert one.probabilities is not None, one.failure
         assert one.probabilities == pytest.approx(other.probabilities, abs=CLOSE)
     print(f"\n{len(found)} verdicts over HTTP, {model.usage}")
-    assert str(refused.failure).startswith("the prompt is longer than max_model_len")
+    assert str(refused.failure) == TOO_LONG
     assert sound.probabilities == pytest.approx(found[-1].probabilities, abs=CLOSE)

@@ -419,9 +419,6 @@ def attention(
     """Attention (1, tokens, heads, size) for transformers to call in each layer.
 
     ``query`` is (1, heads, tokens, size); ``key`` and ``value`` may have fewer heads.
-
-    Raises:
-        JudgeError: the layer needs something that packed attention does not support.
     """
     extras = [
         name for name in ("softcap", "s_aux", "position_bias") if options.get(name) is not None

@@ -436,11 +436,7 @@ in bfloat16 causes a few hundredths; seeing another prompt's token about 1."""
 
 
 class LoadedModel:
-    """A model on its device, with its tokenizer and, if it takes images, their processor.
-
-    Raises:
-        JudgeError: packed prompts do not get the answers that they would get alone.
-    """
+    """A model on its device, with its tokenizer and, if it takes images, their processor."""
 
     def __init__(
         self, model: PreTrainedModel, chat: Chat, images: Any, budget: int, max_pixels: int
@@ -495,7 +491,6 @@ class LoadedModel:
         torch.cuda.empty_cache()
 
     def bring_back(self, memory_gb: float | None) -> None:
-        """Undo ``put_away``; make room for states: ``memory_gb``, or a share of what is free."""
         try:
             for parameter in self.model.parameters():
                 if parameter.device != self._device:

@@ -143,7 +143,6 @@ class TransformersModel:
     def choose(
         self, prompts: Sequence[Prompt], labels: Sequence[str], note: Note = ignore
     ) -> list[Verdict]:
-        """See ``Model.choose``. Raises ``JudgeError`` as ``wake`` does."""
         from posh_reward.models.packed.runner import log_probabilities
 
         loaded, key = self._ready(), tuple(labels)
@@ -170,7 +169,6 @@ class TransformersModel:
         return verdicts
 
     def write(self, prompts: Sequence[Prompt], max_tokens: int, note: Note = ignore) -> list[Reply]:
-        """See ``Model.write``. Raises ``JudgeError`` as ``wake`` does."""
         loaded = self._ready()
 
         def reply(ids: list[int] | Failure) -> Reply:
@@ -211,16 +209,10 @@ class TransformersModel:
             self._loaded.put_away()
 
     def wake(self) -> None:
-        """Load the model the first time; later move its weights back to their device.
-
-        Raises:
-            JudgeError: it cannot be loaded; the message names what is missing or too large.
-            MissingDependencyError: torch or transformers is not installed.
-        """
+        """Load the model the first time; later move its weights back to their device."""
         self._ready()
 
     def close(self) -> None:
-        """Release the model."""
         self._parts = self._loaded = None
 
     def _ready(self) -> LoadedModel:

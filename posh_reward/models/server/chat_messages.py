@@ -97,11 +97,7 @@ class ChatMessages:
 
 
 def top(reply: Mapping[str, Any]) -> list[tuple[str, float]]:
-    """Token and log-probability of the alternatives for a reply's first token, likeliest first.
-
-    Raises:
-        ExchangeError: missing, not numbers, or of a distribution truncated for sampling.
-    """
+    """Token and log-probability of the alternatives for a reply's first token, likeliest first."""
     logprobs = _dict(_choice(reply).get("logprobs"), NO_LOG_PROBABILITIES)
     content = logprobs.get("content")
     if not isinstance(content, list) or not content:
@@ -116,11 +112,7 @@ def top(reply: Mapping[str, Any]) -> list[tuple[str, float]]:
 
 
 def read_top(reply: Mapping[str, Any], labels: Sequence[str]) -> Verdict:
-    """The verdict from the texts of the twenty likeliest tokens, counted by ``says``.
-
-    Raises:
-        ExchangeError: log-probabilities are missing, too few, repeated, or not numbers.
-    """
+    """The verdict from the texts of the twenty likeliest tokens, counted by ``says``."""
     alternatives = top(reply)[:TOP]
     if len(alternatives) < TOP:  # fewer would silently change the metric
         raise ExchangeError(FEWER)
@@ -139,11 +131,7 @@ def read_top(reply: Mapping[str, Any], labels: Sequence[str]) -> Verdict:
 
 
 def read_ids(reply: Mapping[str, Any], tokens: Sequence[Collection[int]]) -> Verdict:
-    """The verdict from the token ids of each label.
-
-    Raises:
-        ExchangeError: some label's log-probabilities are missing, or not numbers.
-    """
+    """The verdict from the token ids of each label."""
     by_token = dict(top(reply))
     by_id = {i: by_token.get(f"{TOKEN_ID}{i}") for ids in tokens for i in ids}
     logprobs = {i: value for i, value in by_id.items() if value is not None}

@@ -42,23 +42,16 @@ REMEMBERED = 100_000  # prompt prefixes with an assigned server; beyond that all
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """A prompt's time limits.
+    """A prompt's time limits."""
 
-    Args:
-        timeout: seconds for one exchange.
-        retries: rounds over all servers after the first.
-        backoff: seconds before the second round, doubled before each further one, plus up to half
-            of that at random, so that prompts do not all return at once.
-        concurrency: most prompts that a server gets at a time.
-    """
-
-    timeout: float
-    retries: int
-    backoff: float
-    concurrency: int
+    timeout: float  # seconds for one exchange
+    retries: int  # rounds over all servers after the first
+    backoff: float  # seconds before the second round, doubled before each further one
+    concurrency: int  # most prompts that a server gets at a time
 
     def pause(self, rounds: int, after: float) -> float:
         """Seconds to wait before round ``rounds``, at least ``after`` as requested by a server."""
+        # At random up to half more, so that prompts do not all return at once.
         delay = self.backoff * 2.0 ** min(rounds - 1, 16) * random.uniform(1, 1.5)
         return min(max(delay, after), LONGEST_PAUSE)
 
@@ -120,16 +113,7 @@ class Fleet:
 
 
 class ServerBatch:
-    """One batch of prompts, given up as a whole once no server answers anything.
-
-    Args:
-        http: the client.
-        fleet: the servers.
-        patience: timeout and retries of each prompt.
-        probe: a question that every working server answers, to tell a server that is down from
-            prompts that it cannot handle; None to skip that check.
-        timeouts: of one prompt before it is given up.
-    """
+    """One batch of prompts, given up as a whole once no server answers anything."""
 
     def __init__(
         self,
@@ -163,11 +147,7 @@ class ServerBatch:
                 self._given_up = reason
 
     async def ask(self, home: int, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The first server's reply, starting with the prompt's ``home``.
-
-        Raises:
-            ExchangeError: no server replied, or one refused.
-        """
+        """The first server's reply, starting with the prompt's ``home``."""
         began = time.monotonic()
         failure = TransientError("no server was asked")
         timeouts = 0
@@ -282,11 +262,7 @@ REMEDY = {
 def refuse_unusable(
     servers: Sequence[Server], faults: Sequence[ExchangeError | None], reading: LabelReading
 ) -> None:
-    """Refuse unusable servers; let those rest that are down while others are up.
-
-    Raises:
-        JudgeError: all are down, or one that is up cannot be used.
-    """
+    """Refuse unusable servers; let those rest that are down while others are up."""
     all_down = all(isinstance(fault, TransientError) for fault in faults)
     for server, fault in zip(servers, faults, strict=True):
         if fault is None:
@@ -327,11 +303,7 @@ def unfit(url: str, present: Sequence[Verdict], absent: Sequence[Verdict]) -> st
 
 
 async def find_model(client: ServerClient, urls: Sequence[str]) -> str:
-    """Return the only model that the first server which is up lists.
-
-    Raises:
-        JudgeError: none is up, or one lists none or several.
-    """
+    """Return the only model that the first server which is up lists."""
     for url in urls:
         try:
             names = await model_names(client, url)
@@ -383,11 +355,7 @@ def image_probe() -> Prompt:
 async def label_tokens(
     client: ServerClient, url: str, model: str, labels: Sequence[str]
 ) -> tuple[tuple[int, ...], ...]:
-    """Ids of each label's tokens: alone, after a space, after a letter (vLLM).
-
-    Raises:
-        ExchangeError: the server does not report them.
-    """
+    """Ids of each label's tokens: alone, after a space, after a letter (vLLM)."""
     root = url.removesuffix("/v1")
 
     async def ids_of(label: str) -> tuple[int, ...]:

@@ -56,11 +56,7 @@ SGLang, TensorRT-LLM, llama.cpp."""
 class ExchangeError(Exception):
     """An exchange without an answer, where a retry would not help.
 
-    Args:
-        reason: for the verdict's failure.
-        detail: the server's own message, sanitised.
-        status: HTTP status, if there was a response.
-        after: seconds after which the server wants the retry.
+    ``detail`` is the server's own message, sanitised; ``after``, seconds until it wants a retry.
     """
 
     kind: FailureKind = "reply"
@@ -94,11 +90,7 @@ class TransientError(ExchangeError):
 
 
 def check_url(url: str) -> str:
-    """Normalise a base address: no trailing slash, ``/v1`` after a bare host.
-
-    Raises:
-        ConfigError: not an address, or one with credentials, which the message does not repeat.
-    """
+    """Normalise a base address: no trailing slash, ``/v1`` after a bare host."""
     url = url.strip()
     try:
         parts = urlsplit(url)
@@ -129,11 +121,7 @@ def is_local(host: str) -> bool:
 
 
 def read_key(variable: str | None) -> str | None:
-    """The key in an environment variable, stripped; None if there is none.
-
-    Raises:
-        ConfigError: it does not fit into a header; the message does not repeat it.
-    """
+    """The key in an environment variable, stripped; None if there is none."""
     key = os.environ.get(variable, "").strip() if variable else ""
     if not all("!" <= character <= "~" for character in key):
         raise ConfigError(
@@ -161,11 +149,7 @@ class ServerClient:
         return await self._exchange("GET", url, None, seconds)
 
     async def post(self, url: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Post a JSON object and return the one in the response.
-
-        Raises:
-            ExchangeError: there is none; ``TransientError`` if a retry may help.
-        """
+        """Post a JSON object and return the one in the response."""
         # json.dumps escapes lone surrogates of broken descriptions, which UTF-8 could not encode.
         return await self._exchange("POST", url, json.dumps(body).encode("ascii"))
 
@@ -264,11 +248,7 @@ async def server_client(
 
 
 def _http_client(urls: Iterable[str], **options: Any) -> httpx.AsyncClient:
-    """Make an HTTP client that uses the environment's proxies, except for servers on this machine.
-
-    Raises:
-        ConfigError: the environment's proxy or certificates cannot be used.
-    """
+    """Make an HTTP client that uses the environment's proxies, but not for this machine."""
     import httpx
 
     urls = list(urls)

@@ -148,11 +148,7 @@ class ServerModel:
 
     @cached_property
     def model(self) -> str:
-        """Its name at the server, which is asked for it if none was given.
-
-        Raises:
-            JudgeError: no server is up, or it lists none or several.
-        """
+        """Its name at the server, which is asked for it if none was given."""
         require_client()
         urls = [server.url for server in self._fleet.servers]
         return self._run(lambda client: find_model(client, urls))
@@ -166,7 +162,6 @@ class ServerModel:
     def choose(
         self, prompts: Sequence[Prompt], labels: Sequence[str], note: Note = ignore
     ) -> list[Verdict]:
-        """See ``Model.choose``. Raises ``JudgeError`` as ``wake`` does."""
         if not self._labels:
             raise JudgeError(
                 f"{self.name} only writes (`labels: false`): use a server that returns "
@@ -177,7 +172,6 @@ class ServerModel:
         return self._run(lambda client: self._choose(client, prompts, homes, tuple(labels), note))
 
     def write(self, prompts: Sequence[Prompt], max_tokens: int, note: Note = ignore) -> list[Reply]:
-        """See ``Model.write``. Raises ``JudgeError`` as ``wake`` does."""
         self.wake()
         options = {"max_tokens": max_tokens, "temperature": 0}
         # These prompts share one short instruction: by prefix they would all go to one server.
@@ -196,14 +190,7 @@ class ServerModel:
         """Do nothing: the server is not ours alone."""
 
     def wake(self) -> None:
-        """Check once that the servers are up, have the model, and that it can judge.
-
-        Raises:
-            JudgeError: none is up, or one has another model, returns no log-probabilities or, but
-                with ``POSH_UNCHECKED=1``, cannot judge; the message has its address and the remedy.
-            ConfigError: the key, or the environment's proxy or certificates, are malformed.
-            MissingDependencyError: the HTTP client is not installed.
-        """
+        """Check once that the servers are up, have the model, and that it can judge."""
         if not self._checked:
             require_client()
             _ = self.model  # outside the event loop, which ``_run`` makes

@@ -92,7 +92,6 @@ class VllmEngine:
         return self._answers(prompts, params, read)
 
     def write(self, prompts: Sequence[Prompt], max_tokens: int) -> Answers:
-        """Greedy replies, stripped."""
         end = self._chat.turn_end
         params = self._params(
             max_tokens=max_tokens,
@@ -114,7 +113,6 @@ class VllmEngine:
             self._asleep = True
 
     def wake(self) -> None:
-        """Undo ``sleep``."""
         if self._asleep:
             self._llm.wake_up()
             self._asleep = False

@@ -42,11 +42,7 @@ class VllmProbe:
 
 @lru_cache(maxsize=32)
 def probe(python: str, model: str, revision: str | None) -> VllmProbe:
-    """Ask an interpreter for its version of vLLM and the commit of the model it would load.
-
-    Raises:
-        JudgeError: it has no vLLM, or there is no such model; the message names the remedy.
-    """
+    """Ask an interpreter for its version of vLLM and the commit of the model it would load."""
     settings = {"model": model, "revision": revision}
     environment = child_environment(os.environ, python, model)
     try:
@@ -79,14 +75,7 @@ def boot_command(python: str, what: str, settings: Mapping[str, object]) -> list
 def child_environment(
     base: Mapping[str, str], python: str, model: str, *, batch_invariant: bool = False
 ) -> dict[str, str]:
-    """The child's variables: those it needs of the parent's, its GPU, and options of the engine.
-
-    Args:
-        base: the parent's.
-        python: the child's interpreter.
-        model: a folder, or a name on the hub; only a child that may download it gets ``HF_TOKEN``.
-        batch_invariant: make answers independent of the rest of a batch.
-    """
+    """The child's variables: those it needs of the parent's, its GPU, and options of the engine."""
     hub = not Path(model).is_dir()
     variables = {
         name: value

@@ -36,19 +36,7 @@ PATIENT_SECONDS = 60.0  # with heartbeats but no answer before a warning is logg
 
 
 class EngineProcess:
-    """A child with a loaded engine. All its failures are ``ChildFailureError`` and end it.
-
-    Args:
-        python: interpreter that has vLLM.
-        settings: of the engine.
-        environment: all of the child's variables.
-        start_timeout: seconds until it is ready.
-        timeout: seconds until the next prompt is answered.
-
-    Raises:
-        ChildFailureError: it did not become ready.
-        JudgeError: the settings are invalid.
-    """
+    """A child with a loaded engine. All its failures are ``ChildFailureError`` and end it."""
 
     def __init__(
         self,
@@ -72,11 +60,7 @@ class EngineProcess:
     def ask(
         self, prompts: Sequence[Prompt], what: Mapping[str, Any]
     ) -> Iterator[tuple[int, EngineReply]]:
-        """Yield (index, answer) of each prompt as answers arrive; ``what`` is the request's rest.
-
-        Raises:
-            ChildFailureError: it died, hung or sent nonsense before all were answered.
-        """
+        """Yield (index, answer) as answers arrive; ``what`` is the rest of the request."""
         for portion in image_portions(prompts):
             resized = {
                 image: BLIND if self._sizes is None else image_for_model(image, self._sizes)
@@ -114,16 +98,11 @@ class EngineProcess:
             raise self._child.failed(f"left {len(missing)} prompts without an answer")
 
     def tell(self, what: str) -> None:
-        """Tell it to "sleep" or "wake", which have no answer.
-
-        Raises:
-            ChildFailureError: it died, hung or sent nonsense.
-        """
+        """Tell it to "sleep" or "wake", which have no answer."""
         for message in self._replies({"do": what}):
             raise self._child.failed(f"answered something else: {str(message)[:200]}")
 
     def end(self) -> None:
-        """Kill it, and all processes that it has started."""
         self._child.stop()
 
     def _replies(self, request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -177,12 +156,6 @@ class Supervisor:
     if the child hung, which costs a whole timeout), then in parts, then the prompts of a part that
     killed it one by one. Prompts that kill children fail, now and later. More suspicious parts come
     last, so that they are lost if the batch ends early.
-
-    Args:
-        start: makes a child, or raises ``ChildFailureError``.
-        max_restarts: failures allowed in a batch, plus one per ``PAYING`` answers; half as many may
-            be timeouts. Then the batch ends. After two such batches in a row with most prompts
-            unanswered, nothing is asked any more.
     """
 
     def __init__(self, start: Callable[[], EngineProcess], max_restarts: int) -> None:
@@ -198,11 +171,7 @@ class Supervisor:
     def answers(
         self, prompts: Sequence[Prompt], what: Mapping[str, Any], note: Note = ignore
     ) -> list[EngineReply]:
-        """One answer per prompt, in order. ``what`` is the rest of the request.
-
-        Raises:
-            JudgeError: the first child cannot be started.
-        """
+        """One answer per prompt, in order. ``what`` is the rest of the request."""
         answers = {
             index: EngineReply(failure=self._deadly[prompt])
             for index, prompt in enumerate(prompts)
@@ -238,11 +207,7 @@ class Supervisor:
         return [answers.get(index, unanswered) for index in range(len(prompts))]
 
     def wake(self) -> None:
-        """Start the first child, or have it allocate its memory again.
-
-        Raises:
-            JudgeError: the first child cannot be started; the message has the reason.
-        """
+        """Start the first child, or have it allocate its memory again."""
         if self._worked:
             self.tell("wake")  # a dead one is restarted with the next batch
         else:
@@ -259,7 +224,6 @@ class Supervisor:
             self.end()
 
     def end(self) -> None:
-        """End the child, if there is one."""
         if self._process is not None:
             self._process.end()
             self._process = None
@@ -415,7 +379,6 @@ class VllmModel:
     def choose(
         self, prompts: Sequence[Prompt], labels: Sequence[str], note: Note = ignore
     ) -> list[Verdict]:
-        """See ``Model.choose``. Raises ``JudgeError`` as ``wake`` does."""
 
         def read(answer: EngineReply) -> Verdict:
             if answer.masses is None:
@@ -426,7 +389,6 @@ class VllmModel:
         return self._answers(prompts, what, read, note)
 
     def write(self, prompts: Sequence[Prompt], max_tokens: int, note: Note = ignore) -> list[Reply]:
-        """See ``Model.write``. Raises ``JudgeError`` as ``wake`` does."""
 
         def read(answer: EngineReply) -> Reply:
             return Reply(answer.text, answer.failure)
@@ -440,16 +402,11 @@ class VllmModel:
                 self._supervisor.tell("sleep")
 
     def wake(self) -> None:
-        """Start the engine, or have it allocate its memory again.
-
-        Raises:
-            JudgeError: it cannot be started the first time; the message says what is missing.
-        """
+        """Start the engine, or have it allocate its memory again."""
         with self._mine():
             self._supervisor.wake()
 
     def close(self) -> None:
-        """End the child."""
         with self._mine():
             self._supervisor.end()
 

@@ -58,7 +58,6 @@ class Pipe:
             yield json.loads(self._requests.get())
 
     def say(self, message: Mapping[str, object]) -> None:
-        """Send one message."""
         with self._lock:
             self._replies.write(json.dumps(message) + "\n")
             self._replies.flush()
@@ -81,12 +80,10 @@ class Heartbeat:
         threading.Thread(target=self._beat, daemon=True).start()
 
     def start(self, request: object) -> None:
-        """Start heartbeats for a request."""
         self._id = request
         self._working.set()
 
     def stop(self) -> None:
-        """Pause until the next request."""
         self._working.clear()
 
     def _beat(self) -> None:

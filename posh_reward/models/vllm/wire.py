@@ -44,12 +44,6 @@ def reply_json(answer: EngineReply) -> dict[str, Any]:
 
 
 def parse_reply(answer: Mapping[str, Any], labels: int) -> EngineReply:
-    """Undo ``reply_json`` for an answer with ``labels`` masses, or 0 for a text.
-
-    Raises:
-        TypeError: not an answer.
-        ValueError: an answer of the wrong kind.
-    """
     masses, failure = answer.get("masses"), answer.get("failure")
     reply = EngineReply(
         **{
@@ -92,7 +86,6 @@ def prompts_json(prompts: Sequence[Prompt], images: Mapping[PromptImage, Any]) -
 
 
 def parse_prompts(request: Mapping[str, Any]) -> list[Prompt]:
-    """Undo ``prompts_json``."""
     images = {}
     for digest, (width, height, pixels) in request.get("images", {}).items():
         from PIL import Image
