@@ -20,7 +20,6 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Annotated, Any
 
-import uvicorn
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import RedirectResponse, Response
@@ -30,7 +29,6 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, create_model
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.types import ASGIApp
 
 from posh_reward.errors import (
     BusyError,
@@ -204,17 +202,6 @@ async def _check_key(key: str, request: Request) -> None:
     if not hmac.compare_digest(password.encode(), key.encode()):
         why = "this server needs its key, and got another one or none"
         raise RequestError("unauthorized", why, field="Authorization")
-
-
-def server_of(app: ASGIApp) -> uvicorn.Server:
-    """Return a server; ``run`` it with a listening socket."""
-    # No access log: a study's paths are its raters' secret links.
-    return uvicorn.Server(
-        uvicorn.Config(
-            app, ws="none", lifespan="off", log_level="warning", access_log=False,
-            server_header=False,
-        )
-    )  # fmt: skip
 
 
 class RequestError(PoshError):

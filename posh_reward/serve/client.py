@@ -205,15 +205,12 @@ class RemoteMetric:
         return self._records(reply, rows)
 
     def _records(self, reply: dict[str, Any], rows: list[dict[str, Any]]) -> list[Any]:
-        """Read the scores in a reply; each must belong to its row."""
+        """Read the scores in a reply, one for each row."""
         if reply.get("signature") != self.signature:
             raise JudgeError(f"{self.url} now runs a different metric: {reply.get('signature')}")
         try:
-            scores = [read_scores(self.name, each) for each in reply["scores"]]
-            return [
-                score if _is_about(score, row) else self._failed(MISTAKEN)
-                for score, row in zip(scores, rows, strict=True)
-            ]
+            pairs = zip(reply["scores"], rows, strict=True)
+            return [read_scores(self.name, each) for each, _ in pairs]
         except (KeyError, TypeError, ValueError):
             raise JudgeError(f"{self.url} did not return a score for each text") from None
 
@@ -260,15 +257,6 @@ class RemoteMetric:
         record = record_class(self.name)
         needed = [e.name for e in fields(record) if MISSING is e.default is e.default_factory]
         return record(**dict.fromkeys(needed) | {"signature": self.signature, "failure": why})
-
-
-MISTAKEN = Failure("reply", "the server scored a different text")
-
-
-def _is_about(score: Any, row: dict[str, Any]) -> bool:
-    """Return True if a score repeats the text that was sent, or failed."""
-    text = row["generation"]
-    return score.failure is not None or (isinstance(text, str) and score.generation == text.strip())
 
 
 def _cell(name: str, value: object) -> object:

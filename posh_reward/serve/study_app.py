@@ -56,7 +56,7 @@ def study_app(key: PacketKey, packet: Path, answers: Path, tokens: Mapping[str, 
             Route("/r/{token}/answers", site.send, methods=["GET"]),
             Route("/r/{token}/answers", site.store, methods=["PUT"]),
             Route("/health", lambda _: PlainTextResponse("ok")),
-        ],
+        ]
     )
     app.router.redirect_slashes = False  # to whatever host a request names
     return app

@@ -12,7 +12,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -176,7 +176,8 @@ def answering(command: list[str], port: int, log: Path, seconds: int) -> Iterato
                 time.sleep(1)
             yield address
         finally:
-            os.killpg(process.pid, signal.SIGTERM)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
 
 
 @contextmanager
@@ -241,15 +242,6 @@ def test_llama_server_with_a_thinking_template_is_refused(folder: Path, tmp_path
         PoshReward(PoSh(address)).check()
 
 
-@pytest.fixture(scope="module")
-def vllm_python() -> Iterator[str]:
-    with pytest.MonkeyPatch.context() as settings:
-        settings.setenv("TORCHDYNAMO_DISABLE", "1")  # compiling takes longer than these tests
-        settings.setenv("OMP_NUM_THREADS", "1")
-        settings.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
-        yield str(setting("POSH_VLLM_PYTHON"))
-
-
 def child_of(python: str, folder: Path, **options: Any) -> VllmModel:
     usual = {"dtype": "float32", "memory_gb": 0.25, "max_model_len": 512, "enforce_eager": True}
     return VllmModel(str(folder), python=python, **{**usual, **options})
@@ -300,8 +292,7 @@ def test_a_batch_survives_vllms_death(child: VllmModel, how: signal.Signals) -> 
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
-    [({"memory_gb": 1e6}, "memory"), ({"dtype": "float17"}, "float17")],
+    ("options", "told"), [({"memory_gb": 1e6}, "memory"), ({"dtype": "float17"}, "float17")]
 )
 def test_vllms_settings_that_do_not_fit_are_named(
     vllm_python: str, folder: Path, options: dict[str, Any], told: str

@@ -57,10 +57,7 @@ def test_endless_100_continue_ends_at_the_timeout() -> None:
 # What a server says.
 
 
-@pytest.mark.parametrize(
-    "listed",
-    [[f"{KEY}\n" * 150_000], ["m", f"{KEY}-model"]],
-)
+@pytest.mark.parametrize("listed", [[f"{KEY}\n" * 150_000], ["m", f"{KEY}-model"]])
 def test_models_that_hold_the_key_are_not_listed(
     listed: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

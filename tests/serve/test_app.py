@@ -19,11 +19,12 @@ import pytest
 from PIL import Image
 
 from posh_reward import HarmonicEval, InputError, JudgeError, PoSh, PoshReward
+from posh_reward.cli.serve_command import server_of
 from posh_reward.errors import ConfigError
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.reward.shaping import Shaping
 from posh_reward.reward.texts import completion_of
-from posh_reward.serve.app import create_app, server_of
+from posh_reward.serve.app import create_app
 from posh_reward.serve.client import RemoteMetric, RemotePosh
 from posh_reward.serve.window import BatchedMetric
 from posh_reward.types import Failure, Scores

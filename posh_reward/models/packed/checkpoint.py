@@ -9,13 +9,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.errors import (
-    ConfigError,
-    JudgeError,
-    MissingDependencyError,
-    install,
-    on_one_line,
-)
+from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError, install, on_one_line
 from posh_reward.models.prompt_images import SEEING
 
 if TYPE_CHECKING:

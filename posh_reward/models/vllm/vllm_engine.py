@@ -14,8 +14,7 @@ from posh_reward.models.chat import Chat
 from posh_reward.models.labels import TOP, LabelReading, label_masses, label_tokens, no_token
 from posh_reward.models.model import Prompt
 from posh_reward.models.prompt_images import NO_PLACE, SizeLimits, check_max_pixels, size_of
-from posh_reward.models.vllm.vllm_worker import Answers
-from posh_reward.models.vllm.wire import EngineReply
+from posh_reward.models.vllm.vllm_worker import Answers, EngineReply
 from posh_reward.types import Failure
 
 AT_ONCE = 512

@@ -156,7 +156,7 @@ def zero3(device: str, seconds: str, folder: str) -> dict[str, Any]:
 
 def train(device: str, config: str, *flags: str) -> dict[str, Any]:
     """Train as the recipe does; return what each step logged, and time and memory by phase."""
-    from posh_reward.models.vllm.vllm_environment import set_vllm_defaults
+    from posh_reward.models.vllm.vllm_model import set_vllm_defaults
     from posh_reward.training.doctor.diagnosis import load_recipe
     from posh_reward.training.launch import (
         finish,
