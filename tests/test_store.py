@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import multiprocessing
 import os
 import random
 import re
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -374,58 +372,6 @@ def test_clearing_gives_the_room_back(path: str) -> None:
     kept.put("verdict", "one|released", items(9))
     assert kept.get("verdict", "one|released", list(items(9))) == items(9)
     assert os.path.exists(path)
-
-
-def interrupted(path: str, kept: Store, rng: random.Random) -> int:
-    """Interrupts puts and gets at random points until one comes through; how many did not."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGALRM, interrupt)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 1e-5 + rng.random() * 1.5e-3)
-        for i in range(100):
-            kept.put("verdict", "a", items(10, f"{rng.random()}."))
-            kept.get("verdict", "a", list(items(10, f"{i}.")))
-        return 0
-    except KeyboardInterrupt:
-        return 1
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
-def interrupt_often(
-    path: str, times: int, caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest
-) -> None:
-    rng = random.Random(0)
-    kept = Store(path)
-    kept.put("verdict", "a", items(50))
-    count = 0
-    gc.disable()  # Python swallows an interrupt in a library's callback of the collector
-    request.addfinalizer(gc.enable)
-    with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as other:
-        for _ in range(times):
-            try:
-                count += interrupted(path, kept, rng)
-            except KeyboardInterrupt:  # it came when the attempt was over
-                count += 1
-            other.execute("BEGIN IMMEDIATE")  # fails if the store still holds the lock
-            other.execute("ROLLBACK")
-    kept.put("verdict", "a", items(50, "later"))
-    assert kept.get("verdict", "a", list(items(50, "later"))) == items(50, "later")
-    assert kept.get("verdict", "a", list(items(50))) == items(50)
-    assert count > times // 2
-    assert not caplog.records
-    kept.close()
-    check_sound(path)
-
-
-def test_an_interrupt_leaves_no_lock_and_no_damage(
-    path: str, caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest
-) -> None:
-    interrupt_often(path, 150, caplog, request)
 
 
 def test_a_link_and_its_target_are_one_store(path: str, tmp_path: Path) -> None:

@@ -169,9 +169,11 @@ def create_app(
     )
     record: Any = record_class(metric.name)
     reply = create_model("ScoreReply", signature=(str, ...), scores=(list[record], ...))
-    guarded = [Depends(HTTPBearer(auto_error=False)), Depends(partial(_check_key, key))]
+    guarded = []
+    if key is not None:
+        guarded = [Depends(HTTPBearer(auto_error=False)), Depends(partial(_check_key, key))]
     get: dict[str, Any] = {"methods": ["GET"], "responses": {"default": {"model": Refusal}}}
-    guarded_get = {**get, "dependencies": guarded if key is not None else []}
+    guarded_get = {**get, "dependencies": guarded}
     post = {**guarded_get, "methods": ["POST"]}
     route = app.add_api_route
     route("/v1/score", service.score, summary="Score rows", response_model=reply, **post)

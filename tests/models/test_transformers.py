@@ -7,7 +7,6 @@ import os
 import pickle
 import random
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakSet
@@ -42,10 +41,9 @@ from posh_reward.types import (
     Verdict,
 )
 from tests.models.tiny import byte_tokenizer, tiny_model
-from tests.models.tokenizers_here import qwen_tokenizer
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedModel
 
 DIGITS = ("1", "2", "3", "4", "5")
 SCENE = "A tall man in a red coat holds a cup. Two dogs sleep beside him; the small one is brown."
@@ -72,11 +70,6 @@ def questions(preset: str = "released", generations: int = 2) -> list[Prompt]:
 def phrases(preset: str = "released") -> list[Prompt]:
     texts = ("man tall", "man small", "coat red", "dog brown small", "x")
     return [rewrite_prompt(Phrase(text, "attribute"), preset) for text in texts]
-
-
-@cache
-def qwen(shared: Path) -> PreTrainedTokenizerBase:
-    return qwen_tokenizer(shared)
 
 
 @torch.inference_mode()
@@ -351,19 +344,6 @@ def test_a_reply_ends_at_the_end_of_the_turn() -> None:
     [reply] = judge.write([asked], 6)
     assert judge.usage.tokens_decoded == 1
     assert reply.text == ""
-
-
-def test_several_tokens_of_one_label_add_up(shared_data: Path) -> None:
-    tokenizer = qwen(shared_data)
-    model, labels = tiny_model(tokenizer), ("yes", "no")
-    ids = label_tokens(tokenizer, labels)
-    assert min(map(len, ids)) > 1
-    [verdict] = TransformersModel.of(model, tokenizer, "tiny").choose(questions()[:1], labels)
-    with torch.inference_mode():
-        [tokens] = Chat(tokenizer).encode(questions()[:1])
-        whole = model(torch.tensor([tokens])).logits[0, -1].double().softmax(-1)
-    expected = [whole[list(of)].sum().item() for of in ids]
-    torch.testing.assert_close(masses([verdict])[0], torch.tensor(expected), atol=1e-9, rtol=1e-4)
 
 
 def test_sleeping_gives_up_states_and_waking_works() -> None:

@@ -58,8 +58,8 @@ def test_verdicts_are_those_of_transformers(vllm_python: str, tmp_path: Path, ki
         plain, seeing_tokenizer(), "tiny", images=image_processor(), **options
     )
     model = VllmModel(
-        str(tmp_path / "tiny"), python=vllm_python, dtype="float32", memory_gb=0.25, max_model_len=1024,
-        enforce_eager=True, **options,
+        str(tmp_path / "tiny"), python=vllm_python, dtype="float32", memory_gb=0.25,
+        max_model_len=1024, enforce_eager=True, **options,
     )  # fmt: skip
     assert model.sees
     asked = questions()

@@ -491,6 +491,7 @@ class LoadedModel:
         torch.cuda.empty_cache()
 
     def bring_back(self, memory_gb: float | None) -> None:
+        """Put the weights back, and make room for states: ``memory_gb``, or a share of the rest."""
         try:
             for parameter in self.model.parameters():
                 if parameter.device != self._device:
