@@ -90,7 +90,6 @@ class Store:
         """Keys found, keys not found, and texts dropped because of a fault."""
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
-        self._writable = False
         self._disabled = False
         self._paused_until: dict[Purpose, float] = {"read": 0.0, "write": 0.0}
         self._warnings: set[str] = set()
@@ -112,7 +111,7 @@ class Store:
                 for row in self._attempt("read", _read, batch) or ()
                 if row[1] in key_of  # the index may be damaged
             ]
-            if rows and self._writable:
+            if rows:
                 self._attempt("write", self._renew, rows)
             texts = {
                 key_of[digest]: text
@@ -163,12 +162,8 @@ class Store:
         if self._disabled or time.monotonic() < self._paused_until[purpose]:
             return None
         try:
-            if purpose == "write" and not self._writable:  # it may have become writable
-                self.close()
             if self._connection is None:
-                self._connection, self._writable = _open(self.path)
-            if purpose == "write" and not self._writable:
-                raise sqlite3.OperationalError("the file or its disk is readonly, or full")
+                self._connection = _open(self.path)
             return work(self._connection, argument)
         except sqlite3.ProgrammingError:
             raise  # a bug of ours, not a fault of the file
@@ -322,52 +317,31 @@ def _message(fault: StoreFault, purpose: Purpose, error: Exception, path: str) -
     return f"{effect.format(error)}; trying again every {RETRY_SECONDS:g} s"
 
 
-def _open(path: str) -> tuple[sqlite3.Connection, bool]:
-    """Return a connection, and True if it can write."""
+def _open(path: str) -> sqlite3.Connection:
+    """Open a store, made if missing; raises ``sqlite3.Error``."""
     deadline = time.monotonic() + LOCK_SECONDS
     while True:
         try:
-            return _connect(path, "mode=rwc"), True
+            return _connect(path)
         except sqlite3.OperationalError as error:
-            fault = fault_of(error)
             # SQLite does not wait if two processes create the tables at once.
-            if fault == "locked" and time.monotonic() < deadline:
-                time.sleep(0.02)
-            elif fault == "unwritable" and os.path.exists(path):
-                return _open_to_read(path), False
-            else:
+            if fault_of(error) != "locked" or time.monotonic() > deadline:
                 raise
+            time.sleep(0.02)
 
 
-def _open_to_read(path: str) -> sqlite3.Connection:
-    try:
-        return _connect(path, "mode=ro")
-    except sqlite3.OperationalError:
-        # SQLite cannot create its -shm file. If the log is empty, the file itself is complete.
-        if _log_bytes(path):
-            raise
-        return _connect(path, "immutable=1")
-
-
-def _connect(path: str, options: str) -> sqlite3.Connection:
+def _connect(path: str) -> sqlite3.Connection:
     connection = sqlite3.connect(
-        f"{Path(path).as_uri()}?{options}",
-        uri=True,
+        path,
         timeout=LOCK_SECONDS,
         isolation_level=None,  # no implicit transactions
         check_same_thread=False,  # Store has a lock
     )
     try:
-        write = options == "mode=rwc"
         if not _is_store(connection):
-            if not write:
-                raise sqlite3.OperationalError("unable to open an empty file as a store")
             _make_tables(connection)
-        if write:
-            # With a write-ahead log, NORMAL can lose only the last moments before a power cut.
-            connection.execute("PRAGMA synchronous = NORMAL")
-            connection.execute("BEGIN IMMEDIATE")  # fails here if the file is read-only
-            connection.execute("ROLLBACK")
+        # With a write-ahead log, NORMAL can lose only the last moments before a power cut.
+        connection.execute("PRAGMA synchronous = NORMAL")
     except BaseException:
         connection.close()
         raise
@@ -464,7 +438,7 @@ def survey(path: str) -> Survey:
     """Count a store's rows; reads the whole file, which takes seconds if it is large."""
     file = _existing(path)
     try:
-        with closing(_open_to_read(file)) as connection:
+        with closing(_open(file)) as connection:
             rows = connection.execute(
                 "SELECT kind, spaces.space, count(*), sum(length(value)) "
                 "FROM kept JOIN spaces ON spaces.id = kept.space "
@@ -480,10 +454,7 @@ def clear(path: str, kind: str | None = None, space: str = "") -> int:
     """Remove rows and return their space to the disk."""
     file = _existing(path)
     try:
-        connection, writable = _open(file)
-        with closing(connection):
-            if not writable:
-                raise PermissionError(f"the store {path!r} or its disk is read-only, or full")
+        with closing(_open(file)) as connection:
             return _clear_rows(connection, kind, space)
     except sqlite3.Error as error:
         raise _unreadable(path, error) from None

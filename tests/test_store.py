@@ -210,39 +210,6 @@ def test_a_full_disk_drops_writes_until_there_is_room(tmp_path: Path) -> None:
     assert "cannot be written" in said
 
 
-READ = """
-import sys
-from posh_reward.store import Store
-from tests.stores import items
-kept = Store(sys.argv[1])
-for _ in range(2):
-    assert kept.get("verdict", "a", list(items(50))) == items(50)
-    kept.put("verdict", "a", items(3, "new"))
-    assert kept.get("verdict", "a", list(items(3, "new"))) == {}
-assert kept.dropped == 6
-"""
-
-
-@pytest.mark.parametrize("what", ["folder", "file"])
-@pytest.mark.parametrize("left_by", ["close", "kill"])
-def test_what_is_read_only_is_read(path: str, what: str, left_by: str) -> None:
-    if left_by == "close":
-        kept = Store(path)
-        kept.put("verdict", "a", items(50))
-        kept.close()
-    else:
-        code = READ.replace(
-            "for", "kept.put('verdict', 'a', items(50)); import os; os._exit(0)\nfor"
-        )
-        assert start(code, path).communicate(timeout=60) == ("", "")
-        assert Path(path + "-wal").stat().st_size
-    place = path if what == "file" else str(Path(path).parent)
-    mount = f"mount --bind {place} {place} && mount -o remount,bind,ro {place}"
-    said = in_a_mount(mount, READ, path)
-    assert said.count("the store") == 1
-    assert "cannot be written" in said
-
-
 def damage(path: Path, how: str) -> None:
     whole = bytearray(path.read_bytes())
     rng = random.Random(0)
