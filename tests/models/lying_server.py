@@ -70,8 +70,6 @@ class LyingServer(ThreadingHTTPServer):
         self.liar = liar
         self.knows_ids = knows_ids
         self.models = [MODEL]
-        self.specials: list[str] | None = None
-        """Special tokens that ``/tokenize`` shows as text; None if it shows no text."""
         self.paths: list[str] = []
         """Of every request, in order."""
         self.bodies: list[dict[str, Any]] = []
@@ -90,13 +88,10 @@ class LyingServer(ThreadingHTTPServer):
             return max(len(self.bodies) - START, 0)
 
     def tokenize(self, body: dict[str, Any]) -> Reply:
-        """As vLLM does; all but digits and special tokens is one unknown token."""
+        """As vLLM does; all but digits is one unknown token."""
         text: str = body["prompt"]
         ids = [i for i, digit in DIGITS.items() if text.strip("x ") == digit]
-        reply: Reply = {"tokens": ids if ids and text in "12345" else [9, *ids]}
-        if body.get("return_token_strs") and self.specials is not None:
-            reply["token_strs"] = ["?", *(each for each in self.specials if each in text)]
-        return reply
+        return {"tokens": ids if ids and text in "12345" else [9, *ids]}
 
     def get_request(self) -> tuple[socket.socket, Any]:
         connection, client = super().get_request()

@@ -33,7 +33,7 @@ from posh_reward.models.server import ServerModel
 from posh_reward.models.server.server_http import TOO_LONG
 from posh_reward.models.vllm import VllmModel
 from posh_reward.training.doctor.node_checks import free_port
-from posh_reward.types import Phrase, Verdict
+from posh_reward.types import Phrase, Usage, Verdict
 from tests.processes import alive
 
 if TYPE_CHECKING:
@@ -338,7 +338,10 @@ def test_vllm_serves_what_a_plain_pass_gives(
     print(f"labels, worst by {max(abs(a - b) for a, b in zip(found, wanted, strict=True)):.1e}")
     assert found == pytest.approx(wanted, abs=1e-4)
     assert str(too_long.failure) == TOO_LONG
-    assert 0 < server.usage.prompt_tokens_computed < server.usage.prompt_tokens_submitted
+    server.usage = Usage()
+    shared = "DESCRIPTION: " + "A dog. " * 80
+    server.choose([Prompt(shared, f"Q: Is {i}?") for i in range(8)], LABELS)
+    assert 0 < server.usage.prompt_tokens_computed < server.usage.prompt_tokens_submitted / 2
     found = masses(ServerModel(vllm_server).choose(ASKED, LABELS))
     wanted = twenty_likeliest(after_prompt, plain[1])
     print(f"top-20, worst by {max(abs(a - b) for a, b in zip(found, wanted, strict=True)):.1e}")
