@@ -37,7 +37,7 @@ def application(settings: Mapping[str, Any]) -> serve.Application:
         from posh_reward.models.server.server_http import read_key
         from posh_reward.reward.trl import PoshReward
         from posh_reward.serve.app import create_app
-        from posh_reward.serve.contract import KEY
+        from posh_reward.serve.client import KEY
         from posh_reward.serve.window import BatchedMetric
 
         posh: Any = BatchedMetric(load_metric(settings.get("config"), **metric))

@@ -18,7 +18,7 @@ from typing import Any
 from posh_reward.errors import InputError, JudgeError
 from posh_reward.metrics.load_metric import load_metric
 from posh_reward.metrics.metric import check_sizes
-from posh_reward.serve.contract import fields_of
+from posh_reward.serve.client import fields_of
 from posh_reward.types import Failure
 
 TEXTS = ("_failure", "_signature")
