@@ -31,6 +31,8 @@ class Framework:
     """Packages to install without dependencies that need CUDA; ``packages`` has the others."""
     folders: tuple[str, ...] = ("",)
     """Folders of a checkout that hold its packages."""
+    test: str = ""
+    """Name of its test, if it is another framework's."""
 
 
 FROM_GIT = (
@@ -56,6 +58,7 @@ FRAMEWORKS = {
     ),
     "datatrove": Framework(("datatrove[io]==0.10.1",)),
     "slime": Framework(FROM_GIT),
+    "miles": Framework(FROM_GIT, ("miles-rl==0.0.2",), test="slime"),
     "easyr1": Framework(FROM_GIT),
     "nemo_rl": Framework(FROM_GIT),
     "prime_rl": Framework(
@@ -87,7 +90,7 @@ def run(name: str, source: str) -> int:
         return 1
     sources = [str(Path(source).resolve() / folder) for folder in framework.folders if source]
     path = os.pathsep.join((*sources, str(ROOT)))
-    test = ROOT / "tests" / "adapters" / f"test_{name}.py"
+    test = ROOT / "tests" / "adapters" / f"test_{framework.test or name}.py"
     pytest = [str(env / "bin" / "python"), "-m", "pytest", "-p", "no:cacheprovider", "-rs"]
     # We cannot fix warnings of other libraries.
     command = [*pytest, "-W", "default", "--run-adapters", "-s", str(test)]

@@ -1,15 +1,8 @@
-"""verl: a reward function, and a reward manager with token-level scores.
+"""verl: reward functions, an advantage estimator, a reward manager with token-level scores.
 
-::
-
-    python3 -m verl.trainer.main_ppo ... \
-        reward.custom_reward_function.path=pkg://posh_reward.adapters.verl \
-        reward.custom_reward_function.name=compute_score_async
-
-verl scores one completion at a time without naming its group. A completion that could not be judged
-raises unless there is a fallback; verl's trainer (``use_v1``, the default) then continues without
-that row. The legacy trainer would stop: use
-``+reward.custom_reward_function.reward_kwargs.fallback=0.5`` with it.
+verl scores one completion at a time without naming its group. What could not be judged raises
+unless there is a fallback: verl's trainer (``use_v1``) continues without that row, the legacy one
+stops. docs/adapters.md has the settings.
 """
 
 from __future__ import annotations
@@ -17,8 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 from posh_reward.adapters.completion_results import (
+    FAILED,
+    CompletionResult,
     SampleRewards,
     framework,
+    separate_advantages,
     shared_rewards,
     with_group_means,
 )
@@ -28,6 +24,7 @@ from posh_reward.types import Scores
 with framework("verl==0.9.1"):
     import torch
     from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
+    from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY
 
 
 def compute_score(
@@ -38,6 +35,7 @@ def compute_score(
     *,
     reward: str | None = None,
     fallback: float | None = None,
+    separate: bool = False,
     **_: Any,
 ) -> dict[str, float]:
     """Return a completion's reward as ``score``, and its sub-scores, which verl logs.
@@ -47,16 +45,14 @@ def compute_score(
         solution_str: the completion.
         ground_truth: its reference.
         extra_info: further columns of the row, such as ``image``.
-        reward: name for ``reward_of``, from ``reward_kwargs``.
-        fallback: reward of a completion that could not be judged, from ``reward_kwargs``.
-
-    Raises:
-        JudgeError: the completion could not be judged, and there is no fallback.
+        reward: name for ``reward_of``, from ``reward_kwargs`` like those below.
+        fallback: reward of a completion that could not be judged; otherwise ``JudgeError``.
+        separate: the reward has several objectives, for estimator ``gdpo``; ``score`` is their
+            mean, and ``posh_precision_reward`` one of its keys.
     """
-    rewards = shared_rewards(reward, fallback)
+    rewards = shared_rewards(reward, fallback, separate)
     columns = {**(extra_info or {}), rewards.reference_column: ground_truth}
-    result = rewards(solution_str, **columns)
-    return {"score": rewards.number(result), **result.row}
+    return _numbers(rewards, rewards(solution_str, **columns))
 
 
 async def compute_score_async(
@@ -67,13 +63,45 @@ async def compute_score_async(
     *,
     reward: str | None = None,
     fallback: float | None = None,
+    separate: bool = False,
     **_: Any,
 ) -> dict[str, float]:
     """Do the same as a coroutine: a worker's concurrent completions are scored together."""
-    rewards = shared_rewards(reward, fallback)
+    rewards = shared_rewards(reward, fallback, separate)
     columns = {**(extra_info or {}), rewards.reference_column: ground_truth}
-    result = await rewards.call_async(solution_str, **columns)
-    return {"score": rewards.number(result), **result.row}
+    return _numbers(rewards, await rewards.call_async(solution_str, **columns))
+
+
+def _numbers(rewards: SampleRewards, result: CompletionResult) -> dict[str, float]:
+    score = rewards.number(result)
+    axes = result.axes if result.reward is not None else dict.fromkeys(result.axes, score)
+    return {**axes, **result.row, "score": score}
+
+
+def separate_advantage(
+    token_level_rewards: torch.Tensor,
+    response_mask: torch.Tensor,
+    index: Any,
+    config: Any = None,
+    non_tensor_batch: Any = None,
+    **_: Any,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Compute ``gdpo`` as TRL does: verl's own weights rows by tokens, and counts failed ones.
+
+    Returns:
+        Advantages and returns, both (completions, tokens); 0 for failed rows.
+    """
+    keys = config.get("gdpo_reward_keys")
+    weights = config.get("gdpo_reward_weights") or [1.0] * len(keys)
+    columns = zip(*(non_tensor_batch[key] for key in keys), strict=True)
+    failed = non_tensor_batch.get(FAILED, [0.0] * len(index))
+    rows = [None if lost else [*map(float, row)] for lost, row in zip(failed, columns, strict=True)]
+    values = token_level_rewards.new_tensor(separate_advantages(rows, list(index), weights))
+    table = values[:, None] * response_mask
+    return table, table
+
+
+ADV_ESTIMATOR_REGISTRY["gdpo"] = separate_advantage
 
 
 class TokenScore(float):
@@ -105,7 +133,6 @@ class SpanRewardManager(RewardManagerBase):  # type: ignore[misc]
         self.span_credit = float(settings.get("span_credit", self.span_credit))
 
     async def run_single(self, data: Any) -> dict[str, Any]:
-        """Return the reward of one completion, and its sub-scores."""
         item = data[-1]
         ids = item.batch["responses"]
         ids = ids[: item.batch["attention_mask"][-len(ids) :].sum()].tolist()

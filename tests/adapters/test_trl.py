@@ -10,6 +10,15 @@ import pytest
 
 from tests.adapters.groups import FAILED, REFERENCE, TEXTS, rewards, scores
 from tests.adapters.tiny_model import PROMPT, tiny, write_describer
+from tests.adapters.two_objectives import (
+    ADVANTAGES,
+    ADVANTAGES_WITH_FAILURE,
+    GROUPS,
+    JUDGED,
+    LENGTHS,
+    WEIGHTS,
+    WITH_FAILURE,
+)
 
 pytestmark = [
     pytest.mark.adapters,
@@ -83,3 +92,44 @@ def test_training_raises_the_reward(tmp_path: Path) -> None:
     assert steps[0]["grad_norm"] > 0
     assert sum(each["posh/failed_share"] for each in steps) > 0, "robots"
     assert steps[-1]["rewards/posh/mean"] > steps[0]["rewards/posh/mean"] + 0.1
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"), [(JUDGED, ADVANTAGES), (WITH_FAILURE, ADVANTAGES_WITH_FAILURE)]
+)
+def test_these_are_trls_advantages_of_two_objectives(
+    rows: list[list[float] | None], expected: list[float], tmp_path: Path
+) -> None:
+    from datasets import Dataset
+    from trl import GRPOConfig, GRPOTrainer
+
+    model, tokenizer = tiny()
+
+    def rollout(prompts: list[Any], *_: Any, **__: Any) -> dict[str, Any]:
+        ids = [[5] * (length - 1) + [1] for length in LENGTHS]
+        logprobs = [[0.0] * len(row) for row in ids]
+        prompt_ids = [tokenizer(each)["input_ids"] for each in prompts]
+        return {"prompt_ids": prompt_ids, "completion_ids": ids, "logprobs": logprobs}
+
+    def axis(place: int) -> Any:
+        def reward(**_: Any) -> list[float | None]:
+            return [None if row is None else row[place] for row in rows]
+
+        return reward
+
+    args = GRPOConfig(
+        str(tmp_path), num_generations=4, per_device_train_batch_size=8, max_completion_length=99,
+        report_to="none", use_cpu=True, bf16=False, gradient_checkpointing=False,
+        multi_objective_aggregation="normalize_then_sum", reward_weights=WEIGHTS,
+    )  # fmt: skip
+    trainer = GRPOTrainer(
+        model,
+        reward_funcs=[axis(0), axis(1)],
+        args=args,
+        train_dataset=Dataset.from_list([{"prompt": name} for name in "ab"]),
+        processing_class=tokenizer,
+        rollout_func=rollout,
+    )
+    output = trainer._generate_and_score_completions([{"prompt": name} for name in GROUPS])
+    print([round(each, 4) for each in output["advantages"].tolist()])
+    assert output["advantages"].tolist() == pytest.approx(expected, abs=1e-4)

@@ -7,10 +7,22 @@ from typing import Any
 
 import pytest
 
-from tests.adapters.groups import FAILED, REFERENCE, TEXTS, rewards, scores
+from posh_reward import PoshReward, Shaping
+from tests.adapters.groups import FAILED, METRIC, REFERENCE, TEXTS, rewards, scores
+from tests.adapters.two_objectives import (
+    ADVANTAGES,
+    ADVANTAGES_WITH_FAILURE,
+    GROUPS,
+    JUDGED,
+    LENGTHS,
+    WEIGHTS,
+    WITH_FAILURE,
+)
 
 pytestmark = pytest.mark.adapters
 NAME = "tests.adapters.groups:REWARD"
+SEPARATE = PoshReward(METRIC, Shaping("separate"))
+AXES = ["posh_precision_reward", "posh_recall_reward"]
 
 
 class Characters:
@@ -64,7 +76,8 @@ def outcomes(function: str, data: Any, **kwargs: Any) -> list[Any]:
     from verl.trainer.ppo.reward import load_reward_manager
 
     async def run() -> list[Any]:
-        manager = load_reward_manager(config(function, reward=NAME, **kwargs), Characters())
+        settings = config(function, **{"reward": NAME, **kwargs})
+        manager = load_reward_manager(settings, Characters())
         manager.loop = asyncio.get_running_loop()
         calls = [manager.run_single(data[i : i + 1]) for i in range(len(data))]
         return await asyncio.gather(*calls, return_exceptions=True)
@@ -161,3 +174,83 @@ def test_the_manager_scores_tokens_and_gives_a_failed_row_no_advantage() -> None
     assert robot.count_nonzero() == 1
     whole = table[1][: len(TEXTS[1])]
     assert whole.count_nonzero() > 1
+
+
+def two_objectives(rows: list[list[float] | None], fields: bool = True) -> Any:
+    """Rows as the trainer has them before ``compute_advantage``; its own trainer lacks fields."""
+    import numpy as np
+    import torch
+    from tensordict import TensorDict
+    from verl import DataProto
+
+    width = max(LENGTHS)
+    mask = torch.tensor([[1] * length + [0] * (width - length) for length in LENGTHS])
+    prompts = torch.ones((len(rows), 2), dtype=torch.long)
+    tensors = {"response_mask": mask, "token_level_rewards": mask * 0.0}
+    columns: dict[str, list[Any]] = {"uid": GROUPS}
+    if fields:
+        tensors |= {"prompts": prompts, "attention_mask": torch.cat([prompts, mask], 1)}
+        columns["failed"] = [float(row is None) for row in rows]
+        for place, name in enumerate(AXES):
+            columns[name] = [0.5 if row is None else row[place] for row in rows]
+    return DataProto(
+        TensorDict(tensors, batch_size=len(rows)),
+        {k: np.array(v, dtype=object) for k, v in columns.items()},
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"), [(JUDGED, ADVANTAGES), (WITH_FAILURE, ADVANTAGES_WITH_FAILURE)]
+)
+def test_its_advantages_of_two_objectives_are_trls(
+    rows: list[list[float] | None], expected: list[float]
+) -> None:
+    from omegaconf import OmegaConf
+    from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, compute_gdpo_outcome_advantage
+    from verl.trainer.ppo.ray_trainer import compute_advantage
+
+    from posh_reward.adapters.verl import separate_advantage
+
+    settings = OmegaConf.create({"gdpo_reward_keys": AXES, "gdpo_reward_weights": WEIGHTS})
+
+    def first_tokens() -> list[float]:
+        data = compute_advantage(two_objectives(rows), adv_estimator="gdpo", config=settings)
+        assert (data.batch["advantages"] * (1 - data.batch["response_mask"])).sum() == 0
+        return [float(each) for each in data.batch["advantages"][:, 0]]
+
+    assert ADV_ESTIMATOR_REGISTRY["gdpo"] is separate_advantage
+    assert first_tokens() == pytest.approx(expected, abs=1e-4)
+    ADV_ESTIMATOR_REGISTRY["gdpo"] = compute_gdpo_outcome_advantage
+    own = first_tokens()
+    ADV_ESTIMATOR_REGISTRY["gdpo"] = separate_advantage
+    print(f"verl's own: {[round(each, 4) for each in own]}")
+    assert max(abs(a - b) for a, b in zip(own, expected, strict=True)) > 0.05
+
+
+def test_its_default_trainer_has_no_rewards_by_axis() -> None:
+    """If this fails, docs/adapters.md may drop the legacy trainer."""
+    from omegaconf import OmegaConf
+    from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
+
+    settings = OmegaConf.create({"gdpo_reward_keys": AXES})
+    with pytest.raises(KeyError, match=AXES[0]):
+        compute_advantage_for_multi_trajectories(
+            two_objectives(JUDGED, fields=False), ["a_0_0"] * 8, "gdpo", config=settings
+        )
+
+
+def test_two_objectives_are_keys_of_the_score() -> None:
+    name = f"{__name__}:SEPARATE"
+    data = batch(TEXTS)
+    found = outcomes("compute_score_async", data, reward=name, separate=True, fallback=0.5)
+    direct = SEPARATE.rewards_of(scores())
+    for at, each in enumerate(found):
+        extra = each["reward_extra_info"]
+        if at != FAILED:
+            values = [direct["posh_precision"][at], direct["posh_recall"][at]]
+            assert [extra[axis] for axis in AXES] == values
+            assert each["reward_score"] == pytest.approx(sum(values) / 2)  # type: ignore[arg-type]
+    assert [found[FAILED]["reward_extra_info"][axis] for axis in AXES] == [0.5, 0.5]
+    assert found[FAILED]["reward_extra_info"]["failed"] == 1
+    [error, *_] = outcomes("compute_score_async", data, reward=name)
+    assert "choose objective f1 or weighted" in str(error)
