@@ -292,7 +292,7 @@ class SampleRewards:
 
 @cache
 def shared_rewards(
-    reward: str | None = None, fallback: float | None = None, several: bool = False
+    reward: AnyReward | str | None = None, fallback: float | None = None, several: bool = False
 ) -> SampleRewards:
     """Return a process's rewards, for frameworks that name a function and its settings."""
     return SampleRewards(reward, fallback=fallback, several=several)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from posh_reward.adapters.environments import DescribeEnvironment
 from tests.adapters.groups import FAILED, REFERENCE, TEXTS, rewards, scores
 from tests.adapters.tiny_model import PROMPT, tiny, write_describer
 from tests.adapters.two_objectives import (
@@ -133,3 +134,41 @@ def test_these_are_trls_advantages_of_two_objectives(
     output = trainer._generate_and_score_completions([{"prompt": name} for name in GROUPS])
     print([round(each, 4) for each in output["advantages"].tolist()])
     assert output["advantages"].tolist() == pytest.approx(expected, abs=1e-4)
+
+
+class Captions(DescribeEnvironment):
+    reward = "tests.adapters.groups:REWARD"
+
+
+def test_an_environment_owns_its_reward(tmp_path: Path) -> None:
+    """Through TRL's discovery of tools and rewards; the rollouts call the tool by hand."""
+    from datasets import Dataset
+    from trl import GRPOConfig, GRPOTrainer
+    from trl.chat_template_utils import qwen3_chat_template
+
+    model, tokenizer = tiny()
+    tokenizer.chat_template = qwen3_chat_template
+    args = GRPOConfig(
+        str(tmp_path), num_generations=4, per_device_train_batch_size=4, max_completion_length=4,
+        report_to="none", use_cpu=True, bf16=False, gradient_checkpointing=False,
+    )  # fmt: skip
+    row = {"prompt": PROMPT, "reference": REFERENCE}
+    trainer = GRPOTrainer(
+        model,
+        args=args,
+        train_dataset=Dataset.from_list([row] * 4),
+        processing_class=tokenizer,
+        environment_factory=Captions,
+    )
+    assert [tool.__name__ for tool in trainer.tools] == ["describe"]
+    assert trainer.reward_func_names == ["Captions"]
+    [function] = trainer.reward_funcs
+    environments = [Captions() for _ in range(5)]
+    for environment in environments:
+        environment.reset(**row)
+    for environment, text in zip(environments, TEXTS, strict=False):
+        assert environment.describe(text) == "done"
+    assert function(environments) == [*rewards(), 0.2]  # the last one called no tool
+    output = trainer._generate_and_score_completions([dict(row) for _ in TEXTS])
+    assert output["advantages"].tolist() == [0] * 4  # the tiny model calls none
+    assert trainer._metrics["train"]["rewards/Captions/mean"] == [pytest.approx(0.2)]
