@@ -83,11 +83,10 @@ class CompletionResult:
     """A completion's reward, and figures for a log."""
 
     rewards: Mapping[str, float | None]
-    """By objective; higher is better, None if the completion could not be judged."""
+    """By objective; None if the completion could not be judged."""
     figures: Mapping[str, float | None]
     """Sub-scores by their names in TRL's table of completions, such as ``posh_precision``."""
     score: MetricResult
-    """The metric's record, such as ``Scores``."""
 
     @property
     def failure(self) -> Failure | None:
@@ -95,7 +94,7 @@ class CompletionResult:
 
     @property
     def reward(self) -> float | None:
-        """The reward; for several objectives their mean."""
+        """The reward, or the mean of several objectives."""
         numbers = [value for value in self.rewards.values() if value is not None]
         return fmean(numbers) if len(numbers) == len(self.rewards) else None
 
@@ -106,10 +105,7 @@ class CompletionResult:
 
     @property
     def elements(self) -> list[dict[str, Any]]:
-        """POSH's graded elements of the text as plain data: start, end, kind, text, grade.
-
-        Start and end are character offsets in the scored text, stripped and without thoughts.
-        """
+        """POSH's graded elements of the text, with character offsets in it as it was scored."""
         return [
             {"start": start, "end": end, "kind": each.kind, "text": each.text, "grade": each.grade}
             for each in getattr(self.score, "elements", ())
@@ -226,12 +222,11 @@ Sample = tuple[object, Mapping[str, Any]]
 
 
 class SampleRewards:
-    """Results of single completions; concurrent ones are scored together.
+    """Results of single completions; those within some milliseconds are scored together.
 
     Args:
         reward: as for ``reward_of``.
-        fallback: reward of a completion that could not be judged, for frameworks that do not name
-            its group; None raises instead.
+        fallback: reward of a completion that could not be judged; None raises instead.
         raw: as for ``results``.
         several: the caller adds the rewards of several objectives; otherwise there must be one.
         milliseconds: time that a completion waits for others.

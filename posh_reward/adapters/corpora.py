@@ -27,8 +27,7 @@ TEXTS = ("_failure", "_signature")
 class ScoreRows:
     """Stage that adds a metric's columns to batches of rows; loads the metric once.
 
-    A row that cannot be scored has nulls, and the reason in ``posh_failure``. A judge that is gone
-    ends the job with the reason, instead of filling the corpus with failed rows.
+    A row that cannot be scored has nulls, and the reason in ``posh_failure``.
 
     Args:
         metric: settings of POSH (``load_metric``), or a function without arguments that makes any
@@ -65,9 +64,6 @@ class ScoreRows:
 
     def score(self, batch: Mapping[str, Any]) -> dict[str, list[Any]]:
         """Return the columns of a batch's scores, such as ``posh_f1``.
-
-        Args:
-            batch: column -> list or array of values, all of one length.
 
         Raises:
             InputError: a column is missing.

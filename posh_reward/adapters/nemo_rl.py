@@ -1,16 +1,5 @@
 """NeMo-RL: an environment that ends after one turn.
 
-::
-
-    # before the run
-    from posh_reward.adapters.nemo_rl import register
-
-    register("posh")     # or "vlm", which NeMo-RL uses for data with images
-
-    # in the settings
-    env: {posh: {reward: null}}
-    data: {default: {env_name: posh}}
-
 A row's ``extra_env_info`` has its columns (``reference``, ...). A completion that could not be
 judged gets the mean of its group, those with the same prompt and reference: an advantage of 0.
 """

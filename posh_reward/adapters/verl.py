@@ -11,7 +11,6 @@ from typing import Any
 
 from posh_reward.adapters.completion_results import (
     FAILED,
-    CompletionResult,
     SampleRewards,
     framework,
     separate_advantages,
@@ -27,7 +26,7 @@ with framework("verl==0.9.1"):
     from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY
 
 
-def compute_score(
+async def compute_score_async(
     data_source: str,
     solution_str: str,
     ground_truth: Any,
@@ -40,8 +39,10 @@ def compute_score(
 ) -> dict[str, float]:
     """Return a completion's reward as ``score``, and its sub-scores, which verl logs.
 
+    Concurrent completions of a worker are scored together.
+
     Args:
-        data_source: unused; part of verl's contract.
+        data_source: unused; part of verl's contract, like the next three.
         solution_str: the completion.
         ground_truth: its reference.
         extra_info: further columns of the row, such as ``image``.
@@ -52,27 +53,7 @@ def compute_score(
     """
     rewards = shared_rewards(reward, fallback, separate)
     columns = {**(extra_info or {}), rewards.reference_column: ground_truth}
-    return _numbers(rewards, rewards(solution_str, **columns))
-
-
-async def compute_score_async(
-    data_source: str,
-    solution_str: str,
-    ground_truth: Any,
-    extra_info: dict[str, Any] | None = None,
-    *,
-    reward: str | None = None,
-    fallback: float | None = None,
-    separate: bool = False,
-    **_: Any,
-) -> dict[str, float]:
-    """Do the same as a coroutine: a worker's concurrent completions are scored together."""
-    rewards = shared_rewards(reward, fallback, separate)
-    columns = {**(extra_info or {}), rewards.reference_column: ground_truth}
-    return _numbers(rewards, await rewards.call_async(solution_str, **columns))
-
-
-def _numbers(rewards: SampleRewards, result: CompletionResult) -> dict[str, float]:
+    result = await rewards.call_async(solution_str, **columns)
     score = rewards.number(result)
     axes = result.axes if result.reward is not None else dict.fromkeys(result.axes, score)
     return {**axes, **result.row, "score": score}
@@ -116,15 +97,10 @@ class SpanRewardManager(RewardManagerBase):  # type: ignore[misc]
     Use it only where verl scores after the rollout (a colocated reward model), in whole batches:
     there ``uid`` names the group, and a failed row gets the group's mean. During the rollout verl
     asks for single numbers, so credit would be lost and a failed row would be NaN.
-
-    Args:
-        config: verl's; ``reward.reward_kwargs`` may have ``reward`` and ``span_credit``.
-        tokenizer: the policy's.
-        **_: further arguments of verl's managers.
+    ``reward.reward_kwargs`` may have ``reward`` and ``span_credit``.
     """
 
     span_credit = 0.2
-    """Strength of credit unless the settings name another."""
 
     def __init__(self, config: Any, tokenizer: Any, compute_score: Any = None, **_: Any) -> None:
         super().__init__(config, tokenizer, compute_score)

@@ -61,22 +61,26 @@ def batch(texts: list[str]) -> Any:
     return DataProto(rows, {k: np.array(v, dtype=object) for k, v in columns.items()})
 
 
-def config(function: str, **kwargs: Any) -> Any:
+def config(**kwargs: Any) -> Any:
     from omegaconf import OmegaConf
 
     manager = {"source": "register", "name": "naive"}
-    custom = {"path": "pkg://posh_reward.adapters.verl", "name": function, "reward_kwargs": kwargs}
+    custom = {
+        "path": "pkg://posh_reward.adapters.verl",
+        "name": "compute_score_async",
+        "reward_kwargs": kwargs,
+    }
     return OmegaConf.create(
         {"reward": {"custom_reward_function": custom, "reward_manager": manager}}
     )
 
 
-def outcomes(function: str, data: Any, **kwargs: Any) -> list[Any]:
+def outcomes(data: Any, **kwargs: Any) -> list[Any]:
     """Through verl's loader and manager, all samples at once, as its worker does."""
     from verl.trainer.ppo.reward import load_reward_manager
 
     async def run() -> list[Any]:
-        settings = config(function, **{"reward": NAME, **kwargs})
+        settings = config(**{"reward": NAME, **kwargs})
         manager = load_reward_manager(settings, Characters())
         manager.loop = asyncio.get_running_loop()
         calls = [manager.run_single(data[i : i + 1]) for i in range(len(data))]
@@ -96,9 +100,8 @@ def advantages(values: list[float], data: Any) -> list[float]:
     return [float(each) for each in result[:, 0]]
 
 
-@pytest.mark.parametrize("function", ["compute_score", "compute_score_async"])
-def test_scores_are_those_of_a_direct_call(function: str) -> None:
-    results = outcomes(function, batch(TEXTS), fallback=0.5)
+def test_scores_are_those_of_a_direct_call() -> None:
+    results = outcomes(batch(TEXTS), fallback=0.5)
     for result, expected, score in zip(results, rewards(), scores(), strict=True):
         extra = result["reward_extra_info"]
         assert result["reward_score"] == (0.5 if expected is None else expected)
@@ -116,7 +119,7 @@ def test_without_a_fallback_a_failed_row_is_left_out_of_its_group() -> None:
     from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
     data = batch(TEXTS)
-    results = outcomes("compute_score_async", data)
+    results = outcomes(data)
 
     async def session(result: Any) -> Any:
         if isinstance(result, Exception):
@@ -242,7 +245,7 @@ def test_its_default_trainer_has_no_rewards_by_axis() -> None:
 def test_two_objectives_are_keys_of_the_score() -> None:
     name = f"{__name__}:SEPARATE"
     data = batch(TEXTS)
-    found = outcomes("compute_score_async", data, reward=name, separate=True, fallback=0.5)
+    found = outcomes(data, reward=name, separate=True, fallback=0.5)
     direct = SEPARATE.rewards_of(scores())
     for at, each in enumerate(found):
         extra = each["reward_extra_info"]
@@ -252,5 +255,5 @@ def test_two_objectives_are_keys_of_the_score() -> None:
             assert each["reward_score"] == pytest.approx(sum(values) / 2)  # type: ignore[arg-type]
     assert [found[FAILED]["reward_extra_info"][axis] for axis in AXES] == [0.5, 0.5]
     assert found[FAILED]["reward_extra_info"]["failed"] == 1
-    [error, *_] = outcomes("compute_score_async", data, reward=name)
+    [error, *_] = outcomes(data, reward=name)
     assert "choose objective f1 or weighted" in str(error)
