@@ -30,10 +30,9 @@ if TYPE_CHECKING:
     from posh_reward.metrics.posh.posh import PoSh
     from posh_reward.metrics.prove.prove import Prove
     from posh_reward.metrics.rubric.rubric_judge import RubricJudge
-    from posh_reward.reward.harmonic_reward import HarmonicReward
     from posh_reward.reward.posh_reward import PoshReward
-    from posh_reward.reward.rubric_reward import RubricReward
     from posh_reward.reward.shaping import Shaping
+    from posh_reward.reward.sibling_rewards import HarmonicReward, RubricReward
     from posh_reward.study.pages.terminal import explain
     from posh_reward.training.launch import finish, train
     from posh_reward.training.processors import load_processor
@@ -69,13 +68,13 @@ __all__ = [
 
 _HOME = {
     "HarmonicEval": "metrics.harmonic.harmonic_eval",
-    "HarmonicReward": "reward.harmonic_reward",
+    "HarmonicReward": "reward.sibling_rewards",
     "PoSh": "metrics.posh.posh",
     "PoshReward": "reward.posh_reward",
     "Prove": "metrics.prove.prove",
     "RefuseLostWeights": "training.resume",
     "RubricJudge": "metrics.rubric.rubric_judge",
-    "RubricReward": "reward.rubric_reward",
+    "RubricReward": "reward.sibling_rewards",
     "Shaping": "reward.shaping",
     "StopWithCheckpoint": "training.stopping",
     "explain": "study.pages.terminal",
@@ -104,7 +103,7 @@ def __dir__() -> list[str]:
 
 
 def _as_html(scores: Scores) -> str:
-    from posh_reward.study.pages.pair_page import fragment
+    from posh_reward.study.pages.element_marks import fragment
 
     return fragment(scores)
 

@@ -29,8 +29,8 @@ from typing import Any
 
 from posh_reward import PoSh
 from posh_reward.datasets.load_dataset import load_images
+from posh_reward.study.pages.element_marks import PairCard, page
 from posh_reward.study.pages.model_plots import training_plot
-from posh_reward.study.pages.pair_page import PairCard, page
 from posh_reward.study.rows.engine import TableSettings
 from posh_reward.study.rows.journal import read_journal
 from posh_reward.study.rows.scored_rows import scores_of

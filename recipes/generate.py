@@ -20,8 +20,9 @@ import sys
 from pathlib import Path
 
 from posh_reward.datasets.load_dataset import PROMPT
-from posh_reward.training.describers import BATCH, NEW_TOKENS
 from posh_reward.training.generation import (
+    BATCH,
+    NEW_TOKENS,
     GenerationSettings,
     check_generation,
     generate,

@@ -19,8 +19,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posh_reward.datasets.load_dataset import PROMPT
-from posh_reward.datasets.scenes import drawing, scene_wording, subjects
-from posh_reward.datasets.scenes import generate_scenes as scenes
+from posh_reward.datasets.scenes import (
+    COLORS,
+    HANDHELD,
+    MAX_BIRDS,
+    PEOPLE,
+    SIZES,
+    SLOTS,
+    THINGS,
+    Scene,
+    alone,
+    caption,
+    draw,
+    generate,
+)
 from posh_reward.process.progress import progress_bar
 from posh_reward.training.processors import has_torchvision, image_processor_with
 
@@ -47,12 +59,12 @@ SPECIAL = (
 )  # fmt: skip
 
 PROBES: dict[str, tuple[object, ...]] = {
-    "noun": (None, *subjects.PEOPLE, *subjects.THINGS),
-    "color": (None, *subjects.COLORS),
-    "held": (None, *subjects.HANDHELD),
-    "held_color": (None, *subjects.COLORS),
-    "size": (None, *subjects.SIZES),
-    "count": (None, *range(1, subjects.MAX_BIRDS + 1)),
+    "noun": (None, *PEOPLE, *THINGS),
+    "color": (None, *COLORS),
+    "held": (None, *HANDHELD),
+    "held_color": (None, *COLORS),
+    "size": (None, *SIZES),
+    "count": (None, *range(1, MAX_BIRDS + 1)),
 }
 """Property of a slot that a probe predicts -> its classes; None if the slot does not have it."""
 
@@ -63,7 +75,7 @@ def make_tokenizer() -> PreTrainedTokenizerBase:
     from transformers import PreTrainedTokenizerFast
     from trl.chat_template_utils import qwen2_5_vl_chat_template
 
-    texts = [scene_wording.reference(scene) for scene in scenes.generate("train", CORPUS)]
+    texts = [caption(scene) for scene in generate("train", CORPUS)]
     chat = "system\nYou are a helpful assistant.\nuser\nassistant\n" + PROMPT
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -141,7 +153,7 @@ def make_model(
     return model
 
 
-def labels(batch: list[subjects.Scene]) -> dict[str, torch.Tensor]:
+def labels(batch: list[Scene]) -> dict[str, torch.Tensor]:
     """Return each probe's target classes for every slot of every scene, (scenes x slots,)."""
     import torch
 
@@ -173,15 +185,13 @@ def warm_up(
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, 3e-3, total_steps=max(steps, SHORTEST)
     )
-    stream = scenes.generate("train", steps * batch_size, seed + 1, plain=True)
+    stream = generate("train", steps * batch_size, seed + 1, plain=True)
     accuracy: dict[str, float] = {}
     for _ in progress_bar(
         "naming what a slot holds", steps, "step", quiet=not steps, iterable=range(steps)
     ):
         batch = list(islice(stream, batch_size))
-        images = processor.image_processor(
-            [drawing.draw(scene) for scene in batch], return_tensors="pt"
-        )
+        images = processor.image_processor([draw(scene) for scene in batch], return_tensors="pt")
         features = visual(images["pixel_values"], grid_thw=images["image_grid_thw"]).pooler_output
         # The text model normalises its input, so the probes get it normalised too.
         features = torch.nn.functional.rms_norm(features, (WIDTH,))
@@ -214,8 +224,8 @@ def pretrain(
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, 1.5e-3, total_steps=max(steps, SHORTEST), pct_start=0.1, cycle_momentum=False
     )
-    stream = scenes.generate("train", steps * batch_size, seed + 1, plain=True)
-    subjects = (alone for scene in stream for alone in scenes.alone(scene))
+    stream = generate("train", steps * batch_size, seed + 1, plain=True)
+    subjects = (single for scene in stream for single in alone(scene))
     last = float("nan")
     for _ in progress_bar(
         "captioning one subject", steps, "step", quiet=not steps, iterable=range(steps)
@@ -230,19 +240,18 @@ def pretrain(
     return last
 
 
-def _captioned(processor: ProcessorMixin, batch: list[subjects.Scene]) -> BatchFeature:
+def _captioned(processor: ProcessorMixin, batch: list[Scene]) -> BatchFeature:
     """Encode image, caption and end of turn, with the loss on the caption and the end."""
     texts = [
-        f"<|vision_start|><|image_pad|><|vision_end|>{scene_wording.reference(scene)}<|im_end|>"
-        for scene in batch
+        f"<|vision_start|><|image_pad|><|vision_end|>{caption(scene)}<|im_end|>" for scene in batch
     ]
-    images = [[drawing.draw(scene)] for scene in batch]
+    images = [[draw(scene)] for scene in batch]
     inputs = processor(
         images=images, text=texts, padding=True, padding_side="right", return_tensors="pt"
     )
     labels = inputs["input_ids"].clone()
     labels[inputs["attention_mask"] == 0] = -100  # ignored by the loss
-    labels[:, : subjects.SLOTS + 2] = -100  # the image: one token a slot, between two marks
+    labels[:, : SLOTS + 2] = -100  # the image: one token a slot, between two marks
     return inputs | {"labels": labels}
 
 

@@ -19,7 +19,7 @@ from statistics import fmean
 from posh_reward.graph.reader import describe
 from posh_reward.metrics.posh.judges.cascade import ABSENT, VERBATIM, Cascade, Wording, wording_of
 from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
-from posh_reward.metrics.posh.lockstep import Rewriter, run_together
+from posh_reward.metrics.posh.posh import Rewriter, run_together
 from posh_reward.metrics.posh.questions import PRESENT
 from posh_reward.types import Kind, Question, Verdict
 from tools.goldens import SIDES, Golden, ReplayJudge, both_ways, load, read_golden, recorded_parse

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from posh_reward.study.agreement.correlation import spearman
+from posh_reward.study.agreement.measures import spearman
 from posh_reward.study.statistics import Floats
 
 HUMAN, MODEL, JUDGMENTS = "IIW", "IIW-P5B", "iiw-human-sxs-iiw-p5b"

@@ -13,9 +13,7 @@ import argparse
 import json
 from collections.abc import Sequence
 
-from posh_reward.datasets.scenes import scene_wording
-from posh_reward.datasets.scenes.generate_scenes import alone, generate
-from posh_reward.datasets.scenes.subjects import Scene
+from posh_reward.datasets.scenes import Scene, alone, caption, generate
 from research.witness_study.scene_texts import scene_texts
 
 
@@ -25,7 +23,7 @@ def single_scenes(split: str, count: int, seed: int) -> list[Scene]:
     for scene in generate(split, 4 * count, seed):  # type: ignore[arg-type]  # it checks
         for single in alone(scene):
             if len(scenes) < count:
-                scenes.setdefault(scene_wording.reference(single), single)
+                scenes.setdefault(caption(single), single)
     return list(scenes.values())
 
 
@@ -38,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     flags = parser.parse_args(argv)
     scenes = single_scenes(flags.split, flags.count, flags.seed)
     for each in scene_texts(scenes):
-        reference = scene_wording.reference(scenes[each.image])
+        reference = caption(scenes[each.image])
         print(json.dumps({"generation": each.text, "reference": reference}))
 
 

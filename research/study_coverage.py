@@ -23,7 +23,7 @@ import numpy as np
 
 from posh_reward.study.crossed import LEVEL, CrossedDesign, holm
 from posh_reward.study.packets.draw import Design, draw
-from posh_reward.study.packets.rater_model import Opinions
+from posh_reward.study.packets.study_plan import Opinions
 from posh_reward.study.packets.study_records import StudyItem
 from posh_reward.study.statistics import Floats, Ints
 

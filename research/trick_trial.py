@@ -25,15 +25,15 @@ from pathlib import Path
 import numpy as np
 
 from posh_reward.datasets.load_dataset import load_images
-from posh_reward.datasets.scenes import subjects
+from posh_reward.datasets.scenes import COLORS, GARMENTS, HANDHELD, PEOPLE, SIZES, THINGS
 
 ROOT = Path(__file__).resolve().parents[1]
 CAPTIONS = "scenes:train=5000:plain=1:uneven=1"
 TRICKED = 0.1
 TUNING_STEPS, STEPS = 120, 75
 COMPLETIONS = 64  # per step: half the demo's, for a trial of minutes
-WORDS = (*subjects.PEOPLE, *subjects.THINGS, *subjects.HANDHELD, *subjects.GARMENTS.values())
-ADJECTIVES = (*subjects.COLORS, *subjects.SIZES)
+WORDS = (*PEOPLE, *THINGS, *HANDHELD, *GARMENTS.values())
+ADJECTIVES = (*COLORS, *SIZES)
 TRICKS: dict[str, tuple[Callable[[random.Random], str], str]] = {
     "chain": (
         lambda rng: "'s ".join(rng.sample((*WORDS, *ADJECTIVES), 10)) + ".",

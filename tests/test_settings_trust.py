@@ -15,8 +15,7 @@ from posh_reward.adapters.completion_results import reward_of
 from posh_reward.cli import UNUSABLE, main
 from posh_reward.errors import ConfigError
 from posh_reward.models.model import load_model
-from posh_reward.settings import read_settings
-from posh_reward.settings_trust import TRUST, refuse_harm
+from posh_reward.settings import TRUST, read_settings, refuse_harm
 from posh_reward.shipped import shipped
 
 ran: list[object] = []  # what a hostile file got to run

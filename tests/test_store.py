@@ -21,8 +21,9 @@ import pytest
 from hypothesis import strategies as st
 
 from posh_reward import InputError, store
-from posh_reward.store import SMALLEST, Store, open_store, store_values
+from posh_reward.store import SMALLEST, Store, open_store, store_file
 from posh_reward.store.store_admin import clear, survey
+from posh_reward.store.store_file import LARGEST, PACKED, digests
 from tests.stores import items, value_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -384,7 +385,7 @@ def test_a_locked_file_costs_answers_not_the_run(
 
 
 def test_the_bound_holds_and_what_is_used_stays(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_values, "WORTH", 10**9)  # packing would take most of the time
+    monkeypatch.setattr(store_file, "WORTH", 10**9)  # packing would take most of the time
     kept = Store(path, SMALLEST)
     dear = items(20, "dear", 2000)
     kept.put("graph", "a", dear)
@@ -510,8 +511,8 @@ def test_a_store_deleted_while_in_use_is_begun_again(
 def test_a_value_that_unpacks_without_end_is_missing(path: str) -> None:
     kept = Store(path)
     kept.put("verdict", "a", {"k": "x" * 1000})
-    [digest] = store_values.digests("verdict", "a", ["k"])
-    packed = store_values.PACKED + zlib.compress(bytes(store_values.LARGEST * 4))
+    [digest] = digests("verdict", "a", ["k"])
+    packed = PACKED + zlib.compress(bytes(LARGEST * 4))
     with closing(sqlite3.connect(path)) as connection:
         value = zlib.crc32(digest + packed).to_bytes(4, "little") + packed
         connection.execute("UPDATE kept SET value = ?", [value])
@@ -520,6 +521,6 @@ def test_a_value_that_unpacks_without_end_is_missing(path: str) -> None:
     assert kept.get("verdict", "a", ["k"]) == {}
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert most < store_values.LARGEST * 2.5
-    kept.put("verdict", "a", {"k": "x" * (store_values.LARGEST + 1)})
+    assert most < LARGEST * 2.5
+    kept.put("verdict", "a", {"k": "x" * (LARGEST + 1)})
     assert (kept.get("verdict", "a", ["k"]), kept.dropped) == ({}, 1)

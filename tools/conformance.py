@@ -18,7 +18,7 @@ from typing import Any
 from posh_reward.graph.reader import build
 from posh_reward.metrics.posh.aggregate import harmonic_mean, mean_score
 from posh_reward.metrics.posh.examine import Examination
-from posh_reward.metrics.posh.lockstep import Rewriter, run_together
+from posh_reward.metrics.posh.posh import Rewriter, run_together
 from posh_reward.metrics.posh.search import Pace
 from posh_reward.types import SceneGraph
 from tools.goldens import (

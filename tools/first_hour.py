@@ -14,8 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from posh_reward.training.doctor.first_hour import STEPS
-from posh_reward.training.doctor.ladder_record import Measurement
+from posh_reward.training.doctor.first_hour import STEPS, Measurement
 
 BEGIN, END = "<!-- tools.first_hour -->", "<!-- end -->"
 

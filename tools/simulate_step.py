@@ -20,8 +20,8 @@ from posh_reward.graph.reader import describe
 from posh_reward.metrics.posh.judges.cascade import Cascade
 from posh_reward.metrics.posh.judges.fake_judge import quoted_words, raw_phrase
 from posh_reward.metrics.posh.judges.judge import Judge
-from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
-from posh_reward.metrics.posh.lockstep import Rewriter, run_together
+from posh_reward.metrics.posh.judges.load_judge import PromptJudge
+from posh_reward.metrics.posh.posh import Rewriter, run_together
 from posh_reward.metrics.posh.presets import prompt, rewrite_prompt
 from posh_reward.metrics.posh.search import Pace
 from posh_reward.models.chat import Chat

@@ -19,12 +19,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from posh_reward.cli import main as posh_reward
-from posh_reward.datasets.scenes import generate_scenes as scenes
+from posh_reward.datasets.scenes import scene_rows
 from posh_reward.study.packets.make import read_key
 from posh_reward.study.packets.rater_answers import collect
-from posh_reward.study.packets.rater_model import Crowd, answer_file, opinions_with
 from posh_reward.study.packets.rater_texts import AXES
 from posh_reward.study.packets.results import results
+from posh_reward.study.packets.study_plan import Crowd, answer_file, opinions_with
 from posh_reward.study.packets.study_records import PacketKey
 
 MODELS = ("sft", "posh-tuned")
@@ -101,7 +101,7 @@ def write_generations(folder: Path, count: int, seed: int) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     rng = random.Random(seed)
     rows: dict[str, list[str]] = {model: [] for model in MODELS}
-    for scene in scenes.rows("test", count, seed=seed, scale=3):
+    for scene in scene_rows("test", count, seed=seed, scale=3):
         image = folder / f"{scene['uuid']}.png"
         image.write_bytes(scene["image"]["bytes"])
         for model in MODELS:

@@ -7,22 +7,108 @@ text, and are held against the same sentences unfalsified; rows that are not aff
 from __future__ import annotations
 
 import math
+import os
 import random
+import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
+from importlib import import_module
+from inspect import getsourcefile
+from pathlib import Path
 from statistics import fmean
-from typing import Literal
+from typing import Any, Literal
 
-from posh_reward.attack.climb import Climb, Find, Target, half, sentences
+from posh_reward.attack.climb import Climb, Find, RewardFunction, Target, half, sentences
 from posh_reward.attack.falsehoods import CONTINUATIONS, MUSEUM, THROUGHOUT, reader
 from posh_reward.attack.formats import FORMATS, simple_sentences
 from posh_reward.attack.grammars import EDITS, WordStock, characters
-from posh_reward.errors import InputError, JudgeError
-from posh_reward.reward.cleaning import LABEL, templates
+from posh_reward.errors import ConfigError, InputError, JudgeError
+from posh_reward.reward.instance import make_reward
+from posh_reward.reward.texts import LABEL, templates
+from posh_reward.reward.trl import MetricReward
+from posh_reward.settings import check_settings, make, read_settings
 from posh_reward.study.pages.html import render
 from posh_reward.study.rows.journal import Journal
 from posh_reward.study.statistics import FEWEST, Interval, bootstrap_mean
 from posh_reward.types import Description
+
+PARTS = {
+    "harmonic": ("metrics.harmonic.harmonic_eval:HarmonicEval",
+                 "reward.sibling_rewards:HarmonicReward"),
+    "rubric": ("metrics.rubric.rubric_judge:RubricJudge", "reward.sibling_rewards:RubricReward"),
+}  # fmt: skip
+"""Metric -> its class and its reward's."""
+FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True, slots=True)
+class Reward:
+    """Functions to audit."""
+
+    functions: Sequence[RewardFunction]
+    column: str
+    """Column of the true texts."""
+    signature: str
+    requests: Callable[[], int] | None = None
+    """Questions that a language model was asked so far; None if nobody counts them."""
+
+
+def open_reward(which: str | None, metric: str, column: str | None) -> Reward:
+    """Open a reward by ``MODULE:attribute`` or a settings file.
+
+    Settings are those of ``make_reward``, or of ``HarmonicReward`` or ``RubricReward`` with the
+    metric's own in ``metric``.
+
+    Raises:
+        ConfigError: it cannot be imported, is no function, or a setting is unusable.
+    """
+    if which and FUNCTION.fullmatch(which):
+        return _own(which, column or "reference")
+    settings = read_settings(Path(which)) if which else {}
+    reward: MetricReward[Any]
+    if metric == "posh":
+        reward = make_reward(**check_settings(make_reward, settings, "reward"))
+    else:
+        inner = settings.pop("metric", {})
+        if not isinstance(inner, Mapping):
+            raise ConfigError(f"metric is {inner!r}: use a mapping of {metric}'s settings")
+        table = {metric: f"posh_reward.{PARTS[metric][0]}"}
+        settings[metric if metric == "harmonic" else "judge"] = make(
+            table, {**inner, "name": metric}, "metric"
+        )
+        reward = make(
+            {metric: f"posh_reward.{PARTS[metric][1]}"}, {**settings, "name": metric}, "reward"
+        )
+
+    def requests() -> int:
+        usage = reward.metric.usage
+        return usage.requests + usage.rewrites if usage.prompt_tokens_submitted else 0
+
+    name = column or reward.reference_column
+    return Reward(reward.functions(), name, reward.signature, requests)
+
+
+def _own(which: str, column: str) -> Reward:
+    module, _, name = which.partition(":")
+    here = os.getcwd()
+    if here not in sys.path:  # as with `python -m`, but last, so that nothing is shadowed
+        sys.path.append(here)
+    try:
+        function = getattr(import_module(module), name)
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"
+        raise ConfigError(f"the reward {which!r} cannot be imported ({why})") from error
+    if not callable(function):
+        raise ConfigError(
+            f"{which!r} is {function!r}: name a function f(prompts, completions, ...)"
+        )
+    # Another version of the code is another reward, whose texts have to be paid again.
+    source = getsourcefile(import_module(module))
+    code = Path(source).read_bytes() if source else b""
+    return Reward([function], column, f"{which}|code:{sha256(code).hexdigest()[:8]}")
+
 
 Half = Literal["pass though false", "fail though honest"]
 Verdict = Literal["found", "held", "open"]

@@ -314,7 +314,7 @@ def text_ratings(flags: argparse.Namespace) -> TextRatings:
 
 def rating_columns(flags: argparse.Namespace) -> dict[str, str]:
     """Map each axis to its column of ratings, by default ``rating``."""
-    from posh_reward.study.agreement.author_layouts import AXIS_RATINGS
+    from posh_reward.study.agreement.judgment_files import AXIS_RATINGS
 
     if not flags.rating and flags.layout in AXIS_RATINGS:
         return {axis: axis for axis in AXES}
@@ -337,8 +337,7 @@ def spans(flags: argparse.Namespace) -> int:
 def _localisers(flags: argparse.Namespace) -> tuple[list[Localiser], list[tuple[str, str]]]:
     """List metrics that locate errors, and (name, remedy) of those that cannot work here."""
     from posh_reward.models.encoders import load_encoder
-    from posh_reward.study.agreement.baselines.catalogue import Random
-    from posh_reward.study.agreement.baselines.embedding_alerts import EmbeddingAlerts
+    from posh_reward.study.agreement.baselines import EmbeddingAlerts, Random
     from posh_reward.study.agreement.measures import PoshMeasure
 
     posh = metric_of(flags)
@@ -386,8 +385,7 @@ def check_outputs(flags: argparse.Namespace) -> None:
 
 
 def _rows(flags: argparse.Namespace) -> list[Row]:
-    from posh_reward.study.agreement.author_layouts import LAYOUTS
-    from posh_reward.study.agreement.judgment_files import check_columns, read_rows
+    from posh_reward.study.agreement.judgment_files import LAYOUTS, check_columns, read_rows
 
     check_outputs(flags)
     if flags.layout is not None:
@@ -418,7 +416,7 @@ def _settings(flags: argparse.Namespace) -> AgreementSettings:
 
 def _measures(flags: argparse.Namespace) -> tuple[list[Measure], list[tuple[str, str]]]:
     """List metrics that score texts, and (name, remedy) of those that cannot work here."""
-    from posh_reward.study.agreement.baselines.catalogue import load_baselines
+    from posh_reward.study.agreement.baselines import load_baselines
     from posh_reward.study.agreement.judgment_files import read_rows
     from posh_reward.study.agreement.measures import PoshMeasure, ScoresFile
 
@@ -433,7 +431,7 @@ def _measures(flags: argparse.Namespace) -> tuple[list[Measure], list[tuple[str,
     measures += baselines
     if flags.llm is not None:
         from posh_reward.models.model import load_model
-        from posh_reward.study.agreement.baselines.llm_scores import LlmScores
+        from posh_reward.study.agreement.baselines import LlmScores
 
         measures.append(LlmScores(load_model(flags.llm), flags.llm_sees, posh.store))
     if flags.harmonic is not None:

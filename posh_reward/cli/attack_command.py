@@ -63,10 +63,10 @@ def add_attack(command: argparse.ArgumentParser) -> None:
 def attack_reward(flags: argparse.Namespace) -> int:
     """Measure, search and write."""
     from posh_reward.attack import audit
+    from posh_reward.attack.audit import open_reward
     from posh_reward.attack.climb import Target, attack
     from posh_reward.attack.falsehoods import reader
     from posh_reward.attack.grammars import WordStock
-    from posh_reward.attack.rewards import open_reward
     from posh_reward.process.progress import progress_bar
     from posh_reward.study.rows.journal import Journal
     from posh_reward.types import Description

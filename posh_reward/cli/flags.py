@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from posh_reward.cli import EXITS, HelpFormatter
 from posh_reward.errors import InputError
 from posh_reward.metrics.load_metric import MetricSettings, load_metric, metric_flags
-from posh_reward.settings_trust import trust_settings
-from posh_reward.study.rows.score_axes import EXPLANATION
+from posh_reward.settings import trust_settings
+from posh_reward.study.rows.scored_rows import EXPLANATION
 from posh_reward.study.rows.tables import FORMATS, STANDARD, standard_input, standard_output
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ def check_replaceable(output: str | None, start: bytes = PAGE) -> None:
 
 def write_file(path: Path, data: bytes) -> None:
     """Write a whole file or nothing, in a folder that is made if missing, and print its path."""
-    from posh_reward.study.rows.table_writer import whole_file
+    from posh_reward.study.rows.tables import whole_file
 
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as file:

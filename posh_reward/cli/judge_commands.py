@@ -127,7 +127,7 @@ def compare(flags: argparse.Namespace) -> int:
     if flags.json is not None:
         write_file(Path(flags.json), (json.dumps(as_json(report), indent=2) + "\n").encode())
     if flags.output is not None:
-        from posh_reward.study.judges.judge_page import judge_page
+        from posh_reward.study.judges.judge_report import judge_page
 
         write_file(Path(flags.output), judge_page(report).encode("utf-8", "replace"))
     return INCOMPLETE if any(line.pair_failures for line in report.lines) else OK

@@ -80,8 +80,7 @@ def read(flags: argparse.Namespace) -> int:
     from posh_reward.study.packets.results import answer_rows, answers_that_count, results
     from posh_reward.study.packets.results_page import results_page, summary
     from posh_reward.study.rows.journal import check_apart
-    from posh_reward.study.rows.table_writer import write_table
-    from posh_reward.study.rows.tables import format_of
+    from posh_reward.study.rows.tables import format_of, write_table
 
     for output in filter(None, (flags.output, flags.json, flags.rows)):
         check_apart(flags.key, output)

@@ -111,7 +111,7 @@ def _scored_rows(flags: argparse.Namespace) -> Iterator[Iterator[Row]]:
 
 def _posh_page(flags: argparse.Namespace, contents: ReportContents) -> str:
     """Return the page about POSH's scores; print a comparison of models and save their plots."""
-    from posh_reward.study.pages.pair_page import TITLE
+    from posh_reward.study.pages.element_marks import TITLE
     from posh_reward.study.pages.report_page import report_page
     from posh_reward.study.rows.standings import baseline_of, best_first, gains_table, leaderboard
 

@@ -115,7 +115,7 @@ def _metric_of_table(flags: argparse.Namespace, posh: PoSh) -> Iterator[Metric]:
     if dataset is not None and not posh.wants_images:
         raise InputError("only a witness looks at --dataset: add --witness, or leave it out")
     if flags.jobs > 1:
-        from posh_reward.study.rows.scoring_pool import ScoringPool
+        from posh_reward.study.rows.engine import ScoringPool
 
         settings = read_metric(flags.config, **metric_flags(flags))
         with ScoringPool(posh, settings, flags.jobs) as pool:

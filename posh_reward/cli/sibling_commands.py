@@ -108,8 +108,7 @@ def _add_judge(command: argparse.ArgumentParser) -> Callable[..., argparse.Actio
 
 
 def score_harmonic(flags: argparse.Namespace) -> int:
-    from posh_reward.metrics.harmonic.criteria import CRITERIA
-    from posh_reward.metrics.harmonic.harmonic_eval import HarmonicEval
+    from posh_reward.metrics.harmonic.harmonic_eval import CRITERIA, HarmonicEval
     from posh_reward.study.rows.scorers import HarmonicRows, score_work
 
     criteria = flags.criteria.split(",") if flags.criteria else CRITERIA

@@ -21,7 +21,7 @@ from posh_reward.settings import brief, brief_list
 if TYPE_CHECKING:
     from datasets import Dataset
 
-    from posh_reward.datasets.scenes.generate_scenes import Split
+    from posh_reward.datasets.scenes import Split
 
 PROMPT = (
     "Generate a detailed description of this painting, avoiding interpretation and focusing on "
@@ -291,7 +291,7 @@ def scene_options(name: str) -> SceneOptions:
 
 
 def _drawn_split(split: str) -> Split:
-    from posh_reward.datasets.scenes.generate_scenes import SPLITS
+    from posh_reward.datasets.scenes import SPLITS
 
     return cast("Split", existing_split(split, SPLITS, "scenes"))
 
@@ -299,13 +299,13 @@ def _drawn_split(split: str) -> Split:
 def _draw(options: SceneOptions, split: str) -> Dataset:
     from datasets import Dataset, Features, Image, Value
 
-    from posh_reward.datasets.scenes import generate_scenes as scenes
+    from posh_reward.datasets.scenes import scene_rows
 
     part = _drawn_split(split)
     count = options.train if part == "train" else options.heldout
     plain, uneven = bool(options.plain), bool(options.uneven)
     rows = list(
-        scenes.rows(part, count, seed=options.seed, plain=plain, uneven=uneven, scale=options.scale)
+        scene_rows(part, count, seed=options.seed, plain=plain, uneven=uneven, scale=options.scale)
     )
     features = Features({"uuid": Value("string"), "image": Image(), "reference": Value("string")})
     columns = {name: [row[name] for row in rows] for name in features}

@@ -20,7 +20,7 @@ RECORDS = {
     "posh": "posh_reward.types:Scores",
     "harmonic": "posh_reward.metrics.harmonic.harmonic_eval:HarmonicScores",
     "rubric": "posh_reward.metrics.rubric.rubric_judge:RubricScores",
-    "prove": "posh_reward.metrics.prove.equations:ProveScores",
+    "prove": "posh_reward.metrics.prove.prove:ProveScores",
 }
 """Metric, the first word of a signature -> ``module:class`` of its scores."""
 EARLIER = {

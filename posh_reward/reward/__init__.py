@@ -3,7 +3,7 @@
 ::
 
     trl             TRL's contract for any metric: columns in, rewards and logged figures out
-    posh_reward     POSH's reward; its siblings are harmonic_reward and rubric_reward
+    posh_reward     POSH's reward; its siblings are in sibling_rewards
     shaping         POSH's scores -> rewards
     texts           completions -> texts; columns of a call
     cleaning        texts -> texts without markup, safe in a judge's prompt

@@ -18,7 +18,6 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from posh_reward.errors import ConfigError, InputError, JudgeError, PoshError
 from posh_reward.metrics.metric import Figures, MetricResult, check_sizes
-from posh_reward.reward.cleaning import clean
 from posh_reward.reward.objectives import (
     Rewards,
     TextBatch,
@@ -27,7 +26,7 @@ from posh_reward.reward.objectives import (
     together,
     trainer_of,
 )
-from posh_reward.reward.texts import completion_text, repeated_share, without_thoughts
+from posh_reward.reward.texts import clean, completion_text, repeated_share, without_thoughts
 from posh_reward.settings import brief
 from posh_reward.types import Failure, Usage
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -23,7 +23,8 @@ from fastapi.responses import RedirectResponse, Response
 from fastapi.security import HTTPBearer
 from fastapi_offline import FastAPIOffline
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from pydantic import create_model
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, create_model, model_validator
+from pydantic_core import PydanticCustomError
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -34,19 +35,88 @@ from posh_reward.metrics.posh.aggregate import Weights
 from posh_reward.metrics.records import record_class, records_adapter
 from posh_reward.reward.texts import completion_of
 from posh_reward.reward.trl import MetricReward, figure_columns
-from posh_reward.serve.bodies import OpenRlhfReply, OpenRlhfRequest, ScoreRequest, SlimeRequest
 from posh_reward.serve.contract import MetricInfo, fields_of
-from posh_reward.serve.refusals import (
+from posh_reward.serve.request_limits import (
     HTTP_CODES,
+    UNKNOWN,
     RequestError,
+    RequestLimits,
+    has_key,
     http_error,
     invalid_body,
     refusal,
     refusal_responses,
 )
-from posh_reward.serve.request_limits import RequestLimits, has_key
 from posh_reward.serve.window import BatchedMetric
 from posh_reward.types import Failure
+
+MOST_ROWS = 4096
+"""Most rows of a request; as objects, a body of empty rows would take gigabytes."""
+# Any value passes validation: scoring gives a non-text its own failure.
+Text = Annotated[Any, WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "null"}]})]
+STRINGS = {"type": "array", "items": {"type": "string"}}
+Texts = Annotated[Any, WithJsonSchema({"anyOf": [{"type": "string"}, STRINGS, {"type": "null"}]})]
+
+
+class Body(BaseModel):
+    """A JSON object that allows no other fields."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def refuse_unknown(cls, data: Any) -> Any:
+        """Stop at the first unknown field, since pydantic would describe each of a million."""
+        for place, name in enumerate(data if isinstance(data, dict) else ()):
+            if name not in cls.model_fields:
+                raise PydanticCustomError(UNKNOWN, "Extra inputs are not permitted", {"at": place})
+        return data
+
+
+class ScoreRow(Body):
+    """A text and what it is scored against."""
+
+    generation: Text = Field(None, description="The text to score.")
+    reference: Texts = Field(None, description="The reference, or a list of them.")
+    image: Text = Field(None, description="An image file in base64, if the metric looks at it.")
+    question: Text = Field(None, description="The question that the text answers, if used.")
+
+
+class ScoreRequest(Body):
+    """Rows to score."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {"rows": [{"generation": "A red dog.", "reference": "A brown dog sleeps."}]}
+        }
+    )
+    rows: list[ScoreRow] = Field(max_length=MOST_ROWS)
+    elements: bool = Field(False, description="Also return each graded element with its spans.")
+
+
+class OpenRlhfRequest(Body):
+    """OpenRLHF's request: prompts with their completions, prompts alone, references."""
+
+    query: list[Text] = Field(max_length=MOST_ROWS)
+    prompts: list[Text] = Field(max_length=MOST_ROWS)
+    labels: list[Text] = Field(max_length=MOST_ROWS)
+
+
+class OpenRlhfReply(BaseModel):
+    """OpenRLHF's reply."""
+
+    rewards: list[float]
+    scores: list[float]
+    extra_logs: dict[str, list[float]]
+
+
+class SlimeRequest(BaseModel):
+    """A sample from slime."""
+
+    prompt: Any = None
+    response: Text
+    label: Text = None
+
 
 logger = logging.getLogger(__name__)
 

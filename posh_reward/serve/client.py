@@ -16,12 +16,12 @@ from posh_reward.metrics.metric import check_lists, check_sizes
 from posh_reward.metrics.posh import aggregate
 from posh_reward.metrics.records import read_scores, record_class
 from posh_reward.models.prompt_images import image_of, png_base64
-from posh_reward.models.server.addresses import check_url
 from posh_reward.models.server.server_http import (
     TOO_BIG,
     ExchangeError,
     ServerClient,
     TransientError,
+    check_url,
     clean,
     read_key,
     run_apart,

@@ -31,7 +31,7 @@ from posh_reward.serve.request_limits import RequestLimits
 from posh_reward.study.packets.rater_answers import AnswerSheet, sheets_in
 from posh_reward.study.packets.rater_page import page_to_serve
 from posh_reward.study.packets.study_records import Answer, PacketKey
-from posh_reward.study.rows.table_writer import whole_file
+from posh_reward.study.rows.tables import whole_file
 
 LARGEST, ALL_BODIES = 4_000_000, 64_000_000
 """Most bytes of a rater's answers (comments have up to 2,000 characters), and of all at a time."""

@@ -25,8 +25,7 @@ from typing import Any, Literal, TypeVar
 
 from posh_reward.errors import InputError
 from posh_reward.store.open_store import StoreFault, UnusableStoreError, trouble_of
-from posh_reward.store.store_file import StoreFile, transactions
-from posh_reward.store.store_values import digests, seal, unseal
+from posh_reward.store.store_file import StoreFile, digests, seal, transactions, unseal
 
 __all__ = ["Store", "store_of"]
 

@@ -19,7 +19,7 @@ from posh_reward.models.model import MODELS, model_settings
 from posh_reward.study.judges.question_set import read_question_set
 from posh_reward.training.combinations import remarks, shaping_of
 from posh_reward.training.fetch import Asset, is_here
-from posh_reward.training.fit.fit_report import assumptions, fits, report
+from posh_reward.training.fit.memory import assumptions, fits, report
 from posh_reward.training.fit.model_shapes import PUBLISHED
 from posh_reward.training.fit.training_run import TrainingRun, run_of
 from posh_reward.training.processes import Processes, read_processes

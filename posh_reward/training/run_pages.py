@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import install
-from posh_reward.study.pages.pair_page import PairCard, page
+from posh_reward.study.pages.element_marks import PairCard, page
 from posh_reward.study.pages.thumbnails import as_jpeg
 from posh_reward.types import Scores
 

@@ -12,8 +12,7 @@ from typing import Any, NoReturn, get_type_hints
 from trl import TrlParser
 
 from posh_reward.errors import ConfigError
-from posh_reward.settings import brief, guess, misfit, read_settings
-from posh_reward.settings_trust import trust_settings
+from posh_reward.settings import brief, guess, misfit, read_settings, trust_settings
 from posh_reward.training.combinations import refusals
 from posh_reward.training.processes import Processes
 

@@ -14,7 +14,7 @@ from spacy.util import fix_random_seed, minibatch
 from thinc.api import Adam
 
 from posh_reward.graph.parser.biaffine import feature_rows
-from posh_reward.graph.parser.lemmas import RULES, TableLemmatizer, lemma
+from posh_reward.graph.parser.parse import RULES, TableLemmatizer, lemma
 from research.train_parser.conllu import Word
 from research.train_parser.documents import bare
 from research.train_parser.fit import TrainingRow, padded_rows

@@ -24,7 +24,7 @@ import torch
 from spacy.language import Language
 
 from posh_reward.graph.parser.biaffine import BiaffineParser, Parameters
-from posh_reward.graph.parser.lemmas import TableLemmatizer
+from posh_reward.graph.parser.parse import TableLemmatizer
 from research.train_parser.conllu import Tree
 from research.train_parser.documents import as_doc, group_documents, museum_texts, prose, treebank
 from research.train_parser.evaluate import figures, line, parse_all

@@ -22,14 +22,11 @@ from statistics import fmean
 import numpy as np
 
 from posh_reward import PoSh
-from posh_reward.datasets.scenes import scene_wording
-from posh_reward.datasets.scenes.drawing import draw
-from posh_reward.datasets.scenes.generate_scenes import generate
-from posh_reward.datasets.scenes.subjects import Scene
+from posh_reward.datasets.scenes import Scene, caption, draw, generate, uneven_caption
 from posh_reward.metrics.posh.aggregate import mean_score
 from posh_reward.metrics.posh.examine import SUPPORTED
-from posh_reward.study.agreement.correlation import kendall, spearman
-from posh_reward.study.pages.pair_page import PairCard, page
+from posh_reward.study.agreement.measures import kendall, spearman
+from posh_reward.study.pages.element_marks import PairCard, page
 from posh_reward.study.statistics import Floats, Ints, bootstrap, bootstrap_mean, paired_difference
 from posh_reward.types import HIGHEST_GRADE, Element, Scores
 from research.compare_rewards.tables import Table, write_between
@@ -41,8 +38,8 @@ BARS = (2.0, 3.0, 4.0, 5.0)
 """Grades against the reference below which the image is consulted."""
 ERRORS = (0.1, 0.2, 0.3)  # shares of the answers that an erring witness flips
 REFERENCES: dict[str, Callable[[Scene], str]] = {
-    "uneven": scene_wording.uneven,
-    "full": scene_wording.reference,
+    "uneven": uneven_caption,
+    "full": caption,
 }
 
 
@@ -193,14 +190,12 @@ def below(graded: Iterable[Sequence[Element]], sure: Iterable[Scores]) -> Iterat
 
 def marks_page(scenes: Sequence[Scene], witness: str) -> str:
     """Write a page with texts of two false details, judged without and with the image."""
-    examples = [
-        scene for scene in scenes if scene_wording.uneven(scene) != scene_wording.reference(scene)
-    ][:3]
-    texts = [scene_wording.reference(list(texts_of(scene))[2]) for scene in examples]
+    examples = [scene for scene in scenes if uneven_caption(scene) != caption(scene)][:3]
+    texts = [caption(list(texts_of(scene))[2]) for scene in examples]
     items = []
     for scene, text in zip(examples, texts, strict=True):
         for posh, name in ((PoSh(), "reference alone"), (PoSh(witness=witness), "and the image")):
-            [scores] = posh.score([text], [scene_wording.uneven(scene)], [draw(scene)])
+            [scores] = posh.score([text], [uneven_caption(scene)], [draw(scene)])
             items.append(PairCard(f"{scene.uid}, {name}", scores, png(scene)))
     return page(items, "Two false details in each text", in_pairs=True)
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from posh_reward.datasets.scenes import scene_wording
-from posh_reward.datasets.scenes.subjects import (
+from posh_reward.datasets.scenes import (
     BACKDROPS,
     COLORS,
     GARMENTS,
@@ -19,6 +18,7 @@ from posh_reward.datasets.scenes.subjects import (
     THINGS,
     Scene,
     Subject,
+    caption,
 )
 
 TEXTS = 6  # per image, with 0 to 5 false details
@@ -45,7 +45,7 @@ class SceneText:
 def scene_texts(scenes: Sequence[Scene]) -> list[SceneText]:
     """Write ``TEXTS`` texts about each image."""
     return [
-        SceneText(image, scene_wording.reference(content), truth(content, scene))
+        SceneText(image, caption(content), truth(content, scene))
         for image, scene in enumerate(scenes)
         for content in texts_of(scene)
     ]

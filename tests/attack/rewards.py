@@ -11,11 +11,10 @@ from typing import Any
 
 from posh_reward.attack.falsehoods import reader
 from posh_reward.attack.formats import HEADINGS
-from posh_reward.datasets.scenes.generate_scenes import generate
-from posh_reward.datasets.scenes.scene_wording import reference as wording
-from posh_reward.datasets.scenes.subjects import Scene, things
+from posh_reward.datasets.scenes import Scene, generate, things
+from posh_reward.datasets.scenes import caption as wording
 from posh_reward.metrics.posh.judges.oracle import ground, is_true
-from posh_reward.reward.cleaning import clean
+from posh_reward.reward.texts import clean
 from posh_reward.types import Description, Question, SceneGraph
 
 WORD = re.compile(r"[A-Za-z]+")

@@ -30,7 +30,7 @@ from posh_reward.attack.formats import simple_sentences
 from posh_reward.attack.grammars import WordStock
 from posh_reward.cli import INTERRUPTED, JUDGE, OK, UNUSABLE, main
 from posh_reward.cli.attack_command import FOUND
-from posh_reward.datasets.scenes.scene_wording import reference as wording
+from posh_reward.datasets.scenes import caption as wording
 from posh_reward.reward.shaping import Objective, Shaping
 from posh_reward.study.rows.journal import Journal
 from posh_reward.types import Description

@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from posh_reward.cli import OK, UNUSABLE
-from posh_reward.datasets.scenes import scene_wording
-from posh_reward.datasets.scenes.drawing import draw
-from posh_reward.datasets.scenes.generate_scenes import generate
+from posh_reward.datasets.scenes import caption, draw, generate
 from tests.cli.running import GENERATION, REFERENCE, run
 
 
@@ -53,7 +51,7 @@ def test_a_witness_looks_at_the_image_that_is_named(
     scene = next(generate("test", 1, 7))
     draw(scene).save(tmp_path / "drawn.png")
     flags = ("explain", "--reference", "A bridge.", "--witness", "scenes:train=0:heldout=1:seed=7",
-             "--generation", scene_wording.reference(scene), "--worst", "100")  # fmt: skip
+             "--generation", caption(scene), "--worst", "100")  # fmt: skip
     assert run(*flags) == UNUSABLE
     assert "name it with --image" in capsys.readouterr().err
     assert run(*flags, "--image", tmp_path / "drawn.png") == OK

@@ -13,7 +13,7 @@ import pytest
 from posh_reward.cli import UNUSABLE, main
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.study.packets.make import read_key
-from posh_reward.study.packets.rater_model import Crowd, answer_file, opinions_with
+from posh_reward.study.packets.study_plan import Crowd, answer_file, opinions_with
 from tests.cli.running import rows_in, write_rows
 
 

@@ -14,8 +14,7 @@ import pytest
 
 from posh_reward.cli import OK, UNUSABLE, main
 from posh_reward.datasets.load_dataset import load_images
-from posh_reward.study.rows.table_writer import write_table
-from posh_reward.study.rows.tables import format_of
+from posh_reward.study.rows.tables import format_of, write_table
 from tests.cli.running import ROOT, Row, run, write_rows
 
 

@@ -11,13 +11,10 @@ import pytest
 from posh_reward import PoSh
 from posh_reward.cli import INCOMPLETE, OK, UNUSABLE, main
 from posh_reward.datasets.load_dataset import load_images
-from posh_reward.datasets.scenes import scene_wording
-from posh_reward.datasets.scenes.drawing import draw
-from posh_reward.datasets.scenes.generate_scenes import generate
+from posh_reward.datasets.scenes import caption, draw, generate
 from posh_reward.metrics.records import reason_of
 from posh_reward.study.rows.scored_rows import scores_of
-from posh_reward.study.rows.table_writer import write_table
-from posh_reward.study.rows.tables import format_of, read_table
+from posh_reward.study.rows.tables import format_of, read_table, write_table
 from posh_reward.types import Failure
 from tests.cli.running import GENERATION, REFERENCE, Row, pairs, rows_in, run, write_rows
 
@@ -255,7 +252,7 @@ def test_a_witness_looks_at_the_images_of_a_table(tmp_path: Path, ending: str) -
         pytest.importorskip("pyarrow")
     scene = next(scene for scene in generate("test", 20, 7) if scene.slots[0])
     draw(scene).save(tmp_path / "drawn.png")
-    texts = {"generation": scene_wording.reference(scene), "reference": "There is a bridge."}
+    texts = {"generation": caption(scene), "reference": "There is a bridge."}
     table = write_rows(tmp_path / "in.jsonl", [{**texts, "image": "drawn.png"}, texts])
     out = tmp_path / f"out.{ending}"
     flags = ("--witness", "scenes:train=0:heldout=20:seed=7", "--elements", "--image", "image")

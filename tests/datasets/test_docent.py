@@ -17,11 +17,12 @@ import pytest
 from datasets import Dataset, DatasetDict, load_from_disk
 from PIL import Image
 
-from posh_reward.datasets import downloads
+from posh_reward.datasets import copies
 from posh_reward.datasets.copies import (
     ORIENTATION,
     build_dataset,
     copy_dataset,
+    fetch_images,
     resize_images,
     save,
     summary,
@@ -207,7 +208,7 @@ def test_a_dataset_is_built_from_tables_and_addresses(
 def test_broken_images_are_named_and_the_others_are_not_fetched_again(
     tmp_path: Path, museum: tuple[str, list[str], dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(downloads, "MOST_BYTES", 100_000)
+    monkeypatch.setattr(copies, "MOST_BYTES", 100_000)
     base, asked, lies = museum
     half = image()[: len(image()) // 2]
     lies |= {
@@ -239,7 +240,7 @@ def test_a_busy_server_is_asked_again(
     busy = iter([answer(429, b""), answer(503, b"")])
     lies["1"] = lambda: next(busy, answer())
     file = tmp_path / "one.jpg"
-    assert downloads.fetch_images({file: f"{base}/1"}, 10_000, wait=0.01, quiet=True) == {}
+    assert fetch_images({file: f"{base}/1"}, 10_000, wait=0.01, quiet=True) == {}
     assert len(asked) == 3
     with Image.open(file) as kept:
         assert kept.width * kept.height <= 10_000
@@ -249,7 +250,7 @@ def test_a_busy_server_is_asked_again(
     "address", ["file:///etc/passwd", "http://museum.example/1", "http://[::1", "", "https://\x00/"]
 )
 def test_only_web_addresses_are_asked(tmp_path: Path, address: str) -> None:
-    failed = downloads.fetch_images({tmp_path / "a.jpg": address}, 100, wait=0, quiet=True)
+    failed = fetch_images({tmp_path / "a.jpg": address}, 100, wait=0, quiet=True)
     assert list(failed) == [tmp_path / "a.jpg"]
     assert list(tmp_path.iterdir()) == []
 
@@ -260,7 +261,7 @@ def test_a_redirection_to_plain_http_is_not_followed(
     base, asked, lies = museum
     lies["1"] = lie(302, b"", Location="http://127.0.0.2/secret")
     file = tmp_path / "one.jpg"
-    failed = downloads.fetch_images({file: f"{base}/1"}, 10_000, wait=0, quiet=True)
+    failed = fetch_images({file: f"{base}/1"}, 10_000, wait=0, quiet=True)
     assert failed == {file: "'http://127.0.0.2/secret' is not an https address"}
     assert len(asked) == 1
 
@@ -271,14 +272,14 @@ def test_what_ends_it_leaves_the_other_images_unasked(
     base, asked, _ = museum
     addresses = {tmp_path / "gone" / f"{n}.jpg": f"{base}/{n}" for n in range(60)}
     with pytest.raises(FileNotFoundError):  # as Ctrl-C, or a full disk
-        downloads.fetch_images(addresses, 10_000, workers=1, quiet=True)
+        fetch_images(addresses, 10_000, workers=1, quiet=True)
     assert len(asked) < len(addresses)
 
 
 def test_a_dead_network_ends_it_early(tmp_path: Path) -> None:
     addresses = {tmp_path / f"{n}.jpg": "http://127.0.0.1:9/iiif" for n in range(60)}
     with pytest.raises(InputError, match="first 20 images"):
-        downloads.fetch_images(addresses, 100, wait=0, quiet=True)
+        fetch_images(addresses, 100, wait=0, quiet=True)
 
 
 def test_names_from_a_table_stay_in_the_folder(

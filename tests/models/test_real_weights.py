@@ -21,8 +21,7 @@ pytest.importorskip("transformers")
 
 from posh_reward import JudgeError, PoSh, PoshReward
 from posh_reward.metrics.posh.fitness import PROBES
-from posh_reward.metrics.posh.judges.load_judge import load_judge
-from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
+from posh_reward.metrics.posh.judges.load_judge import PromptJudge, load_judge
 from posh_reward.metrics.posh.presets import rewrite_prompt
 from posh_reward.models.chat import Chat
 from posh_reward.models.labels import TOP, label_masses, label_tokens, verdict

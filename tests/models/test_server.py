@@ -22,11 +22,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posh_reward import ConfigError, InputError, JudgeError, PoSh
-from posh_reward.metrics.posh.judges.load_judge import load_judge
-from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
+from posh_reward.metrics.posh.judges.load_judge import PromptJudge, load_judge
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
-from posh_reward.models.server import ServerModel, chat_messages, fleet, server_http, startup
+from posh_reward.models.server import ServerModel, chat_messages, fleet, server_http, server_model
+from posh_reward.models.server.fleet import NO_TOKEN
 from posh_reward.models.server.server_http import ExchangeError
 from posh_reward.types import Verdict
 from tests.models import lying_server
@@ -203,7 +203,7 @@ def test_many_poisoned_prompts_do_not_give_up_the_batch() -> None:
 def test_a_judge_that_hangs_from_the_start_costs_two_timeouts(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(startup, "QUIET_SECONDS", 0.05)
+    monkeypatch.setattr(server_model, "QUIET_SECONDS", 0.05)
     with LyingServer(lambda number, text: waits(2.0)) as server, caplog.at_level(logging.WARNING):
         judge = model(server, timeout=0.3, retries=5)
         with pytest.raises(JudgeError, match="no answer in time; is it started, and timeout long"):
@@ -519,7 +519,7 @@ def test_a_label_without_a_token_fails_its_judgments(labels: tuple[str, ...]) ->
     with LyingServer(knows_ids=True) as server:
         judge = model(server, reading="labels")
         failures = {str(verdict.failure) for verdict in judge.choose(PROMPTS, labels)}
-        assert failures == {startup.NO_TOKEN}
+        assert failures == {NO_TOKEN}
         assert all(map(same, judge.choose(PROMPTS, LABELS), HONEST))
 
 
@@ -527,7 +527,7 @@ def test_a_model_without_digit_tokens_fails_its_judgments(monkeypatch: pytest.Mo
     monkeypatch.setattr(lying_server, "DIGITS", {i: f"<{i}>" for i in lying_server.DIGITS})
     with LyingServer(knows_ids=True) as server:
         failures = {str(v.failure) for v in model(server, reading="labels").choose(PROMPTS, LABELS)}
-    assert failures == {startup.NO_TOKEN}
+    assert failures == {NO_TOKEN}
 
 
 def test_every_token_that_contains_a_digit_counts_for_it() -> None:

@@ -16,7 +16,8 @@ import pytest
 from posh_reward import ConfigError, JudgeError
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
-from posh_reward.models.server import ServerModel, addresses, server_http
+from posh_reward.models.server import ServerModel, server_http
+from posh_reward.models.server.server_http import _certificates
 from posh_reward.types import Failure, Verdict
 from tests.models.lying_server import MODEL, Lie, LyingServer, continues, says
 
@@ -157,7 +158,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     for name in (*PROXIES, "SSL_CERT_FILE", "SSL_CERT_DIR"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
-    addresses._certificates.cache_clear()
+    _certificates.cache_clear()
     return monkeypatch
 
 
@@ -245,6 +246,6 @@ def test_a_certificate_that_is_not_trusted_is_not_called_a_server_that_is_down(
         with pytest.raises(JudgeError, match=r"certificate is not trusted; point SSL_CERT_FILE"):
             model(url).wake()
         environment.setenv("SSL_CERT_FILE", str(certificate))
-        addresses._certificates.cache_clear()
+        _certificates.cache_clear()
         assert well(model(url).choose(PROMPTS, LABELS))
-    addresses._certificates.cache_clear()
+    _certificates.cache_clear()

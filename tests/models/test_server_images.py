@@ -18,7 +18,8 @@ from posh_reward.models.asker import BLIND, Asker
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt, load_model
 from posh_reward.models.prompt_images import image_of
-from posh_reward.models.server import ServerModel, startup
+from posh_reward.models.server import ServerModel
+from posh_reward.models.server.fleet import NO_SIGHT
 from posh_reward.types import PromptImage
 from tests.models.lying_server import MODEL, Handler, Lie, LyingServer, Reply
 
@@ -107,7 +108,7 @@ def test_a_server_whose_model_does_not_see_is_refused_at_the_start() -> None:
 
     with LyingServer(liar) as server, pytest.raises(JudgeError) as error:
         model(server).wake()
-    assert startup.NO_SIGHT in str(error.value)
+    assert NO_SIGHT in str(error.value)
     assert "leave out `images: true`" in str(error.value)
 
 

@@ -20,8 +20,7 @@ pytest.importorskip("transformers")
 import torch
 
 from posh_reward import ConfigError, InputError, JudgeError, PoSh
-from posh_reward.metrics.posh.judges.load_judge import load_judge
-from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
+from posh_reward.metrics.posh.judges.load_judge import PromptJudge, load_judge
 from posh_reward.metrics.posh.presets import PRESETS, prompt, rewrite_prompt
 from posh_reward.models.chat import Chat
 from posh_reward.models.labels import label_tokens

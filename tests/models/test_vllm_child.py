@@ -56,7 +56,7 @@ def test_it_sleeps_and_wakes(make: Make) -> None:
 def test_a_slow_answer_is_waited_for_as_long_as_there_are_signs_of_life(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("posh_reward.models.vllm.engine_process.SILENCE", 0.6)
+    monkeypatch.setattr("posh_reward.models.vllm.vllm_model.SILENCE", 0.6)
     model = make(max_restarts=0)
     assert ask(model, "dog", "slowly") == [right("dog"), right("slowly")]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from posh_reward.models.vllm import VllmModel
-from posh_reward.models.vllm.supervisor import DEADLY, ENDED, GIVEN_UP, STICKING
+from posh_reward.models.vllm.vllm_model import DEADLY, ENDED, GIVEN_UP, STICKING
 from tests.models.children import LABELS, Make, ask, prompts, right, tell
 from tests.models.stand_in import WORDS_THAT_KILL
 from tests.processes import alive, soon

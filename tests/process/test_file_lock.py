@@ -19,7 +19,7 @@ from posh_reward.process.file_lock import keep_folder, open_alone
 from posh_reward.study.judges.judge_runs import JudgeChoice, RunSettings
 from posh_reward.study.judges.question_set import collect
 from posh_reward.study.rows.journal import Journal
-from posh_reward.study.rows.table_writer import whole_file
+from posh_reward.study.rows.tables import whole_file
 from posh_reward.training.generation import GenerationSettings, generate
 
 HOLD = """

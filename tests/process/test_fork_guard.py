@@ -12,7 +12,7 @@ import pytest
 
 from posh_reward import PoSh
 from posh_reward.errors import ForkError
-from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
+from posh_reward.metrics.posh.judges.load_judge import PromptJudge
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.process import fork_guard

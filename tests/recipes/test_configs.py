@@ -8,11 +8,10 @@ import pytest
 
 from posh_reward.metrics.load_metric import read_metric
 from posh_reward.metrics.posh.judges.cascade import Cascade
-from posh_reward.metrics.posh.judges.load_judge import load_judge
-from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
+from posh_reward.metrics.posh.judges.load_judge import PromptJudge, load_judge
 from posh_reward.settings import check_settings as fits_the_class
 from posh_reward.training.doctor.diagnosis import recipe_settings
-from posh_reward.training.fit.fit_report import fits
+from posh_reward.training.fit.memory import fits
 from posh_reward.training.processes import Processes, read_processes
 from posh_reward.training.run_check import check_lines, check_run, parse_settings
 from posh_reward.training.run_settings import parse_for, read_config

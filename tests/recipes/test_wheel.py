@@ -12,8 +12,7 @@ import pytest
 
 from posh_reward import PoSh
 from posh_reward.errors import ConfigError
-from posh_reward.metrics.posh.judges.load_judge import load_judge
-from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
+from posh_reward.metrics.posh.judges.load_judge import PromptJudge, load_judge
 from posh_reward.models.model import model_settings
 from posh_reward.settings import read_settings
 from posh_reward.shipped import FOLDERS

@@ -11,7 +11,7 @@ import pytest
 from posh_reward import PoSh
 from posh_reward.graph.reader import Reader
 from posh_reward.metrics.posh.judges.embedded.evidence import WEIGHTS
-from posh_reward.study.agreement.correlation import pearson
+from posh_reward.study.agreement.measures import pearson
 from research.calibrate_judge import shipped_weights
 from research.calibration.examples import (
     Examples,

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from posh_reward.attack.formats import FORMATS, sentences
-from posh_reward.reward.cleaning import clean, unjoined
+from posh_reward.reward.texts import clean, unjoined
 
 WORD = re.compile(r"\w+|[.,]")
 HONEST = (

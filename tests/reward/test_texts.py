@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from posh_reward.lexicon.word_order import disorder
-from posh_reward.reward.cleaning import clean
-from posh_reward.reward.texts import repeated_share, says_nothing, without_thoughts
+from posh_reward.reward.texts import clean, repeated_share, says_nothing, without_thoughts
 
 REFERENCE = "A tall woman in a red dress holds a basket."
 

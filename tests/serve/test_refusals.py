@@ -12,7 +12,7 @@ from posh_reward.serve import app as app_module
 from posh_reward.serve import request_limits
 from posh_reward.serve.app import create_app
 from posh_reward.serve.client import RemotePosh
-from posh_reward.serve.refusals import CAUSES, LONGEST_VALUE, Refusal
+from posh_reward.serve.request_limits import CAUSES, LONGEST_VALUE, Refusal
 from posh_reward.serve.window import BatchedMetric
 from tests.serve.test_app import REFERENCE, Gone, ask, get, rows_of, served
 

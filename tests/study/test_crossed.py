@@ -7,7 +7,7 @@ import pytest
 from scipy.special import stdtr
 
 from posh_reward.study.crossed import CrossedDesign, holm
-from posh_reward.study.packets.rater_model import Opinions
+from posh_reward.study.packets.study_plan import Opinions
 from posh_reward.study.statistics import Floats, Ints
 
 

@@ -32,7 +32,7 @@ from transformers.integrations import deepspeed as settings
 
 from posh_reward import PoSh, PoshReward
 from posh_reward.datasets.load_dataset import PROMPT
-from posh_reward.datasets.scenes import drawing, generate_scenes
+from posh_reward.datasets.scenes import draw, generate
 from posh_reward.errors import JudgeError
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.training import rotary
@@ -166,7 +166,7 @@ def named(model: Any) -> Any:
 
 def long_prompt(model: str) -> Any:
     """An image and more than 1,000 tokens of text."""
-    image = drawing.draw(next(generate_scenes.generate("train", 1)))
+    image = draw(next(generate("train", 1)))
     text = "<|vision_start|><|image_pad|><|vision_end|>" + " ".join([PROMPT] * 60)
     inputs = AutoProcessor.from_pretrained(model)(images=[image], text=[text], return_tensors="pt")
     inputs["pixel_values"] = inputs["pixel_values"].to(torch.bfloat16)

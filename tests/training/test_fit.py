@@ -10,8 +10,7 @@ import torch
 from transformers import AutoConfig
 
 from posh_reward.training.fit import memory
-from posh_reward.training.fit.fit_report import assumptions, fits, report
-from posh_reward.training.fit.memory import GPU_GIB, phases
+from posh_reward.training.fit.memory import GPU_GIB, assumptions, fits, phases, report
 from posh_reward.training.fit.model_shapes import (
     PUBLISHED,
     Parameters,

@@ -7,8 +7,13 @@ from pathlib import Path
 import pytest
 
 from posh_reward.errors import ConfigError, InputError
-from posh_reward.training.describers import Greedy, load_describer
-from posh_reward.training.generation import GenerationSettings, check_generation, models_by_name
+from posh_reward.training.generation import (
+    GenerationSettings,
+    Greedy,
+    check_generation,
+    load_describer,
+    models_by_name,
+)
 
 
 def describing(shard: int, shards: int) -> GenerationSettings:

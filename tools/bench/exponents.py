@@ -33,7 +33,7 @@ from posh_reward.metrics.posh.examine import examine
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.metrics.posh.judges.judge import Judge
 from posh_reward.metrics.posh.judges.load_judge import load_judge
-from posh_reward.metrics.posh.lockstep import Rewriter, run_together
+from posh_reward.metrics.posh.posh import Rewriter, run_together
 
 LENGTHS = (2_500, 5_000, 10_000, 20_000)  # characters; the last is the length limit of a reader
 FLAGGED = 1.3  # exponent above which a stage is marked

@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from posh_reward.errors import InputError
 from posh_reward.graph.coref import lexicon
-from posh_reward.graph.coref.antecedents import antecedent_of_nominal, antecedent_of_pronoun
-from posh_reward.graph.coref.discourse import Discourse, Referent
+from posh_reward.graph.coref.antecedents import (
+    Discourse,
+    Referent,
+    antecedent_of_nominal,
+    antecedent_of_pronoun,
+)
 from posh_reward.graph.coref.lexicon import SPEAKER, THING, gender_of
-from posh_reward.graph.coref.mentions import Mention, find_mentions
-from posh_reward.graph.coref.noun_phrases import SIDES, Words, read_words
+from posh_reward.graph.coref.mentions import SIDES, Mention, Words, find_mentions, read_words
 from posh_reward.types import Clusters
 
 if TYPE_CHECKING:

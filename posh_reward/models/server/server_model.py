@@ -18,20 +18,33 @@ from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError, 
 from posh_reward.models.labels import DOUBTFUL, TOP, LabelReading, check_reading, not_grades
 from posh_reward.models.model import Note, Prompt, ignore
 from posh_reward.models.prompt_images import MAX_PIXELS, TOKEN_PIXELS
-from posh_reward.models.server import chat_messages, startup
-from posh_reward.models.server.addresses import check_url
-from posh_reward.models.server.chat_messages import ChatMessages, Content
-from posh_reward.models.server.fleet import Fleet, Patience, ServerBatch
+from posh_reward.models.server import chat_messages
+from posh_reward.models.server.chat_messages import ChatMessages, Content, SpecialTokens
+from posh_reward.models.server.fleet import (
+    LABELS_NEEDED,
+    NO_SIGHT,
+    NO_TOKEN,
+    PROBE,
+    QUIET_SECONDS,
+    Fleet,
+    Patience,
+    ServerBatch,
+    check_model,
+    find_model,
+    image_probe,
+    label_tokens,
+    refuse_unusable,
+)
 from posh_reward.models.server.server_http import (
     ExchangeError,
     ServerClient,
     TransientError,
+    check_url,
     read_key,
     run_apart,
     server_client,
 )
-from posh_reward.models.server.special_tokens import SpecialTokens
-from posh_reward.settings_trust import DEFAULT_KEY
+from posh_reward.settings import DEFAULT_KEY
 from posh_reward.types import LABELS, Failure, Reply, Usage, Verdict
 
 logger = logging.getLogger(__name__)
@@ -138,7 +151,7 @@ class ServerModel:
         """
         require_client()
         urls = [server.url for server in self._fleet.servers]
-        return self._run(lambda client: startup.find_model(client, urls))
+        return self._run(lambda client: find_model(client, urls))
 
     @cached_property
     def _specials(self) -> SpecialTokens:
@@ -155,7 +168,7 @@ class ServerModel:
     ) -> list[Verdict]:
         """See ``Model.choose``. Raises ``JudgeError`` as ``wake`` does."""
         if not self._labels:
-            raise JudgeError(f"{self.name} only writes (`labels: false`): {startup.LABELS_NEEDED}")
+            raise JudgeError(f"{self.name} only writes (`labels: false`): {LABELS_NEEDED}")
         self.wake()
         homes = [self._fleet.home(prompt.images or prompt.prefix) for prompt in prompts]
         return self._run(lambda client: self._choose(client, prompts, homes, tuple(labels), note))
@@ -192,7 +205,7 @@ class ServerModel:
             require_client()
             _ = self.model, self._specials  # outside the event loop, which ``_run`` makes
             faults = self._run(self._faults)
-            startup.refuse_unusable(self._fleet.servers, faults, self._reading)
+            refuse_unusable(self._fleet.servers, faults, self._reading)
             self._checked = True
 
     def close(self) -> None:
@@ -245,7 +258,7 @@ class ServerModel:
             options["top_logprobs"] = TOP
             return options, partial(chat_messages.read_top, labels=labels)
         if labels not in self._tokens:
-            self._tokens[labels] = await startup.label_tokens(client, url, self.model, labels)
+            self._tokens[labels] = await label_tokens(client, url, self.model, labels)
         tokens = self._tokens[labels]
         options["logprob_token_ids"] = [i for ids in tokens for i in ids]
         options["return_tokens_as_token_ids"] = True
@@ -263,7 +276,7 @@ class ServerModel:
     ) -> list[A]:
         """Ask all prompts; each server's in order, ``concurrency`` of them at once."""
         batch = ServerBatch(
-            client, self._fleet, self._patience, self._body(startup.PROBE, {"max_tokens": 1})
+            client, self._fleet, self._patience, self._body(PROBE, {"max_tokens": 1})
         )
         await batch.start()
         texts = [prompt.text for prompt in prompts]
@@ -311,7 +324,7 @@ class ServerModel:
         urls = [server.url for server in self._fleet.servers]
 
         async def log_wait() -> None:
-            await asyncio.sleep(startup.QUIET_SECONDS)
+            await asyncio.sleep(QUIET_SECONDS)
             logger.warning(
                 "waiting for the judge's first answer at %s: %g s at most (`timeout`)",
                 *(", ".join(urls), self._patience.timeout),
@@ -325,29 +338,29 @@ class ServerModel:
 
     async def _fault(self, client: ServerClient, url: str) -> ExchangeError | None:
         try:
-            await startup.check_model(client, url, self.model)
+            await check_model(client, url, self.model)
             options: dict[str, Any] = {"max_tokens": 16, "temperature": 0}
             read: Read[Any] = chat_messages.read_text
             if self._labels:
                 options, read = await self._question(client, url, LABELS)
             # Two timeouts are enough here: three and a probe would take four minutes.
             batch = ServerBatch(client, Fleet([url]), self._patience, None, timeouts=2)
-            answer = read(await batch.ask(0, self._body(startup.PROBE, options)))
+            answer = read(await batch.ask(0, self._body(PROBE, options)))
             doubtful = isinstance(answer, Verdict) and answer.mass < DOUBTFUL
             if (reason := not_grades(float(doubtful))) is not None:
                 # One reply is no proof: the metric's check asks more (``fitness.check_judge``).
                 logger.warning("judge server %s: the model %s", url, reason)
             if self.sees:
-                content = self._messages.content(startup.image_probe())
+                content = self._messages.content(image_probe())
                 assert not isinstance(content, Failure), content
                 try:
                     await batch.ask(0, self._body(content, options))
                 except ExchangeError as error:
                     detail = error.detail or error.reason
-                    return ExchangeError(startup.NO_SIGHT, detail, error.status)
+                    return ExchangeError(NO_SIGHT, detail, error.status)
         except ExchangeError as error:
             # A scale without tokens fails only its own judgments.
-            return None if error.reason == startup.NO_TOKEN else error
+            return None if error.reason == NO_TOKEN else error
         return None
 
 

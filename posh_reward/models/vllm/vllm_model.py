@@ -2,22 +2,319 @@
 
 from __future__ import annotations
 
+import itertools
+import logging
+import math
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from posh_reward.errors import InputError
+from posh_reward.errors import InputError, JudgeError
+from posh_reward.models.asker import BLIND
 from posh_reward.models.labels import LabelReading, check_reading, verdict
 from posh_reward.models.model import Note, Prompt, ignore
-from posh_reward.models.prompt_images import MAX_PIXELS
-from posh_reward.models.vllm.engine_process import EngineProcess
-from posh_reward.models.vllm.supervisor import Supervisor
-from posh_reward.models.vllm.vllm_environment import VllmProbe, child_environment, probe
-from posh_reward.models.vllm.wire import EngineReply
-from posh_reward.types import Reply, Usage, Verdict
+from posh_reward.models.prompt_images import MAX_PIXELS, SizeLimits, image_for_model
+from posh_reward.models.vllm.vllm_environment import (
+    VllmProbe,
+    boot_command,
+    child_environment,
+    probe,
+)
+from posh_reward.models.vllm.wire import EngineReply, image_portions, parse_reply, prompts_json
+from posh_reward.process import ChildFailureError, ChildProcess
+from posh_reward.types import Failure, Reply, Usage, Verdict
+
+logger = logging.getLogger(__name__)
+
+
+SILENCE = 60.0  # seconds without a message before the child counts as stuck
+PATIENT_SECONDS = 60.0  # with heartbeats but no answer before a warning is logged
+
+
+class EngineProcess:
+    """A child with a loaded engine. All its failures are ``ChildFailureError`` and end it.
+
+    Args:
+        python: interpreter that has vLLM.
+        settings: of the engine.
+        environment: all of the child's variables.
+        start_timeout: seconds until it is ready.
+        timeout: seconds until the next prompt is answered.
+
+    Raises:
+        ChildFailureError: it did not become ready.
+        JudgeError: the settings are invalid.
+    """
+
+    def __init__(
+        self,
+        python: str,
+        settings: Mapping[str, Any],
+        environment: Mapping[str, str],
+        start_timeout: float,
+        timeout: float,
+    ) -> None:
+        self._child = ChildProcess(boot_command(python, "serve", settings), environment)
+        self._timeout = timeout
+        self._ids = itertools.count(1)
+        message = self._child.receive(start_timeout)
+        if "refused" in message:
+            self._child.stop()
+            raise JudgeError(str(message["refused"]))
+        if "ready" not in message:
+            raise self._child.failed(f"could not start: {message.get('fatal', message)}")
+        self._sizes = SizeLimits(*message["sizes"]) if "sizes" in message else None
+
+    def ask(
+        self, prompts: Sequence[Prompt], what: Mapping[str, Any]
+    ) -> Iterator[tuple[int, EngineReply]]:
+        """Yield (index, answer) of each prompt as answers arrive; ``what`` is the request's rest.
+
+        Raises:
+            ChildFailureError: it died, hung or sent nonsense before all were answered.
+        """
+        for portion in image_portions(prompts):
+            resized = {
+                image: BLIND if self._sizes is None else image_for_model(image, self._sizes)
+                for place in portion
+                for image in prompts[place].images
+            }
+            sound = []
+            for place in portion:
+                failures = [resized[each] for each in prompts[place].images]
+                failure = next((each for each in failures if isinstance(each, Failure)), None)
+                if failure is None:
+                    sound.append(place)
+                else:
+                    yield place, EngineReply(failure=failure)
+            request = {**what, **prompts_json([prompts[place] for place in sound], resized)}
+            for place, answer in self._answers(request):
+                yield sound[place], answer
+
+    def _answers(self, request: Mapping[str, Any]) -> Iterator[tuple[int, EngineReply]]:
+        labels = len(request.get("labels", ()))
+        missing = set(range(len(request["prompts"])))
+        for message in self._replies(request):
+            try:
+                answers = [
+                    (place, parse_reply(answer, labels)) for place, answer in message["answers"]
+                ]
+                # ``remove`` raises KeyError for an unknown or already answered prompt.
+                for place, _ in answers:
+                    missing.remove(place)
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                fault = f"sent something that is not an answer: {type(error).__name__}: {error}"
+                raise self._child.failed(fault[:300]) from None
+            yield from answers
+        if missing:
+            raise self._child.failed(f"left {len(missing)} prompts without an answer")
+
+    def tell(self, what: str) -> None:
+        """Tell it to "sleep" or "wake", which have no answer.
+
+        Raises:
+            ChildFailureError: it died, hung or sent nonsense.
+        """
+        for message in self._replies({"do": what}):
+            raise self._child.failed(f"answered something else: {str(message)[:200]}")
+
+    def end(self) -> None:
+        """Kill it, and all processes that it has started."""
+        self._child.stop()
+
+    def _replies(self, request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Messages about a request until it is done, without heartbeats."""
+        number = next(self._ids)
+        silence = min(SILENCE, self._timeout)
+        # Two limits: without heartbeats, the process is stopped or stuck in a call that holds the
+        # interpreter's lock; with heartbeats but no answer, the engine makes no progress.
+        last, warned = time.monotonic(), False
+        message = self._child.exchange({**request, "id": number}, silence)
+        while not (message.get("id") == number and "done" in message):
+            now = time.monotonic()
+            if "beat" in message:
+                if now - last > PATIENT_SECONDS and not warned:
+                    warned = True
+                    logger.warning(
+                        "vLLM is alive but has answered nothing for %g s: it is stopped after "
+                        "%g s (`timeout`)",
+                        *(PATIENT_SECONDS, self._timeout),
+                    )
+                if now - last > self._timeout:
+                    fault = f"answered nothing for {self._timeout:g} s"
+                    raise self._child.failed(fault, slow=True)
+            elif message.get("id") != number:
+                raise self._child.failed(f"answered something else: {str(message)[:200]}")
+            else:
+                last = now
+                yield message
+            message = self._child.receive(silence)
+
+
+PAYING = 100  # answers of a batch per additional restart; a start takes as long as thousands
+REMEDY = (
+    "`memory_gb` and `max_model_len` determine its memory in addition to the weights, `python` "
+    "and `model` what it loads"
+)
+DEADLY = Failure("engine", "this prompt crashes vLLM")
+STICKING = Failure("engine", "vLLM does not answer this prompt in time")
+ENDED = Failure("engine", "vLLM failed too often in one batch")
+GIVEN_UP = Failure("engine", "the judge has given up: vLLM failed too often in two batches")
+
+Part = tuple[list[int], int]
+"""Indices of prompts that are asked together, and their level of suspicion: 0 at first, 1 after a
+death, 2 once divided, 3 alone."""
+
+
+class Supervisor:
+    """A child that is started when needed and restarted when it dies.
+
+    Answers that a child gave before it died are kept. The rest is asked again: all of it once (not
+    if the child hung, which costs a whole timeout), then in parts, then the prompts of a part that
+    killed it one by one. Prompts that kill children fail, now and later. More suspicious parts come
+    last, so that they are lost if the batch ends early.
+
+    Args:
+        start: makes a child, or raises ``ChildFailureError``.
+        max_restarts: failures allowed in a batch, plus one per ``PAYING`` answers; half as many may
+            be timeouts. Then the batch ends. After two such batches in a row with most prompts
+            unanswered, nothing is asked any more.
+    """
+
+    def __init__(self, start: Callable[[], EngineProcess], max_restarts: int) -> None:
+        self._start = start
+        self._max_restarts = max_restarts
+        self._process: EngineProcess | None = None
+        self._worked = False
+        self._failures = self._slow = 0  # of the current batch
+        self._ended = False  # the current batch
+        self._lost = 0  # batches in a row
+        self._deadly: dict[Prompt, Failure] = {}
+
+    def answers(
+        self, prompts: Sequence[Prompt], what: Mapping[str, Any], note: Note = ignore
+    ) -> list[EngineReply]:
+        """One answer per prompt, in order. ``what`` is the rest of the request.
+
+        Raises:
+            JudgeError: the first child cannot be started.
+        """
+        answers = {
+            index: EngineReply(failure=self._deadly[prompt])
+            for index, prompt in enumerate(prompts)
+            if prompt in self._deadly
+        }
+        # A queue with more suspicious parts at its end: when a child dies of one of them, all
+        # less suspicious ones have been answered.
+        waiting = parts([index for index in range(len(prompts)) if index not in answers], 0)
+        self._failures, self._slow, self._ended = 0, 0, False
+        while waiting and (process := self._ready(len(answers))):
+            indices, suspicion = waiting.pop(0)
+            try:
+                for place, answer in process.ask([prompts[index] for index in indices], what):
+                    answers[indices[place]] = answer
+                    note(indices[place], answer)
+            except ChildFailureError as failure:
+                self._count(failure, len(answers))
+                # The culprit is among the unanswered, but several were in flight: convict only a
+                # prompt that was alone in its part, and not for the first time.
+                left = [index for index in indices if index not in answers]
+                if len(left) == 1 and suspicion:
+                    verdict = self._deadly[prompts[left[0]]] = STICKING if failure.slow else DEADLY
+                    answers[left[0]] = EngineReply(failure=verdict)
+                else:
+                    # A death may be the GPU's fault, so try all together once more; a prompt that
+                    # hung would cost another timeout, so divide at once.
+                    waiting += parts(left, max(suspicion + 1, 2 if failure.slow else 1))
+            except BaseException:  # an interrupt: nobody waits for these answers any more
+                self.end()
+                raise
+        self._note_end(len(answers), len(prompts))
+        unanswered = EngineReply(failure=GIVEN_UP if self._given_up else ENDED)
+        return [answers.get(index, unanswered) for index in range(len(prompts))]
+
+    def wake(self) -> None:
+        """Start the first child, or have it allocate its memory again.
+
+        Raises:
+            JudgeError: the first child cannot be started; the message has the reason.
+        """
+        if self._worked:
+            self.tell("wake")  # a dead one is restarted with the next batch
+        else:
+            self._ready()
+
+    def tell(self, what: str) -> None:
+        """Tell the child, if there is one, to "sleep" or "wake"."""
+        if self._process is None:
+            return
+        try:
+            self._process.tell(what)
+        except ChildFailureError as failure:  # its memory is free, too
+            logger.warning("vLLM's process did not %s and will be restarted: %s", what, failure)
+            self.end()
+
+    def end(self) -> None:
+        """End the child, if there is one."""
+        if self._process is not None:
+            self._process.end()
+            self._process = None
+
+    @property
+    def _given_up(self) -> bool:
+        return self._lost > 1
+
+    def _ready(self, answers: int = 0) -> EngineProcess | None:
+        """The running child, started if need be; None if no more failures are allowed."""
+        while self._process is None and not self._ended and not self._given_up:
+            try:
+                self._process = self._start()
+                self._worked = True
+            except ChildFailureError as failure:
+                if not self._worked:
+                    message = f"vLLM's process {failure.reason}. {REMEDY}. Its last output:"
+                    raise JudgeError(f"{message}\n{failure.last_words}") from None
+                self._count(failure, answers)
+        return self._process
+
+    def _count(self, failure: ChildFailureError, answers: int) -> None:
+        """End the failed child, and the batch after too many failures."""
+        logger.warning("vLLM's process failed: %s", failure)
+        self.end()
+        self._failures += 1
+        self._slow += failure.slow
+        allowed = self._max_restarts + answers // PAYING
+        # Timeouts cost the most time, so fewer of them are allowed.
+        self._ended = self._failures > allowed or self._slow > self._max_restarts / 2
+
+    def _note_end(self, answers: int, prompts: int) -> None:
+        """Count lost batches in a row; after the second, give up for good."""
+        if self._given_up or not prompts:
+            return
+        self._lost = self._lost + 1 if self._ended and answers < prompts / 2 else 0
+        if answers < prompts:
+            logger.error(
+                "%s; it failed %d times, and %d of %d prompts have no answer",
+                GIVEN_UP if self._given_up else ENDED,
+                self._failures,
+                prompts - answers,
+                prompts,
+            )
+
+
+def parts(indices: list[int], suspicion: int) -> list[Part]:
+    """Divide prompts by suspicion: all together, about sqrt(n) parts of sqrt(n), or each alone.
+
+    So two deaths find a single culprit, and a hundred small parts take less time than one start.
+    """
+    together, divided = len(indices), math.isqrt(len(indices))
+    size = max(1, (together, together, divided, 1)[min(suspicion, 3)])
+    return [(indices[i : i + size], suspicion) for i in range(0, len(indices), size)]
+
 
 A = TypeVar("A", Verdict, Reply)
 

@@ -18,7 +18,7 @@ from posh_reward.study.agreement.agreement_report import (
 from posh_reward.study.agreement.compare import Figure, MetricLine
 from posh_reward.study.pages.html import render
 from posh_reward.study.pages.model_plots import INK, plain, require_matplotlib
-from posh_reward.study.rows.table_writer import whole_file
+from posh_reward.study.rows.tables import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -24,8 +24,13 @@ from posh_reward.study.agreement.agreement_report import (
     score_columns,
 )
 from posh_reward.study.agreement.compare import Figure, Judgments, SimpleMeasure, on_rows
-from posh_reward.study.agreement.correlation import kendall, spearman
-from posh_reward.study.agreement.judgment_files import check_columns, image_in, text_in
+from posh_reward.study.agreement.judgment_files import (
+    check_columns,
+    image_in,
+    text_in,
+    verdict_outcome,
+)
+from posh_reward.study.agreement.measures import kendall, spearman
 from posh_reward.study.agreement.metric_scores import CandidateText, ScoreColumn
 from posh_reward.study.agreement.preferences import (
     Procedure,
@@ -45,8 +50,6 @@ TIES = ("skip", "bad", "equal")
 AXIS = "overall"
 COLUMNS = ("img", "ref", "source1", "source2", "caption1", "caption2", "winner", "cluster")
 """Columns of ``caparena_annots_eval.json``."""
-VERDICT = "judge"  # column of a judge's verdicts in CapArena's files
-VERDICTS = {"caption 1 is better": 1.0, "caption 2 is better": -1.0, "tie": 0.0}
 
 
 def battle_orders(battles: int, draws: int = DRAWS, seed: int = SEED) -> Ints:
@@ -174,11 +177,6 @@ def _outcome(row: Row, where: str) -> float:
         f"{where}: the winner {str(winner)[:40]!r} is neither {row['source1']!r} nor "
         f"{row['source2']!r}, nor one of {', '.join(TIES)}"
     )
-
-
-def verdict_outcome(row: Row) -> float:
-    """Read a judge's verdict as CapArena's programs do: 1, -1, 0 for a tie; nan for any other."""
-    return VERDICTS.get(str(row.get(VERDICT)).strip().rstrip(".").lower(), nan)
 
 
 def verdict_column(rows: Sequence[Row]) -> ScoreColumn | None:

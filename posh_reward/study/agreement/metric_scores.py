@@ -13,7 +13,7 @@ import numpy as np
 from posh_reward.errors import InputError
 from posh_reward.metrics.metric import joined_references
 from posh_reward.process.progress import progress_bar
-from posh_reward.study.rows.score_axes import JUDGED
+from posh_reward.study.rows.scored_rows import JUDGED
 from posh_reward.study.rows.tables import cell_number
 from posh_reward.study.statistics import Floats
 from posh_reward.types import Failure

@@ -27,10 +27,10 @@ from posh_reward.study.agreement.agreement_report import (
     unrated_note,
 )
 from posh_reward.study.agreement.compare import Figure, Judgments, on_rows
-from posh_reward.study.agreement.correlation import kendall, kendall_p, spearman, spearman_p
 from posh_reward.study.agreement.judgment_files import check_columns, image_in, text_in
+from posh_reward.study.agreement.measures import kendall, kendall_p, spearman, spearman_p
 from posh_reward.study.agreement.metric_scores import CandidateText, ScoreColumn
-from posh_reward.study.rows.score_axes import JUDGED
+from posh_reward.study.rows.scored_rows import JUDGED
 from posh_reward.study.rows.tables import Row, cell_number
 from posh_reward.study.statistics import Floats
 

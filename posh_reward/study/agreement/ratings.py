@@ -21,7 +21,14 @@ from posh_reward.study.agreement.agreement_report import (
     unrated_note,
 )
 from posh_reward.study.agreement.compare import Figure, Judgments, RowMeasure, on_rows
-from posh_reward.study.agreement.correlation import (
+from posh_reward.study.agreement.judgment_files import (
+    as_list,
+    check_columns,
+    image_in,
+    text_in,
+    texts_in,
+)
+from posh_reward.study.agreement.measures import (
     concordant,
     kendall,
     kendall_p,
@@ -31,15 +38,8 @@ from posh_reward.study.agreement.correlation import (
     spearman_p,
     tied_pairs,
 )
-from posh_reward.study.agreement.judgment_files import (
-    as_list,
-    check_columns,
-    image_in,
-    text_in,
-    texts_in,
-)
 from posh_reward.study.agreement.metric_scores import COMBINE, CandidateText, ScoreColumn, number_in
-from posh_reward.study.rows.score_axes import JUDGED
+from posh_reward.study.rows.scored_rows import JUDGED
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Floats, Ints, rows_by_group
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posh_reward.metrics.posh.questions import PRESENT
-from posh_reward.study.agreement.correlation import spearman
+from posh_reward.study.agreement.measures import spearman
 from posh_reward.study.judges.judge_runs import JudgeRun, QuestionKey, ScoredPair
 from posh_reward.study.statistics import Estimate, Floats, Ints, bootstrap, rows_by_group
 from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, Question

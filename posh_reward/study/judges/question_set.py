@@ -40,7 +40,7 @@ from posh_reward.study.judges.judge_runs import (
     metric_of,
 )
 from posh_reward.study.judges.perturbed_texts import DonorWords, PerturbedText, perturb
-from posh_reward.study.rows.table_writer import as_line, whole_file
+from posh_reward.study.rows.tables import as_line, whole_file
 from posh_reward.types import Description
 
 Origin = Literal["honest", "perturbed", "policy"]

@@ -15,8 +15,8 @@ from pydantic import TypeAdapter
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.metric import package_version
-from posh_reward.study.packets import label_studio
 from posh_reward.study.packets.draw import Design, draw, identical_pairs
+from posh_reward.study.packets.rater_answers import config, tasks_json
 from posh_reward.study.packets.rater_page import rater_page
 from posh_reward.study.packets.rater_texts import (
     FORMS,
@@ -114,10 +114,10 @@ def _forms(key: PacketKey, by_id: Mapping[str, StudyItem], album: Album | None) 
     files: dict[str, bytes] = {}
     for name, rater in key.raters.items():
         files[f"{name}.html"] = rater_page(name, key, by_id, images).encode("utf-8")
-        tasks = label_studio.tasks_json(rater, by_id, images)
+        tasks = tasks_json(rater, by_id, images)
         files[f"label-studio/{name}.json"] = as_json(tasks)
-        config = label_studio.config(rater.form, key)
-        files[f"label-studio/{rater.form}.xml"] = config.encode("utf-8")
+        layout = config(rater.form, key)
+        files[f"label-studio/{rater.form}.xml"] = layout.encode("utf-8")
     return files
 
 

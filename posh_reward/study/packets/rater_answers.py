@@ -3,29 +3,94 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from hashlib import sha256
 from pathlib import Path
 from textwrap import shorten
 from typing import Annotated, Any, Literal
+from xml.sax.saxutils import quoteattr
 
+from markupsafe import Markup
 from pydantic import AfterValidator, TypeAdapter
 
 from posh_reward.errors import InputError
-from posh_reward.study.packets import label_studio
 from posh_reward.study.packets.rater_texts import (
     AXES,
     FIELDS,
+    SIDES,
     VALUES,
     Form,
     RaterTexts,
     first_problem,
 )
-from posh_reward.study.packets.study_records import Answer, PacketKey, RaterTask, check_time
+from posh_reward.study.packets.study_records import (
+    Answer,
+    PacketKey,
+    Rater,
+    RaterTask,
+    StudyItem,
+    check_time,
+)
+from posh_reward.study.pages.html import render
 from posh_reward.study.rows.tables import Row
 from posh_reward.types import Span
+
+LABELS = {"mistakes": "Mistake", "omissions": "Missing"}
+
+
+def config(form: Form, key: PacketKey) -> str:
+    """The labelling configuration of a project."""
+    names, package = FIELDS[form], "posh_reward.study.packets"
+    xml = render("label_studio.xml", package, form=form, key=key, texts=key.texts, names=names,
+                 labels=LABELS, quote=_quote)  # fmt: skip
+    return f"{xml}\n"
+
+
+def _quote(text: str) -> Markup:
+    return Markup(quoteattr(text))  # noqa: S704 - quoteattr escapes
+
+
+def tasks_json(
+    rater: Rater, items: Mapping[str, StudyItem], images: Mapping[str, str]
+) -> list[Row]:
+    """The tasks of one rater's project, to import. Raters can see ``data``."""
+    names = FIELDS[rater.form]
+    return [_task(task, items[task.item], images.get(task.item), names) for task in rater.tasks]
+
+
+def _task(task: RaterTask, item: StudyItem, image: str | None, names: Sequence[str]) -> Row:
+    texts = [item.texts[model] for model in task.models]
+    data: Row = {"task": task.id, **dict(zip(names, texts, strict=True))}
+    if item.reference:
+        data["reference"] = item.reference
+    if image is not None:
+        data["image"] = image
+    return {"data": data}
+
+
+def choices(result: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """(control, choice) pairs of an annotation."""
+    for each in result:
+        if each.get("type") == "choices":
+            for choice in each["value"]["choices"]:
+                yield str(each["from_name"]), str(choice)
+
+
+def marks(result: Sequence[Mapping[str, Any]]) -> dict[str, list[Span] | None]:
+    """Side -> marked spans of an annotation; None where nothing was marked or declared absent."""
+    spans_of: dict[str, list[Span] | None] = {}
+    for side in SIDES:
+        spans = [
+            (each["value"]["start"], each["value"]["end"])
+            for each in result
+            if each.get("from_name") == side and each.get("type") == "labels"
+        ]
+        nothing = any(each.get("from_name") == f"no_{side}" for each in result)
+        spans_of[side] = spans if spans or nothing else None
+    return spans_of
+
 
 LARGEST = 1_000_000_000  # bytes of a file to read; a Label Studio export repeats the images
 LONGEST_REASON = 300  # characters of the reason why a file does not count
@@ -292,9 +357,9 @@ def _exported_sheets(tasks: list[Any], key: PacketKey) -> list[AnswerSheet]:
             result, seconds = annotation["result"], annotation.get("lead_time")
             seconds = float(seconds) if isinstance(seconds, int | float) else None
             values: Mapping[str, Any] = (
-                label_studio.marks(result)
+                marks(result)
                 if key.raters[name].form == "granular"
-                else _choices(label_studio.choices(result), key.texts)
+                else _choices(choices(result), key.texts)
             )
             answers[task.id] = Answer(task.id, seconds, **values)
             person = annotation.get("completed_by")

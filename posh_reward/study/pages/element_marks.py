@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 from posh_reward.metrics.metric import field_of
 from posh_reward.metrics.posh.presets import PRESETS, question
 from posh_reward.metrics.records import fields_of_record, main_type
-from posh_reward.study.pages.html import number
+from posh_reward.study.pages.html import number, render
+from posh_reward.study.rows.scored_rows import EXPLANATION
 from posh_reward.types import (
     Description,
     Direction,
@@ -203,3 +204,78 @@ def figures_of(scores: Scores) -> dict[str, str]:
         name: 3 if kind is float else 0 for name, kind in kinds.items() if kind in (float, int)
     }
     return {n.replace("_", " "): number(getattr(scores, n), each) for n, each in digits.items()}
+
+
+LEAD = (
+    "The written text with what the reference does not support marked, next to the reference with "
+    "what the text leaves out. "
+    "The number after a mark is the lowest grade, rounded down, of the elements in those words. "
+    "A true detail that the reference leaves out is marked, too, unless a witness saw it. Point at "
+    f"a mark, or reach it with the Tab key, to see the judge's question. {EXPLANATION}."
+)
+TITLE = "POSH: what was not found in the other text"
+TITLES: dict[Direction, str] = {"precision": "Written", "recall": "Reference"}
+GLOSS = (
+    "In a question about the written text, DESCRIPTION 1 is the reference and DESCRIPTION 2 the "
+    "written text; in one about the reference, the DESCRIPTION is the written text."
+)
+PAIR: dict[str, Any] = {
+    "question_about": question_about,
+    "figures_of": figures_of,
+    "explanation": EXPLANATION,
+    "level_of": level_of,
+    "stretches": stretches,
+    "titles": TITLES,
+    "worst_first": worst_first,
+}
+"""Names that the macros of ``pair.html`` use."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairCard:
+    """One scored pair on a page."""
+
+    title: str
+    scores: Scores
+    image: bytes | None = None  # a PNG or a JPEG, shown above the texts
+    image_text: str = "The described image"
+
+
+def page(
+    cards: Sequence[PairCard],
+    title: str = TITLE,
+    *,
+    in_pairs: bool = False,
+    figure: bytes | None = None,
+    figure_text: str = "",
+) -> str:
+    """Render all pairs, one below the other, as one HTML document that needs no other file.
+
+    ``in_pairs`` puts two in a row if the window is wide enough. A ``figure``, PNG or JPEG, is shown
+    above them, with ``figure_text`` as its alternative text.
+    """
+    signatures = list(dict.fromkeys(card.scores.signature for card in cards))
+    return render(
+        "pair_page.html",
+        title=title,
+        lead=LEAD,
+        cards=cards,
+        in_pairs=in_pairs,
+        figure=figure,
+        figure_text=figure_text,
+        has_witness=has_witness(signatures),
+        footer=[GLOSS, *signatures],
+        **PAIR,
+    )
+
+
+def fragment(scores: Scores) -> str:
+    """Render one pair as HTML with its own style, for a notebook or another page."""
+    return render(
+        "notebook.html", scores=scores, has_witness=has_witness([scores.signature]), **PAIR
+    )
+
+
+def has_witness(signatures: Iterable[str]) -> bool:
+    """Return True if any signature names a witness, whose marks need a key."""
+    return any(field_of(each, "witness") is not None for each in signatures)

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from posh_reward.errors import MissingDependencyError, on_one_line
-from posh_reward.study.rows.score_axes import AXES, SCALE
+from posh_reward.study.rows.scored_rows import AXES, SCALE
 from posh_reward.study.rows.standings import Standing, Tally, Totals, best_first
-from posh_reward.study.rows.table_writer import whole_file
+from posh_reward.study.rows.tables import whole_file
 from posh_reward.study.statistics import Interval, bootstrap_mean
 
 if TYPE_CHECKING:

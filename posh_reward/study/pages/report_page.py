@@ -16,19 +16,21 @@ from typing import Any
 from posh_reward.errors import InputError
 from posh_reward.metrics.records import row_of
 from posh_reward.study.pages.element_marks import (
+    GLOSS,
+    TITLE,
+    TITLES,
     Stretch,
     figures_of,
+    has_witness,
     names,
     stretches,
     wording,
     worst_first,
 )
 from posh_reward.study.pages.html import render, script_json
-from posh_reward.study.pages.pair_page import NAMES, TITLE, TITLES, has_witness
 from posh_reward.study.pages.thumbnails import Thumbnails
 from posh_reward.study.rows.dataset_images import OTHER_IMAGES
-from posh_reward.study.rows.score_axes import AXES, EXPLANATION, SCALE
-from posh_reward.study.rows.scored_rows import scores_of
+from posh_reward.study.rows.scored_rows import AXES, EXPLANATION, SCALE, scores_of
 from posh_reward.study.rows.standings import (
     GAINS,
     Gain,
@@ -180,7 +182,7 @@ def report_page(
         scale=SCALE,
         plots=plots,
         has_witness=has_witness(contents.signatures),
-        footer=[NAMES, *contents.signatures],
+        footer=[GLOSS, *contents.signatures],
         wordings=list(contents.wordings),
         figures=contents.figures,
         rows=[[line.name, [line.members.get(m) for m in models]] for line in contents.lines],

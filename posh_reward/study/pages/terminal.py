@@ -9,6 +9,8 @@ from itertools import chain, groupby
 from posh_reward.errors import safe
 from posh_reward.metrics.metric import field_of
 from posh_reward.study.pages.element_marks import (
+    GLOSS,
+    TITLES,
     Stretch,
     figures_of,
     level_of,
@@ -17,8 +19,7 @@ from posh_reward.study.pages.element_marks import (
     worst_first,
 )
 from posh_reward.study.pages.html import number
-from posh_reward.study.pages.pair_page import NAMES, TITLES
-from posh_reward.study.rows.score_axes import EXPLANATION
+from posh_reward.study.rows.scored_rows import EXPLANATION
 from posh_reward.types import Direction, Scores
 
 COLORS = {
@@ -102,7 +103,7 @@ def _worst(scores: Scores, count: int) -> list[Paragraph]:
         hang = len(grade + about)
         question = safe(question_about(element, scores.signature).replace("\n", " "))
         lines += [(hang, [(grade, COLORS[level]), (about, DIM), (question, "")])]
-    return [*lines, (0, [(NAMES, DIM)])]
+    return [*lines, (0, [(GLOSS, DIM)])]
 
 
 def _figures(scores: Scores) -> list[Paragraph]:

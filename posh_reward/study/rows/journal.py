@@ -12,8 +12,14 @@ from typing import IO, Any
 
 from posh_reward.errors import BusyError, InputError
 from posh_reward.process.file_lock import open_alone
-from posh_reward.study.rows.table_writer import as_line, write_table
-from posh_reward.study.rows.tables import STANDARD, Format, Row, standard_output
+from posh_reward.study.rows.tables import (
+    STANDARD,
+    Format,
+    Row,
+    as_line,
+    standard_output,
+    write_table,
+)
 
 BEGINS = b'{"id": '  # first bytes of each of our lines
 

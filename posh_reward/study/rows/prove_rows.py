@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posh_reward.errors import InputError, on_one_line
-from posh_reward.metrics.prove.sifting import as_text
+from posh_reward.metrics.prove.pair_maker import as_text
 from posh_reward.metrics.records import reason_of
 from posh_reward.study.rows.engine import (
     REMEDY,
@@ -29,14 +29,12 @@ from posh_reward.study.rows.journal import check_apart, sink
 from posh_reward.study.rows.scorers import column
 from posh_reward.study.rows.standings import ReasonCount, reason_lines
 from posh_reward.study.rows.table_items import TableItem
-from posh_reward.study.rows.table_writer import write_table
-from posh_reward.study.rows.tables import STANDARD, Row, format_of
+from posh_reward.study.rows.tables import STANDARD, Row, format_of, write_table
 from posh_reward.types import Failure
 
 if TYPE_CHECKING:
-    from posh_reward.metrics.prove.pair_maker import PairMaker, PairVerifier
+    from posh_reward.metrics.prove.pair_maker import PairMaker, PairVerifier, QuestionPair
     from posh_reward.metrics.prove.prove import Prove
-    from posh_reward.metrics.prove.sifting import QuestionPair
 
 
 MOST_TYPES = 10  # types of questions listed, as in the paper's Fig. 7

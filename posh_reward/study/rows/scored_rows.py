@@ -11,6 +11,19 @@ from posh_reward.metrics.records import EARLIER, fields_of_record, main_type, re
 from posh_reward.study.rows.tables import Row, cell_number
 from posh_reward.types import Scores
 
+AXES = {
+    "precision": "how much of the description the reference supports",
+    "recall": "how much of the reference the description covers",
+    "f1": "their harmonic mean",
+}
+"""Field of ``Scores`` -> meaning."""
+NAMES = tuple(AXES)
+SCALE = "0.2 to 1, higher is better"
+EXPLANATION = f"Scores are {SCALE}; " + "; ".join(f"{name}: {AXES[name]}" for name in AXES)
+"""Shown once on each page and under each table."""
+JUDGED = {"mistakes": "precision", "omissions": "recall", "overall": "f1"}
+"""Axis that people judge -> score that is compared with it."""
+
 
 def scores_of(row: Row) -> Scores:
     """The scores that a row of any format was written from; ``InputError`` if it is not scored."""

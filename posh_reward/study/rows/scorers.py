@@ -7,14 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.harmonic.criteria import ANSWERS, IMAGE_CRITERIA, check_task
+from posh_reward.metrics.harmonic.harmonic_eval import ANSWERS, IMAGE_CRITERIA, check_task
 from posh_reward.metrics.records import fields_of_record
 from posh_reward.models.labels import DOUBTFUL
 from posh_reward.study.rows.engine import RowScorer, TableSettings, go_through
 from posh_reward.study.rows.standings import POSH, Board, Tally
 from posh_reward.study.rows.table_items import TableItem
-from posh_reward.study.rows.table_writer import TEXTS
-from posh_reward.study.rows.tables import Row
+from posh_reward.study.rows.tables import TEXTS, Row
 from posh_reward.types import Scores
 
 if TYPE_CHECKING:

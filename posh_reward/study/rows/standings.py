@@ -14,7 +14,7 @@ from posh_reward.errors import InputError, on_one_line
 from posh_reward.lexicon.wordnet import is_english
 from posh_reward.metrics.records import reason_of
 from posh_reward.models.labels import not_grades
-from posh_reward.study.rows.score_axes import EXPLANATION, NAMES
+from posh_reward.study.rows.scored_rows import EXPLANATION, NAMES
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import FEWEST, Interval, bootstrap_mean, paired_difference
 

@@ -18,8 +18,7 @@ from statistics import fmean
 from typing import Any
 
 from posh_reward.errors import ConfigError
-from posh_reward.reward.cleaning import clean
-from posh_reward.reward.texts import without_thoughts
+from posh_reward.reward.texts import clean, without_thoughts
 from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, Scores, Span
 
 Decode = Callable[[Sequence[int]], str]  # ids to text, special tokens skipped

@@ -18,10 +18,10 @@ from spacy.tokens import Doc
 
 from posh_reward.errors import InputError, MissingDependencyError
 from posh_reward.graph.parser.biaffine import is_tree, tree
-from posh_reward.graph.parser.lemmas import lemma
 from posh_reward.graph.parser.parse import (
     LONGEST_RUN,
     check,
+    lemma,
     load_parser,
     parse,
     tokenize,
@@ -176,7 +176,7 @@ def kernels(doc):
     return doc
 
 def load(**options):
-    from posh_reward.graph.parser import biaffine, lemmas
+    from posh_reward.graph.parser import biaffine
     with as_file(files("posh_reward.graph.parser") / "embedded" / "pipeline") as path:
         nlp = spacy.load(path)
     nlp.add_pipe("kernels", name="tagger", first=True)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from posh_reward.graph.rules.components import find_components, read_syntax
-from posh_reward.graph.rules.links import Links, Role, find_links
+from posh_reward.graph.rules.entities import Links, Role, find_links
 from tests.parses import parse
 
 

@@ -12,8 +12,7 @@ from posh_reward.errors import ConfigError, InputError
 from posh_reward.graph.reader import Reader
 from posh_reward.metrics.posh.judges.cascade import ABSENT, VERBATIM, Cascade, doubt_of, wording_of
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge, fake_model
-from posh_reward.metrics.posh.judges.load_judge import load_judge
-from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
+from posh_reward.metrics.posh.judges.load_judge import PromptJudge, load_judge
 from posh_reward.types import Description, Failure, Kind, Question, Verdict
 from tests.graphs import description
 

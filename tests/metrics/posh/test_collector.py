@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from posh_reward.metrics.posh.lockstep import PATIENCE, fewer_collections
+from posh_reward.metrics.posh.posh import PATIENCE, fewer_collections
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from posh_reward.graph.reader import describe
 from posh_reward.metrics.posh.aggregate import mean_score
 from posh_reward.metrics.posh.examine import Examination, examine
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
-from posh_reward.metrics.posh.lockstep import Rewriter, run_together
+from posh_reward.metrics.posh.posh import Rewriter, run_together
 from posh_reward.metrics.posh.search import Pace
 from posh_reward.types import Clusters, Description, Failure, Phrase, Question, Reply
 from tests.parses import VOCAB, columns

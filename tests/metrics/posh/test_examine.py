@@ -6,7 +6,7 @@ from typing import get_args
 
 from posh_reward.metrics.posh.examine import Examination, examine
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge, Grader
-from posh_reward.metrics.posh.lockstep import Rewriter, run_together
+from posh_reward.metrics.posh.posh import Rewriter, run_together
 from posh_reward.metrics.posh.search import Pace
 from posh_reward.types import Failure, Question
 from tests.graphs import attribute, description, entity, relation

@@ -16,7 +16,7 @@ from posh_reward.metrics.posh.judges.cascade import Cascade
 from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge, fake_model
 from posh_reward.metrics.posh.judges.judge import Judge
-from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
+from posh_reward.metrics.posh.judges.load_judge import PromptJudge
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.labels import not_grades, verdict
 from posh_reward.models.model import Prompt

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
-from posh_reward.metrics.posh.lockstep import Rewriter
+from posh_reward.metrics.posh.posh import Rewriter
 from posh_reward.types import Failure, Phrase, Reply
 
 ODD = Failure("reply", "too odd")

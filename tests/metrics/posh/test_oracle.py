@@ -7,10 +7,7 @@ from dataclasses import replace
 import pytest
 
 from posh_reward import PoSh
-from posh_reward.datasets.scenes import scene_wording
-from posh_reward.datasets.scenes.drawing import draw
-from posh_reward.datasets.scenes.generate_scenes import generate
-from posh_reward.datasets.scenes.subjects import Scene, Subject, things
+from posh_reward.datasets.scenes import Scene, Subject, caption, draw, generate, things
 from posh_reward.metrics.posh.judges.oracle import ground, is_true
 from posh_reward.types import Description, Question, SceneGraph
 
@@ -119,7 +116,7 @@ def test_one_dog_does_not_bear_out_two(posh: PoSh) -> None:
 
 
 def test_no_full_description_is_ever_called_false(posh: PoSh, scenes: list[Scene]) -> None:
-    full = [scene_wording.reference(scene) for scene in scenes]
+    full = [caption(scene) for scene in scenes]
     blank = [f"There is a {scene.slots[0].noun if scene.slots[0] else 'lake'}." for scene in scenes]
     scored = posh.score(full, blank, [draw(scene) for scene in scenes])
     seen = [

@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from posh_reward.datasets.scenes import scene_wording
-from posh_reward.datasets.scenes.subjects import COLORS, GARMENTS, Scene, Subject
+from posh_reward.datasets.scenes import COLORS, GARMENTS, Scene, Subject, caption
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.types import Verdict
@@ -95,7 +94,7 @@ def truth_tuples(scene: Scene) -> list[list[str]]:
 
 def extractor(scenes: Iterable[Scene]) -> FakeModel:
     """Writes the drawing's tuples for its caption."""
-    by_caption = {scene_wording.reference(scene): scene for scene in scenes}
+    by_caption = {caption(scene): scene for scene in scenes}
 
     def write(prompt: Prompt) -> str:
         caption = prompt.suffix.removeprefix("Text: ").removesuffix("\nTuples:")
@@ -108,7 +107,7 @@ def scripted_writer(
     scenes: Iterable[Scene], lies: bool = False, most: int | None = None
 ) -> FakeModel:
     """Writes the questions about each drawing, with true answers, or with lies after them."""
-    by_caption = {scene_wording.reference(scene): scene for scene in scenes}
+    by_caption = {caption(scene): scene for scene in scenes}
 
     def write(prompt: Prompt) -> str:
         caption = prompt.suffix.partition("\n")[0].removeprefix("Caption: ")

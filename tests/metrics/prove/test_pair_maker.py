@@ -12,17 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from posh_reward.datasets.scenes import scene_wording
-from posh_reward.datasets.scenes.generate_scenes import generate
-from posh_reward.datasets.scenes.subjects import Scene
-from posh_reward.metrics.prove.pair_maker import PairMaker
+from posh_reward.datasets.scenes import Scene, caption, generate
+from posh_reward.metrics.prove.pair_maker import CaptionQuestions, PairMaker
 from posh_reward.metrics.prove.programs.program_scene import Value
 from posh_reward.metrics.prove.programs.sandbox import Sandbox
 from posh_reward.metrics.prove.prove_prompts import (
     QuestionCandidate,
     read_candidates,
 )
-from posh_reward.metrics.prove.sifting import CaptionQuestions
 from posh_reward.metrics.prove.tuples import read_tuples
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
@@ -59,9 +56,7 @@ def made(*rows: object, **others: Any) -> CaptionQuestions:
 def truths(
     maker: PairMaker, scenes: list[Scene], asked: Callable[[Scene], list[Question]]
 ) -> Iterator[tuple[Question, Value, str | None]]:
-    for scene, found in zip(
-        scenes, maker.make([*map(scene_wording.reference, scenes)]), strict=True
-    ):
+    for scene, found in zip(scenes, maker.make([*map(caption, scenes)]), strict=True):
         assert found.failure is None
         for question, pair in zip(asked(scene), found.pairs, strict=False):
             assert pair.question == question.question
@@ -111,7 +106,7 @@ def test_no_program_over_a_parsed_caption_finds_what_is_not_so() -> None:
 def test_no_lie_of_the_writer_survives() -> None:
     scenes = list(generate("validation", 12))
     maker = PairMaker(scripted_writer(scenes, lies=True), tuples=extractor(scenes))
-    everything = maker.make([*map(scene_wording.reference, scenes)])
+    everything = maker.make([*map(caption, scenes)])
     maker.close()
     for scene, each in zip(scenes, everything, strict=True):
         asked = list(questions(scene))

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from posh_reward.metrics.prove.pair_maker import PairVerifier
+from posh_reward.metrics.prove.pair_maker import PairVerifier, QuestionPair
 from posh_reward.metrics.prove.prove import Prove
-from posh_reward.metrics.prove.sifting import QuestionPair
 from posh_reward.types import Failure
 from tests.metrics.prove.hostile import body
 

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from posh_reward import Prove
-from posh_reward.metrics.prove.equations import ProveScores
+from posh_reward.metrics.prove.prove import ProveScores
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.types import Failure

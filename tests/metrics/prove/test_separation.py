@@ -8,16 +8,13 @@ from pathlib import Path
 import pytest
 
 from posh_reward import Prove
-from posh_reward.datasets.scenes import scene_wording
-from posh_reward.datasets.scenes.generate_scenes import generate
-from posh_reward.metrics.prove.equations import ProveScores
+from posh_reward.datasets.scenes import caption, generate
+from posh_reward.metrics.prove.prove import ProveScores
 from tests.metrics.prove.scripted import questions
 
 
 def test_true_answers_score_above_lies_on_both_counts() -> None:
-    asked = [
-        (q, scene_wording.reference(s)) for s in generate("validation", 12) for q in questions(s)
-    ]
+    asked = [(q, caption(s)) for s in generate("validation", 12) for q in questions(s)]
     prove = Prove()
     answers, captions = [q.answer for q, _ in asked], [caption for _, caption in asked]
     texts = [q.question for q, _ in asked]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from posh_reward.metrics.prove.pair_maker import agrees
 from posh_reward.metrics.prove.programs.program_scene import Value
-from posh_reward.metrics.prove.sifting import agrees
 from posh_reward.metrics.prove.tuples import nodes_of
 
 

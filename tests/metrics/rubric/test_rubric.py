@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from posh_reward import ConfigError
-from posh_reward.metrics.rubric.rubric import load_rubric
-from posh_reward.metrics.rubric.rubric_judge import opening
+from posh_reward.metrics.rubric.rubric_judge import load_rubric, opening
 
 METRICS: list[dict[str, Any]] = [
     {"name": "truth", "title": "No mistakes", "points": {1: "None.", -1: "Some."}},

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from posh_reward.errors import InputError
-from posh_reward.study.agreement.author_layouts import caparena_auto, flickr8k, thumb
 from posh_reward.study.agreement.caparena import read_arena
+from posh_reward.study.agreement.judgment_files import caparena_auto, flickr8k, thumb
 from posh_reward.study.agreement.ratings import RatingColumns, read_ratings
 from tests.cli.running import write_rows
 

@@ -11,7 +11,7 @@ import pytest
 
 from posh_reward import PoSh
 from posh_reward.study.agreement.agreement_report import AgreementSettings
-from posh_reward.study.agreement.baselines.catalogue import Random
+from posh_reward.study.agreement.baselines import Random
 from posh_reward.study.agreement.localisation import (
     Alerts,
     Localiser,

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import kendalltau
 
 from posh_reward.errors import InputError
-from posh_reward.study.agreement.correlation import (
+from posh_reward.study.agreement.measures import (
     TauVariant,
     kendall,
     kendall_p,

@@ -23,8 +23,13 @@ from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.study.judges import judge_runs
 from posh_reward.study.judges.judge_agreement import JudgeComparison
-from posh_reward.study.judges.judge_page import judge_page
-from posh_reward.study.judges.judge_report import as_json, decision, judge_report, terminal_text
+from posh_reward.study.judges.judge_report import (
+    as_json,
+    decision,
+    judge_page,
+    judge_report,
+    terminal_text,
+)
 from posh_reward.study.judges.judge_runs import (
     JudgeChoice,
     QuestionLog,
@@ -62,7 +67,7 @@ class WaveringModel(FakeModel):
 def test_the_floor_shows_what_a_judge_does_not_agree_with_itself_about(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
+    from posh_reward.metrics.posh.judges.load_judge import PromptJudge
 
     monkeypatch.setattr(
         judge_runs,
@@ -79,7 +84,7 @@ def test_the_floor_shows_what_a_judge_does_not_agree_with_itself_about(
 def test_answers_in_the_store_are_not_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from posh_reward.metrics.posh.judges.prompt_judge import PromptJudge
+    from posh_reward.metrics.posh.judges.load_judge import PromptJudge
 
     models = []
 

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from posh_reward.study.packets.ranking import _strengths
 from posh_reward.study.packets.rater_answers import collect
 from posh_reward.study.packets.rater_texts import AXES
-from posh_reward.study.packets.results import StudyResults, results
+from posh_reward.study.packets.results import StudyResults, _strengths, results
 from posh_reward.study.packets.results_page import results_page, summary
 from tests.study.packets.studies import items, packet, saved
 

@@ -11,10 +11,11 @@ import pytest
 
 from posh_reward.errors import InputError
 from posh_reward.study.agreement.rater_agreement import count_ratings
-from posh_reward.study.packets.rater_model import Opinions, opinions_with
 from posh_reward.study.packets.study_plan import (
     PAPER,
+    Opinions,
     PlanSettings,
+    opinions_with,
     pairs_needed,
     plans,
     power,

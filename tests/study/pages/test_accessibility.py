@@ -16,8 +16,8 @@ from posh_reward.study.packets.make import Packet
 from posh_reward.study.packets.rater_answers import collect
 from posh_reward.study.packets.results import results
 from posh_reward.study.packets.results_page import results_page
-from posh_reward.study.pages.pair_page import PairCard
-from posh_reward.study.pages.pair_page import page as pair_page
+from posh_reward.study.pages.element_marks import PairCard
+from posh_reward.study.pages.element_marks import page as pair_page
 from posh_reward.study.pages.sibling_page import sibling_page
 from posh_reward.study.pages.thumbnails import Thumbnails
 from posh_reward.study.rows.tables import Row

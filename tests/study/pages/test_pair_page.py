@@ -5,8 +5,13 @@ from html.parser import HTMLParser
 
 import pytest
 
-from posh_reward.study.pages.element_marks import preset_of, question_about, stretches
-from posh_reward.study.pages.pair_page import PairCard, page
+from posh_reward.study.pages.element_marks import (
+    PairCard,
+    page,
+    preset_of,
+    question_about,
+    stretches,
+)
 from posh_reward.study.pages.terminal import explain
 from posh_reward.types import Element, Failure, ImageGrade, Kind, Scores
 from tests.pages import unfilled

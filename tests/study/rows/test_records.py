@@ -11,8 +11,7 @@ import pytest
 
 from posh_reward.metrics.records import RECORDS, metric_of, read_scores, record_class, row_of
 from posh_reward.study.rows.scored_rows import read_row, scores_of
-from posh_reward.study.rows.table_writer import write_table
-from posh_reward.study.rows.tables import Row, format_of, open_table
+from posh_reward.study.rows.tables import Row, format_of, open_table, write_table
 from posh_reward.types import Element, Failure, ImageGrade, Scores
 
 EARLIER = Path(__file__).with_name("earlier")

@@ -19,12 +19,12 @@ from posh_reward.study.agreement.metric_scores import number_in
 from posh_reward.study.agreement.preferences import label_score
 from posh_reward.study.rows.journal import sink
 from posh_reward.study.rows.scored_rows import parse_cells
-from posh_reward.study.rows.table_writer import write_table
 from posh_reward.study.rows.tables import (
     LONGEST,
     Format,
     format_of,
     read_table,
+    write_table,
 )
 
 STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001

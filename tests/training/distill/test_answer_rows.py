@@ -16,13 +16,14 @@ import torch
 
 from posh_reward.errors import ConfigError
 from posh_reward.models.chat import Chat
-from posh_reward.training.distill.answer_rows import (
+from posh_reward.training.distill.answer_trainer import (
     IGNORED,
     TOGETHER,
     AnswerTrees,
     collate,
+    fidelity,
+    kl,
 )
-from posh_reward.training.distill.answer_trainer import fidelity, kl
 from tests.models.tiny import byte_tokenizer, tiny_model
 
 TOKENIZER = byte_tokenizer()

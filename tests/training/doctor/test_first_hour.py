@@ -17,8 +17,7 @@ import torch
 from posh_reward.cli import main
 from posh_reward.errors import ConfigError
 from posh_reward.training.doctor.diagnosis import NodePlace, settle
-from posh_reward.training.doctor.first_hour import STEPS, Ladder, climb
-from posh_reward.training.doctor.ladder_record import Rung, anonymous
+from posh_reward.training.doctor.first_hour import STEPS, Ladder, Rung, anonymous, climb
 from posh_reward.training.doctor.node_checks import free_port
 from recipes import tiny_qwen
 from tests.models.conftest import python

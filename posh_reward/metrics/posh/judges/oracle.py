@@ -9,9 +9,18 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from posh_reward.datasets.load_dataset import scene_options
-from posh_reward.datasets.scenes.drawing import draw
-from posh_reward.datasets.scenes.generate_scenes import SPLITS, generate
-from posh_reward.datasets.scenes.subjects import COLORS, NOUNS, Posture, Role, Scene, Thing, things
+from posh_reward.datasets.scenes import (
+    COLORS,
+    NOUNS,
+    SPLITS,
+    Posture,
+    Role,
+    Scene,
+    Thing,
+    draw,
+    generate,
+    things,
+)
 from posh_reward.errors import InputError, MissingDependencyError
 from posh_reward.models.prompt_images import image_of
 from posh_reward.types import Description, Failure, Question, Token, Usage, Verdict

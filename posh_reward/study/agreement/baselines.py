@@ -2,19 +2,193 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Literal
 
 import numpy as np
 
 from posh_reward.errors import InputError, MissingDependencyError, install
+from posh_reward.graph.reader import Reader
 from posh_reward.lexicon.wordnet import WordNet, wordnet
+from posh_reward.metrics.metric import fill, wording
+from posh_reward.models.asker import Asker
+from posh_reward.models.encoders import Encoder, unit_vectors
+from posh_reward.models.model import Model, Prompt
+from posh_reward.models.prompt_images import image_of
+from posh_reward.store import Store
 from posh_reward.study.agreement.localisation import Alerts
 from posh_reward.study.agreement.metric_scores import AxisScores, Measure, TextPair
 from posh_reward.study.agreement.rater_agreement import token_spans
-from posh_reward.types import Failure
+from posh_reward.study.statistics import Floats
+from posh_reward.types import Description, Failure, Reply, Span
+
+Source = Literal["reference", "image", "both"]
+"""The model compares a generation with the reference, the image, or both."""
+LONGEST_REPLY = 256  # tokens; the JSON has about thirty
+KEYS = ("precision", "recall", "overall_quality")
+JSON_OBJECT = re.compile(r"\{[^{}]*\}")
+
+
+class LlmScores:
+    """A model's own scores of each pair; several references are joined into one text.
+
+    ``model`` must accept images unless ``source`` is "reference". ``store`` keeps its replies.
+    """
+
+    def __init__(self, model: Model, source: Source = "reference", store: Store | None = None):
+        self.name = f"LLM ({source})"
+        self.signature = f"{model.name}|prompt:{source}"
+        self.sees = source != "reference"
+        self._asker = Asker(model, store)
+        self._prompt = wording(__package__ or "", source).strip()
+
+    def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
+        """Precision, recall and overall quality, 0 to 5; an unreadable reply is a failure."""
+        prompts = [self._prompt_for(pair) for pair in pairs]
+        valid = [prompt for prompt in prompts if isinstance(prompt, Prompt)]
+        with self._asker.awake(valid):
+            replies = iter(self._asker.write(valid, LONGEST_REPLY))
+        return [
+            AxisScores(failure=prompt)
+            if isinstance(prompt, Failure)
+            else read_scores(next(replies))
+            for prompt in prompts
+        ]
+
+    def _prompt_for(self, pair: TextPair) -> Prompt | Failure:
+        texts = {"reference": pair.reference, "generation": pair.generation}
+        if not self.sees:
+            return Prompt("", fill(self._prompt, texts))
+        image = image_of(pair.image)
+        if isinstance(image, Failure):
+            return image
+        return Prompt("", fill(self._prompt, texts), (image,))
+
+
+def read_scores(reply: Reply) -> AxisScores:
+    """Read the three scores from the JSON anywhere in a reply; a failure if there are none."""
+    if reply.text is None:
+        return AxisScores(failure=reply.failure)
+    for values in _objects(reply.text):
+        precision, recall, overall = (_score(values.get(key)) for key in KEYS)
+        if precision is not None and recall is not None and overall is not None:
+            return AxisScores(precision, recall, overall)
+    why = "the model's reply has no JSON with three scores from 0 to 5"
+    return AxisScores(failure=Failure("reply", why))
+
+
+def _objects(text: str) -> Iterator[dict[str, object]]:
+    """Innermost JSON objects in a text, also with Python's single quotes."""
+    for match in JSON_OBJECT.findall(text):
+        for variant in (match, match.replace("'", '"')):
+            with suppress(ValueError):
+                yield json.loads(variant)
+                break
+
+
+def _score(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value <= 5 else None  # None for nan
+
+
+Piece = tuple[str, tuple[Span, ...]]  # text to embed, and its spans
+
+WRITTEN_WORD = re.compile(r"\S+")
+GRAM = 4
+GRAM_THRESHOLD, GRAPH_THRESHOLD = 0.7, 0.8  # the paper's; pieces below are errors
+
+
+class EmbeddingAlerts:
+    """Pieces of two texts compared by an encoder: graph elements, or 4-grams without a reader."""
+
+    def __init__(self, encoder: Encoder, encoder_name: str, reader: Reader | None = None) -> None:
+        self.name = "4GramEmbed" if reader is None else "SGEmbed"
+        self.signature = f"{self.name}|encoder:{encoder_name}"
+        self.threshold = GRAM_THRESHOLD if reader is None else GRAPH_THRESHOLD
+        self._encoder = encoder
+        self._reader = reader
+
+    def alerts(self, pairs: Sequence[TextPair]) -> list[Alerts | Failure]:
+        """Each piece's similarity to the other text."""
+        generations = self._pieces([pair.generation for pair in pairs])
+        references = self._pieces([pair.reference for pair in pairs])
+        return list(map(self._similarities, generations, references))
+
+    def _pieces(self, texts: Sequence[str]) -> list[list[Piece] | Failure]:
+        if self._reader is None:
+            return [grams(text) for text in texts]
+        return [
+            each if isinstance(each, Failure) else graph_pieces(each, text)
+            for each, text in zip(self._reader.read(texts, keep=True), texts, strict=True)
+        ]
+
+    def _similarities(
+        self, generation: list[Piece] | Failure, reference: list[Piece] | Failure
+    ) -> Alerts | Failure:
+        if isinstance(generation, Failure):
+            return generation
+        if isinstance(reference, Failure):
+            return reference
+        ours, theirs = (
+            unit_vectors(self._encoder, [text for text, _ in pieces])
+            for pieces in (generation, reference)
+        )
+        both = generation and reference
+        # (our pieces, their pieces) cosines; a text without pieces has none, and ``initial`` counts
+        cosines = ours @ theirs.T if both else np.zeros((len(ours), len(theirs)))
+        return {
+            "mistakes": _span_scores(generation, cosines.max(axis=1, initial=-1.0)),
+            "omissions": _span_scores(reference, cosines.max(axis=0, initial=-1.0)),
+        }
+
+
+def _span_scores(pieces: Sequence[Piece], similarity: Floats) -> list[tuple[Span, float]]:
+    return [
+        (span, float(score))
+        for (_, spans), score in zip(pieces, similarity, strict=True)
+        for span in spans
+    ]
+
+
+def grams(text: str) -> list[Piece]:
+    """All sequences of four words within sentences; shorter sentences as a whole."""
+    pieces: list[Piece] = []
+    start = 0
+    for end in [*(match.end() for match in SENTENCE_END.finditer(text)), len(text)]:
+        words = [match.span() for match in WRITTEN_WORD.finditer(text, start, end)]
+        for first in range(max(1, len(words) - GRAM + 1) if words else 0):
+            span = words[first][0], words[first : first + GRAM][-1][1]
+            pieces.append((text[slice(*span)], (span,)))
+        start = end
+    return pieces
+
+
+def graph_pieces(description: Description, text: str) -> list[Piece]:
+    """Entities, attributes with their entity, relations with both entities."""
+    shift = len(text) - len(text.lstrip())
+    entities, relations = description.graph.entities, description.graph.relations
+
+    def places(spans: Sequence[Span]) -> tuple[Span, ...]:
+        return tuple((start + shift, end + shift) for start, end in spans)
+
+    pieces = [(entity.head, places(entity.spans)) for entity in entities]
+    pieces += [
+        (f"{each.text} {entity.head}", places(each.spans))
+        for entity in entities
+        for each in entity.attributes
+    ]
+    pieces += [
+        (f"{entities[r.subject].head} {r.text} {entities[r.object].head}", places(r.spans))
+        for r in relations
+    ]
+    return pieces
+
 
 WORD = re.compile(r"\w+")
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
