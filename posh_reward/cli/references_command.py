@@ -1,0 +1,45 @@
+"""``posh-reward audit-references``: find the references that a policy should not learn from."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from posh_reward.cli import OK
+from posh_reward.cli.flags import describe, write_file, write_text
+
+AUDIT = """\
+Audit references before training on them (docs/audit.md): terse, contradictory, duplicated, foreign
+or list-like ones, details per 100 words, and what a policy would learn to omit: what is said in
+long references but not in short ones. Its exit status is 1 if more references have a problem than
+--allow."""
+FOUND = 1
+
+
+def add_references(command: argparse.ArgumentParser) -> None:
+    """Add the flags of ``audit-references``."""
+    describe(command, AUDIT, "audit-references rows.jsonl -o references.html")
+    add = command.add_argument
+    add("data", metavar="DATA", help="table with a column of references, or a dataset's name")
+    add("--split", default="train", help="split of a dataset")
+    add("--reference", default="reference", metavar="COLUMN", help="column of references: a text "
+        "or a list of texts about one image")  # fmt: skip
+    add("-o", "--output", type=Path, metavar="HTML", help="page with the worst twenty")
+    add("--allow", type=float, default=0.02, metavar="SHARE", help="share of references that may "
+        "have a problem")  # fmt: skip
+    command.set_defaults(command=audit_references)
+
+
+def audit_references(flags: argparse.Namespace) -> int:
+    """Read, audit, write."""
+    from posh_reward.cli.attack_command import read_references
+    from posh_reward.study.reference_audit import audit, page
+
+    texts = [
+        row[flags.reference] for row in read_references(flags.data, flags.split, flags.reference)
+    ]
+    found = audit([each if isinstance(each, list) else [each] for each in texts])
+    if flags.output:
+        write_file(flags.output, page(found, [flags.data]).encode())
+    write_text("\n".join(found.lines()))
+    return FOUND if found.share > flags.allow else OK
