@@ -16,14 +16,17 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from posh_reward.graph.reader import Reader
 from posh_reward.study.reference_audit import Audit, Reference, audit
 from posh_reward.study.statistics import bootstrap_mean
 from research.eval_iiw import HUMAN, JUDGMENTS, MODEL, label
 
+Row = dict[str, Any]
+Measure = Callable[[Reference], float]
 AXES = ("Comprehensiveness", "Specificity")
-MEASURES: dict[str, Callable[[Reference], float]] = {
+MEASURES: dict[str, Measure] = {
     "details": lambda each: each.details,
     "words": lambda each: len(each.text.split()),
     "details per 100 words": lambda each: each.rate,
@@ -61,9 +64,7 @@ def main(path: str) -> None:
     )
 
 
-def agreement(
-    axis: str, measure: Callable[[Reference], float], judged: list[dict], audits: dict[str, Audit]
-) -> str:
+def agreement(axis: str, measure: Measure, judged: list[Row], audits: dict[str, Audit]) -> str:
     """Share of decided pairs in which the preferred text has more; a tie counts half."""
     won = []
     pairs = zip(*(audits[f"{who}, judged"].references for who in ("human", "model")), strict=True)

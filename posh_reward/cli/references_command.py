@@ -7,6 +7,7 @@ from pathlib import Path
 
 from posh_reward.cli import OK
 from posh_reward.cli.flags import describe, write_file, write_text
+from posh_reward.errors import InputError
 
 AUDIT = """\
 Audit references before training on them (docs/audit.md): terse, contradictory, duplicated, foreign
@@ -32,13 +33,18 @@ def add_references(command: argparse.ArgumentParser) -> None:
 
 def audit_references(flags: argparse.Namespace) -> int:
     """Read, audit, write."""
-    from posh_reward.cli.attack_command import read_references
+    from posh_reward.datasets.load_dataset import is_drawn, load_images
+    from posh_reward.study.agreement.judgment_files import read_rows
     from posh_reward.study.reference_audit import audit, page
 
-    texts = [
-        row[flags.reference] for row in read_references(flags.data, flags.split, flags.reference)
-    ]
-    found = audit([each if isinstance(each, list) else [each] for each in texts])
+    name, split = flags.data, flags.split
+    rows = load_images(name, split) if is_drawn(name) else read_rows(name, split=split)
+    cells = [row.get(flags.reference) for row in rows]
+    several = [each if isinstance(each, list) else [each] for each in cells]
+    texts = [[text for text in some if isinstance(text, str) and text.strip()] for some in several]
+    if not any(texts):
+        raise InputError(f"no row of {name} has a text in the column {flags.reference}")
+    found = audit(texts)
     if flags.output:
         write_file(flags.output, page(found, [flags.data]).encode())
     write_text("\n".join(found.lines()))

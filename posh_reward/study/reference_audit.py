@@ -130,9 +130,9 @@ def audit(rows: Sequence[Sequence[str]], reader: Reader | None = None) -> Audit:
     typical = median(each.details for each in references)
     for each in references:
         each.problems.update(_alone(each, typical))
-    for each, other, share in _copies([each.text for each in references]):
-        why = f"shares {share:.0%} of its phrases with row {references[other].row}"
-        references[each].problems.setdefault("duplicate", why)
+    for copy, original, share in _copies([each.text for each in references]):
+        why = f"shares {share:.0%} of its phrases with row {references[original].row}"
+        references[copy].problems.setdefault("duplicate", why)
     for one, other in _several(references):
         if found := _contradictions(one.description, other.description):
             why = f"two texts about one image disagree: {found}"

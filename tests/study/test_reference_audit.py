@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from posh_reward.cli import main
 from posh_reward.graph.reader import Reader
 from posh_reward.study.reference_audit import Audit, audit, page
-from tests.cli.running import main
+from tests.datasets.hub_layout import write_docent
 
 SOUND = [
     "A tall man in a grey coat leans on a wooden fence. Two brown dogs sleep beside his boots.",
@@ -82,3 +83,13 @@ def test_the_exit_status_is_for_ci(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "terse: 1" in capsys.readouterr().out
     assert "A boat." in html.read_text()
     assert main(["audit-references", str(rows), "--allow", "0.2"]) == 0
+
+
+def test_docents_layout_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_docent(tmp_path / "docent")
+    main(["audit-references", str(folder)])
+    assert "8 references" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="2"):
+        main(["audit-references", str(folder), "--allow"])
+    assert main(["audit-references", str(folder), "--reference", "caption"]) == 2
+    assert "no row of" in capsys.readouterr().err
