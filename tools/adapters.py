@@ -55,6 +55,7 @@ FRAMEWORKS = {
     "inspect_ai": Framework(("inspect-ai==0.3.285",)),
     "lighteval": Framework(("lighteval==0.13.0",)),
     "lm_eval": Framework(("lm-eval==0.4.13",)),
+    "capeval": Framework(("capevalkit==0.1.3", "scipy")),
     "ray": Framework(
         ("ray[data,serve]==2.60.0", "fastapi-offline", "prometheus-client", "uvicorn", "httpx")
     ),

@@ -1,4 +1,4 @@
-"""Evaluators: inspect_ai, lighteval, lm-evaluation-harness. They score replies unchanged."""
+"""Evaluators: inspect_ai, lighteval, lm-evaluation-harness, capevalkit. Texts stay unchanged."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from posh_reward.adapters.completion_results import (
     results,
     reward_of,
 )
+from posh_reward.errors import JudgeError
 from posh_reward.reward.trl import figure_names
 
 if TYPE_CHECKING:
@@ -118,3 +119,37 @@ _cached_scorer = cache(lm_eval_scorer)
 def process_results(doc: Mapping[str, Any], replies: Sequence[str]) -> dict[str, float]:
     """Score a document by the reward of ``POSH_REWARD_SETTINGS``, or ``PoshReward()``."""
     return _cached_scorer()(doc, replies)
+
+
+def capeval_metric(
+    reward: AnyReward | str | None = None,
+    figure: str = "posh_f1",
+    fallback: float | None = None,
+) -> Callable[[Sequence[Any]], dict[str, float]]:
+    """Make a callable for ``capevalkit.api.evaluate_metric(metric=...)`` (tested with 0.1.3).
+
+    Its correlations need a number for every sample.
+
+    Args:
+        reward: as for ``reward_of``; several references form one text.
+        figure: a sub-score, such as ``posh_recall``.
+        fallback: figure of a caption that could not be judged; otherwise ``JudgeError``.
+    """
+    metric_reward = reward_of(reward)
+
+    def metric(samples: Sequence[Any]) -> dict[str, float]:
+        columns = {
+            metric_reward.reference_column: [each.references for each in samples],
+            "image": [each.image for each in samples],
+        }
+        outcomes = results(metric_reward, [each.prediction for each in samples], columns, raw=True)
+        figures = [each.figures[figure] for each in outcomes]
+        lost = [each.failure for each in outcomes if each.failure]
+        if lost and fallback is None:
+            raise JudgeError(
+                f"{len(lost)} captions could not be judged: {lost[0]}; name a fallback"
+            )
+        numbers = [fallback or 0.0 if each is None else each for each in figures]
+        return {each.id: value for each, value in zip(samples, numbers, strict=True)}
+
+    return metric
