@@ -96,9 +96,6 @@ async def custom_rm(args: Any, sample: Any, **_: Any) -> Any:
         args: the trainer's arguments; ``posh_reward`` may name a reward (``reward_of``).
         sample: a ``Sample``, or a list of them; ``label`` is the reference, metadata the columns.
 
-    Returns:
-        A mapping per sample: ``reward`` and sub-scores by TRL's names.
-
     Raises:
         ConfigError: ``--reward-key`` does not name the reward.
         JudgeError: a single sample could not be judged.

@@ -1,4 +1,4 @@
-"""verl: reward functions, an advantage estimator, a reward manager with token-level scores.
+"""verl: a reward function and an advantage estimator.
 
 verl scores one completion at a time without naming its group. What could not be judged raises
 unless there is a fallback: verl's trainer (``use_v1``) continues without that row, the legacy one
@@ -11,18 +11,13 @@ from typing import Any
 
 from posh_reward.adapters.completion_results import (
     FAILED,
-    SampleRewards,
     framework,
     separate_advantages,
     shared_rewards,
-    with_group_means,
 )
-from posh_reward.training.dapo.credit import credits
-from posh_reward.types import Scores
 
 with framework("verl==0.9.1"):
     import torch
-    from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
     from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY
 
 
@@ -83,55 +78,3 @@ def separate_advantage(
 
 
 ADV_ESTIMATOR_REGISTRY["gdpo"] = separate_advantage
-
-
-class TokenScore(float):
-    """A reward (NaN if missing) with the credit to add to each token of its completion."""
-
-    credits: list[float]
-
-
-class SpanRewardManager(RewardManagerBase):  # type: ignore[misc]
-    """Token-level scores: span credit on each token, plus the reward on the last.
-
-    Use it only where verl scores after the rollout (a colocated reward model), in whole batches:
-    there ``uid`` names the group, and a failed row gets the group's mean. During the rollout verl
-    asks for single numbers, so credit would be lost and a failed row would be NaN.
-    ``reward.reward_kwargs`` may have ``reward`` and ``span_credit``.
-    """
-
-    span_credit = 0.2
-
-    def __init__(self, config: Any, tokenizer: Any, compute_score: Any = None, **_: Any) -> None:
-        super().__init__(config, tokenizer, compute_score)
-        settings = config.reward.get("reward_kwargs") or {}
-        self.rewards: SampleRewards = shared_rewards(settings.get("reward"))
-        self.span_credit = float(settings.get("span_credit", self.span_credit))
-
-    async def run_single(self, data: Any) -> dict[str, Any]:
-        item = data[-1]
-        ids = item.batch["responses"]
-        ids = ids[: item.batch["attention_mask"][-len(ids) :].sum()].tolist()
-        row = item.non_tensor_batch
-        columns = dict(row.get("extra_info") or {})
-        columns[self.rewards.reference_column] = row["reward_model"]["ground_truth"]
-        result = await self.rewards.call_async(self._decode(ids), **columns)
-        score = TokenScore("nan" if result.reward is None else result.reward)
-        score.credits = []
-        if isinstance(result.score, Scores):
-            values = credits(ids, result.score, self._decode) or []
-            score.credits = [self.span_credit * value for value in values]
-        return {"reward_score": score, "reward_extra_info": result.row}
-
-    def _decode(self, ids: Any) -> str:
-        return str(self.tokenizer.decode(ids, skip_special_tokens=True))
-
-    @classmethod
-    def assemble_rm_scores(cls, data: Any, scores: list[TokenScore]) -> torch.Tensor:
-        """Return token-level scores, shape (completions, tokens of the longest response)."""
-        rewards = [None if score != score else float(score) for score in scores]
-        groups = data.non_tensor_batch.get("uid", range(len(scores)))
-        table: torch.Tensor = super().assemble_rm_scores(data, with_group_means(rewards, groups))
-        for row, score in zip(table, scores, strict=True):
-            row[: len(score.credits)] += row.new_tensor(score.credits)
-        return table

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -152,33 +154,6 @@ def test_without_a_fallback_a_failed_row_is_left_out_of_its_group() -> None:
     print(f"advantages of the others {remaining}; of a declared 0.5: {declared[FAILED]:.2f}")
 
 
-def token_scores(data: Any, **kwargs: Any) -> Any:
-    from omegaconf import OmegaConf
-
-    from posh_reward.adapters.verl import SpanRewardManager
-
-    async def run() -> Any:
-        settings = OmegaConf.create({"reward": {"reward_kwargs": {"reward": NAME, **kwargs}}})
-        manager = SpanRewardManager(settings, Characters())
-        return await asyncio.gather(*(manager.run_single(data[i : i + 1]) for i in range(4)))
-
-    scores = [each["reward_score"] for each in asyncio.run(run())]
-    return SpanRewardManager.assemble_rm_scores(data, scores)
-
-
-def test_the_manager_scores_tokens_and_gives_a_failed_row_no_advantage() -> None:
-    data = batch(TEXTS)
-    table = token_scores(data)
-    sums = table.sum(1).tolist()
-    for total, expected in zip(sums, rewards(), strict=True):
-        assert expected is None or total == pytest.approx(expected, abs=1e-5)
-    assert advantages(sums, data)[FAILED] == pytest.approx(0, abs=1e-5)
-    robot = table[FAILED]
-    assert robot.count_nonzero() == 1
-    whole = table[1][: len(TEXTS[1])]
-    assert whole.count_nonzero() > 1
-
-
 def two_objectives(rows: list[list[float] | None], fields: bool = True) -> Any:
     """Rows as the trainer has them before ``compute_advantage``; its own trainer lacks fields."""
     import numpy as np
@@ -257,3 +232,20 @@ def test_two_objectives_are_keys_of_the_score() -> None:
     assert found[FAILED]["reward_extra_info"]["failed"] == 1
     [error, *_] = outcomes(data, reward=name)
     assert "choose objective f1 or weighted" in str(error)
+
+
+def test_the_settings_in_the_docs_are_verls() -> None:
+    from importlib.resources import files
+
+    from hydra import compose, initialize_config_dir
+    from verl.utils.config import omega_conf_to_dataclass
+
+    page = (Path(__file__).parents[2] / "docs" / "adapters.md").read_text()
+    commands = " ".join(line for line in page.splitlines() if line.startswith("    "))
+    flags = re.findall(r"(\+?(?:trainer|algorithm|reward)\.[\w.]+=[^\s']+)", commands)
+    assert len(flags) == 7
+    with initialize_config_dir(str(files("verl") / "trainer" / "config"), version_base=None):
+        settings = compose("ppo_trainer", overrides=flags)
+    assert omega_conf_to_dataclass(settings.algorithm).gdpo_reward_keys == AXES
+    kwargs = settings.reward.custom_reward_function.reward_kwargs
+    assert (kwargs.separate, kwargs.fallback) == (True, 0.5)
