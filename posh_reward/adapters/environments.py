@@ -109,8 +109,8 @@ def nemo_gym_server() -> Any:
     """Make a class for NeMo Gym's ``app.py``: ``nemo_gym_server().run_webserver()``.
 
     Its setting ``reward`` is as for ``reward_of``. Requests hold a row's columns
-    (``reference``, ...). The components of the reward are its objectives; what could not be judged
-    has ``mask_sample`` and the reason.
+    (``reference``, ...). The reward is the sum of its components, the objectives, as NeMo-RL wants;
+    what could not be judged has ``mask_sample`` and the reason.
     """
     with framework("nemo-gym==0.7.0"):
         from nemo_gym.base_resources_server import (
@@ -150,7 +150,7 @@ def nemo_gym_server() -> Any:
             return Response(
                 **body.model_dump(),
                 **{name: value for name, value in result.figures.items() if value is not None},
-                reward=WORST if result.reward is None else result.reward,
+                reward=sum(axes.values()),
                 reward_components=axes,
                 mask_sample=lost,
                 failure_kind=JUDGE_FAILED if lost else None,

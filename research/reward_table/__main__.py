@@ -59,8 +59,8 @@ def table(finds: Mapping[str, Finds]) -> str:
         lines.append(f"| {REWARDS[name]} | {' | '.join(cells)} |")
     for name, halves in finds.items():
         lines += ["", f"## {REWARDS[name]}"]
-        for half, verdicts in halves.items():
-            lines += ["", f"**Texts that {half}:** {named(verdicts.get('found', []))}."]
+        for part, verdicts in halves.items():
+            lines += ["", f"**Texts that {part}:** {named(verdicts.get('found', []))}."]
     return "\n".join(lines)
 
 

@@ -97,3 +97,5 @@ def test_two_objectives_are_its_components() -> None:
         "posh_precision_reward": direct["posh_precision"][0],
         "posh_recall_reward": direct["posh_recall"][0],
     }
+    # NeMo-RL's validate_reward_components_match_scalar
+    assert found.reward == sum(found.reward_components.values())
