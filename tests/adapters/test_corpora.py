@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from posh_reward import HarmonicEval, InputError, JudgeError, PoSh
-from posh_reward.adapters.score_rows import ScoreRows
+from posh_reward.adapters.corpora import ScoreRows
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.types import Failure, Scores
 
