@@ -303,6 +303,7 @@ def test_a_witness_needs_a_column_of_images(
     assert "no column 'image'" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_several_processes_write_the_same_file(tmp_path: Path) -> None:
     table = write_rows(tmp_path / "in.jsonl", pairs(7))
     for name, *jobs in (("one.csv",), ("two.csv", "--processes", "2", "--batch", "2")):
