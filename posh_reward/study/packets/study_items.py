@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from posh_reward.errors import InputError, MissingDependencyError
 from posh_reward.graph.reader import is_missing
+from posh_reward.settings import brief
 from posh_reward.study.packets.study_records import StudyItem
 from posh_reward.study.pages.html import image_uri
 from posh_reward.study.pages.thumbnails import as_jpeg, small_copy
@@ -52,9 +53,6 @@ class Album:
         return image_uri(copy)
 
 
-LISTED = 50  # faulty rows listed in a message
-
-
 @dataclass(frozen=True, slots=True)
 class StudyItems:
     """Items to compare."""
@@ -66,34 +64,28 @@ class StudyItems:
 
 def items_of(rows: Iterable[Row], columns: Columns) -> StudyItems:
     """Group rows by id."""
-    groups: dict[str, dict[str, StudyItem]] = {}
+    items: dict[str, StudyItem] = {}
     models: dict[str, None] = {}
-    faults: list[str] = []
     for number, row in enumerate(rows, start=1):
         try:
             item, model = _item(row, columns)
-            _add(groups.setdefault(item.id, {}), item, model)
+            _add(items, item, model)
         except InputError as error:
             name = row.get(columns.id or "id")
-            faults.append(f"row {number}{'' if is_missing(name) else f', id {name!r}'}: {error}")
-            continue
+            which = f"row {number}{'' if is_missing(name) else f', id {name!r}'}"
+            raise InputError(f"{which}: {error}") from None
         models[model] = None
-    if len(faults) > 1:
-        more = [f"and {len(faults) - LISTED} more"] if len(faults) > LISTED else []
-        raise InputError("\n  ".join([f"{len(faults)} rows:", *faults[:LISTED], *more]))
-    if faults:
-        raise InputError(faults[0])
     if len(models) < 2:
         there = f"only {next(iter(models))!r}" if models else "none"
         raise InputError(f"two models are needed to compare, and there is {there}")
     # A preference needs both models on one item; otherwise images would be compared, not models.
-    complete = [group for group in groups.values() if len(group) == len(models)]
+    complete = [item for item in items.values() if len(item.texts) == len(models)]
     if not complete:
         raise InputError("no id has a generation of every model: do the ids of the models agree?")
     return StudyItems(
         tuple(models),
-        tuple(_join_models(group, tuple(models)) for group in complete),
-        tuple(name for name, group in groups.items() if len(group) < len(models)),
+        tuple(replace(item, texts={m: item.texts[m] for m in models}) for item in complete),
+        tuple(name for name, item in items.items() if len(item.texts) < len(models)),
     )
 
 
@@ -119,31 +111,18 @@ def _text(value: object, column: str | None) -> str:
     return _whole(value.strip()).replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
-def _add(group: dict[str, StudyItem], item: StudyItem, model: str) -> None:
-    if model in group:
+def _add(items: dict[str, StudyItem], item: StudyItem, model: str) -> None:
+    earlier = items.setdefault(item.id, replace(item, texts={}))
+    if model in earlier.texts:
         raise InputError(f"the id {item.id!r} occurs twice for the model {model!r}")
-    for other in group.values():
-        if other.reference != item.reference:
+    for name in ("reference", "image"):
+        before, now = getattr(earlier, name), getattr(item, name)
+        if before != now:
             raise InputError(
-                f"the id {item.id!r} has another reference than in an earlier row: all generations "
-                "of an id need the same one"
+                f"the id {item.id!r} has the {name} {brief(now)}, and in an earlier row "
+                f"{brief(before)}: all generations of an id need the same one"
             )
-        if other.image != item.image:
-            raise InputError(
-                f"the id {item.id!r} has the image {item.image!r}, and in an earlier row "
-                f"{other.image!r}: all generations of an id need the same one"
-            )
-    group[model] = item
-
-
-def _join_models(group: Mapping[str, StudyItem], models: Sequence[str]) -> StudyItem:
-    first = group[models[0]]
-    return StudyItem(
-        first.id,
-        first.reference,
-        {model: group[model].texts[model] for model in models},
-        first.image,
-    )
+    earlier.texts[model] = item.texts[model]
 
 
 def rows_with_models(rows: Iterable[Row], column: str, model: str | None) -> Iterator[Row]:
