@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from posh_reward.errors import InputError
-from posh_reward.study.packets.study_items import items_of
+from posh_reward.study.packets.make import items_of
 from posh_reward.study.rows.table_items import Columns
 
 COLUMNS = Columns(id="id")
