@@ -218,7 +218,7 @@ def make(flags: argparse.Namespace) -> int:
     import secrets
     from itertools import chain
 
-    from posh_reward.study.packets import draw, make, study_items
+    from posh_reward.study.packets import draw, make
     from posh_reward.study.rows.table_items import Columns
 
     seed = secrets.randbits(64) if flags.seed is None else flags.seed
@@ -227,7 +227,7 @@ def make(flags: argparse.Namespace) -> int:
     columns = Columns(texts, flags.id, flags.model, flags.image)
     files = [Path(name) for name in flags.generations]
     rows = chain.from_iterable(_rows(file, columns, flags, len(files) > 1) for file in files)
-    whole = study_items.items_of(rows, columns)
+    whole = make.items_of(rows, columns)
     items = replace(whole, items=whole.items[: flags.limit])
     design = draw.Design(seed, flags.coarse, flags.granular, flags.repeated, flags.times)
     folder = Path(flags.output)
@@ -235,7 +235,7 @@ def make(flags: argparse.Namespace) -> int:
     album = None
     if not flags.no_images:
         dataset = options.dataset_of(flags)
-        album = study_items.Album([file.parent for file in files], dataset)
+        album = make.Album([file.parent for file in files], dataset)
     inputs = {file.name: make.digest(file.read_bytes()) for file in files}
     packet = make.make_packet(items, design, album, inputs, texts=_texts(flags))
     make.write_packet(packet, folder, key)
@@ -254,7 +254,7 @@ def make(flags: argparse.Namespace) -> int:
 
 
 def _rows(file: Path, columns: Columns, flags: argparse.Namespace, several: bool) -> Iterator[Row]:
-    from posh_reward.study.packets.study_items import rows_with_models
+    from posh_reward.study.packets.make import rows_with_models
     from posh_reward.study.rows.table_items import check_column
     from posh_reward.study.rows.tables import display_name, format_of, open_table
 

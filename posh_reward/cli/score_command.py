@@ -23,7 +23,7 @@ from posh_reward.settings import UNCHECKED
 if TYPE_CHECKING:
     from posh_reward.metrics.posh.posh import PoSh
     from posh_reward.study.pages.report_page import ReportContents
-    from posh_reward.study.rows.scorers import Metric
+    from posh_reward.study.rows.engine import Metric
     from posh_reward.study.rows.standings import Tally
     from posh_reward.study.rows.tables import Row
 
@@ -85,7 +85,7 @@ def score(flags: argparse.Namespace) -> int:
         if flags.processes > 1:  # --batch pairs for each process
             settings = replace(settings, batch=settings.batch * flags.processes)
         from posh_reward.metrics.posh.judges.judge import check_judge
-        from posh_reward.study.rows.scorers import score_table
+        from posh_reward.study.rows.engine import score_table
 
         tally = score_table(
             metric, flags.input, flags.output, settings, elements=flags.elements,

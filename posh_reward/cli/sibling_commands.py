@@ -98,7 +98,7 @@ def _add_judge(command: argparse.ArgumentParser) -> options.Add:
 
 def score_harmonic(flags: argparse.Namespace) -> int:
     from posh_reward.metrics.harmonic_eval import CRITERIA, HarmonicEval
-    from posh_reward.study.rows.scorers import HarmonicRows, score_work
+    from posh_reward.study.rows.engine import HarmonicRows, score_work
 
     criteria = flags.criteria.split(",") if flags.criteria else CRITERIA
     metric = HarmonicEval(
@@ -114,7 +114,7 @@ def score_harmonic(flags: argparse.Namespace) -> int:
 
 def score_rubric(flags: argparse.Namespace) -> int:
     from posh_reward.metrics.rubric_judge import RubricJudge
-    from posh_reward.study.rows.scorers import RubricRows, score_work
+    from posh_reward.study.rows.engine import RubricRows, score_work
 
     judge = RubricJudge(flags.judge, flags.rubric, flags.store)
     if not flags.quiet:  # name the rubric, so that nobody mistakes the default for their own

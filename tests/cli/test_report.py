@@ -50,35 +50,18 @@ ELEMENT = {
 }  # fmt: skip
 
 
-NUMBERS: list[object] = [float("nan"), float("inf"), "0.5x", True, [], 10**400]
-NOT_TEXTS: list[object] = [7, [], {"a": 1}]
-ELEMENTS: list[tuple[str, object, str]] = [
-    ("direction", "sideways", "elements.0.direction is 'sideways'"),
-    ("kind", [], "elements.0.kind is []"),
-    ("grade", float("nan"), "elements.0.grade is nan"),
-    ("grade", 6, "elements.0.grade is 6"),
-    ("grade", "2", "elements.0.grade is '2'"),
-    ("text", 5, "text is 5"),
-    ("identifier", None, "elements.0.identifier is None, not a text"),
-    ("other", {}, "other is"),
-    ("spans", 3, "spans is 3"),
-    ("spans", [[1]], "it lacks elements.0.spans.0.1"),
-    ("spans", [["1", 2]], "elements.0.spans.0.0 is '1'"),
-    ("spans", [[0, float("inf")]], "elements.0.spans.0.1 is inf"),
-]
 JUNK: list[tuple[Row, str]] = [
-    *(({name: value}, f"{name} is") for name in ("precision", "f1") for value in NUMBERS),
-    *(({name: value}, f"{name} is") for name in ("unparsed", "generation_elements")
-      for value in NUMBERS),
-    *(({name: value}, f"{name} is") for name in ("generation", "signature")
-      for value in NOT_TEXTS),
-    ({"failure": 7}, "failure is 7, not a record"),
+    ({"precision": float("nan")}, "precision is"),
+    ({"f1": 10**400}, "f1 is"),
+    ({"unparsed": True}, "unparsed is"),
+    ({"generation": {"a": 1}}, "generation is"),
     ({"failure": {"kind": "text"}}, "it lacks failure.detail"),
     ({"elements": "["}, "elements is '[', not JSON"),
-    ({"elements": {"a": 1}}, "elements is"),
     ({"elements": [7]}, "elements.0 is 7, not a record"),
-    *(({"elements": [{**ELEMENT, name: value}]}, why) for name, value, why in ELEMENTS),
-]  # fmt: skip
+    ({"elements": [{**ELEMENT, "direction": "sideways"}]}, "elements.0.direction is 'sideways'"),
+    ({"elements": [{**ELEMENT, "grade": 6}]}, "elements.0.grade is 6"),
+    ({"elements": [{**ELEMENT, "spans": [[1]]}]}, "it lacks elements.0.spans.0.1"),
+]
 
 
 @pytest.mark.parametrize(("change", "why"), JUNK)

@@ -10,9 +10,8 @@ import pytest
 
 from posh_reward import PoSh
 from posh_reward.datasets.load_dataset import load_images
-from posh_reward.study.rows.engine import TableSettings
+from posh_reward.study.rows.engine import TableSettings, score_table
 from posh_reward.study.rows.journal import Journal, read_journal
-from posh_reward.study.rows.scorers import score_table
 from posh_reward.study.rows.table_items import Columns
 from recipes import demo
 

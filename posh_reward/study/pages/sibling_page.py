@@ -18,9 +18,9 @@ from posh_reward.metrics.rubric_judge import RubricScores
 from posh_reward.models.labels import DOUBTFUL
 from posh_reward.study.pages.html import Thumbnails, render
 from posh_reward.study.pages.report_page import label
+from posh_reward.study.rows.engine import HARMONIC_SCALE
 from posh_reward.study.rows.prove_rows import average_values
 from posh_reward.study.rows.scored_rows import read_row
-from posh_reward.study.rows.scorers import HARMONIC_SCALE
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import bootstrap_mean
 

@@ -10,16 +10,19 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, islice
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from posh_reward.errors import InputError, JudgeError
+from posh_reward.metrics.harmonic_eval import ANSWERS, IMAGE_CRITERIA, check_task
 from posh_reward.metrics.records import fields_of_record, read_scores, reason_of, row_of
+from posh_reward.models.labels import DOUBTFUL
 from posh_reward.process.progress import progress_bar
 from posh_reward.study.rows.journal import Journal, Stream, check_apart, sink
+from posh_reward.study.rows.standings import POSH, Board, Tally
 from posh_reward.study.rows.table_items import (
     Columns,
     TableItem,
@@ -29,6 +32,7 @@ from posh_reward.study.rows.table_items import (
 )
 from posh_reward.study.rows.tables import (
     STANDARD,
+    TEXTS,
     Row,
     display_name,
     format_of,
@@ -37,7 +41,9 @@ from posh_reward.study.rows.tables import (
 from posh_reward.types import Scores
 
 if TYPE_CHECKING:
+    from posh_reward.metrics.harmonic_eval import HarmonicEval
     from posh_reward.metrics.posh.posh import PoSh
+    from posh_reward.metrics.rubric_judge import RubricJudge
 
 
 PATIENCE = 3
@@ -232,15 +238,12 @@ def batches(scorer: RowScorer, items: Iterator[TableItem], batch: int) -> Iterat
     yield from waiting
 
 
-_posh: PoSh | None = None  # of a worker process
-
-
 class ScoringPool:
-    """A metric that scores pairs in worker processes; a context manager."""
+    """A metric that scores pairs in worker processes, each with its own; a context manager."""
 
     wants_images = False
 
-    def __init__(self, posh: PoSh, settings: Mapping[str, Any], jobs: int) -> None:
+    def __init__(self, posh: PoSh, settings: Mapping[str, Any], processes: int) -> None:
         # A language model batches pairs by itself, and a witness's images would be copied between
         # processes.
         if not posh.judge.name.startswith("embedded") or posh.wants_images:
@@ -248,12 +251,9 @@ class ScoringPool:
                 "--processes is for the embedded judge without a witness, not for "
                 f"{posh.judge.name}: leave it out"
             )
-        self._posh = posh
-        self._jobs = jobs
+        self._posh, self._settings, self._processes = posh, dict(settings), processes
         os.environ.setdefault("OMP_NUM_THREADS", "1")  # else each worker uses a thread per core
-        self._pool = ProcessPoolExecutor(
-            jobs, get_context("spawn"), initializer=_start, initargs=(dict(settings),)
-        )
+        self._pool = ProcessPoolExecutor(processes, get_context("spawn"))
 
     def __enter__(self) -> ScoringPool:
         return self
@@ -263,7 +263,6 @@ class ScoringPool:
 
     @property
     def signature(self) -> str:
-        """The metric's."""
         return self._posh.signature
 
     def score(
@@ -271,28 +270,177 @@ class ScoringPool:
     ) -> list[Scores]:
         """Score pairs, in order; ``JudgeError`` if a worker died, for example out of memory."""
         # Contiguous chunks: neighbours often share a reference, which a worker then parses once.
-        size = -(-len(generations) // self._jobs)  # rounded up
-        starts = range(0, len(generations), size)
+        size = -(-len(generations) // self._processes)  # rounded up
+        chunks = [
+            (self._settings, generations[start : start + size], references[start : start + size])
+            for start in range(0, len(generations), size)
+        ]
         try:
-            parts = self._pool.map(
-                _score,
-                [generations[start : start + size] for start in starts],
-                [references[start : start + size] for start in starts],
-            )
-            return list(chain.from_iterable(parts))
+            return list(chain.from_iterable(self._pool.map(_score, chunks)))
         except BrokenProcessPool:
             raise JudgeError(
                 "a process of --processes died, perhaps out of memory: use fewer"
             ) from None
 
 
-def _start(settings: dict[str, Any]) -> None:
+_metrics: list[PoSh] = []  # of a worker process: none before its first pairs
+
+
+def _score(
+    chunk: tuple[dict[str, Any], Sequence[str | None], Sequence[str | None]],
+) -> list[Scores]:
     from posh_reward.metrics.load_metric import load_metric
 
-    global _posh
-    _posh = load_metric(settings)
+    settings, generations, references = chunk
+    if not _metrics:
+        _metrics.append(load_metric(settings))
+    return _metrics[0].score(generations, references)
 
 
-def _score(generations: Sequence[str | None], references: Sequence[str | None]) -> list[Scores]:
-    assert _posh is not None
-    return _posh.score(generations, references)
+class Metric(Protocol):
+    """A metric of pairs, such as ``PoSh``."""
+
+    @property
+    def signature(self) -> str:
+        """Everything another run needs to reproduce the scores; the metric's name comes first."""
+
+    def score(
+        self, generations: Sequence[str | None], references: Sequence[str | None], /
+    ) -> list[Scores]:
+        """One record per pair, in order; with ``wants_images``, images are passed third."""
+
+
+def wants_images(metric: object) -> bool:
+    return bool(getattr(metric, "wants_images", False))
+
+
+class PoshRows(RowScorer):
+    """Score pairs with POSH; ``elements`` adds each element's grade and spans to the rows."""
+
+    record = "posh"
+    unit = "pair"
+    board = POSH
+
+    def __init__(
+        self, metric: Metric, *, elements: bool = False, check: Callable[[], None] | None = None
+    ) -> None:
+        super().__init__(lambda: metric.signature, wants_images(metric))
+        self.metric = metric
+        self.check_metric = check
+        self.optional = {"elements": elements}
+
+    def rows(self, items: Sequence[TableItem]) -> list[Row]:
+        if self.check_metric is not None:
+            self.check_metric()
+            self.check_metric = None
+        columns = [column(items, name) for name in ("generation", "reference")]
+        if self.wants_images:
+            columns.append([item.content for item in items])
+        rows = list(map(self.row, items, self.metric.score(*columns)))
+        for row in rows if not self.optional["elements"] else ():
+            del row["elements"]
+        return rows
+
+    def has_question(self, row: Row) -> bool:
+        """Return True if the pair has elements: without any, the judge is asked nothing."""
+        return bool(row["generation_elements"] + row["reference_elements"])
+
+
+def score_table(
+    metric: Metric,
+    source: str,
+    output: str,
+    how: TableSettings,
+    *,
+    elements: bool = False,
+    check: Callable[[], None] | None = None,
+) -> Tally:
+    """Score every pair of a table into a file, as ``go_through``; return totals over its rows.
+
+    ``check`` is called once the table is known to be readable; it raises if the metric is unfit.
+    """
+    return score_work(PoshRows(metric, elements=elements, check=check), source, output, how)
+
+
+HARMONIC_SCALE = "Scores are 1 to 5, higher is better; overall is the weighted mean of the criteria"
+
+
+class HarmonicRows(RowScorer):
+    """Score texts with HarmonicEval; some tasks also need a column ``question``."""
+
+    record = "harmonic"
+
+    def __init__(self, metric: HarmonicEval, task: str = "captioning") -> None:
+        names = ("overall", *metric.criteria)
+        looks = any(each in IMAGE_CRITERIA for each in metric.criteria)
+        signature = partial(metric.signature_for, task)
+        super().__init__(signature, looks, *metric.criteria)
+        self.board = Board(names, "overall", HARMONIC_SCALE, self.unit, doubtful_criteria)
+        self.metric = metric
+        self.task = task
+        needs_question = check_task(task) in ANSWERS
+        self.texts = ("generation", "question") if needs_question else ("generation",)
+
+    def rows(self, items: Sequence[TableItem]) -> list[Row]:
+        texts, images = column(items, "generation"), [item.content for item in items]
+        questions = column(items, "question") if "question" in self.texts else None
+        scores = self.metric.score(texts, images, self.task, questions=questions)
+        none = dict.fromkeys(self.metric.criteria)
+        return [
+            self.row(item, each, **none | each.means)
+            for item, each in zip(items, scores, strict=True)
+        ]
+
+
+def doubtful_criteria(row: Mapping[str, Any]) -> str | None:
+    """Name the criteria whose reply was more likely no score than one; None if there are none."""
+    masses = {each["criterion"]: each.get("mass") for each in row["criteria"]}
+    names = [name for name, mass in masses.items() if mass is not None and mass < DOUBTFUL]
+    return f"the reply is more likely no score than one, for {', '.join(names)}" if names else None
+
+
+class RubricRows(RowScorer):
+    """Score texts against references with a rubric; ``questions``: the table has their column."""
+
+    record = "rubric"
+
+    def __init__(self, judge: RubricJudge, *, questions: bool = False) -> None:
+        metrics = judge.rubric.metrics
+        reserved = TEXTS | fields_of_record(self.record).keys()
+        clashes = [metric.name for metric in metrics if metric.name in reserved]
+        if clashes:
+            raise InputError(
+                f"rows already have a column {clashes[0]!r}: rename the rubric's metric"
+            )
+        ranges = ", ".join(f"{each.name} {each.lowest} to {each.highest}" for each in metrics)
+        whole = f"total {judge.rubric.lowest} to {judge.rubric.highest}"
+        names = ("total", *(metric.name for metric in metrics))
+        # No images: the reference says what is in them.
+        super().__init__(lambda: judge.signature, False, *names)
+        explanation = f"Scores are points, higher is better: {whole}, {ranges}"
+        self.board = Board(names, "total", explanation, self.unit)
+        self.judge = judge
+        self.questions = questions
+
+    def rows(self, items: Sequence[TableItem]) -> list[Row]:
+        questions = column(items, "question") if self.questions else None
+        texts, references = column(items, "generation"), column(items, "reference")
+        scores = self.judge.score(texts, references, questions)
+        none = dict.fromkeys(metric.name for metric in self.judge.rubric.metrics)
+        return [
+            self.row(item, each, **none | each.points)
+            for item, each in zip(items, scores, strict=True)
+        ]
+
+
+def score_work(
+    work: PoshRows | HarmonicRows | RubricRows, source: str, output: str, how: TableSettings
+) -> Tally:
+    """Score a table into a file, as ``go_through``; return totals over the output's rows."""
+    tally = Tally(work.board)
+    go_through(work, source, output, how, tally.add)
+    return tally
+
+
+def column(items: Sequence[TableItem], name: str) -> list[Any]:
+    return [item.texts[name] for item in items]

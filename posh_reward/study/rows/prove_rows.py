@@ -20,12 +20,12 @@ from posh_reward.study.rows.engine import (
     REMEDY,
     RowScorer,
     TableSettings,
+    column,
     fill,
     go_through,
     open_items,
 )
 from posh_reward.study.rows.journal import check_apart, sink
-from posh_reward.study.rows.scorers import column
 from posh_reward.study.rows.standings import ReasonCount, reason_lines
 from posh_reward.study.rows.table_items import TableItem
 from posh_reward.study.rows.tables import STANDARD, Row, format_of, write_table

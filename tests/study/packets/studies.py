@@ -6,9 +6,8 @@ import json
 from typing import Any
 
 from posh_reward.study.packets.draw import Design
-from posh_reward.study.packets.make import Packet, make_packet
+from posh_reward.study.packets.make import Packet, StudyItems, make_packet
 from posh_reward.study.packets.rater_answers import with_checksum
-from posh_reward.study.packets.study_items import StudyItems
 from posh_reward.study.packets.study_records import PacketKey, RaterTask, StudyItem
 
 MODELS = ("sft", "posh-tuned")

@@ -17,8 +17,15 @@ import pytest
 
 from posh_reward.errors import InputError
 from posh_reward.study.packets.draw import Design
-from posh_reward.study.packets.make import Packet, digest, make_packet, read_key, write_packet
-from posh_reward.study.packets.study_items import Album, StudyItems
+from posh_reward.study.packets.make import (
+    Album,
+    Packet,
+    StudyItems,
+    digest,
+    make_packet,
+    read_key,
+    write_packet,
+)
 from posh_reward.study.packets.study_records import StudyItem
 from tests.pages import unfilled
 from tests.study.packets.studies import EVIL, items, packet

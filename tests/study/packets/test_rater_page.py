@@ -371,7 +371,7 @@ def test_no_width_scrolls_sideways(browser: Browser, tmp_path: Path, made: Packe
 def long(tmp_path: Path) -> Packet:
     """Texts of 200 words, with images."""
     image = pytest.importorskip("PIL.Image")
-    from posh_reward.study.packets.study_items import Album
+    from posh_reward.study.packets.make import Album
 
     image.new("RGB", (1200, 800), "red").save(tmp_path / "a.png")
     few = items(3)

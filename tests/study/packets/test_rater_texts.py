@@ -101,7 +101,7 @@ def test_a_study_without_references_shows_none_and_asks_for_none() -> None:
 @pytest.fixture
 def images(tmp_path: Any) -> Any:
     image = pytest.importorskip("PIL.Image")
-    from posh_reward.study.packets.study_items import Album
+    from posh_reward.study.packets.make import Album
 
     image.new("RGB", (8, 8), "red").save(tmp_path / "a.png")
     return Album([tmp_path])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from posh_reward.errors import InputError
-from posh_reward.study.packets.study_items import items_of
+from posh_reward.study.packets.make import items_of
 from posh_reward.study.rows.table_items import Columns
 
 COLUMNS = Columns(id="id")
@@ -31,7 +31,7 @@ def test_rows_are_grouped_by_id() -> None:
     ("last", "why"),
     [
         (row("1", "a"), "row 2, id '1': the id '1' occurs twice for the model 'a'"),
-        (row("1", "b", reference="A cat."), "another reference"),
+        (row("1", "b", reference="A cat."), "has the reference 'A cat.', and in an earlier row"),
         (row("1", "b", image="b.png"), "has the image 'b.png', and in an earlier row 'a.png'"),
         (row("1", "b", generation=" "), "no text in the column 'generation'"),
         (row("1", "b", reference=None), "no text in the column 'reference'"),
