@@ -9,7 +9,7 @@ the paper, and by precision and recall as two objectives (``objective: separate`
 buy coverage with mistakes. As a control, the same model describes each image's neighbour: it is
 scored on an image that it has not seen.
 
-Each stage keeps its result in ``demo/`` and is not run again; ``--fresh`` starts over.
+Each stage keeps its result in ``demo/`` and is not run again; ``--overwrite`` starts over.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--output", type=Path, default=ROOT / "demo")
-    parser.add_argument("--fresh", action="store_true", help="delete earlier results first")
+    parser.add_argument("-o", "--output", type=Path, default=ROOT / "demo")
+    parser.add_argument("--overwrite", action="store_true", help="delete earlier results first")
     flags = parser.parse_args()
-    if flags.fresh:
+    if flags.overwrite:
         shutil.rmtree(flags.output, ignore_errors=True)
     flags.output.mkdir(parents=True, exist_ok=True)
     try:
@@ -83,11 +83,11 @@ def train(output: Path) -> None:
     untrained, tiny, sft, f1, dapo = (output / name for name in dict.fromkeys(MODELS.values()))
     with stage("A tiny Qwen2.5-VL, with random weights", untrained) as todo:
         if todo:
-            run("recipes/tiny_qwen.py", "--output_dir", untrained,
-                "--warm_up_steps", "0", "--pretrain_steps", "0")  # fmt: skip
+            run("recipes/tiny_qwen.py", "--output", untrained,
+                "--warm-up-steps", "0", "--pretrain-steps", "0")  # fmt: skip
     with stage("The same, pretrained to name and caption single figures", tiny) as todo:
         if todo:
-            run("recipes/tiny_qwen.py", "--output_dir", tiny)
+            run("recipes/tiny_qwen.py", "--output", tiny)
     with stage("SFT on captions that leave details out", sft) as todo:
         if todo:
             launch("recipes/sft.py", "configs/smoke/sft.yaml", tiny, sft)
@@ -107,7 +107,7 @@ def held_out(output: Path) -> dict[str, list[Row]]:
         with stage(f"Descriptions of held-out images: {name}", None):
             label, shuffled, _ = name.partition(" (other images)")
             [new] = generate(
-                GenerationSettings({label: str(output / folder)}, texts, SCENES, batch_size=64,
+                GenerationSettings({label: str(output / folder)}, texts, SCENES, batch=64,
                            shuffle_images=bool(shuffled), max_new_tokens=64)
             ).values()  # fmt: skip
             print(f"{new} new descriptions" if new else f"kept from {texts}")

@@ -1,10 +1,10 @@
 """Distil a judge: a small model learns the answers that another judge gave to POSH's questions.
 
-    posh-reward judges collect vllm --texts pairs.jsonl -o runs/questions
+    posh-reward judges collect pairs.jsonl --judge vllm -o runs/questions
     accelerate launch --config_file configs/accelerate/one_gpu.yaml recipes/distill_judge.py \
         --config configs/distill/qwen3_0_6b.yaml
-    posh-reward judges compare vllm runs/distill_qwen3_0_6b/qwen3-0.6b-judge/judge.yaml \
-        --texts others.jsonl -o page.html
+    posh-reward judges compare others.jsonl --page page.html \
+        --judges vllm runs/distill_qwen3_0_6b/qwen3-0.6b-judge/judge.yaml
 
 transformers' Trainer with one change, the loss: for questions the divergence of the label
 distributions, for rewrites the language-modelling loss (``training/distill``). The checkpoint with

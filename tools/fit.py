@@ -4,7 +4,7 @@
     python -m tools.fit --table
 
 The first runs ``--check`` of the recipe in the configuration's launch line. The second prints the
-table of docs/training.md, for every configuration of a model whose shape is known.
+table of research/results/performance.md, for every configuration of a model whose shape is known.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from posh_reward.errors import (
     safe,
 )
 from posh_reward.models.prompt_images import resize_for_model
-from posh_reward.models.vllm.vllm_environment import set_vllm_defaults
+from posh_reward.models.vllm.vllm_model import set_vllm_defaults
 from posh_reward.process.progress import progress_bar
 from posh_reward.study.rows.dataset_images import OTHER_IMAGES
 from posh_reward.study.rows.journal import Journal
@@ -54,15 +54,15 @@ class GenerationSettings:
 
     models: Mapping[str, str]  # name in the rows -> directory, or name on the hub
     output: Path
-    dataset_name: str = "scenes"
+    dataset: str = "scenes"
     split: str = "test"
-    reference_column: str = "reference"  # of the dataset
+    reference: str = "reference"  # of the dataset
     engine: Engine = "transformers"
     shuffle_images: bool = False  # show the next row's image, and mark the model's name
     limit: int | None = None  # describe only the first so many rows
     shard: int = 0  # describe only this part of the rows, counted from 0 ...
     shards: int = 1  # ... of this many parts of neighbouring rows, of equal size but for one row
-    batch_size: int | None = None  # images per call; None: the engine's default
+    batch: int | None = None  # images per call; None: the engine's default
     max_new_tokens: int = NEW_TOKENS
     prompt_text: str = PROMPT
     max_pixels: int | None = None  # larger images are shrunk; None: to the models' smallest cap
@@ -71,7 +71,7 @@ class GenerationSettings:
     def __post_init__(self) -> None:
         """Raise InputError for a number out of range, or an empty prompt."""
         prompt(self.prompt_text)
-        for name in ("shards", "batch_size", "limit", "max_new_tokens"):
+        for name in ("shards", "batch", "limit", "max_new_tokens"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise InputError(f"{name} is {value}: use 1 or more")
@@ -126,7 +126,7 @@ def generate(settings: GenerationSettings) -> dict[str, int]:
         InputError: the output has other content.
         MissingDependencyError: the engine is not installed.
     """
-    dataset = load_images(settings.dataset_name, settings.split, settings.reference_column)
+    dataset = load_images(settings.dataset, settings.split, settings.reference)
     rows = settings.part(min(len(dataset), settings.limit or len(dataset)))
     uuids = dataset["uuid"][: rows.stop]
     if settings.max_pixels is None and len(settings.models) > 1:
@@ -198,7 +198,7 @@ def _warn_of_other_settings(
     if others := prompts - {settings.prompt_text}:
         logger.warning(
             "earlier rows answer another prompt, %r, than new ones: compare models on one "
-            "--prompt_text", on_one_line(min(others)),
+            "--prompt-text", on_one_line(min(others)),
         )  # fmt: skip
 
 
@@ -214,7 +214,7 @@ def _describe_all(
     if not todo:
         return 0
     cut = 0
-    size = settings.batch_size or BATCH[settings.engine]
+    size = settings.batch or BATCH[settings.engine]
     with (
         closing(_load(model, settings)) as describer,
         progress_bar(on_one_line(label), len(todo), "text") as bar,

@@ -14,7 +14,7 @@ from typing import Any
 
 from posh_reward.datasets.load_dataset import check_dataset, is_drawn, prompt, scene_options
 from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError, install
-from posh_reward.graph.coref.maverick_setup import setup_command
+from posh_reward.graph.coref.maverick import setup_command
 from posh_reward.metrics.load_metric import load_metric, metric_flags, read_metric
 from posh_reward.metrics.posh.judges.load_judge import engine_settings
 from posh_reward.study.judges.question_set import read_question_set

@@ -1,4 +1,4 @@
-"""The examples of docs/prove.md print what the page says."""
+"""The example of docs/prove.md prints what the page says."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EXAMPLE = re.compile(r"(?ms)^```python\n((?:(?!^```).)*?)^```\n\n```text\n(.*?)^
 EXAMPLES = EXAMPLE.findall(PAGE.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize(("code", "printed"), EXAMPLES, ids=["scoring", "making"])
+@pytest.mark.parametrize(("code", "printed"), EXAMPLES, ids=["scoring"])
 def test_the_page_shows_what_its_code_prints(
     code: str, printed: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -52,7 +52,7 @@ def test_adapters_are_trained_merged_and_shipped(
 ) -> None:
     questions(tmp_path / "questions", 1)
     tiny_judge.main(
-        ["--questions", str(tmp_path / "questions"), "--output_dir", str(tmp_path / "tiny"),
+        ["--dataset", str(tmp_path / "questions"), "--output", str(tmp_path / "tiny"),
          "--width", "32", "--steps", "0"]
     )  # fmt: skip
     given = flags(
@@ -91,9 +91,7 @@ def test_a_tiny_student_learns_its_teacher(tmp_path: Path) -> None:
     seen. The interval over the few references of the test split tells learning from chance.
     """
     questions(tmp_path / "questions", 12)
-    tiny_judge.main(
-        ["--questions", str(tmp_path / "questions"), "--output_dir", str(tmp_path / "tiny")]
-    )
+    tiny_judge.main(["--dataset", str(tmp_path / "questions"), "--output", str(tmp_path / "tiny")])
     distill_judge.main(flags(tmp_path, max_steps=1000))
     path = tmp_path / "run" / "tiny-judge" / "fidelity.json"
     figures = json.loads(path.read_text("utf-8"))

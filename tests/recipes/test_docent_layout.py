@@ -67,9 +67,9 @@ def test_dapo_and_generation_run_on_it_with_ones_own_prompt(
     trainer = dapo_posh.main(["--config", given])
     assert trainer.train_dataset[0]["prompt"] == [{"role": "user", "content": OWN_PROMPT}]
     output = tmp_path / "said.jsonl"
-    asked = ["--models", str(tmp_path / "dapo"), "--dataset_name", str(docent),
-             "--max_new_tokens", "2", "--output", str(output)]  # fmt: skip
-    generate.main([*asked, "--split", "validation", "--prompt_text", OWN_PROMPT])
+    asked = ["--models", str(tmp_path / "dapo"), "--dataset", str(docent),
+             "--max-new-tokens", "2", "--output", str(output)]  # fmt: skip
+    generate.main([*asked, "--split", "validation", "--prompt-text", OWN_PROMPT])
     assert "another prompt" not in caplog.text
     rows = [json.loads(line) for line in output.read_text().splitlines()]
     assert [row["id"] for row in rows] == [f"val-uuid-{row}" for row in range(4)]
@@ -110,8 +110,8 @@ def test_a_description_that_ends_is_not_cut(
     every = {"eos_token_id": list(range(vocabulary))}
     file.write_text(json.dumps(json.loads(file.read_text()) | every))
     output = tmp_path / "said.jsonl"
-    generate.main(["--models", str(ending), "--dataset_name", str(docent), "--output", str(output),
-                   "--max_new_tokens", "1"])  # fmt: skip
+    generate.main(["--models", str(ending), "--dataset", str(docent), "--output", str(output),
+                   "--max-new-tokens", "1"])  # fmt: skip
     assert not any("truncated" in json.loads(line) for line in output.read_text().splitlines())
     assert "were cut" not in caplog.text
     assert GenerationSettings({"a": "a"}, output).max_new_tokens == 768

@@ -15,7 +15,7 @@ def test_the_documented_table_is_what_the_command_prints(
     monkeypatch.chdir(fit.ROOT)
     assert fit.main(["--table"]) == 0
     printed = capsys.readouterr().out
-    assert printed in (fit.ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+    assert printed in (fit.ROOT / "research/results/performance.md").read_text(encoding="utf-8")
 
 
 def test_what_is_no_configuration_of_a_recipe_is_one_line(

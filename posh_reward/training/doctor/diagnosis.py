@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import IO, Any
 
 from posh_reward.errors import ConfigError, PoshError
-from posh_reward.process.child_environment import redact, secrets_of
+from posh_reward.process.child import redact, secrets_of
 from posh_reward.training.doctor.node_checks import (
     NodeCheck,
     check_compiler,
@@ -347,7 +347,7 @@ def answer_of(child: Trial, seconds: float) -> Answer:
     try:
         status = child.process.wait(timeout=seconds)
     except subprocess.TimeoutExpired:
-        return f"no answer in {seconds:.0f} s (--seconds allows more)", {}
+        return f"no answer in {seconds:.0f} s (--timeout allows more)", {}
     texts = []
     for file in (child.output, child.errors):
         file.seek(0)

@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.errors import ConfigError, PoshError
-from posh_reward.process.child_environment import redact, secrets_of
+from posh_reward.process.child import redact, secrets_of
 from posh_reward.training.doctor.diagnosis import (
     NodePlace,
     answer_of,
@@ -354,12 +354,12 @@ class Ladder:
         script, args = self.result.script, self.result.args
         describe = [
             str(recipe), "--models", str(model), "--output", str(said), "--limit", str(IMAGES),
-            "--dataset_name", script.dataset_name, "--reference_column", script.reference_column,
+            "--dataset", script.dataset_name, "--reference", script.reference_column,
             "--engine", "vllm" if args.use_vllm else "transformers",
-            "--max_new_tokens", str(args.max_completion_length),
+            "--max-new-tokens", str(args.max_completion_length),
         ]  # fmt: skip
         score = ["-m", "posh_reward.cli", "score", str(said), "-o", str(scores), "--id", "id",
-                 "--config", str(settings), "--quiet"]  # fmt: skip
+                 "--metric", str(settings), "--quiet"]  # fmt: skip
         for name, command in (("generating", describe), ("scoring", score)):
             began = time.perf_counter()
             with trial(command, {}, ()) as child:

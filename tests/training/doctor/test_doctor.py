@@ -277,7 +277,7 @@ def test_the_judge_compiles_where_the_first_rank_will_look(
 def test_the_judge_gets_all_of_the_seconds(python: str) -> None:
     """It took what ranks and ZeRO-3 had left of two minutes, and at least 20 s."""
     [check] = judged(python, "someone/tiny", 0.5)
-    assert "no answer in 0 s (--seconds allows more)" in check.detail
+    assert "no answer in 0 s (--timeout allows more)" in check.detail
 
 
 def test_a_trial_ends_with_the_doctor() -> None:
