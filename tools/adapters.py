@@ -111,14 +111,14 @@ def make(env: Path, framework: Framework) -> None:
     if record.exists() and record.read_text("utf-8") == requirements:
         return
     env.parent.mkdir(exist_ok=True)
-    log, pip = make_env(env)
-    at_work("installing uv", [*pip, "install", "uv"], log)
+    pip = make_env(env)
+    at_work("installing uv", [*pip, "install", "uv"])
     links = os.environ.get("PIP_FIND_LINKS", "").split()
     uv = [str(env / "bin" / "uv"), "pip", "install", "--python", str(env / "bin" / "python")]
     uv += [part for link in links for part in ("--find-links", link)]
     if framework.bare:
-        at_work("installing the framework", [*uv, "--no-deps", *framework.bare], log)
-    at_work(f"making {env.name}", [*uv, *COMMON, *framework.packages], log)
+        at_work("installing the framework", [*uv, "--no-deps", *framework.bare])
+    at_work(f"making {env.name}", [*uv, *COMMON, *framework.packages])
     record.write_text(requirements, "utf-8")
 
 

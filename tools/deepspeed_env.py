@@ -19,8 +19,8 @@ VERSIONS = ("deepspeed==0.19.8", "transformers==5.17.0", "trl==1.16.0", "acceler
 def main(folder: str) -> int:
     """Install; return an exit status."""
     try:
-        log, pip = make_env(Path(folder))
-        at_work("installing DeepSpeed", [*pip, "install", TORCH, *VERSIONS, "-e", ".[train]"], log)
+        pip = make_env(Path(folder))
+        at_work("installing DeepSpeed", [*pip, "install", TORCH, *VERSIONS, "-e", ".[train]"])
     except FailedError as error:
         print(error)
         return 1

@@ -46,17 +46,12 @@ Messages = list[dict[str, str]]
 class SceneOptions:
     """Options in a name such as ``scenes:train=4000:heldout=512:seed=1:uneven=1:scale=2``."""
 
-    train: int = 2000
-    """Images in the training split."""
-    heldout: int = 256
-    """Images in the validation split, and in the test split."""
+    train: int = 2000  # images in the training split
+    heldout: int = 256  # images in the validation split, and in the test split
     seed: int = 0
-    plain: int = 0
-    """1: no hats or poses, for tiny models."""
-    uneven: int = 0
-    """1: references omit details at random."""
-    scale: int = 1
-    """Factor on both sides of an image; at 1 it has 168 x 56 pixels."""
+    plain: int = 0  # 1: no hats or poses, for tiny models
+    uneven: int = 0  # 1: references omit details at random
+    scale: int = 1  # factor on both sides of an image; at 1 it has 168 x 56 pixels
 
 
 def is_drawn(name: object) -> bool:

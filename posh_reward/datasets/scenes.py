@@ -19,6 +19,165 @@ from posh_reward.errors import InputError
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+SLOTS = 3
+COLORS = ("red", "blue", "green", "yellow", "white", "black")
+GARMENTS = {"woman": "dress", "man": "coat", "girl": "dress", "boy": "shirt"}
+"""Garment of each person."""
+PEOPLE = tuple(GARMENTS)
+POSES = ("stands", "sits")
+HANDHELD = ("basket", "book", "flower", "fan", "lantern")
+THINGS = {
+    "house": ("red", "blue", "yellow", "white"),
+    "tree": ("red", "green", "yellow"),
+    "vase": ("red", "blue", "green", "white"),
+    "dog": ("white", "black"),
+    "bird": ("blue", "white", "black"),
+}
+"""Colours of each other subject."""
+BACKDROPS = ("house", "tree")  # large enough to stand in front of
+SIZES = ("small", "large")
+MAX_BIRDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A person or an object in one slot.
+
+    Its ``repr`` determines the split (``split_of``), so no field may be renamed.
+    """
+
+    noun: str
+    color: str  # of the garment, for a person
+    pose: str | None = None  # people only; None in plain scenes
+    hat: str | None = None  # colour of the hat; people only
+    held: str | None = None
+    held_color: str | None = None
+    size: str | None = None  # objects other than birds
+    count: int = 1  # more than one for birds only
+    behind: str | None = None  # backdrop of a person; never in plain scenes
+    behind_color: str | None = None
+
+    @property
+    def person(self) -> bool:
+        """True for a human figure."""
+        return self.noun in GARMENTS
+
+
+Slots = tuple[Subject | None, ...]
+"""The subject of each slot, left to right; None for an empty slot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Content of one image; ``uid`` also seeds its drawing and its wording."""
+
+    uid: str
+    slots: Slots
+
+
+Split = Literal["train", "validation", "test"]
+SPLITS: tuple[Split, ...] = ("train", "validation", "test")
+
+WORDS = (20, 38)  # fewest and most words of a reference
+
+
+def _person(rng: random.Random, plain: bool) -> Subject:
+    color = rng.choice(COLORS)
+    item = rng.choice(HANDHELD) if rng.random() < 0.65 else None
+    hatted = not plain and rng.random() < 0.35
+    others = [other for other in COLORS if other != color]
+    behind = rng.choice(BACKDROPS) if not (plain or item) and rng.random() < 0.5 else None
+    return Subject(
+        noun=rng.choice(PEOPLE),
+        color=color,
+        pose=None if plain else rng.choice(POSES),
+        hat=rng.choice(others) if hatted else None,
+        held=item,
+        held_color=rng.choice(others) if item else None,
+        behind=behind,
+        behind_color=rng.choice(THINGS[behind]) if behind else None,
+    )
+
+
+def _thing(rng: random.Random) -> Subject:
+    noun = rng.choice(tuple(THINGS))
+    color = rng.choice(THINGS[noun])
+    if noun == "bird":
+        return Subject(noun=noun, color=color, count=rng.randint(1, MAX_BIRDS))
+    return Subject(noun=noun, color=color, size=rng.choice(SIZES))
+
+
+def _slots(rng: random.Random, plain: bool) -> Slots:
+    """Draw two or three subjects, at least one of them a person."""
+    places = sorted(rng.sample(range(SLOTS), rng.choice((2, 3, 3))))
+    figure = rng.choice(places)
+    slots: list[Subject | None] = [None] * SLOTS
+    for slot in places:
+        human = slot == figure or rng.random() < 0.45
+        slots[slot] = _person(rng, plain) if human else _thing(rng)
+    return tuple(slots)
+
+
+def split_of(slots: Slots) -> Split:
+    """Return the split of a content: a tenth each are validation and test."""
+    bucket = zlib.crc32(repr(slots).encode()) % 10
+    return "test" if bucket == 0 else "validation" if bucket == 1 else "train"
+
+
+def generate(split: Split, count: int, seed: int = 0, *, plain: bool = False) -> Iterator[Scene]:
+    """Yield ``count`` different scenes of a split; a larger count begins with the same ones.
+
+    ``plain`` scenes have no hats or poses, so that a tiny model learns them in minutes.
+
+    Raises:
+        InputError: the split is unknown or the count is negative.
+    """
+    if split not in SPLITS:
+        raise InputError(f"no split {split!r}: use one of {', '.join(SPLITS)}")
+    if count < 0:
+        raise InputError(f"count is {count}: use 0 or more")
+    rng = random.Random(f"{seed}/{split}")
+    contents: set[Slots] = set()
+    while len(contents) < count:
+        slots = _slots(rng, plain)
+        if slots in contents or split_of(slots) != split:
+            continue
+        scene = Scene(f"{split}-{seed}-{len(contents):05d}", slots)
+        if WORDS[0] <= len(caption(scene).split()) <= WORDS[1]:
+            contents.add(slots)
+            yield scene
+
+
+def alone(scene: Scene) -> Iterator[Scene]:
+    """Yield each subject of a scene by itself, in its slot."""
+    for place, subject in enumerate(scene.slots):
+        if subject is not None:
+            slots = tuple(subject if slot == place else None for slot in range(SLOTS))
+            yield Scene(f"{scene.uid}-{place}", slots)
+
+
+def scene_rows(
+    split: Split,
+    count: int,
+    *,
+    seed: int = 0,
+    plain: bool = False,
+    uneven: bool = False,
+    scale: int = 1,
+) -> Iterator[dict[str, Any]]:
+    """Yield ``count`` rows of a split: uuid, image (PNG, as ``datasets`` stores it), reference.
+
+    Images have ``scale`` times 168 x 56 pixels; ``uneven`` references omit details at random.
+    """
+    for scene in generate(split, count, seed, plain=plain):
+        buffer = io.BytesIO()
+        draw(scene, scale).save(buffer, "png", compress_level=1)
+        text = uneven_caption(scene) if uneven else caption(scene)
+        image = {"bytes": buffer.getvalue(), "path": None}
+        yield {"uuid": scene.uid, "image": image, "reference": text}
+
+
+# The drawing.
 
 UNIT = 56  # width and height of a slot, in units (pixels at scale 1)
 GROUND = 47  # top of the ground, in units from the top of the image
@@ -152,6 +311,8 @@ def _paint(image: Image, subject: Subject, slot: int, scale: int, rng: random.Ra
         shapes(FIGURES[subject.held], subject.held_color, x + 13, y - 20 * max(size, 0.7), 1.0)
 
 
+# The wording.
+
 PLACES = (
     ("To our left", "On the left"),
     ("At the center", "In the middle"),
@@ -248,61 +409,7 @@ def _birds(subject: Subject, article: str, there_is: bool, keep: Keep) -> str:
     return f"there are {birds}." if there_is else f"{birds} fly."
 
 
-SLOTS = 3
-COLORS = ("red", "blue", "green", "yellow", "white", "black")
-GARMENTS = {"woman": "dress", "man": "coat", "girl": "dress", "boy": "shirt"}
-"""Garment of each person."""
-PEOPLE = tuple(GARMENTS)
-POSES = ("stands", "sits")
-HANDHELD = ("basket", "book", "flower", "fan", "lantern")
-THINGS = {
-    "house": ("red", "blue", "yellow", "white"),
-    "tree": ("red", "green", "yellow"),
-    "vase": ("red", "blue", "green", "white"),
-    "dog": ("white", "black"),
-    "bird": ("blue", "white", "black"),
-}
-"""Colours of each other subject."""
-BACKDROPS = ("house", "tree")  # large enough to stand in front of
-SIZES = ("small", "large")
-MAX_BIRDS = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """A person or an object in one slot.
-
-    Its ``repr`` determines the split (``split_of``), so no field may be renamed.
-    """
-
-    noun: str
-    color: str  # of the garment, for a person
-    pose: str | None = None  # people only; None in plain scenes
-    hat: str | None = None  # colour of the hat; people only
-    held: str | None = None
-    held_color: str | None = None
-    size: str | None = None  # objects other than birds
-    count: int = 1  # more than one for birds only
-    behind: str | None = None  # backdrop of a person; never in plain scenes
-    behind_color: str | None = None
-
-    @property
-    def person(self) -> bool:
-        """True for a human figure."""
-        return self.noun in GARMENTS
-
-
-Slots = tuple[Subject | None, ...]
-"""The subject of each slot, left to right; None for an empty slot."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """Content of one image; ``uid`` also seeds its drawing and its wording."""
-
-    uid: str
-    slots: Slots
-
+# What a drawing shows, for the oracle.
 
 Role = Literal["figure", "object", "worn", "held", "backdrop"]
 """A backdrop is behind a figure; an object has its own slot."""
@@ -353,105 +460,3 @@ def _with_belongings(person: Subject, slot: int, owner: int) -> Iterator[Thing]:
     if person.behind:
         yield Thing(person.behind, "backdrop", slot, person.behind_color,
                     posture=POSTURES[person.behind], owner=owner)  # fmt: skip
-
-
-Split = Literal["train", "validation", "test"]
-SPLITS: tuple[Split, ...] = ("train", "validation", "test")
-
-WORDS = (20, 38)  # fewest and most words of a reference
-
-
-def _person(rng: random.Random, plain: bool) -> Subject:
-    color = rng.choice(COLORS)
-    item = rng.choice(HANDHELD) if rng.random() < 0.65 else None
-    hatted = not plain and rng.random() < 0.35
-    others = [other for other in COLORS if other != color]
-    behind = rng.choice(BACKDROPS) if not (plain or item) and rng.random() < 0.5 else None
-    return Subject(
-        noun=rng.choice(PEOPLE),
-        color=color,
-        pose=None if plain else rng.choice(POSES),
-        hat=rng.choice(others) if hatted else None,
-        held=item,
-        held_color=rng.choice(others) if item else None,
-        behind=behind,
-        behind_color=rng.choice(THINGS[behind]) if behind else None,
-    )
-
-
-def _thing(rng: random.Random) -> Subject:
-    noun = rng.choice(tuple(THINGS))
-    color = rng.choice(THINGS[noun])
-    if noun == "bird":
-        return Subject(noun=noun, color=color, count=rng.randint(1, MAX_BIRDS))
-    return Subject(noun=noun, color=color, size=rng.choice(SIZES))
-
-
-def _slots(rng: random.Random, plain: bool) -> Slots:
-    """Draw two or three subjects, at least one of them a person."""
-    places = sorted(rng.sample(range(SLOTS), rng.choice((2, 3, 3))))
-    figure = rng.choice(places)
-    slots: list[Subject | None] = [None] * SLOTS
-    for slot in places:
-        human = slot == figure or rng.random() < 0.45
-        slots[slot] = _person(rng, plain) if human else _thing(rng)
-    return tuple(slots)
-
-
-def split_of(slots: Slots) -> Split:
-    """Return the split of a content: a tenth each are validation and test."""
-    bucket = zlib.crc32(repr(slots).encode()) % 10
-    return "test" if bucket == 0 else "validation" if bucket == 1 else "train"
-
-
-def generate(split: Split, count: int, seed: int = 0, *, plain: bool = False) -> Iterator[Scene]:
-    """Yield ``count`` different scenes of a split; a larger count begins with the same ones.
-
-    ``plain`` scenes have no hats or poses, so that a tiny model learns them in minutes.
-
-    Raises:
-        InputError: the split is unknown or the count is negative.
-    """
-    if split not in SPLITS:
-        raise InputError(f"no split {split!r}: use one of {', '.join(SPLITS)}")
-    if count < 0:
-        raise InputError(f"count is {count}: use 0 or more")
-    rng = random.Random(f"{seed}/{split}")
-    contents: set[Slots] = set()
-    while len(contents) < count:
-        slots = _slots(rng, plain)
-        if slots in contents or split_of(slots) != split:
-            continue
-        scene = Scene(f"{split}-{seed}-{len(contents):05d}", slots)
-        if WORDS[0] <= len(caption(scene).split()) <= WORDS[1]:
-            contents.add(slots)
-            yield scene
-
-
-def alone(scene: Scene) -> Iterator[Scene]:
-    """Yield each subject of a scene by itself, in its slot."""
-    for place, subject in enumerate(scene.slots):
-        if subject is not None:
-            slots = tuple(subject if slot == place else None for slot in range(SLOTS))
-            yield Scene(f"{scene.uid}-{place}", slots)
-
-
-def scene_rows(
-    split: Split,
-    count: int,
-    *,
-    seed: int = 0,
-    plain: bool = False,
-    uneven: bool = False,
-    scale: int = 1,
-) -> Iterator[dict[str, Any]]:
-    """Yield ``count`` rows of a split: uuid, image (PNG, as ``datasets`` stores it), reference.
-
-    Images have ``scale`` times 168 x 56 pixels; ``uneven`` references omit details at random.
-    """
-    for scene in generate(split, count, seed, plain=plain):
-        buffer = io.BytesIO()
-        draw(scene, scale).save(buffer, "png", compress_level=1)
-        text = uneven_caption(scene) if uneven else caption(scene)
-        image = {"bytes": buffer.getvalue(), "path": None}
-        yield {"uuid": scene.uid, "image": image, "reference": text}

@@ -52,31 +52,21 @@ NEW_TOKENS = 768
 class GenerationSettings:
     """The images to describe, the models, and the output file."""
 
-    models: Mapping[str, str]
-    """Name in the rows -> directory, or name on the hub."""
+    models: Mapping[str, str]  # name in the rows -> directory, or name on the hub
     output: Path
     dataset: str = "scenes"
     split: str = "test"
-    reference: str = "reference"
-    """The dataset's column of references."""
+    reference: str = "reference"  # of the dataset
     engine: Engine = "transformers"
-    shuffle_images: bool = False
-    """Show the next row's image instead of the row's own, and mark the model's name."""
-    limit: int | None = None
-    """Describe only the first so many rows."""
-    shard: int = 0
-    """Describe only this part of the rows, counted from 0 ..."""
-    shards: int = 1
-    """... of this many parts of neighbouring rows, of equal size but for one row."""
-    batch: int | None = None
-    """Images per call of the engine; None: the engine's default."""
+    shuffle_images: bool = False  # show the next row's image, and mark the model's name
+    limit: int | None = None  # describe only the first so many rows
+    shard: int = 0  # describe only this part of the rows, counted from 0 ...
+    shards: int = 1  # ... of this many parts of neighbouring rows, of equal size but for one row
+    batch: int | None = None  # images per call; None: the engine's default
     max_new_tokens: int = NEW_TOKENS
     prompt_text: str = PROMPT
-    """The instruction to every model."""
-    max_pixels: int | None = None
-    """Larger images are shrunk; None: to the smallest cap among the models."""
-    repetition_penalty: float = 1.0
-    """1 is off. Overrides the model's generation_config.json (Qwen2.5-VL: 1.05)."""
+    max_pixels: int | None = None  # larger images are shrunk; None: to the models' smallest cap
+    repetition_penalty: float = 1.0  # 1 is off; overrides a model's own (Qwen2.5-VL: 1.05)
 
     def __post_init__(self) -> None:
         """Raise InputError for a number out of range, or an empty prompt."""

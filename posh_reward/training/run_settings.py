@@ -152,17 +152,14 @@ class SettingsParser(TrlParser):  # type: ignore[misc]
 class Processes:
     """The processes of a run; each has its own GPU, unless the run is on the CPU."""
 
-    processes: int = 1
-    """On all machines together."""
+    processes: int = 1  # on all machines together
     machines: int = 1
     zero_stage: int = 0
     """DeepSpeed's: 1 spreads optimizer states over the processes, 2 gradients too, 3 parameters
     too. 0: no DeepSpeed; each process has everything."""
-    offloads_optimizer: bool = False
-    """Optimizer states are in the host's memory."""
+    offloads_optimizer: bool = False  # its states are in the host's memory
     offloads_parameters: bool = False
-    gathers_on_save: bool = True
-    """Under ``zero_stage`` 3 the whole model can be saved."""
+    gathers_on_save: bool = True  # under ``zero_stage`` 3 the whole model can be saved
 
     @property
     def on_one_machine(self) -> int:

@@ -53,12 +53,14 @@ def main() -> None:
 
     def checked(trainer: Any, *settings: Any) -> None:
         trainers.append(trainer)
+        assert hasattr(trainer.vllm_generation.llm.llm_engine, "reset_encoder_cache")
         break_engine(trainer, case)
         if case != "unguarded":
             check(trainer, *settings)
         count_tokens(trainer.vllm_generation, counted)
 
     recipe.check_rollouts = checked
+    recipe.PoshReward.check = lambda reward: None  # a judge of random weights would be refused
     ended = ""
     try:
         dapo_posh.main(flags)

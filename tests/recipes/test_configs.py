@@ -27,8 +27,6 @@ EVERY = sorted(path for path in CONFIGS.rglob("*") if path.suffix in (".yaml", "
 TRAINING = [path for path in EVERY if path.parent.name in ("sft", "dapo", "distill", "smoke")]
 ACCELERATE = sorted((CONFIGS / "accelerate").glob("*.yaml"))
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed:FutureWarning")
-
 
 def name(path: Path) -> str:
     return path.relative_to(CONFIGS.parent).as_posix()

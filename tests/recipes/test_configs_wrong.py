@@ -24,8 +24,6 @@ NODE = Processes(processes=8, zero_stage=3)
 ONE = Processes()
 BASE = "model_name_or_path: runs/tiny\noutput_dir: runs/x\nuse_cpu: true\nbf16: false\n"
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed:FutureWarning")
-
 
 def write(folder: Path, text: str) -> list[str]:
     path = folder / "mine.yaml"

@@ -21,8 +21,6 @@ CONFIG = Path(__file__).resolve().parents[2] / "configs" / "smoke" / "distill.ya
 THINGS = ("dog", "cat", "horse", "cow", "sheep", "bird", "boat", "tree", "chair", "lamp")
 COLORS = ("red", "blue", "green", "black", "white")
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed:FutureWarning")
-
 
 def questions(folder: Path, seen: int) -> Path:
     """The embedded judge's answers about things of a color in a place."""

@@ -16,23 +16,11 @@ from posh_reward.errors import ConfigError, InputError
 from posh_reward.shipped import shipped
 from posh_reward.training.generation import GenerationSettings
 from posh_reward.training.processors import load_processor, training_images
-from recipes import dapo_posh, generate, sft, tiny_qwen
+from recipes import dapo_posh, generate, sft
 from tests.datasets.hub_layout import FEATURES, write_docent
 
 CAP = 12 * 56 * 56  # below the fixture's images
 OWN_PROMPT = "Describe the image."
-
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning"),
-    pytest.mark.filterwarnings("ignore:.*pin_memory.*:UserWarning"),
-]
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("tiny")
-    tiny_qwen.build(folder, warm_up_steps=0, pretrain_steps=1)
-    return folder
 
 
 @pytest.fixture

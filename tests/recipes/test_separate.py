@@ -10,11 +10,6 @@ from posh_reward import ConfigError
 from recipes import dapo_posh, tiny_qwen
 from tests.recipes.test_smoke import flags
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning"),
-    pytest.mark.filterwarnings("ignore:.*pin_memory.*:UserWarning"),
-]
-
 
 @pytest.mark.slow
 def test_the_recipe_trains_on_two_rewards_and_evaluates(tmp_path: Path) -> None:

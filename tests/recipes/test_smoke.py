@@ -25,18 +25,6 @@ from recipes import generate as recipe
 ROOT = Path(__file__).resolve().parents[2]
 SCENES = "scenes:train=8:heldout=4"
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning"),
-    pytest.mark.filterwarnings("ignore:.*pin_memory.*:UserWarning"),
-]
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("tiny")
-    tiny_qwen.build(folder, warm_up_steps=0, pretrain_steps=1)
-    return folder
-
 
 def flags(stage: str, model: Path, output: Path, *more: str) -> list[str]:
     config = str(ROOT / "configs" / "smoke" / f"{stage}.yaml")

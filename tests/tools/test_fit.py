@@ -8,8 +8,6 @@ import pytest
 
 from tools import fit
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed:FutureWarning")
-
 
 def test_the_documented_table_is_what_the_command_prints(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

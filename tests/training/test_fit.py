@@ -29,7 +29,6 @@ from posh_reward.training.fit import (
 )
 from posh_reward.training.run_settings import Processes
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed:FutureWarning")
 VISION = "Qwen/Qwen2.5-VL-7B-Instruct"
 SIZES = {"q_proj": 2, "k_proj": 2, "v_proj": 3, "o_proj": 9, "norm": 4}
 NODE = Processes(processes=8, zero_stage=3)

@@ -15,11 +15,6 @@ from posh_reward.training.launch import make_tables_plain
 from posh_reward.training.rollouts import check_rollouts
 from tests.training.dapo.tiny import flat_or_wide, make, rows
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning"),
-    pytest.mark.filterwarnings("ignore:.*pin_memory.*:UserWarning"),
-]
-
 
 @pytest.mark.parametrize("plain", [False, True])
 def test_prompts_in_the_table_of_wandb_are_plain(

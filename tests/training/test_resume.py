@@ -17,11 +17,6 @@ from recipes import sft
 
 ROOT = Path(__file__).resolve().parents[2]
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning"),
-    pytest.mark.filterwarnings("ignore:.*pin_memory.*:UserWarning"),
-]
-
 
 class Begun(TrainerCallback):  # type: ignore[misc]
     """Notes which of a checkpoint's tensors the model lacked when training began."""

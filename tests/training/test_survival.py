@@ -25,11 +25,6 @@ from tests.training.surviving import notes
 ROOT = Path(__file__).resolve().parents[2]
 STEPS = 6
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning"),
-    pytest.mark.filterwarnings("ignore:.*pin_memory.*:UserWarning"),
-]
-
 
 def flags(tiny: Path, output: Path, *more: str) -> list[str]:
     return [

@@ -16,21 +16,9 @@ from posh_reward.errors import ConfigError
 from posh_reward.reward.shaping import Shaping
 from posh_reward.training import launch
 from posh_reward.training.launch import train
-from recipes import tiny_qwen
 from tests.training.dapo.tiny import make
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning"),
-    pytest.mark.filterwarnings("ignore:.*pin_memory.*:UserWarning"),
-]
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("tiny")
-    tiny_qwen.build(folder, warm_up_steps=0, pretrain_steps=0)
-    return folder
 
 
 class Steps(TrainerCallback):  # type: ignore[misc]

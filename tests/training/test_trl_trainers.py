@@ -20,11 +20,7 @@ from posh_reward.training.stopping import StopWithCheckpoint
 from posh_reward.types import Verdict
 from recipes import dapo_posh, tiny_qwen
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning"),
-    pytest.mark.filterwarnings("ignore:.*pin_memory.*:UserWarning"),
-]
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 

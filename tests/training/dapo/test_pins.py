@@ -17,11 +17,6 @@ from posh_reward.training.dapo.trainer import (
 )
 from tests.training.dapo.tiny import GROUP, make, rows
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning"),
-    pytest.mark.filterwarnings("ignore:.*pin_memory.*:UserWarning"),
-]
-
 
 def parameters(method: Any) -> list[str]:
     return list(inspect.signature(method).parameters)

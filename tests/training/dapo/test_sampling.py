@@ -23,11 +23,6 @@ from posh_reward.training.dapo.trainer import DapoTrainer
 from posh_reward.training.launch import train
 from tests.training.dapo.tiny import GROUP, ROWS, flat_or_wide, make, rows
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning"),
-    pytest.mark.filterwarnings("ignore:.*pin_memory.*:UserWarning"),
-]
-
 ONE = torch.ones(1)
 
 

@@ -16,11 +16,6 @@ from posh_reward.training.dapo.sampling import DynamicSampling
 from posh_reward.types import Failure, Question
 from tests.training.dapo.tiny import GROUP, make, rows
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning"),
-    pytest.mark.filterwarnings("ignore:.*pin_memory.*:UserWarning"),
-]
-
 ROOT = Path(__file__).resolve().parents[3]
 SAID = ("a red hat and a blue coat", "a red hat", "a green dog with a red hat", "two blue birds")
 

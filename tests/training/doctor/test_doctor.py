@@ -48,7 +48,6 @@ __all__ = ["python"]
 ROOT = Path(__file__).resolve().parents[3]
 SMOKE = ROOT / "configs" / "smoke" / "dapo.yaml"
 NODE = ROOT / "configs" / "dapo" / "qwen2_5_vl_7b.yaml"
-pytestmark = pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed:FutureWarning")
 
 
 def states(checks: Iterator[NodeCheck]) -> dict[str, str]:

@@ -32,7 +32,6 @@ SMOKE = ROOT / "configs" / "smoke" / "dapo.yaml"
 NODE = ROOT / "configs" / "dapo" / "qwen2_5_vl_7b.yaml"
 SCENES = "scenes:train=16:heldout=16:plain=1"
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed:FutureWarning"),
     pytest.mark.skipif(torch.cuda.is_available(), reason="here is a GPU"),
 ]
 
