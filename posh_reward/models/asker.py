@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -42,44 +42,30 @@ class AnswerKind(Generic[A]):
 
 
 class Keeper(Generic[A]):
-    """Store the answers of one call while it lasts, so that a kill costs only the last moment's.
-
-    A context manager: what is not stored yet is stored at the end, even after an interrupt.
-    """
+    """Store the answers of one call while it lasts, so that a kill costs only the last moment's."""
 
     def __init__(self, store: Store | None, kind: AnswerKind[A], prompts: Sequence[Prompt]) -> None:
         self._store = store
         self._kind: AnswerKind[A] = kind
         self._prompts = prompts
         self._waiting: dict[str, str] = {}
-        self._stored: set[str] = set()
+        self._taken: set[int] = set()
         self._last = time.monotonic()
 
-    def __enter__(self) -> Keeper[A]:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._put()
-
     def note(self, place: int, answer: object) -> None:
-        """Take the answer to one prompt, as in ``Note``."""
-        self.add({self._prompts[place]: self._kind.check(answer)})
+        """Take the answer to one prompt, as in ``Note``; a failed one is not stored."""
+        checked = self._kind.check(answer)
+        if checked.failure is None and place not in self._taken:
+            self._taken.add(place)
+            self._waiting[self._prompts[place].key] = self._kind.write(checked)
         if time.monotonic() > self._last + KEEP_SECONDS:
-            self._put()
+            self.put()
 
-    def add(self, answers: Mapping[Prompt, A]) -> None:
-        """Take answers; failed ones and those stored before are not stored."""
-        self._waiting |= {
-            prompt.key: self._kind.write(answer)
-            for prompt, answer in answers.items()
-            if answer.failure is None and prompt.key not in self._stored
-        }
-
-    def _put(self) -> None:
+    def put(self) -> None:
+        """Store what was taken since the last time."""
         waiting, self._waiting = self._waiting, {}
         if self._store is not None and waiting:
             self._store.put(self._kind.kind, self._kind.space, waiting)
-        self._stored.update(waiting)
         self._last = time.monotonic()
 
 
@@ -143,13 +129,17 @@ class Asker:
         new = [each for each in distinct if each not in answer_of]
         if new:
             started = time.perf_counter()
-            with at_work(), Keeper(self.store, kind, new) as keeper:
-                notes = self.store is not None and getattr(self.model, "notes", False)
-                answers = kind.ask(new, note=keeper.note) if notes else kind.ask(new)
-                fresh = dict(zip(new, map(kind.check, answers), strict=True))
-                keeper.add(fresh)
+            keeper = Keeper(self.store, kind, new)
+            notes = self.store is not None and getattr(self.model, "notes", False)
+            try:
+                with at_work():
+                    answers = kind.ask(new, note=keeper.note) if notes else kind.ask(new)
+                for place, answer in enumerate(answers if self.store is not None else ()):
+                    keeper.note(place, answer)
+            finally:  # even after an interrupt
+                keeper.put()
             self.model.usage.seconds += time.perf_counter() - started
-            answer_of.update(fresh)
+            answer_of.update(zip(new, map(kind.check, answers), strict=True))
         self.model.usage.cache_hits += len(prompts) - len(new) - len(blind)
         in_order = [answer_of[each] for each in prompts]
         self.model.usage.count_failures(in_order)

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from inspect import Parameter, signature
 from typing import Any, TypeVar
 
-from posh_reward.errors import InputError, JudgeError, MissingDependencyError, PoshError
+from posh_reward.errors import InputError, JudgeError, MissingDependencyError
 from posh_reward.metrics.metric import check_lists, check_sizes
 from posh_reward.metrics.posh import aggregate
 from posh_reward.metrics.records import read_scores, record_class
@@ -57,20 +57,15 @@ class MetricInfo:
 
     name: str
     signature: str
-    fields: tuple[str, ...]
-    """Fields of a row, in the order of ``score``'s arguments: generation, reference, ..."""
-    preset: str | None = None
-    """POSH's wording, whose labels a reward removes from completions."""
-    weights: dict[str, float] | None = None
-    """POSH's weights of entities, attributes and relations."""
+    fields: tuple[str, ...]  # of a row, in the order of ``score``'s arguments
+    preset: str | None = None  # POSH's wording, whose labels a reward removes from completions
+    weights: dict[str, float] | None = None  # POSH's, of entities, attributes and relations
 
 
 T = TypeVar("T")
 
-LONGEST_BODY = 16_000_000
-"""Most bytes of a request's images in base64, unless a single one is larger."""
-LONGEST_PAUSE = 15.0
-"""Most seconds between two tries."""
+LONGEST_BODY = 16_000_000  # bytes of a request's images in base64, unless one alone is larger
+LONGEST_PAUSE = 15.0  # seconds between two tries
 
 
 class RemoteMetric:
@@ -194,7 +189,8 @@ class RemoteMetric:
                 reply = await self._patiently(lambda: client.post(f"{self.url}/score", body))
         except ExchangeError as error:
             if error.status != 413 and error.reason != TOO_BIG:
-                raise self._refusal(error) from None
+                code, why = self._reason(error)
+                raise (InputError(why) if code == "invalid" else JudgeError(why)) from None
             if len(rows) > 1:
                 middle = len(rows) // 2
                 first = await self._scores(client, limit, rows[:middle])
@@ -209,8 +205,10 @@ class RemoteMetric:
         if reply.get("signature") != self.signature:
             raise JudgeError(f"{self.url} now runs a different metric: {reply.get('signature')}")
         try:
-            pairs = zip(reply["scores"], rows, strict=True)
-            return [read_scores(self.name, each) for each, _ in pairs]
+            scores = [read_scores(self.name, each) for each in reply["scores"]]
+            if len(scores) != len(rows):
+                raise ValueError(len(scores))
+            return scores
         except (KeyError, TypeError, ValueError):
             raise JudgeError(f"{self.url} did not return a score for each text") from None
 
@@ -230,11 +228,6 @@ class RemoteMetric:
                     return Failure("engine", self._reason(error)[1])
             await asyncio.sleep(wait)
             pause = min(2 * pause, LONGEST_PAUSE)
-
-    def _refusal(self, error: ExchangeError) -> PoshError:
-        """Return a refusal as an error: of the caller's rows, or of the server."""
-        code, why = self._reason(error)
-        return InputError(why) if code == "invalid" else JudgeError(why)
 
     def _reason(self, error: ExchangeError) -> tuple[str, str]:
         """Return code and reason of a refusal; without a code unless our server sent it."""

@@ -51,6 +51,5 @@ def vllm_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as settings:
         settings.setenv("TORCHDYNAMO_DISABLE", "1")  # compiling takes longer than these tests
         settings.setenv("VLLM_USE_AOT_COMPILE", "0")
-        settings.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
         settings.setenv("OMP_NUM_THREADS", "1")
         yield str(wrapper)

@@ -161,8 +161,9 @@ def answering(command: list[str], port: int, log: Path, seconds: int) -> Iterato
     import httpx
 
     address = f"http://127.0.0.1:{port}"
+    variables = {**os.environ, "VLLM_CPU_KVCACHE_SPACE": "1"}
     with log.open("w") as file, subprocess.Popen(
-        command, stdout=file, stderr=file, start_new_session=True
+        command, env=variables, stdout=file, stderr=file, start_new_session=True
     ) as process:  # fmt: skip
         try:
             for _ in range(seconds):

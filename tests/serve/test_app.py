@@ -125,7 +125,8 @@ def test_clients_share_calls_and_get_their_own_scores(posh: PoSh) -> None:
 
     replies = [each.json()["scores"][0] for each in ask(app, work)]
     assert [each["generation"] for each in replies] == texts
-    assert sizes == [20]
+    assert sum(sizes) == 20
+    assert len(sizes) < 5
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,6 @@ from __future__ import annotations
 import logging
 import math
 import time
-from bisect import bisect_left
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -25,13 +23,15 @@ from posh_reward.models.labels import NOT_NUMBERS
 from posh_reward.models.model import Note, Prompt, ignore
 from posh_reward.models.packed.checkpoint import free_memory
 from posh_reward.models.packed.packing import (
-    TOKEN,
+    NO_SLOTS,
     ImageEncoder,
     Ints,
     Pack,
     PromptTokens,
     Segment,
+    Slots,
     SlotStates,
+    common,
     on,
     packed_attention,
     prompt_tokens,
@@ -50,7 +50,6 @@ PassValues = tuple[list[int], torch.Tensor]  # prompts that ended in a pass; val
 PromptValues = list[float] | Failure  # values read after a prompt
 
 HEAD_CHUNK = 16384  # tokens of the vocabulary whose weights are cast to float32 at once
-NO_SLOTS: Ints = np.zeros(0, np.int64)
 NOTHING = -1  # in place of a token where logits are NaN
 COLLECT_SECONDS = 1.0  # between two readings of values, so that a kill costs only the last ones
 REPLIES_AT_ONCE = 512  # enough to keep a large GPU busy; their logits take 150 MB
@@ -58,79 +57,6 @@ NO_ROOM = Failure("prompt", "the prompt does not fit into memory_gb: raise it")
 OUT_OF_MEMORY = Failure(
     "engine", "out of memory: lower max_batch_tokens or memory_gb, or choose a smaller model"
 )
-
-
-class Slots:
-    """Reference-counted slots, and an LRU cache of prefixes that yields when slots run out.
-
-    These are only numbers; the tensors are in ``SlotStates``. A slot is one token, not a page of
-    several: prefixes are shared up to their last common token.
-    """
-
-    def __init__(self, capacity: int) -> None:
-        self.capacity = capacity
-        self._users = np.zeros(capacity, np.int32)
-        self._free: Ints = np.arange(capacity, dtype=np.int64)[::-1].copy()
-        self._left = capacity
-        self._prefixes: OrderedDict[bytes, Ints] = OrderedDict()
-        self._keys: list[bytes] = []
-
-    def take(self, count: int) -> Ints | None:
-        """Allocate slots with one user each; None if there are not enough."""
-        while self._left < count and self._prefixes:
-            key, path = self._prefixes.popitem(last=False)
-            del self._keys[bisect_left(self._keys, key)]
-            self.release(path)
-        if self._left < count:
-            return None
-        # A stack, lowest slots on top: a path then covers neighbouring rows of the tensors, which
-        # are faster to gather.
-        slots: Ints = self._free[self._left - count : self._left][::-1].copy()
-        self._left -= count
-        self._users[slots] = 1
-        return slots
-
-    def hold(self, path: Ints) -> None:
-        """Add a user to each slot; ``path`` has no duplicates."""
-        self._users[path] += 1
-
-    def release(self, path: Ints) -> None:
-        """Remove a user from each slot; free slots without users."""
-        self._users[path] -= 1
-        idle = path[self._users[path] == 0]
-        self._free[self._left : self._left + len(idle)] = idle
-        self._left += len(idle)
-
-    def keep(self, key: bytes, path: Ints) -> None:
-        """Cache the states of these tokens for later prompts."""
-        if key in self._prefixes:
-            self._prefixes.move_to_end(key)
-            return
-        self.hold(path)
-        self._prefixes[key] = path
-        self._keys.insert(bisect_left(self._keys, key), key)
-
-    def prefix(self, key: bytes) -> Ints:
-        """Slots of the longest cached prefix of these tokens."""
-        nearest = self.nearest(key)
-        if not nearest:
-            return NO_SLOTS
-        self._prefixes.move_to_end(nearest)
-        return self._prefixes[nearest][: common(nearest, key)]
-
-    def nearest(self, key: bytes) -> bytes:
-        """The cached key with the longest common prefix; empty if none is cached."""
-        # In sorted order, it is one of the two neighbours.
-        at = bisect_left(self._keys, key)
-        neighbours = self._keys[max(at - 1, 0) : at + 1]
-        return max(neighbours, key=lambda each: common(each, key), default=b"")
-
-
-def common(first: bytes, second: bytes) -> int:
-    """Length in tokens of the common prefix."""
-    length = min(len(first), len(second)) // TOKEN.itemsize
-    different = np.frombuffer(first, TOKEN, length) != np.frombuffer(second, TOKEN, length)
-    return int(different.argmax()) if different.any() else length
 
 
 class Runner:

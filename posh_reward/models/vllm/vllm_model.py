@@ -422,8 +422,13 @@ class VllmModel:
         max_restarts: int = 8,
     ) -> None:
         check_reading(reading)
-        _check_positive(memory_gb=memory_gb, max_model_len=max_model_len, max_pixels=max_pixels)
-        _check_positive(start_timeout=start_timeout, timeout=timeout)
+        sizes = {
+            "memory_gb": memory_gb, "max_model_len": max_model_len, "max_pixels": max_pixels,
+            "start_timeout": start_timeout, "timeout": timeout,
+        }  # fmt: skip
+        for name, value in sizes.items():
+            if not value > 0:
+                raise InputError(f"{name} is {value}: use a number above 0")
         self._model = model
         self._revision = revision
         self._python = os.path.expanduser(python or sys.executable)
@@ -549,9 +554,3 @@ class VllmModel:
         self.__dict__.update(state)
         self.usage = Usage()
         self._forget_process()
-
-
-def _check_positive(**values: float) -> None:
-    for name, value in values.items():
-        if not value > 0:
-            raise InputError(f"{name} is {value}: use a number above 0")
