@@ -14,10 +14,8 @@ probability 0.1 are never drawn). ``--checkout`` is a worktree of the commit wit
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -26,6 +24,7 @@ import numpy as np
 
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.datasets.scenes import COLORS, GARMENTS, HANDHELD, PEOPLE, SIZES, THINGS
+from research.child_run import run_logged
 
 ROOT = Path(__file__).resolve().parents[1]
 CAPTIONS = "scenes:train=5000:plain=1:uneven=1"
@@ -60,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     train = commands.add_parser("train", help="fine-tune once, then one DAPO run per seed")
     train.add_argument("--model", type=Path, required=True, help="the demo's SFT model")
-    train.add_argument("--output", type=Path, required=True)
+    train.add_argument("-o", "--output", type=Path, required=True)
     train.add_argument("--arm", required=True, help="name of the reward in the plot")
     train.add_argument("--checkout", type=Path, default=ROOT, help="worktree with the reward")
     train.add_argument("--seeds", nargs="+", type=int, default=[0, 1])
@@ -96,7 +95,7 @@ def tune(model: Path, output: Path) -> Path:
         )
         for split in ("train", "validation")
     }).save_to_disk(str(data))  # fmt: skip
-    run(ROOT, folder, "recipes/sft.py", "--config", "configs/smoke/sft.yaml",
+    run_logged(folder, ROOT, "recipes/sft.py", "--config", "configs/smoke/sft.yaml",
         "--model_name_or_path", model, "--dataset_name", data, "--output_dir", folder,
         "--max_steps", TUNING_STEPS, "--per_device_train_batch_size", 16, "--eval_strategy", "no",
         "--watch_grounding", "false")  # fmt: skip
@@ -105,25 +104,10 @@ def tune(model: Path, output: Path) -> Path:
 
 def dapo(start: Path, folder: Path, checkout: Path, seed: int) -> None:
     """Run the demo's DAPO stage on f1, three times as long, with the code of a checkout."""
-    run(checkout, folder, "recipes/dapo_posh.py", "--config", "configs/smoke/dapo.yaml",
+    run_logged(folder, checkout, "recipes/dapo_posh.py", "--config", "configs/smoke/dapo.yaml",
         "--model_name_or_path", start, "--output_dir", folder, "--objective", "f1",
         "--max_steps", STEPS, "--seed", seed, "--per_device_train_batch_size", COMPLETIONS,
         "--top_p", "1.0", "--log_completions", "true", "--num_completions_to_print", 1)  # fmt: skip
-
-
-def run(checkout: Path, folder: Path, recipe: str, *flags: object) -> None:
-    """Run a recipe in a child process that logs to ``log.txt``."""
-    folder.mkdir(parents=True, exist_ok=True)
-    words = [str(flag.resolve() if isinstance(flag, Path) else flag) for flag in flags]
-    environment = {"PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1", **os.environ}
-    environment["PYTHONPATH"] = str(checkout.resolve())
-    with (folder / "log.txt").open("w", encoding="utf-8") as log:
-        status = subprocess.run(
-            [sys.executable, recipe, *words], cwd=checkout, env=environment, stdout=log, stderr=log,
-            check=False,
-        ).returncode  # fmt: skip
-    if status:
-        sys.exit(f"{recipe} ended with exit status {status}: see {folder / 'log.txt'}")
 
 
 def shares(folder: Path) -> dict[str, list[float]]:

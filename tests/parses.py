@@ -5,7 +5,14 @@ from __future__ import annotations
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
+from posh_reward.graph.reader import describe
+from posh_reward.types import Clusters, SceneGraph
+
 VOCAB = Vocab()
+
+
+def build(doc: Doc, clusters: Clusters) -> SceneGraph:
+    return describe(doc, clusters).graph
 
 
 def parse(*sentences: str) -> Doc:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from posh_reward.graph.reader import build
+from posh_reward.graph.reader import describe
 from posh_reward.metrics.posh.aggregate import harmonic_mean, mean_score
 from posh_reward.metrics.posh.examine import Examination
 from posh_reward.metrics.posh.posh import Rewriter, run_together
@@ -55,7 +55,7 @@ def check_graphs(goldens: Sequence[Golden]) -> bool:
     equal = matched = ours = theirs = 0
     for golden in goldens:
         for side in SIDES:
-            graph = build(*recorded_parse(golden, side, vocab))
+            graph = describe(*recorded_parse(golden, side, vocab)).graph
             release = expected_graph(golden, side)
             here, there = Counter(elements(graph)), Counter(elements(release))
             equal += graph == release

@@ -14,8 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.cli import OK
-from posh_reward.cli.flags import add_trust, describe, positive, write_file, write_text
+from posh_reward.cli import OK, options
 from posh_reward.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,25 +35,23 @@ STOCK_ROWS = 500
 
 
 def add_attack(command: argparse.ArgumentParser) -> None:
-    """Add the flags of ``attack``."""
-    describe(command, f"{ATTACK}\n\n{STATUS}", "attack rows.jsonl -o audit --reference caption "
-             "--reward my_rewards:brevity")  # fmt: skip
+    example = "attack rows.jsonl -o audit --reference caption --reward my_rewards:brevity"
+    options.describe(command, f"{ATTACK}\n\n{STATUS}", example)
     add = command.add_argument
-    add("data", metavar="DATA", help="table with a column of true texts, or a dataset's name")
+    add("input", metavar="INPUT", help="table with a column of true texts, or a dataset's name")
     add("--split", default="test", help="split of a dataset")
     add("--reward", metavar="WHICH", help="settings file of POSH's reward, or MODULE:NAME for a "
         "function or reward of your own, called as TRL calls it (default: POSH)")  # fmt: skip
     add("--reference", metavar="COLUMN", help="column of true texts (default: the reward's own)")
     add("-o", "--output", type=Path, required=True, metavar="DIR", help="folder to write")
-    add("--rows", type=positive, default=12, help="rows that all texts are finally paid on; climbs "
-        "are paid on a third as many others")  # fmt: skip
+    add("--rows", type=options.positive, default=12, help="rows that all texts are "
+        "finally paid on; climbs are paid on a third as many others")  # fmt: skip
     add("--budget", type=int, default=80, help="texts that each climb tries; 0: no climbs")
-    add_trust(command)
+    options.add_trust(add)
     command.set_defaults(command=attack_reward)
 
 
 def attack_reward(flags: argparse.Namespace) -> int:
-    """Measure, search and write."""
     from posh_reward.attack import audit
     from posh_reward.attack.climb import GRAMMARS, Climb, vocabulary
     from posh_reward.attack.falsehoods import reader
@@ -64,12 +61,12 @@ def attack_reward(flags: argparse.Namespace) -> int:
     from posh_reward.types import Description
 
     reward = open_reward(flags.reward, flags.reference)
-    rows = read_references(flags.data, flags.split, reward.column)
+    rows = read_references(flags.input, flags.split, reward.column)
     random.Random(0).shuffle(rows)
     search = max(1, flags.rows // 3)
     unseen = with_images(rows[search:][: flags.rows])
     if len(unseen) < min(3, flags.rows):
-        raise InputError(f"{flags.data} has {len(rows)} rows: use {search + 3} at least")
+        raise InputError(f"{flags.input} has {len(rows)} rows: use {search + 3} at least")
     used = [*unseen, *with_images(rows[:search])]
     searched = range(len(unseen), len(used))
     texts = audit.Texts.of(reward, unseen)
@@ -99,9 +96,9 @@ def attack_reward(flags: argparse.Namespace) -> int:
         findings = [audit.judge(check, ledger, audit.floor_of(means)) for check in checks]
     footer = [f"{flags.budget} texts for each climb, {len(unseen)} rows", reward.signature]
     report = audit.table(means, findings)
-    write_file(flags.output / "finds.md", f"{report}\n".encode())
-    write_file(flags.output / "finds.html", audit.page(means, findings, footer).encode())
-    write_text(report)
+    options.write_file(flags.output / "finds.md", f"{report}\n".encode())
+    options.write_file(flags.output / "finds.html", audit.page(means, findings, footer).encode())
+    options.write_text(report)
     return FOUND if any(each.verdict == "found" for each in findings) else OK
 
 

@@ -1,9 +1,1 @@
-"""Text -> scene graph.
-
-::
-
-    reader      texts -> descriptions, the whole stage; descriptions as JSON
-    parser/     text -> spaCy Doc
-    coref/      Doc -> clusters of mentions
-    rules/      Doc and clusters -> scene graph
-"""
+"""Text -> parse -> clusters of mentions -> scene graph; ``reader`` is the whole stage."""

@@ -10,12 +10,12 @@ from contextlib import suppress
 from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.errors import PoshError
+from posh_reward.errors import InputError, PoshError
+from posh_reward.graph.components import read_syntax
 from posh_reward.graph.coref import Coreferencer, load_coref
-from posh_reward.graph.parser.parse import check_device, load_parser, parse, parser_version
-from posh_reward.graph.rules.components import read_syntax
-from posh_reward.graph.rules.entities import attributes, entity, qualities, read_components
-from posh_reward.graph.rules.relations import actions, positions, possessions, relations, states
+from posh_reward.graph.entities import attributes, entity, qualities, read_components
+from posh_reward.graph.parse import load_parser, parse, parser_version
+from posh_reward.graph.relations import actions, positions, possessions, relations, states
 from posh_reward.store import Store
 from posh_reward.types import (
     Attribute,
@@ -70,9 +70,11 @@ class Reader:
         capacity: int = 256,
         store: Store | None = None,
     ) -> None:
+        if parser_device not in ("auto", "cpu"):
+            raise InputError(f"parser_device is {parser_device!r}: use auto or cpu")
         self.coref = load_coref(coref) if isinstance(coref, str) else coref
         self._parser = parser
-        self._device = check_device(parser_device)
+        self._device = parser_device
         self._max_characters = max_characters
         self._capacity = capacity
         self._store = store
@@ -102,11 +104,15 @@ class Reader:
         stripped = [stripped_text(text, self._max_characters, remedy) for text in texts]
         unique = list(dict.fromkeys(text for text in stripped if isinstance(text, str)))
         results: dict[str, Description | Failure] = {}
-        for text in sorted(set(unique) & self._cache.keys()):
-            self._cache.move_to_end(text)
-            results[text] = self._cache[text]
-        if keep:
-            results.update(self._from_store([text for text in unique if text not in results]))
+        for text in unique:
+            if text in self._cache:
+                self._cache.move_to_end(text)
+                results[text] = self._cache[text]
+        missing = [text for text in unique if text not in results]
+        if keep and self._store is not None and missing:
+            for text, row in self._store.get("graph", self._space, missing).items():
+                with suppress(ValueError):  # a broken row: parse the text again
+                    results[text] = read_description(row)
         new = [text for text in unique if text not in results]
         results.update(zip(new, self._describe(new), strict=True))
         if keep:
@@ -130,21 +136,13 @@ class Reader:
                 return [Failure("text", f"could not be parsed: {type(error).__name__}: {error}")]
             return [description for text in texts for description in self._describe([text])]
 
-    def _from_store(self, texts: list[str]) -> dict[str, Description]:
-        descriptions: dict[str, Description] = {}
-        if self._store is not None and texts:
-            for text, row in self._store.get("graph", self._space, texts).items():
-                with suppress(ValueError):
-                    descriptions[text] = read_description(row)
-        return descriptions
-
     def _keep(self, results: dict[str, Description | Failure], new: Sequence[str]) -> None:
         # Failures are not kept: a second try may succeed.
-        sound = {text: each for text, each in results.items() if isinstance(each, Description)}
-        self._cache.update(sound)
+        read = {text: each for text, each in results.items() if isinstance(each, Description)}
+        self._cache.update(read)
         while len(self._cache) > self._capacity:
             self._cache.popitem(last=False)
-        rows = {text: write_description(sound[text]) for text in new if text in sound}
+        rows = {text: write_description(read[text]) for text in new if text in read}
         if self._store is not None and rows:
             self._store.put("graph", self._space, rows)
 
@@ -248,8 +246,3 @@ def describe(doc: Doc, clusters: Clusters) -> Description:
     connections.sort(key=lambda connection: connection.component)
     graph = SceneGraph(entities, relations(parts, [*connections, *positions(parts, used)]))
     return Description(doc.text.rstrip(), graph, tokens, clusters)
-
-
-def build(doc: Doc, clusters: Clusters) -> SceneGraph:
-    """Return the scene graph of a text; arguments and errors as for ``describe``."""
-    return describe(doc, clusters).graph

@@ -14,8 +14,8 @@ from typing import Any
 from posh_reward import PoSh
 from posh_reward.reward.shaping import Shaping, shape, shape_axes
 from posh_reward.reward.texts import without_thoughts
-from research.compare_rewards.tables import Table
 from research.eval_planted import NOUNS, SENTENCE, blind_list
+from research.tables import Table
 
 SETTINGS = {
     "f1": Shaping(),

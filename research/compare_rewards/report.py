@@ -11,7 +11,7 @@ from statistics import fmean
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Interval, paired_difference
 from research.compare_rewards.runs import AXES, FIGURES, Run
-from research.compare_rewards.tables import Table
+from research.tables import Table
 
 EARLY = 5  # first steps, in which most is learned
 SPREADS = {

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
-import subprocess
-import sys
+import random
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -18,6 +17,8 @@ import numpy.typing as npt
 
 from posh_reward import PoSh
 from posh_reward.metrics.posh.examine import SUPPORTED
+from posh_reward.metrics.posh.judges.judge import Judge
+from posh_reward.models.fake_model import verdict_of
 from posh_reward.study.rows.engine import TableSettings
 from posh_reward.study.rows.journal import read_journal
 from posh_reward.study.rows.scorers import score_table
@@ -26,7 +27,61 @@ from posh_reward.study.rows.table_items import Columns
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import paired_difference
 from posh_reward.training.generation import GenerationSettings, generate
-from research.compare_rewards.noise import noisy
+from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, Phrase, Question, Reply, Usage, Verdict
+from research.child_run import run_logged
+
+
+class NoisyJudge:
+    """Add a normal error to a judge's grades, always the same for the same question."""
+
+    def __init__(self, judge: Judge, deviation: float) -> None:
+        self._judge = judge
+        self._deviation = deviation
+        self.name = f"{judge.name}-noise-{deviation:g}"
+
+    @property
+    def usage(self) -> Usage:
+        """The judge's usage."""
+        return self._judge.usage
+
+    def grade(self, requests: Sequence[Question]) -> list[Verdict]:
+        """Return the judge's verdicts with their errors."""
+        return list(map(self._disturb, requests, self._judge.grade(requests)))
+
+    def _disturb(self, request: Question, verdict: Verdict) -> Verdict:
+        if verdict.grade is None:
+            return verdict
+        fields = (
+            request.direction, request.kind, request.identifier, request.text, request.other,
+            request.source.text, request.target.text,
+        )  # fmt: skip
+        rng = random.Random(hashlib.sha256(repr(fields).encode()).digest())
+        grade = verdict.grade + rng.gauss(0.0, self._deviation)
+        return verdict_of(min(max(grade, LOWEST_GRADE), HIGHEST_GRADE))
+
+    def rewrite(self, requests: Sequence[Phrase]) -> list[Reply]:
+        """Rewrite as the judge does."""
+        return self._judge.rewrite(requests)
+
+    def sleep(self) -> None:
+        """Let the judge sleep."""
+        self._judge.sleep()
+
+    def wake(self) -> None:
+        """Wake the judge."""
+        self._judge.wake()
+
+    def close(self) -> None:
+        """Close the judge."""
+        self._judge.close()
+
+
+def noisy(posh: PoSh, deviation: float) -> PoSh:
+    """Return the metric with a noisy judge; with deviation 0 unchanged."""
+    if not deviation:
+        return posh
+    return PoSh(NoisyJudge(posh.judge, deviation), witness=posh.witness)
+
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = "configs/smoke/dapo.yaml"
@@ -88,21 +143,12 @@ def run_all(model: Path, output: Path, runs: Sequence[Run]) -> None:
 
 def train(model: Path, folder: Path, run: Run) -> None:
     """Run DAPO in a child process that logs to ``log.txt``."""
-    folder.mkdir(parents=True, exist_ok=True)
-    words = [
-        "-m", "research.compare_rewards", "dapo", "--noise", str(run.noise),
-        "--config", CONFIG, "--model_name_or_path", str(model.resolve()),
-        "--output_dir", str(folder.resolve()), *run.flags(),
-        "--per_device_train_batch_size", str(COMPLETIONS),
-        "--log_completions", "true", "--num_completions_to_print", "1",
-    ]  # fmt: skip
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
-    with (folder / "log.txt").open("w", encoding="utf-8") as log:
-        status = subprocess.run(
-            [sys.executable, *words], cwd=ROOT, env=environment, stdout=log, stderr=log, check=False
-        ).returncode
-    if status != 0:
-        raise SystemExit(f"a run ended with exit status {status}: see {folder / 'log.txt'}")
+    run_logged(
+        folder, ROOT, "-m", "research.compare_rewards", "dapo", "--noise", run.noise,
+        "--config", CONFIG, "--model_name_or_path", model, "--output_dir", folder, *run.flags(),
+        "--per_device_train_batch_size", COMPLETIONS,
+        "--log_completions", "true", "--num_completions_to_print", 1,
+    )  # fmt: skip
 
 
 def dapo(noise: float, argv: list[str]) -> None:
@@ -161,7 +207,7 @@ def held_out(model: Path, stem: Path, dataset: str) -> list[Row]:
     """Describe the test split greedily, and score it by POSH as published; cached by ``stem``."""
     texts, scores = stem.with_suffix(".said.jsonl"), stem.with_suffix(".scored.jsonl")
     models = {model.name: str(model)}
-    generate(GenerationSettings(models, texts, dataset, batch_size=64, max_new_tokens=64))
+    generate(GenerationSettings(models, texts, dataset, batch=64, max_new_tokens=64))
     score_table(
         PoSh(), str(texts), str(scores), TableSettings(Columns(id="id"), quiet=True), elements=True
     )

@@ -22,7 +22,7 @@ from scipy.stats import kendalltau, pearsonr, spearmanr
 
 from posh_reward.metrics.rubric_judge import load_rubric
 from posh_reward.study.statistics import Floats
-from tools.worked_example import fill_in
+from research.tables import write_between
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,8 +59,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not page.is_file():
         parser.error(f"no file {str(page)!r}: name the page's folder, research/results")
     scores = read_scores()
-    text = fill_in(page.read_text(encoding="utf-8"), "rubric figure", tables(scores))
-    page.write_text(text, encoding="utf-8")
+    write_between(page, "rubric figure", tables(scores))
     draw(scores, folder / "rubric_figure.png")
     print(more_tables(scores))
 

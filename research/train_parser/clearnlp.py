@@ -11,8 +11,149 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from research.train_parser.conllu import ROOT, Tree, Word, base, children, copy_of, having
-from research.train_parser.copula import copulas
-from research.train_parser.labels import clear_label
+
+OWN_PHRASE = ("det", "amod", "nummod", "compound", "nmod", "acl", "appos", "case", "flat",
+              "fixed", "goeswith", "obj", "iobj", "orphan")  # fmt: skip
+CLAUSAL = ("nsubj", "csubj", "aux", "expl", "mark", "vocative", "parataxis", "dislocated",
+           "discourse", "reparandum", "cop")  # fmt: skip
+CLAUSE_ADVERBS = frozenset(
+    "not n't never also still now then always already probably perhaps maybe actually really "
+    "often usually sometimes currently here there however therefore thus once only just".split()
+)
+
+
+def copulas(tree: Tree) -> None:
+    """*The boy is barefoot*: *is* heads the clause; *boy* is its nsubj, *barefoot* its acomp.
+
+    A nominal predicate is ``attr``, one with a preposition becomes ``prep`` (*is in the
+    garden*), an adverb ``advmod``, a clause ``ccomp``.
+    """
+    for cop in list(having(tree, "cop")):
+        predicate = tree[cop].head
+        if predicate == ROOT or tree[cop].dep != "cop":
+            continue
+        moved = [
+            i for i in children(tree, predicate) if i != cop and _of_clause(tree, i, cop, predicate)
+        ]
+        tree[cop].head, tree[cop].dep = tree[predicate].head, tree[predicate].dep
+        tree[predicate].dep = _predicate_label(tree, predicate)
+        tree[predicate].head = cop
+        for i in moved:
+            tree[i].head = cop
+
+
+def _predicate_label(tree: Tree, predicate: int) -> str:
+    kids = [tree[i] for i in children(tree, predicate)]
+    upos = tree[predicate].upos
+    if any(kid.dep in ("nsubj", "nsubj:pass") for kid in kids) and upos == "VERB":
+        return "ccomp"
+    if any(kid.dep == "case" and kid.tag != "POS" for kid in kids):
+        return "obl"
+    if upos in ("ADJ", "DET"):
+        return "acomp"
+    if upos in ("ADV", "ADP", "PART", "INTJ"):
+        return "advmod"
+    if upos in ("VERB", "AUX"):
+        return "xcomp" if any(kid.form.lower() == "to" for kid in kids) else "ccomp"
+    return "attr"
+
+
+def _of_clause(tree: Tree, i: int, cop: int, predicate: int) -> bool:
+    """Return True if a dependent of the predicate belongs to the clause, so to the copula."""
+    word, kind, upos = tree[i], base(tree[i]), tree[predicate].upos
+    if any(tree[j].dep.endswith(":outer") for j in children(tree, predicate)):
+        return word.dep.endswith(":outer") or i < cop
+    if kind in OWN_PHRASE:
+        return False
+    if kind in CLAUSAL:
+        return True
+    between = min(cop, predicate) < i < max(cop, predicate)
+    if kind == "conj":
+        return word.upos in ("VERB", "AUX") or _has_subject(tree, i)
+    if kind == "advmod":
+        keeps = upos in ("ADJ", "ADV", "NUM") and word.lemma.lower() not in CLAUSE_ADVERBS
+        return not (between and keeps)
+    if predicate < cop:
+        return i > cop
+    if kind in ("obl", "advcl"):
+        return i < cop or upos not in ("ADJ", "ADV") or _after_adjunct(tree, i, predicate)
+    if kind in ("ccomp", "xcomp"):
+        return upos not in ("ADJ", "ADV", "NOUN", "VERB")
+    return i < cop
+
+
+def _has_subject(tree: Tree, head: int) -> bool:
+    return any(base(tree[i]) in ("nsubj", "csubj", "cop") for i in children(tree, head))
+
+
+def _after_adjunct(tree: Tree, i: int, predicate: int) -> bool:
+    """Return True if an adjunct stands between an adjective and its complement."""
+    kinds = {base(tree[j]) for j in children(tree, predicate) if predicate < j < i}
+    return bool(kinds - {"conj", "cc", "punct", "fixed"})
+
+
+SAME = {
+    "nsubj": "nsubj", "csubj": "csubj", "obj": "dobj", "iobj": "dative", "ccomp": "ccomp",
+    "nummod": "nummod", "appos": "appos", "acl": "acl", "advcl": "advcl", "det": "det",
+    "cc": "cc", "conj": "conj", "aux": "aux", "prep": "prep", "pobj": "pobj", "pcomp": "pcomp",
+    "agent": "agent", "acomp": "acomp", "attr": "attr", "dative": "dative", "compound": "compound",
+    "vocative": "npadvmod", "parataxis": "parataxis", "punct": "punct", "flat": "compound",
+    "amod": "amod", "list": "appos", "cop": "aux",
+}  # fmt: skip
+"""UD relation (or a label already set by a rule) -> ClearNLP label."""
+
+SUBTYPES = {
+    "nsubj:pass": "nsubjpass", "csubj:pass": "csubjpass", "aux:pass": "auxpass",
+    "acl:relcl": "relcl", "advcl:relcl": "advcl", "det:predet": "predet",
+    "cc:preconj": "preconj", "compound:prt": "prt", "nmod:poss": "poss", "nmod:desc": "compound",
+}  # fmt: skip
+
+
+def clear_label(word: Word, head: Word | None, index: int, tree: list[Word]) -> str:
+    """Return the ClearNLP label of ``word``, ``tree[index]``; ``head`` is None at the root."""
+    kind = word.dep.partition(":")[0]
+    if head is None:
+        return "ROOT"
+    if word.upos == "PUNCT":
+        return "punct"
+    if word.dep in SUBTYPES:
+        return SUBTYPES[word.dep]
+    by_word = {
+        "case": "case" if word.tag == "POS" else "prep",  # 's; a preposition without a phrase
+        "mark": "aux" if word.tag == "TO" else "mark",  # *to* before an infinitive
+        "nmod": "npadvmod" if word.dep == "nmod:unmarked" else "nmod",  # *five miles away*
+        "expl": "expl" if word.tag == "EX" else "nsubj",  # *there*; *it*
+        "discourse": "intj" if word.upos == "INTJ" else "dep",  # *well*; an emoticon
+    }
+    by_context = {"advmod": _adverb, "xcomp": _open_complement, "obl": _noun_adverb}
+    if kind in by_context:
+        return by_context[kind](word, head, index, tree)
+    return by_word.get(kind) or SAME.get(kind, "dep")
+
+
+def _adverb(word: Word, head: Word, index: int, tree: list[Word]) -> str:
+    """*not* is neg; *about* in *about 50* is quantmod."""
+    if word.form.lower() in ("not", "n't", "n\u2019t", "never", "nt"):
+        return "neg"
+    if head.upos == "NUM" and index < word.head and word.upos in ("ADV", "ADP"):
+        return "quantmod"
+    return "advmod"
+
+
+def _open_complement(word: Word, head: Word, index: int, tree: list[Word]) -> str:
+    """*looks happy* acomp, *became king* attr, *named him king* oprd, *wants to go* xcomp."""
+    if word.upos in ("VERB", "AUX") and word.tag != "VBN":
+        return "xcomp"
+    if any(other.head == word.head and other.dep in ("obj", "nsubj:pass") for other in tree):
+        return "oprd"
+    return "acomp" if word.upos in ("ADJ", "VERB", "DET", "AUX") else "attr"
+
+
+def _noun_adverb(word: Word, head: Word, index: int, tree: list[Word]) -> str:
+    """*plum-coloured*: a noun joined by a hyphen is compound; *that night* is npadvmod."""
+    joined = index + 1 < len(tree) and tree[index + 1].form == "-"
+    return "compound" if joined and head.upos in ("ADJ", "VERB") else "npadvmod"
+
 
 SUBORDINATORS = frozenset(
     "that if whether because as while when although though unless until till so once where "

@@ -19,7 +19,7 @@ from pathlib import Path
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from posh_reward.graph.parser.parse import load_parser
+from posh_reward.graph.parse import load_parser
 from research.train_parser.conllu import Tree, read_conllu
 from research.train_parser.documents import as_doc, bare, group_documents, treebank
 

@@ -13,12 +13,11 @@ from spacy.training import Example
 from spacy.util import fix_random_seed, minibatch
 from thinc.api import Adam
 
-from posh_reward.graph.parser.biaffine import feature_rows
-from posh_reward.graph.parser.parse import RULES, TableLemmatizer, lemma
+from posh_reward.graph.biaffine import feature_rows
+from posh_reward.graph.parse import RULES, TableLemmatizer, lemma
 from research.train_parser.conllu import Word
 from research.train_parser.documents import bare
-from research.train_parser.fit import TrainingRow, padded_rows
-from research.train_parser.network import Network
+from research.train_parser.network import Network, TrainingRow, padded_rows
 
 KEEP_FORM = ("PRON", "DET", "PROPN", "NUM", "PUNCT", "SYM", "X")
 """Parts of speech whose lemma is the word itself in ``en_core_web``: *her*, not *she*."""

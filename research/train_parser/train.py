@@ -1,7 +1,7 @@
 """Train the embedded pipeline from the treebanks, in one command.
 
     OMP_NUM_THREADS=1 python -m research.train_parser.train ../shared/data \
-        posh_reward/graph/parser/embedded/pipeline
+        posh_reward/graph/embedded/pipeline
 
 Reads UD English EWT (train; dev for the printed figures) and PUD, converts them to ClearNLP labels
 on spaCy's tokens, adds generated museum sentences, trains the sentence splitter (spaCy) and the
@@ -23,13 +23,12 @@ import spacy
 import torch
 from spacy.language import Language
 
-from posh_reward.graph.parser.biaffine import BiaffineParser, Parameters
-from posh_reward.graph.parser.parse import TableLemmatizer
+from posh_reward.graph.biaffine import BiaffineParser, Parameters
+from posh_reward.graph.parse import TableLemmatizer
 from research.train_parser.conllu import Tree
 from research.train_parser.documents import as_doc, group_documents, museum_texts, prose, treebank
 from research.train_parser.evaluate import figures, line, parse_all
-from research.train_parser.fit import Schedule, examples, fit, outputs
-from research.train_parser.network import Network
+from research.train_parser.network import Network, Schedule, examples, fit, outputs
 from research.train_parser.pipeline_components import add_senter, confident, lemma_tables
 from research.train_parser.templates import Grammar
 

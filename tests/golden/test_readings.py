@@ -27,9 +27,11 @@ DIGESTS = HERE / "readings.json"
 PACKAGE = Path(__file__).resolve().parents[2] / "posh_reward"
 PROVE = PACKAGE / "metrics" / "prove" / "prompts"
 GRAPH_FILES = (
-    *sorted((PACKAGE / "graph" / "rules").glob("*.py")),
+    *(
+        PACKAGE / "graph" / f"{name}.py"
+        for name in ("__init__", "parse", "components", "entities", "relations")
+    ),
     *sorted(set((PACKAGE / "graph" / "coref").glob("*.py")) - set(PACKAGE.rglob("maverick*"))),
-    PACKAGE / "graph" / "parser" / "parse.py",
     PACKAGE / "graph" / "coref" / "lexicon.txt",
 )
 

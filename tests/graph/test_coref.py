@@ -220,9 +220,9 @@ WORDS = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(WORDS, TAGS, st.integers(0, 40)), max_size=40))
-def test_any_doc_gives_sound_clusters(tokens: list[tuple[str, str, int]]) -> None:
+def test_any_doc_gives_consistent_clusters(tokens: list[tuple[str, str, int]]) -> None:
     doc = Doc(
         VOCAB,
         words=[word for word, _, _ in tokens],
@@ -241,8 +241,7 @@ def test_any_doc_gives_sound_clusters(tokens: list[tuple[str, str, int]]) -> Non
 
 
 def test_planted_references_are_linked_well(shared_data: Path) -> None:
-    from research.coref_scores import METRICS, Ratio, all_scores, conll_f1
-    from research.eval_coref import exact, read_planted
+    from research.eval_coref import METRICS, Ratio, all_scores, conll_f1, exact, read_planted
 
     totals = dict.fromkeys(METRICS, Ratio())
     data, parses = shared_data / "data/planted/planted_dev.json", shared_data / "goldens"

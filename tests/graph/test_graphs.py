@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from spacy.tokens import Doc
 
-from posh_reward.graph.reader import build, describe
+from posh_reward.graph.reader import describe
 from posh_reward.types import Clusters, SceneGraph, Token
-from tests.parses import VOCAB, parse
+from tests.parses import VOCAB, build, parse
 
 WORDS = ["our", "left", "right", "us", "it", "-", " ", "dog", "red", "of", "who", "is"]
 POS = ["NOUN", "PROPN", "PRON", "ADJ", "ADV", "VERB", "AUX", "ADP", "NUM", "PUNCT", ""]
@@ -77,8 +77,8 @@ def inputs(draw: st.DrawFn) -> tuple[Doc, Clusters]:
 
 
 @given(inputs())
-@settings(max_examples=300, deadline=None)
-def test_any_annotations_give_a_sound_graph(given_: tuple[Doc, Clusters]) -> None:
+@settings(max_examples=150, deadline=None)
+def test_any_annotations_give_a_consistent_graph(given_: tuple[Doc, Clusters]) -> None:
     doc, clusters = given_
     graph = build(doc, clusters)
     assert graph == build(doc, clusters)

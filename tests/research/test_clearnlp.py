@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from research.train_parser.align import align_tree
 from research.train_parser.clearnlp import convert
 from research.train_parser.conllu import Word
+from research.train_parser.documents import align_tree
 
 
 def ud(*rows: str) -> list[Word]:

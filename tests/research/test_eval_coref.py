@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from research.coref_scores import b_cubed, ceaf_e, muc
-from research.eval_coref import read_conll
+from research.eval_coref import b_cubed, ceaf_e, muc, read_conll
 
 
 def test_scores_of_a_worked_example() -> None:

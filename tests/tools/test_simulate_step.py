@@ -46,8 +46,8 @@ def test_only_the_releases_wording_and_judge_are_called_exact() -> None:
     }
 
 
-def test_brisk_asking_saves_calls_and_decoding_steps(shared_data: Path) -> None:
-    goldens = load(shared_data / "goldens" / "goldens.jsonl")[-2:]
+def test_batched_asking_saves_calls_and_decoding_steps(shared_data: Path) -> None:
+    goldens = load(shared_data / "goldens" / "goldens.jsonl")[-1:]
     chat = Chat(qwen_tokenizer(shared_data / "data" / "qwen_tokenizer"))
     pairs = [read_golden(golden) for golden in goldens]
     lazy, batched = (
@@ -59,7 +59,7 @@ def test_brisk_asking_saves_calls_and_decoding_steps(shared_data: Path) -> None:
 
 
 def test_a_student_costs_a_fraction_and_passes_on_a_share(shared_data: Path) -> None:
-    goldens = load(shared_data / "goldens" / "goldens.jsonl")[-2:]
+    goldens = load(shared_data / "goldens" / "goldens.jsonl")[-1:]
     chat = Chat(qwen_tokenizer(shared_data / "data" / "qwen_tokenizer"))
     pairs = [read_golden(golden) for golden in goldens]
     way = Way("released", to_the_token=True, student="0.6B")

@@ -1,7 +1,10 @@
 """Maverick, the paper's coreference model, in an environment and a process of its own.
 
+    python -m posh_reward.graph.coref.maverick [ENV_DIR]    makes or repairs that environment
+
 Martinelli, Barba, Navigli: Maverick, ACL 2024. Its input is tokens split into sentences, as in the
 POSH paper (section 3). The package pins old libraries, so it is never imported here.
+For torch's CPU build, set ``PIP_EXTRA_INDEX_URL`` to the index that pytorch.org names.
 """
 
 from __future__ import annotations
@@ -9,17 +12,18 @@ from __future__ import annotations
 import json
 import logging
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import MissingDependencyError, PoshError
-from posh_reward.graph.coref.maverick_setup import WORKER, default_env, python_of, setup_command
-from posh_reward.graph.rules.components import read_syntax
+from posh_reward.graph.components import read_syntax
 from posh_reward.process import ChildFailureError, ChildProcess
-from posh_reward.process.child_environment import card_of, child_variables
+from posh_reward.process.child import child_variables, gpu_of
 from posh_reward.types import Clusters
 
 if TYPE_CHECKING:
@@ -28,7 +32,60 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PAPER_WEIGHTS = "sapienzanlp/maverick-mes-ontonotes"
-DEADLY = 2  # fresh workers that a text may crash before it counts as unresolvable
+WORKER = Path(__file__).with_name("maverick_worker.py")
+ENV_VARIABLE = "POSH_MAVERICK_ENV"  # the environment's folder, if not the default one
+
+MAVERICK = "maverick-coref==1.0.7"
+"""Installed without its dependencies: protobuf 3.20 and nltk 3.8.1 conflict with current ones."""
+IMPORTED = (
+    "torch==2.13.0",
+    # Not 5, which loads an encoder in its stored precision, maybe half: Maverick's own layers are
+    # in single precision.
+    "transformers==4.57.6",
+    "antlr4-python3-runtime==4.9.3",  # the version that omegaconf's grammar needs
+    *"hydra-core omegaconf jsonlines nltk pytorch-lightning torchmetrics joblib scipy".split(),
+    *"pandas spacy".split(),  # imported at the top of maverick, never called here
+    *"sentencepiece protobuf".split(),  # the encoder's tokenizer is a sentencepiece model
+)
+"""Packages that Maverick imports."""
+
+ATTEMPTS = 2  # workers that a text may crash before it is given up
+MAX_FAILURES = 3  # of the process, in a row, without an answer in between
+START_TIMEOUT = 1800.0  # seconds for loading the model, including the download of its weights
+
+
+def default_env() -> Path:
+    """Return the environment's folder: ``$POSH_MAVERICK_ENV``, or one in the user's cache."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(os.environ.get(ENV_VARIABLE) or cache / "posh-reward" / "maverick")
+
+
+def python_of(env: Path) -> Path:
+    """Return the interpreter of an environment."""
+    return env / "bin" / "python"
+
+
+def setup_command(env: Path) -> str:
+    """Return the shell command that makes an environment."""
+    return f"python -m posh_reward.graph.coref.maverick {env}"
+
+
+def make_env(env: Path) -> None:
+    """Make or repair the environment, and check that it can import Maverick.
+
+    Raises:
+        subprocess.CalledProcessError: venv, pip or the check failed; stderr has the reason.
+    """
+    python = str(python_of(env))
+    pip = [python, "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
+    for command in (
+        [sys.executable, "-m", "venv", str(env)],
+        [*pip, *IMPORTED],
+        # Published as source only: pip builds the wheel. torch is named, or pip takes the newest.
+        [*pip, "--no-deps", MAVERICK, IMPORTED[0]],
+        [python, "-I", "-c", "import maverick"],
+    ):
+        subprocess.run(command, check=True)  # noqa: S603
 
 
 class CorefError(PoshError, RuntimeError):
@@ -53,16 +110,10 @@ class MaverickCoref:
         device: "auto" for this rank's GPU, or the CPU if there is none; "cpu"; or a GPU such as
             "cuda:0", the same for all ranks.
         timeout: seconds for one text.
-        start_timeout: seconds for loading the model, including the download of its weights.
-        max_restarts: maximum number of restarts in a row without an answer in between.
 
     Raises:
         MissingDependencyError: the environment does not exist; the message has the command.
     """
-
-    _worker: ChildProcess | None
-    _revision: str | None
-    _deadly: dict[str, str]  # unresolvable texts, as JSON, with the reason
 
     def __init__(
         self,
@@ -71,18 +122,24 @@ class MaverickCoref:
         env: str | Path | None = None,
         device: str = "auto",
         timeout: float = 300.0,
-        start_timeout: float = 1800.0,
-        max_restarts: int = 3,
     ) -> None:
-        self._env = Path(env).absolute() if env is not None else default_env().absolute()
-        self._weights = weights
-        self._device = device
-        self._timeout = timeout
-        self._start_timeout = start_timeout
-        self._max_restarts = max_restarts
-        self._forget_process()
-        check_env(self._env)
-        say_licence()
+        self._env = Path(env or default_env()).absolute()
+        self._weights, self._device, self._timeout = weights, device, timeout
+        self._lock = threading.Lock()
+        self._worker: ChildProcess | None = None
+        self._revision: str | None = None
+        self._failures = 0  # of the process, in a row
+        self._requests = 0
+        self._crashing: dict[str, str] = {}  # texts that are not sent again, and why
+        if not python_of(self._env).exists():
+            raise MissingDependencyError(
+                f"Maverick's environment {self._env} does not exist. Make it with: "
+                f"{setup_command(self._env)}"
+            )
+        logger.warning(
+            "Maverick and its published weights are licensed CC BY-NC-SA 4.0: not for commercial "
+            "use. The resolver 'rules' has no such limit."
+        )
 
     @property
     def name(self) -> str:
@@ -93,7 +150,7 @@ class MaverickCoref:
         """
         with self._lock:
             if self._revision is None:
-                self._ready_worker()
+                self._running_worker()
             weights, _, _ = self._weights.rstrip("/").rpartition("/")[2].partition("@")
             return f"{weights}@{self._revision}"
 
@@ -102,7 +159,7 @@ class MaverickCoref:
 
         Raises:
             CorefError: the process cannot start, or dies whatever the text.
-            MissingDependencyError: its environment is missing or incomplete.
+            MissingDependencyError: its environment is incomplete.
             UnresolvedTextError: one text cannot be resolved; the others can, without it.
         """
         with self._lock:
@@ -114,44 +171,32 @@ class MaverickCoref:
             self._stop()
 
     def _ask(self, sentences: list[list[str]]) -> Clusters:
-        # A text that crashes ``DEADLY`` fresh workers is never sent again.
         text = json.dumps(sentences)
-        if text in self._deadly:
-            raise UnresolvedTextError(self._deadly[text])
-        for attempt in range(1, DEADLY + 1):
+        if text in self._crashing:
+            raise UnresolvedTextError(self._crashing[text])
+        for attempt in range(1, ATTEMPTS + 1):
             try:
                 return self._ask_once(sentences)
             except ChildFailureError as failure:
                 self._count(failure)
-                if attempt == DEADLY or failure.slow:
-                    self._deadly[text] = f"Maverick failed on a text: {failure}"
-                    raise UnresolvedTextError(self._deadly[text]) from failure
+                if failure.slow or attempt == ATTEMPTS:
+                    self._crashing[text] = f"Maverick failed on a text: {failure}"
+                    raise UnresolvedTextError(self._crashing[text]) from failure
         raise AssertionError("the last attempt returns or raises")
 
     def _ask_once(self, sentences: list[list[str]]) -> Clusters:
-        worker = self._ready_worker()
+        worker = self._running_worker()
         self._requests += 1
-        request = {"id": self._requests, "sentences": sentences}
-        reply = worker.ask(request, self._timeout)
-        if "error" in reply:
-            self._failures = 0
-            if self.on_gpu:
-                self._stop()  # an error on a GPU may have broken its whole context
-            raise UnresolvedTextError(f"Maverick failed on a text: {reply['error']}")
-        try:
-            clusters = valid_clusters(reply.get("clusters"), sum(map(len, sentences)))
-        except (TypeError, ValueError) as error:
-            raise ChildFailureError(f"its answer has no valid clusters: {error}") from error
+        reply = worker.ask({"id": self._requests, "sentences": sentences}, self._timeout)
         self._failures = 0
-        return clusters
+        if "error" in reply:
+            if reply["broken"]:
+                self._stop()
+            raise UnresolvedTextError(f"Maverick failed on a text: {reply['error']}")
+        return tuple(tuple((a, b) for a, b in cluster) for cluster in reply["clusters"])
 
-    def _ready_worker(self) -> ChildProcess:
+    def _running_worker(self) -> ChildProcess:
         while self._worker is None or self._worker.owner != os.getpid():
-            if self._failures > self._max_restarts:
-                raise CorefError(
-                    f"Maverick failed {self._failures} times in a row: check the free memory and "
-                    f"the last error, then start again. The last error: {self._last_words}"
-                )
             try:
                 self._worker = self._start()
             except ChildFailureError as failure:
@@ -159,88 +204,49 @@ class MaverickCoref:
         return self._worker
 
     def _start(self) -> ChildProcess:
-        check_env(self._env)
-        python, weights = str(python_of(self._env)), self._pin()
+        python, weights, local = str(python_of(self._env)), self._weights, Path(self._weights)
+        if self._revision and not local.exists():  # the one that ``name`` already reported
+            weights = f"{weights.partition('@')[0]}@{self._revision}"
+        variables = child_variables(os.environ, python, hub=not local.exists())
+        if self._device in ("cpu", "auto"):
+            gpu = "" if self._device == "cpu" else gpu_of(os.environ)
+            variables["CUDA_VISIBLE_DEVICES"] = gpu
+        # Maverick's checkpoint has its settings as objects, which torch unpickles only if forced.
+        # That can run any code in the file, so only the worker gets this variable.
+        variables |= {"TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1", "TOKENIZERS_PARALLELISM": "false"}
         # -I: neither this folder's modules nor the user's own packages shadow the environment's.
-        command = [python, "-I", str(WORKER), "--weights", weights, "--device", self._device]
-        worker = ChildProcess(command, environment(python, weights, self._device))
-        reply = worker.receive(self._start_timeout)
-        if "ready" not in reply:
-            worker.stop()
-            raise self._no_start(str(reply.get("fatal", reply)))
-        self._revision = str(reply["ready"]["revision"])
-        self.on_gpu = reply["ready"].get("device", self._device) not in ("cpu", "auto")
-        return worker
-
-    def _pin(self) -> str:
-        # A restarted worker must load the revision that ``name`` already reported.
-        hub = self._revision is not None and not Path(self._weights).exists()
-        return f"{self._weights.partition('@')[0]}@{self._revision}" if hub else self._weights
-
-    def _no_start(self, why: str) -> PoshError:
+        command = [python, "-I", str(WORKER), weights, self._device]
+        worker = ChildProcess(command, variables)
+        reply = worker.receive(START_TIMEOUT)
+        if "revision" in reply:
+            self._revision = str(reply["revision"])
+            return worker
+        worker.stop()
+        why = str(reply.get("fatal", reply))
         if why.startswith(("ModuleNotFoundError", "ImportError")):
             remedy = f"Repair its environment with: {setup_command(self._env)}"
-            return MissingDependencyError(f"Maverick cannot start: {why}. {remedy}")
+            raise MissingDependencyError(f"Maverick cannot start: {why}. {remedy}")
         remedy = f"Check that the weights {self._weights!r} and the device {self._device} exist."
-        return CorefError(f"Maverick cannot start: {why}. {remedy}")
+        raise CorefError(f"Maverick cannot start: {why}. {remedy}")
 
     def _count(self, failure: ChildFailureError) -> None:
         logger.warning("Maverick's process failed: %s", failure)
-        self._failures += 1
-        self._last_words = str(failure)
         self._stop()
+        self._failures += 1
+        if self._failures > MAX_FAILURES:
+            raise CorefError(
+                f"Maverick failed {self._failures} times in a row: check the free memory and the "
+                f"last error, then start again. The last error: {failure}"
+            ) from failure
 
     def _stop(self) -> None:
         if self._worker is not None:
             self._worker.stop()
             self._worker = None
 
-    def _forget_process(self) -> None:
-        self._lock = threading.Lock()
-        self._worker = None
-        self._revision = None
-        self.on_gpu = False
-        self._requests = 0
-        self._failures = 0  # in a row
-        self._last_words = ""
-        self._deadly = {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        own = ("_env", "_weights", "_device", "_timeout", "_start_timeout", "_max_restarts")
-        return {key: self.__dict__[key] for key in own}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._forget_process()
-
-
-def check_env(env: Path) -> None:
-    """Raise ``MissingDependencyError`` unless the environment has an interpreter."""
-    if not python_of(env).exists():
-        raise MissingDependencyError(
-            f"Maverick's environment {env} does not exist. Make it with: {setup_command(env)}"
-        )
-
-
-@lru_cache(maxsize=1)
-def say_licence() -> None:
-    """Warn once of the model's licence."""
-    logger.warning(
-        "Maverick and its published weights are licensed CC BY-NC-SA 4.0: not for commercial use. "
-        "The resolver 'rules' has no such limit."
-    )
-
-
-def environment(python: str, weights: str, device: str) -> dict[str, str]:
-    """Return the worker's variables; the hub's key is among them only for weights on the hub."""
-    variables = child_variables(os.environ, python, hub=not Path(weights).exists())
-    if device == "cpu":
-        variables["CUDA_VISIBLE_DEVICES"] = ""
-    elif device == "auto":
-        variables["CUDA_VISIBLE_DEVICES"] = card_of(os.environ)
-    # Maverick's checkpoint has its settings as objects, which torch unpickles only if forced. That
-    # can run any code in the file, so only the worker gets this variable.
-    return {**variables, "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1", "TOKENIZERS_PARALLELISM": "false"}
+    def __reduce__(self) -> tuple[Any, ...]:
+        make = partial(MaverickCoref, env=self._env, device=self._device, timeout=self._timeout)
+        return make, (self._weights,)
 
 
 def sentences_of(doc: Doc) -> list[list[str]]:
@@ -257,12 +263,15 @@ def sentences_of(doc: Doc) -> list[list[str]]:
     return sentences
 
 
-def valid_clusters(clusters: object, tokens: int) -> Clusters:
-    """Return the worker's clusters as ``Clusters``; TypeError or ValueError if invalid."""
-    if not isinstance(clusters, list):
-        raise TypeError(f"{clusters!r} is not a list")
-    spans = tuple(tuple((int(a), int(b)) for a, b in cluster) for cluster in clusters)
-    for cluster in spans:
-        if len(cluster) < 2 or not all(0 <= a <= b < tokens for a, b in cluster):
-            raise ValueError(f"{cluster} among {tokens} tokens")
-    return spans
+def main() -> None:
+    """Make the environment named on the command line, or the default one."""
+    env = Path(sys.argv[1] if len(sys.argv) > 1 else default_env()).absolute()
+    try:
+        make_env(env)
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"cannot make {env}: {error}")
+    print(f'{env} is ready. Unless it is the default folder, set {ENV_VARIABLE}="{env}".')
+
+
+if __name__ == "__main__":
+    main()

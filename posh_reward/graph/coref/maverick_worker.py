@@ -2,10 +2,10 @@
 
 It imports nothing from posh_reward. The protocol is one JSON object per line on stdin and stdout:
 
-    worker:  {"ready": {"revision": "...", "maverick": "1.0.7", "device": "cpu"}}
-             or {"fatal": "why"} and exit
+    worker:  {"revision": "3f2a..."}           or {"fatal": "why"} and exit
     parent:  {"id": 7, "sentences": [["A", "man", "sits", "."], ["He", "sleeps", "."]]}
-    worker:  {"id": 7, "clusters": [[[0, 1], [4, 4]]]}              or {"id": 7, "error": "why"}
+    worker:  {"id": 7, "clusters": [[[0, 1], [4, 4]]]}
+             or {"id": 7, "error": "why", "broken": whether the process cannot be used any longer}
 
 Clusters are (first, last) token indices into the whole text, both inclusive. The worker ends when
 stdin does; ``process/keeper.py`` ends it with its parent, whatever it is doing.
@@ -13,23 +13,14 @@ stdin does; ``process/keeper.py`` ends it with its parent, whatever it is doing.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import os
 import sys
-from importlib.metadata import version
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 CHECKPOINT = "weights.ckpt"
-
-
-def claim_stdout() -> IO[str]:
-    """Reserve stdout for the protocol; what libraries print goes to stderr."""
-    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    return replies
 
 
 def find_checkpoint(weights: str) -> Path:
@@ -56,70 +47,54 @@ def revision_of(checkpoint: Path) -> str:
     return f"sha256-{digest.hexdigest()[:16]}"
 
 
-def clusters_of(model: Any, sentences: list[list[str]]) -> list[list[list[int]]]:
-    """Return the clusters of one text in the model's order, without single mentions."""
-    offsets = model.predict(sentences)["clusters_token_offsets"]
-    clusters = [sorted({(int(first), int(last)) for first, last in each}) for each in offsets]
-    return [[list(span) for span in spans] for spans in clusters if len(spans) > 1]
-
-
-def answer(model: Any, line: str) -> dict[str, object]:
-    """Return the reply to one request: clusters, or the error that the model raised."""
-    request = json.loads(line)
-    try:
-        return {"id": request["id"], "clusters": clusters_of(model, request["sentences"])}
-    except Exception as error:
-        return {"id": request["id"], "error": f"{type(error).__name__}: {error}"}
-
-
-def load(maverick: Any, checkpoint: str, device: str) -> tuple[Any, str]:
-    """Load the model; return it with its device. "auto" is the visible GPU, or else the CPU.
+def load(checkpoint: Path, device: str) -> Any:
+    """Load the model. "auto" is the visible GPU, or else the CPU.
 
     A GPU in compute mode EXCLUSIVE_PROCESS that already runs the trainer cannot be used.
     """
-    if device != "auto":
-        return maverick(hf_name_or_path=checkpoint, device=device), device
+    from maverick import Maverick
+
+    if device == "auto":
+        try:
+            return Maverick(hf_name_or_path=str(checkpoint), device="cuda")
+        except (RuntimeError, AssertionError) as error:  # AssertionError: torch without CUDA
+            print(f"on the CPU: {error}", file=sys.stderr)
+            device = "cpu"
+    return Maverick(hf_name_or_path=str(checkpoint), device=device)
+
+
+def answer(model: Any, sentences: list[list[str]]) -> dict[str, object]:
+    """Return the clusters of one text without single mentions, or the error."""
     try:
-        return maverick(hf_name_or_path=checkpoint, device="cuda"), "cuda"
-    except (RuntimeError, AssertionError) as error:  # AssertionError: torch without CUDA
-        print(f"on the CPU: {error}", file=sys.stderr)
-        return maverick(hf_name_or_path=checkpoint, device="cpu"), "cpu"
-
-
-def serve(weights: str, device: str, replies: IO[str]) -> None:
-    """Load the model, report that it is ready, and answer until stdin ends."""
-
-    def say(reply: dict[str, object]) -> None:
-        replies.write(json.dumps(reply) + "\n")
-        replies.flush()
-
-    try:
-        from maverick import Maverick
-
-        checkpoint = find_checkpoint(weights)
-        model, device = load(Maverick, str(checkpoint), device)
-    except Exception as error:  # the parent tells the user, with the command that repairs it
-        say({"fatal": f"{type(error).__name__}: {error}"})
-        raise
-    versions = {"revision": revision_of(checkpoint), "maverick": version("maverick-coref")}
-    say({"ready": {**versions, "device": device}})
-    for line in sys.stdin:
-        say(answer(model, line))
+        offsets = model.predict(sentences)["clusters_token_offsets"]
+    except Exception as error:
+        # RuntimeError: maybe of CUDA, whose context is then of no more use.
+        reason = f"{type(error).__name__}: {error}"
+        return {"error": reason, "broken": isinstance(error, RuntimeError)}
+    clusters = [sorted({(int(first), int(last)) for first, last in each}) for each in offsets]
+    return {"clusters": [spans for spans in clusters if len(spans) > 1]}
 
 
 def main() -> None:
-    """Serve, or with ``--check`` only try the import."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--check", action="store_true")
-    parser.add_argument("--weights", default="")
-    parser.add_argument("--device", default="auto")
-    arguments = parser.parse_args()
-    if arguments.check:
-        import maverick  # noqa: F401
+    """Load the model, report its revision, and answer until stdin ends."""
+    # What libraries print goes to stderr: stdout is for the protocol.
+    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
 
-        print(f"maverick-coref {version('maverick-coref')} can be imported")
-        return
-    serve(arguments.weights, arguments.device, claim_stdout())
+    def say(reply: dict[str, object]) -> None:
+        print(json.dumps(reply), file=replies, flush=True)
+
+    weights, device = sys.argv[1:]
+    try:
+        checkpoint = find_checkpoint(weights)
+        model = load(checkpoint, device)
+    except Exception as error:  # the parent tells the user, with the command that repairs it
+        say({"fatal": f"{type(error).__name__}: {error}"})
+        raise
+    say({"revision": revision_of(checkpoint)})
+    for line in sys.stdin:
+        request = json.loads(line)
+        say({"id": request["id"], **answer(model, request["sentences"])})
 
 
 if __name__ == "__main__":

@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Literal
 
+from posh_reward.graph.components import NOMINAL, Syntax, read_syntax
 from posh_reward.graph.coref import lexicon
 from posh_reward.graph.coref.lexicon import PLURAL, PRONOUNS, SINGULAR, Gender, Number
-from posh_reward.graph.rules.components import NOMINAL, read_syntax
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
-    """The tokens of one text; every tuple has one item per token."""
+class Words(Syntax):
+    """The tokens of one text; ``lemma`` is lower-cased, or the word where a parse has no lemma."""
 
     lower: tuple[str, ...]
-    lemma: tuple[str, ...]  # lower-cased; the word itself where a parse has no lemma
-    pos: tuple[str, ...]
-    tag: tuple[str, ...]
-    dep: tuple[str, ...]
-    head: tuple[int, ...]
-    sentence: tuple[int, ...]
-    children: tuple[tuple[int, ...], ...]
-    capital: tuple[bool, ...]  # starts with a capital letter
-
-    def __len__(self) -> int:
-        return len(self.lower)
 
     def same_sentence(self, first: int, second: int) -> bool:
         """Test whether both tokens are in one sentence; False for an index outside the text."""
@@ -45,17 +34,11 @@ def read_words(doc: Doc) -> Words:
     """Copy what the rules need from a Doc; missing annotations are empty strings."""
     syntax = read_syntax(doc)
     lower = tuple(text.lower() for text in syntax.text)
-    return Words(
-        lower=lower,
-        lemma=tuple(map(comparable_lemma, lower, syntax.lemma, syntax.pos)),
-        pos=syntax.pos,
-        tag=syntax.tag,
-        dep=syntax.dep,
-        head=syntax.head,
-        sentence=syntax.sentence if any(syntax.sentence) else sentences_by_stops(lower),
-        children=syntax.children,
-        capital=tuple(text[:1].isupper() for text in syntax.text),
-    )
+    columns = {field.name: getattr(syntax, field.name) for field in fields(syntax)}
+    columns["lemma"] = tuple(map(comparable_lemma, lower, syntax.lemma, syntax.pos))
+    if not any(syntax.sentence):
+        columns["sentence"] = sentences_by_stops(lower)
+    return Words(**columns, lower=lower)
 
 
 def comparable_lemma(word: str, lemma: str, pos: str) -> str:
@@ -386,7 +369,7 @@ def gender_of_phrase(words: Words, chunk: Chunk, noun: str) -> Gender | None:
 def form_of(words: Words, chunk: Chunk) -> Form:
     """Return the form; only definite phrases and names may resume a referent."""
     first = words.lower[chunk.start]
-    singular = words.tag[chunk.head] == "NN" and words.capital[chunk.head]
+    singular = words.tag[chunk.head] == "NN" and words.text[chunk.head][:1].isupper()
     if not chunk.elliptical and (words.pos[chunk.head] == "PROPN" or singular):
         return "name"
     if chunk.possessor is not None or first in DEFINITE:

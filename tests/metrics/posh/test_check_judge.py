@@ -88,6 +88,7 @@ def test_score_refuses_by_default_and_marks_rows_otherwise(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(FakeModel, "choose", Thinker.choose)
+    monkeypatch.setenv("POSH_UNCHECKED", "")  # and so restored at the end
     table, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     row = {"generation": PROBES[0], "reference": PROBES[0]}
     table.write_text(json.dumps(row) + "\n")

@@ -1,0 +1,273 @@
+"""Entities: noun components, merged where they corefer, with the attributes that describe them.
+
+``coreference`` narrows mentions to tokens, ``read_components`` groups components by them,
+``qualities`` finds attributes (``relations.states`` finds those from verbs), and ``entity`` makes
+the record.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from posh_reward.errors import InputError
+from posh_reward.graph.components import (
+    NOMINAL,
+    Component,
+    Links,
+    Role,
+    Syntax,
+    find_components,
+    find_links,
+)
+from posh_reward.types import Attribute, Clusters, Entity, Mention, Span
+
+LEFT, RIGHT = -1, -2
+"""Numbers of the clusters "our left" and "our right"; another cluster's is its index."""
+
+CUTS = frozenset({"\u2019s", "'s", "s", "-"})
+"""Possessive markers and hyphens by their text, whatever their tag, as in the release."""
+VIEWER = frozenset({"us", "our", "we"})
+
+
+@dataclass(frozen=True, slots=True)
+class Coreference:
+    """Clusters by token."""
+
+    cluster_of: Mapping[int, int]
+    former: Mapping[int, int]  # cluster that still lists a token of "our left" or "our right"
+    sides: Mapping[int, int]  # cluster of each token of "our left" or "our right"
+    left: int
+    right: int  # clusters of the viewer's sides; the same number where the release confuses them
+
+
+def coreference(syntax: Syntax, clusters: Clusters) -> Coreference:
+    """Find the cluster of each token to which a mention is narrowed.
+
+    "Our left" and "our right" leave their clusters for two of their own. In the release, the old
+    cluster still lists them: "On our left is a tree. The side glows", with "our left" and "the
+    side" in one cluster, makes the side our left. And without any "our left" both sides have the
+    same number, so two mentions of "our right" are our left, too.
+
+    Raises:
+        InputError: a mention reaches outside the text, or ends before it starts.
+    """
+    for first, last in (mention for members in clusters for mention in members):
+        if not 0 <= first <= last < len(syntax):
+            raise InputError(
+                f"mention ({first}, {last}) is not a span of a text with {len(syntax)} tokens: "
+                "clusters are (first, last) token indices, both inclusive"
+            )
+    mentions = [
+        (last - first, cluster, (first, last))
+        for cluster, members in enumerate(clusters)
+        if len(members) > 1
+        for first, last in members
+    ]
+    owner: dict[int, int] = {}
+    # The shortest mention gets a token: "the man" before "the man and his dog". Sorting is stable,
+    # so the first of equally short ones wins.
+    for _, cluster, mention in sorted(mentions, key=lambda row: row[0]):
+        for token in naming_tokens(syntax, mention):
+            owner.setdefault(token, cluster)
+    words = [text.lower() for text in syntax.text]
+    after_our = [token for token in range(1, len(words)) if words[token - 1] == "our"]
+    left = [token for token in after_our if words[token] == "left"]
+    right = [token for token in after_our if words[token] == "right"]
+    right_cluster = RIGHT if left else LEFT
+    sides = {**dict.fromkeys(left, LEFT), **dict.fromkeys(right, right_cluster)}
+    return Coreference(
+        cluster_of={**owner, **sides},
+        former={token: owner[token] for token in sides if token in owner},
+        sides=sides,
+        left=LEFT,
+        right=right_cluster,
+    )
+
+
+def naming_tokens(syntax: Syntax, mention: Mention) -> list[int]:
+    """Narrow a mention to the tokens that name its entity, within its first sentence.
+
+    These are the first run of nouns ("the *market square* of the town"), but not one before a
+    possessive marker or a hyphen ("the man's *hat*"); else the first pronoun; else all tokens.
+    A marker is a word in ``CUTS``, so in "the *boys* ' hats" the boys name the hats.
+    """
+    first, last = mention
+    sentence = syntax.sentence[first]
+    tokens = [i for i in range(first, last + 1) if syntax.sentence[i] == sentence]
+    nouns: list[int] = []
+    for token in tokens:
+        if syntax.pos[token] in NOMINAL:
+            nouns.append(token)
+        elif nouns and syntax.text[token] not in CUTS:
+            break
+        else:
+            nouns = []
+    return nouns or [i for i in tokens if syntax.pos[i] == "PRON"][:1] or tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Components:
+    """The components of a text, linked, and grouped into entities.
+
+    Components are indices in text order; entities are indices in order of first mention.
+    """
+
+    syntax: Syntax
+    components: tuple[Component, ...]
+    links: Links
+    coreference: Coreference
+    mentions: tuple[tuple[int, ...], ...]  # components of each entity, in text order
+    entity_of: Mapping[int, int]  # entity of a noun component
+    owner_of_cluster: Mapping[int, int]  # entity of a cluster's first mention
+    sides: frozenset[int]  # clusters of the viewer's sides that are mentioned often enough
+
+    def of_kind(self, *kinds: str) -> list[int]:
+        """Return the components of some kinds, in text order."""
+        return [i for i, component in enumerate(self.components) if component.kind in kinds]
+
+    def entities(self, component: int, role: Role) -> list[int]:
+        """Return the entities that have a role for a component, once for each link."""
+        ends = self.links.ends(component, role)
+        return [self.entity_of[end] for end in ends if end in self.entity_of]
+
+    def clusters(self, component: int) -> list[int]:
+        """Return the clusters of a component's tokens."""
+        owner = self.coreference.cluster_of
+        return [owner[token] for token in self.components[component].tokens if token in owner]
+
+    def tokens(self, components: Iterable[int]) -> tuple[int, ...]:
+        return tuple([token for i in components for token in self.components[i].tokens])
+
+    def sentence(self, component: int) -> int:
+        return self.syntax.sentence[self.components[component].tokens[0]]
+
+    def spans(self, tokens: Iterable[int]) -> tuple[Span, ...]:
+        return tuple([self.syntax.span[token] for token in tokens])
+
+
+class Sighting(NamedTuple):
+    """One place where the text describes an entity."""
+
+    component: int
+    entity: int
+    text: str
+    tokens: tuple[int, ...]
+
+
+def read_components(syntax: Syntax, clusters: Clusters) -> Components:
+    """Find, link and group the components of a text.
+
+    Raises:
+        InputError: a mention of a cluster lies outside the text.
+    """
+    refers = coreference(syntax, clusters)
+    components = find_components(syntax)
+    links = find_links(syntax, components)
+    mentions: list[list[int]] = []
+    entity_of: dict[int, int] = {}
+    entity_of_cluster: dict[int, int] = {}  # that later mentions join
+    owner_of_cluster: dict[int, int] = {}  # that possessives belong to
+    for i, component in enumerate(components):
+        if component.kind != "noun":
+            continue
+        own = [refers.cluster_of[token] for token in component.tokens if token in refers.cluster_of]
+        # A pronoun without links is no entity: "*There* is a tower", but "a picture of *it*" is.
+        if syntax.pos[component.root] == "PRON" and not links.roles(i):
+            continue
+        # A component of several clusters joins the entity that was mentioned first.
+        earlier = [entity_of_cluster[cluster] for cluster in own if cluster in entity_of_cluster]
+        entity = min(earlier, default=len(mentions))
+        if entity == len(mentions):
+            mentions.append([])
+        mentions[entity].append(i)
+        entity_of[i] = entity
+        former = [refers.former[token] for token in component.tokens if token in refers.former]
+        for cluster in own + former:
+            entity_of_cluster[cluster] = min(entity, entity_of_cluster.get(cluster, entity))
+            owner_of_cluster.setdefault(cluster, entity)
+    return Components(
+        syntax=syntax,
+        components=components,
+        links=links,
+        coreference=refers,
+        mentions=tuple(map(tuple, mentions)),
+        entity_of=entity_of,
+        owner_of_cluster=owner_of_cluster,
+        sides=frequent_sides(components, refers),
+    )
+
+
+def frequent_sides(components: Sequence[Component], refers: Coreference) -> frozenset[int]:
+    """Return the clusters of "our left" and "our right" with at least two mentions."""
+    mentions = Counter(
+        cluster
+        for component in components
+        for cluster in {refers.sides[token] for token in component.tokens if token in refers.sides}
+    )
+    return frozenset(cluster for cluster, times in mentions.items() if times >= 2)
+
+
+def is_possessive(parts: Components, component: int) -> bool:
+    """Test for an adjective that names an owner: "*her* head", "the *man*'s hat"."""
+    return parts.syntax.dep[parts.components[component].root] == "poss"
+
+
+def qualities(parts: Components) -> Iterator[Sighting]:
+    """Describe entities by adjectives: "*red* coat", "*market* square", "the coat is *red*"."""
+    for i in parts.of_kind("adjective"):
+        if not is_possessive(parts, i):
+            tokens = parts.components[i].tokens
+            for entity in parts.entities(i, "describes"):
+                yield Sighting(i, entity, parts.syntax.phrase(tokens), tokens)
+
+
+class Evidence:
+    """The places where an attribute or a relation was read, in order."""
+
+    __slots__ = ("sentences", "spans")
+
+    def __init__(self) -> None:
+        self.sentences: list[int] = []
+        self.spans: list[Span] = []
+
+    def add(self, parts: Components, component: int, tokens: Iterable[int]) -> None:
+        """Add a place; twice if two mentions lead to it."""
+        self.sentences.append(parts.sentence(component))
+        self.spans.extend(parts.spans(tokens))
+
+
+def attributes(parts: Components, descriptions: Iterable[Sighting]) -> list[tuple[Attribute, ...]]:
+    """Return each entity's attributes, in order of first occurrence; equal texts are merged."""
+    entities: list[dict[str, Evidence]] = [{} for _ in parts.mentions]
+    for component, entity, text, tokens in sorted(descriptions, key=lambda each: each.component):
+        entities[entity].setdefault(text, Evidence()).add(parts, component, tokens)
+    return [
+        tuple(
+            Attribute(text, tuple(evidence.sentences), tuple(evidence.spans))
+            for text, evidence in texts.items()
+        )
+        for texts in entities
+    ]
+
+
+def entity(parts: Components, mentions: Sequence[int], attributes: tuple[Attribute, ...]) -> Entity:
+    """Make the record of one entity.
+
+    In the release only the first mention can make an entity the viewer or one of the viewer's
+    sides: "The *viewer* stands. A dog faces *us*", as one entity, is not the viewer.
+    """
+    heads = tuple(parts.syntax.phrase(parts.components[i].tokens) for i in mentions)
+    sides = parts.sides & {*parts.clusters(mentions[0])}
+    return Entity(
+        head=heads[0],
+        heads=heads,
+        attributes=attributes,
+        sentences=tuple(parts.sentence(i) for i in mentions),
+        spans=parts.spans(parts.tokens(mentions)),
+        us=heads[0].lower() in VIEWER,
+        left=parts.coreference.left in sides,
+        right=parts.coreference.right in sides,
+    )

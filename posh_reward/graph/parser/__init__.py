@@ -1,1 +1,0 @@
-"""Text -> spaCy ``Doc`` with ClearNLP labels: the embedded pipeline, or an installed one."""
