@@ -5,7 +5,7 @@
 Writes a folder to hand out, with a page per rater that opens by double click, and a key that stays
 with you. Put what the two raters save into a folder ``answers``; then run
 
-    posh-reward packets read runs/packet/pages.key.json answers/ -o runs/packet/result.html
+    posh-reward packets read runs/packet/pages.key.json answers/ --page runs/packet/result.html
 """
 
 from __future__ import annotations

@@ -21,14 +21,13 @@ from posh_reward import PoshReward
 from posh_reward.datasets.load_dataset import PROMPT, prompt
 from posh_reward.metrics.load_metric import MetricSettings, load_metric, metric_flags
 from posh_reward.reward.objectives import settle_aggregation
-from posh_reward.training.canaries import CHECK_EVERY
-from posh_reward.training.combinations import shaping_of
 from posh_reward.training.dapo.sampling import MIN_SPREAD, DynamicSampling
 from posh_reward.training.dapo.trainer import DapoTrainer
 from posh_reward.training.launch import (
     enter_output,
     finish,
     model_init_kwargs,
+    parse_settings,
     record_prompt,
     reseed_sampling,
     run,
@@ -36,10 +35,8 @@ from posh_reward.training.launch import (
 )
 from posh_reward.training.processors import load_processor, training_images
 from posh_reward.training.resume import RefuseLostWeights
-from posh_reward.training.rollouts import check_rollouts
-from posh_reward.training.run_check import parse_settings
-from posh_reward.training.run_pages import show_completions
-from posh_reward.training.run_settings import flag
+from posh_reward.training.rollouts import CHECK_EVERY, check_rollouts
+from posh_reward.training.run_settings import flag, shaping_of
 from posh_reward.training.stopping import STOP_BEFORE, StopWithCheckpoint
 
 if TYPE_CHECKING:
@@ -98,9 +95,6 @@ class DapoScriptArguments(MetricSettings, ScriptArguments):  # type: ignore[misc
     )
     check_weights_every: int = flag(
         CHECK_EVERY, "Steps between comparisons of vLLM's weights with the trainer's; 0 is off."
-    )
-    pages_every: int = flag(
-        10, "Steps between pages of marked completions (in output_dir/pages); 0 is off."
     )
 
 
@@ -185,11 +179,9 @@ def main(argv: list[str] | None = None) -> DapoTrainer:
     enter_output(args)
     trainer = make_trainer(script, args, model)
     record_prompt(args, model.model_name_or_path, script.prompt_text)
-    pages = show_completions(trainer, script.pages_every)
     train(trainer)  # from the checkpoint that resume_from_checkpoint names, if any
     trainer.save_model(args.output_dir)
     trainer.save_state()
-    pages.finish(trainer.state.log_history)
     finish(trainer)
     return trainer
 

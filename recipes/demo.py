@@ -9,7 +9,7 @@ the paper, and by precision and recall as two objectives (``objective: separate`
 buy coverage with mistakes. As a control, the same model describes each image's neighbour: it is
 scored on an image that it has not seen.
 
-Each stage keeps its result in ``demo/`` and is not run again; ``--fresh`` starts over.
+Each stage keeps its result in ``demo/`` and is not run again; ``--overwrite`` starts over.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import argparse
 import json
 import os
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -40,7 +41,6 @@ from posh_reward.study.rows.table_items import Columns
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import Interval
 from posh_reward.training.generation import GenerationSettings, generate
-from posh_reward.training.screen import lively, show
 
 ROOT = Path(__file__).resolve().parents[1]
 SCENES = "scenes:heldout=512:plain=1"
@@ -65,17 +65,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--output", type=Path, default=ROOT / "demo")
-    parser.add_argument("--fresh", action="store_true", help="delete earlier results first")
+    parser.add_argument("-o", "--output", type=Path, default=ROOT / "demo")
+    parser.add_argument("--overwrite", action="store_true", help="delete earlier results first")
     flags = parser.parse_args()
-    if flags.fresh:
+    if flags.overwrite:
         shutil.rmtree(flags.output, ignore_errors=True)
     flags.output.mkdir(parents=True, exist_ok=True)
     try:
-        with lively():
-            train(flags.output)
-            rows = held_out(flags.output)
-            report(flags.output, rows)
+        train(flags.output)
+        report(flags.output, held_out(flags.output))
     except KeyboardInterrupt:
         sys.exit("\nstopped; finished stages are kept in demo/: `make demo` continues from there")
 
@@ -85,11 +83,11 @@ def train(output: Path) -> None:
     untrained, tiny, sft, f1, dapo = (output / name for name in dict.fromkeys(MODELS.values()))
     with stage("A tiny Qwen2.5-VL, with random weights", untrained) as todo:
         if todo:
-            run("recipes/tiny_qwen.py", "--output_dir", untrained,
-                "--warm_up_steps", "0", "--pretrain_steps", "0")  # fmt: skip
+            run("recipes/tiny_qwen.py", "--output", untrained,
+                "--warm-up-steps", "0", "--pretrain-steps", "0")  # fmt: skip
     with stage("The same, pretrained to name and caption single figures", tiny) as todo:
         if todo:
-            run("recipes/tiny_qwen.py", "--output_dir", tiny)
+            run("recipes/tiny_qwen.py", "--output", tiny)
     with stage("SFT on captions that leave details out", sft) as todo:
         if todo:
             launch("recipes/sft.py", "configs/smoke/sft.yaml", tiny, sft)
@@ -109,7 +107,7 @@ def held_out(output: Path) -> dict[str, list[Row]]:
         with stage(f"Descriptions of held-out images: {name}", None):
             label, shuffled, _ = name.partition(" (other images)")
             [new] = generate(
-                GenerationSettings({label: str(output / folder)}, texts, SCENES, batch_size=64,
+                GenerationSettings({label: str(output / folder)}, texts, SCENES, batch=64,
                            shuffle_images=bool(shuffled), max_new_tokens=64)
             ).values()  # fmt: skip
             print(f"{new} new descriptions" if new else f"kept from {texts}")
@@ -227,12 +225,13 @@ def launch(recipe: str, config: str, model: Path, output: Path, *more: str) -> N
 def run(*arguments: str | Path) -> None:
     """Run Python with these arguments in the checkout's root; end the demo if it fails."""
     quiet = {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore", "PYTHONUNBUFFERED": "1"}
-    environment = {"COLUMNS": "80", "LINES": "24", **os.environ, **quiet}
     words = [str(word) for word in arguments]
     print(f"$ python {' '.join(words)}".replace(f"{ROOT}/", ""), flush=True)
-    status = show([sys.executable, *words], environment, ROOT)
-    if status != 0:
-        sys.exit(f"{words[0]} failed with exit status {status}: see above")
+    child = subprocess.run(  # noqa: S603
+        [sys.executable, *words], cwd=ROOT, env={**os.environ, **quiet}, check=False
+    )
+    if child.returncode:
+        sys.exit(f"{words[0]} failed with exit status {child.returncode}: see above")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 """Distil a judge: a small model learns the answers that another judge gave to POSH's questions.
 
-    posh-reward judges collect vllm --texts pairs.jsonl -o runs/questions
+    posh-reward judges collect pairs.jsonl --judge vllm -o runs/questions
     accelerate launch --config_file configs/accelerate/one_gpu.yaml recipes/distill_judge.py \
         --config configs/distill/qwen3_0_6b.yaml
-    posh-reward judges compare vllm runs/distill_qwen3_0_6b/qwen3-0.6b-judge/judge.yaml \
-        --texts others.jsonl -o page.html
+    posh-reward judges compare others.jsonl --page page.html \
+        --judges vllm runs/distill_qwen3_0_6b/qwen3-0.6b-judge/judge.yaml
 
 transformers' Trainer with one change, the loss: for questions the divergence of the label
 distributions, for rewrites the language-modelling loss (``training/distill``). The checkpoint with
@@ -25,9 +25,15 @@ from posh_reward.models.labels import label_tokens, no_token
 from posh_reward.study.judges.question_set import SUMMARY, read_question_set
 from posh_reward.training.distill.answer_trainer import AnswerTrainer, AnswerTrees, read_rows
 from posh_reward.training.distill.ship_judge import measure_judge, save_judge, write_card
-from posh_reward.training.launch import enter_output, finish, model_init_kwargs, run, train
+from posh_reward.training.launch import (
+    enter_output,
+    finish,
+    model_init_kwargs,
+    parse_settings,
+    run,
+    train,
+)
 from posh_reward.training.resume import RefuseLostWeights, last_checkpoint
-from posh_reward.training.run_check import parse_settings
 from posh_reward.training.run_settings import flag
 from posh_reward.training.stopping import STOP_BEFORE, StopWithCheckpoint
 from posh_reward.types import LABELS
@@ -119,9 +125,9 @@ def ship(trainer: AnswerTrainer, script: DistillScriptArguments, model: ModelCon
     rows = [read_rows(source, split) for split in ("test", "validation")]
     fidelity = measure_judge(settings, *rows)
     base = str(model.model_name_or_path)
-    write_card(folder, fidelity, questions, base, trainer.state.log_history)
+    write_card(folder, fidelity, questions, base)
     print(f"{settings}: agrees with its teacher on present or absent in "
-          f"{fidelity.parts['all'].present.value:.1%} of the test questions (majority answer: "
+          f"{fidelity.agreement.present.value:.1%} of the test questions (majority answer: "
           f"{fidelity.majority:.1%})")  # fmt: skip
 
 

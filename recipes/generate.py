@@ -7,7 +7,7 @@
 Models are loaded one after the other; ``NAME=MODEL`` sets a model's name in the rows. ``--engine
 vllm`` is faster on a GPU. Rows have id, model, image (the row whose image was shown), generation
 and reference, and, where they apply, max_pixels, prompt (if not the paper's) and truncated. With
-``--shuffle_images`` the image is the next row's, so that a model is scored on an image that it has
+``--shuffle-images`` the image is the next row's, so that a model is scored on an image that it has
 not seen. After Ctrl-C or a kill, the same command continues after the last
 complete row. Only one process at a time may write to a file: with ``--shard`` and ``--shards`` each
 writes its own, to be concatenated (slurm/generate_score.sh).
@@ -24,7 +24,6 @@ from posh_reward.training.generation import (
     BATCH,
     NEW_TOKENS,
     GenerationSettings,
-    check_generation,
     generate,
     models_by_name,
 )
@@ -41,32 +40,31 @@ def main(argv: list[str] | None = None) -> None:
     add("--models", required=True, nargs="+", metavar="[NAME=]MODEL",
         help="directories, or names on the hub; by default named after their last folder, "
         "checkpoints also after their run")  # fmt: skip
-    add("--output", type=Path, required=True, help="JSON lines; appended to")
+    add("-o", "--output", type=Path, required=True, help="JSON lines; appended to")
     add("--engine", choices=tuple(BATCH), default="transformers")
-    add("--dataset_name", default="scenes", help="see data/README.md")
+    add("--dataset", default="scenes", help="see data/README.md")
     add("--split", default="test")
-    add("--reference_column", default="reference", help="the dataset's column of references")
-    add("--shuffle_images", action="store_true", help="show the next row's image")
+    add(
+        "--reference",
+        metavar="COLUMN",
+        default="reference",
+        help="the dataset's column of references",
+    )
+    add("--shuffle-images", action="store_true", help="show the next row's image")
     add("--limit", type=int, help="describe only the first LIMIT rows")
     add("--shard", type=int, default=0, help="describe only this part, from 0, ...")
     add("--shards", type=int, default=1, help="... of this many parts of the rows")
-    add("--batch_size", type=int, help="images per call; default: "
+    add("--batch", type=int, help="images per call; default: "
         + ", ".join(f"{size} with {engine}" for engine, size in BATCH.items()))  # fmt: skip
-    add("--prompt_text", default=PROMPT, help="instruction to the models; default: the paper's")
-    add("--max_new_tokens", type=int, default=NEW_TOKENS,
+    add("--prompt-text", default=PROMPT, help="instruction to the models; default: the paper's")
+    add("--max-new-tokens", type=int, default=NEW_TOKENS,
         help="rows whose description is cut there have truncated: true")  # fmt: skip
-    add("--max_pixels", type=int, help="shrink larger images; default: the smallest cap among the "
+    add("--max-pixels", type=int, help="shrink larger images; default: the smallest cap among the "
         "models, so that all see the same")  # fmt: skip
-    add("--check", action="store_true", help="only print what would be described, by which models")
     add("--repetition_penalty", type=float, default=1.0, help="default: 1 (off), overriding the "
         "model's generation_config.json")  # fmt: skip
     flags = vars(parser.parse_args(argv))
-    only_check = flags.pop("check")
     how = GenerationSettings(**{**flags, "models": models_by_name(flags["models"])})
-    if only_check:
-        lines, status = check_generation(how)
-        print("\n".join(lines))
-        sys.exit(status)
     try:
         for label, count in generate(how).items():
             print(f"{count} new descriptions by {label!r} in {how.output}")

@@ -23,13 +23,13 @@ from posh_reward.training.launch import (
     enter_output,
     finish,
     model_init_kwargs,
+    parse_settings,
     record_prompt,
     run,
     train,
 )
 from posh_reward.training.processors import load_processor, sizes_of, training_images
 from posh_reward.training.resume import RefuseLostWeights
-from posh_reward.training.run_check import parse_settings
 from posh_reward.training.run_settings import flag
 from posh_reward.training.stopping import STOP_BEFORE, StopWithCheckpoint
 

@@ -1,6 +1,6 @@
 """Build a tiny language model that can learn to judge on two cores, for smoke runs.
 
-    python recipes/tiny_judge.py --questions runs/questions --output_dir runs/tiny_judge
+    python recipes/tiny_judge.py --dataset runs/questions --output runs/tiny_judge
 
 It differs from Qwen3 in size, in its byte-level BPE, trained on the fly so that each common word of
 a question set's prompts is one token, and in its pretraining, which takes minutes: next-token
@@ -116,25 +116,25 @@ def pretrain(
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Write tokenizer and weights to ``--output_dir``."""
+    """Write tokenizer and weights to ``--output``."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--questions", type=Path, required=True, help="from judges collect")
-    parser.add_argument("--output_dir", type=Path, required=True)
+    parser.add_argument("--dataset", type=Path, required=True, help="from judges collect")
+    parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--heads", type=int, default=1)
     parser.add_argument("--steps", type=int, default=300, help="pretraining steps")
     parser.add_argument("--seed", type=int, default=0)
     flags = parser.parse_args(argv)
-    rows = read_rows(flags.questions, "train", TEXTS)
+    rows = read_rows(flags.dataset, "train", TEXTS)
     texts = [row["prefix"] + row["suffix"] for row in rows]
     tokenizer = make_tokenizer(texts)
     model = make_model(tokenizer, flags.width, flags.layers, flags.heads, flags.seed)
     loss = pretrain(model, tokenizer, texts, flags.steps, flags.seed)
-    model.save_pretrained(flags.output_dir)
-    tokenizer.save_pretrained(flags.output_dir)
+    model.save_pretrained(flags.output)
+    tokenizer.save_pretrained(flags.output)
     size = model.num_parameters() / 1e6
-    print(f"{flags.output_dir}: {size:.2f} million parameters, last loss {loss:.2f}")
+    print(f"{flags.output}: {size:.2f} million parameters, last loss {loss:.2f}")
 
 
 if __name__ == "__main__":

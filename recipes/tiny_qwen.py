@@ -1,6 +1,6 @@
 """Build a tiny Qwen2.5-VL that can be trained on two cores, for smoke runs.
 
-    python recipes/tiny_qwen.py --output_dir runs/tiny
+    python recipes/tiny_qwen.py --output runs/tiny
 
 It differs from the real one in size (1.1 M parameters; patches of 28 pixels, so that a slot of a
 drawn scene is one image token), in its byte-level BPE, trained on the fly, and in its pretraining,
@@ -256,12 +256,12 @@ def _captioned(processor: ProcessorMixin, batch: list[Scene]) -> BatchFeature:
 
 
 def build(
-    output_dir: str | Path, *, seed: int = 0, warm_up_steps: int = 80, pretrain_steps: int = 250
+    output: str | Path, *, seed: int = 0, warm_up_steps: int = 80, pretrain_steps: int = 250
 ) -> tuple[dict[str, float], float]:
     """Build, pretrain and save a model with its processor.
 
     Args:
-        output_dir: for the model; afterwards a ``model_name_or_path`` like any other.
+        output: for the model; afterwards a ``model_name_or_path`` like any other.
         seed: of the weights and the images.
         warm_up_steps: batches of 64 images for the vision tower.
         pretrain_steps: batches of 32 captioned images of one subject for the whole model.
@@ -274,21 +274,21 @@ def build(
     model = make_model(tokenizer, seed)
     accuracy = warm_up(model, processor, warm_up_steps, seed)
     loss = pretrain(model, processor, pretrain_steps, seed)
-    model.save_pretrained(output_dir)
-    processor.save_pretrained(output_dir)
+    model.save_pretrained(output)
+    processor.save_pretrained(output)
     return accuracy, loss
 
 
 def main(argv: list[str] | None = None) -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description="Build a tiny Qwen2.5-VL for smoke runs.")
-    parser.add_argument("--output_dir", type=Path, required=True)
+    parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--warm_up_steps", type=int, default=80)
-    parser.add_argument("--pretrain_steps", type=int, default=250)
+    parser.add_argument("--warm-up-steps", type=int, default=80)
+    parser.add_argument("--pretrain-steps", type=int, default=250)
     args = parser.parse_args(argv)
     accuracy, loss = build(**vars(args))
-    print(f"tiny Qwen2.5-VL in {args.output_dir}")
+    print(f"tiny Qwen2.5-VL in {args.output}")
     if accuracy:
         shares = ", ".join(f"{probe} {share:.3f}" for probe, share in accuracy.items())
         print(f"share of slots named correctly, higher is better: {shares}")

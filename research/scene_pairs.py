@@ -1,7 +1,7 @@
 """Print pairs of texts and references about single drawn subjects, with known false details.
 
-    python -m research.scene_pairs 500 > pairs.jsonl
-    python -m research.scene_pairs 60 --split test > others.jsonl
+    python -m research.scene_pairs --limit 500 > pairs.jsonl
+    python -m research.scene_pairs --limit 60 --split test > others.jsonl
 
 Six texts per reference, with 0 to 5 false details: small enough for a tiny judge to learn from
 (research/results/judges.md), and groups of alternatives for ``posh-reward judges compare``.
@@ -30,11 +30,11 @@ def single_scenes(split: str, count: int, seed: int) -> list[Scene]:
 def main(argv: Sequence[str] | None = None) -> None:
     """Print one JSON object per line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("count", type=int, help="references")
+    parser.add_argument("--limit", type=int, required=True, help="references")
     parser.add_argument("--split", default="train", help="train, validation or test")
     parser.add_argument("--seed", type=int, default=0)
     flags = parser.parse_args(argv)
-    scenes = single_scenes(flags.split, flags.count, flags.seed)
+    scenes = single_scenes(flags.split, flags.limit, flags.seed)
     for each in scene_texts(scenes):
         reference = caption(scenes[each.image])
         print(json.dumps({"generation": each.text, "reference": reference}))

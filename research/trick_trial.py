@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     train = commands.add_parser("train", help="fine-tune once, then one DAPO run per seed")
     train.add_argument("--model", type=Path, required=True, help="the demo's SFT model")
-    train.add_argument("--output", type=Path, required=True)
+    train.add_argument("-o", "--output", type=Path, required=True)
     train.add_argument("--arm", required=True, help="name of the reward in the plot")
     train.add_argument("--checkout", type=Path, default=ROOT, help="worktree with the reward")
     train.add_argument("--seeds", nargs="+", type=int, default=[0, 1])

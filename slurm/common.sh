@@ -59,7 +59,7 @@ ranks_here() {
 # offline_if_fetched CONFIG [flags]: keeps the ranks from asking the hub for what is here; eight of
 # them retry for minutes if it does not answer.
 offline_if_fetched() {
-  if [[ -z ${HF_HUB_OFFLINE:-} ]] && posh-reward fetch --dry-run --config "$1" -- "${@:2}" &>/dev/null; then
+  if [[ -z ${HF_HUB_OFFLINE:-} ]] && posh-reward fetch --check --config "$1" -- "${@:2}" &>/dev/null; then
     export HF_HUB_OFFLINE=1
   fi
 }

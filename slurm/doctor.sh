@@ -14,5 +14,5 @@ exec posh-reward doctor --config "$1" \
   --processes "$(ranks_here)" \
   --address "$(first_node)" \
   --port "$(meeting_port)" \
-  ${DOCTOR_SECONDS:+--seconds "$DOCTOR_SECONDS"} ${FIRST_HOUR:+--first-hour "$FIRST_HOUR"} \
+  ${DOCTOR_SECONDS:+--timeout "$DOCTOR_SECONDS"} ${FIRST_HOUR:+--first-hour "$FIRST_HOUR"} \
   -- "${@:2}"

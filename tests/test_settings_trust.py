@@ -61,20 +61,20 @@ def harmless() -> bool:
 
 
 COMMANDS = {
-    "score": "score pairs.jsonl --config metric.json",
+    "score": "score pairs.jsonl --metric metric.json",
     "score, judge": "score pairs.jsonl --judge judge.yaml",
-    "score, the judge's file in a metric's": "score pairs.jsonl --config nested.yaml",
+    "score, the judge's file in a metric's": "score pairs.jsonl --metric nested.yaml",
     "score, a cascade": "score pairs.jsonl --judge cascade.yaml",
     "score, a witness": "score pairs.jsonl --witness judge.yaml",
-    "explain": "explain a b --config metric.json",
-    "agreement": "agreement pairs pairs.jsonl --judge judge.yaml --text1 generation "
-    "--text2 generation --label overall=better",
-    "judges compare": "judges compare fake judge.yaml --texts pairs.jsonl",
-    "judges compare, a metric": "judges compare fake metric.json --texts pairs.jsonl",
-    "judges collect": "judges collect judge.yaml --texts pairs.jsonl -o q",
+    "explain": "explain a b --metric metric.json",
+    "agreement": "agreement pairs pairs.jsonl --judge judge.yaml --generation1 generation "
+    "--generation2 generation --label overall=better",
+    "judges compare": "judges compare pairs.jsonl --judges fake judge.yaml",
+    "judges compare, a metric": "judges compare pairs.jsonl --judges fake metric.json",
+    "judges collect": "judges collect pairs.jsonl --judge judge.yaml -o q",
     "harmonic": "harmonic score pairs.jsonl --judge judge.yaml",
     "rubric": "rubric score pairs.jsonl --judge judge.yaml",
-    "prove score": "prove score pairs.jsonl --entailment judge.yaml",
+    "prove score": "prove score pairs.jsonl --entailment-judge judge.yaml",
     "prove make": "prove make pairs.jsonl -o p.jsonl --writer judge.yaml --caption reference",
     "attack": "attack pairs.jsonl -o a --reward reward.json",
     "serve": "serve --port 0 --reward reward.json",
@@ -145,7 +145,7 @@ RECIPES = {
 @pytest.mark.parametrize("setting", RECIPES)
 def test_a_strangers_recipe_only_sets_numbers_and_names(setting: str) -> None:
     pytest.importorskip("trl")
-    from posh_reward.training.run_check import parse_settings
+    from posh_reward.training.launch import parse_settings
     from recipes.sft import SETTINGS
 
     Path("base.yaml").write_text(yaml.safe_dump(RECIPES[setting]))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from posh_reward.errors import ConfigError, PoshError
 from posh_reward.training.doctor.diagnosis import recipe_settings
-from posh_reward.training.fit.memory import disk_size, machine_bounds, phases
+from posh_reward.training.fit import disk_size, machine_memory, phases
 from posh_reward.training.run_check import RunCheck, check, check_run
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -58,7 +58,7 @@ def row(config: Path, check: RunCheck) -> str:
         f"`{config.relative_to(ROOT).as_posix()}`",
         f"{machines} x {processes // machines}" if machines > 1 else str(processes),
         *(by_name.get(name, "-") for name in ("generate", "judge", "train")),
-        "{:.0f} to {:.0f} GiB".format(*machine_bounds(check.run)),
+        "{:.0f} to {:.0f} GiB".format(*machine_memory(check.run).bounds),
         f"{disk_size(check.run):.0f} GB",
     ]
     return f"| {' | '.join(cells)} |"

@@ -15,20 +15,89 @@ import argparse
 import json
 import random
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from posh_reward.cli import main as posh_reward
 from posh_reward.datasets.scenes import scene_rows
 from posh_reward.study.packets.make import read_key
-from posh_reward.study.packets.rater_answers import collect
+from posh_reward.study.packets.rater_answers import collect, with_checksum
 from posh_reward.study.packets.rater_texts import AXES
-from posh_reward.study.packets.results import results
-from posh_reward.study.packets.study_plan import Crowd, answer_file, opinions_with
-from posh_reward.study.packets.study_records import PacketKey
+from posh_reward.study.packets.results import FASTEST, results
+from posh_reward.study.packets.study_plan import Opinions, opinions_with
+from posh_reward.study.packets.study_records import ANSWERS_FORMAT, PacketKey, RaterTask, word_spans
+from posh_reward.study.rows.tables import Row
 
 MODELS = ("sft", "posh-tuned")
 MARK_RATES = (0.10, 0.06)  # chance that raters mark a word of each model
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """Opinions of simulated raters."""
+
+    preference: Mapping[str, float]  # by axis, mean preference for the later model, -2 to 2
+    opinions: Opinions
+    marks: Mapping[str, float]  # by model, the probability that a word is marked
+    seed: int = 0
+
+
+def answer_file(key: PacketKey, name: str, crowd: Crowd) -> bytes:
+    """A rater's file, as the page would save it."""
+    rater = key.raters[name]
+    rng = random.Random(f"{crowd.seed} {name}")
+    answers: list[Row] = []
+    for task in rater.tasks:
+        compares = len(task.models) == 2
+        values = (
+            _preferences(key, task, crowd, rng, name) if compares else _marks(key, task, crowd, rng)
+        )
+        words = key.items[task.item].words(task.models)
+        seconds = round(words / FASTEST * rng.uniform(3, 6), 1)
+        answers.append({"task": task.id, **values, "seconds": seconds, "comment": ""})
+    content: Row = {
+        "format": ANSWERS_FORMAT,
+        "packet": key.packet,
+        "rater": name,
+        "saved": "1970-01-01T00:00:00.000Z",
+        "answers": answers,
+    }
+    return with_checksum(content, rater.token)
+
+
+def _preferences(
+    key: PacketKey, task: RaterTask, crowd: Crowd, rng: random.Random, name: str
+) -> Row:
+    earlier, later = key.in_order(task.models)
+    sign = 1 if task.models[0] == later else -1
+    choices: Row = {}
+    for axis in AXES:
+        # Seed the quality with the item's name, so that all its raters see the same; and a rater's
+        # taste for each model with the rater's name, so that it holds for all pairs.
+        shared = _normal(crowd.seed, task.item, sorted(task.models), axis)
+        early, late = (_normal(crowd.seed, name, model, axis) for model in (earlier, later))
+        latent = crowd.opinions.shift(crowd.preference[axis])
+        latent += crowd.opinions.shared**0.5 * shared + sign * crowd.opinions.side
+        latent += crowd.opinions.lean * (late - early) / 2**0.5
+        latent += crowd.opinions.own * rng.gauss(0, 1)
+        choices[axis] = sign * int(crowd.opinions.choices(np.array(latent)))
+    return choices
+
+
+def _normal(*name: object) -> float:
+    return random.Random(" ".join(map(str, name))).gauss(0, 1)
+
+
+def _marks(key: PacketKey, task: RaterTask, crowd: Crowd, rng: random.Random) -> Row:
+    [model] = task.models
+    texts = key.items[task.item].by_side(model)
+    return {
+        side: [span for span in word_spans(texts[side]) if rng.random() < crowd.marks[model]]
+        for side in key.sides
+    }
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -71,7 +140,7 @@ def main(argv: list[str] | None = None) -> int:
     answers.mkdir(parents=True, exist_ok=True)
     for name in key.raters:  # as the page saves it
         (answers / f"answers-{key.packet}-{name}.json").write_bytes(answer_file(key, name, crowd))
-    pages = ["-o", flags.output / "result.html", "--json", flags.output / "result.json"]
+    pages = ["--page", flags.output / "result.html", "--json", flags.output / "result.json"]
     status = command("read", key_file, answers, "--packet", packet, *pages)
     return status or compare(key, answers, true)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import Any, NoReturn
@@ -41,7 +41,7 @@ NUMBERS = ("int", "float", "count", "positive")
 COMMANDS = {
     "score": ("score_command:add_score", "score the pairs of a table"),
     "explain": ("score_command:add_explain", "show one pair, with what was not found marked"),
-    "report": ("report_command:add_report", "write a page about scores"),
+    "report": ("score_command:add_report", "write a page about scores"),
     "agreement": ("agreement:add_agreement", "measure how well metrics agree with people"),
     "judges": ("judge_commands:add_judges", "compare judges, or collect a judge's answers"),
     "attack": ("attack_command:add_attack", "search for texts that a reward overpays"),
@@ -69,6 +69,19 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
         number = getattr(action.type, "__name__", "") in NUMBERS
         return "N" if number else super()._get_default_metavar_for_optional(action)
 
+    def _format_usage(
+        self,
+        usage: str | None,
+        actions: Iterable[argparse.Action],
+        groups: Iterable[Any],
+        prefix: str | None,
+    ) -> str:
+        """What must be given; all flags follow below, with their meaning."""
+        needed = [each for each in actions if each.required or each.nargs == argparse.PARSER]
+        text = super()._format_usage(usage, needed, (), prefix)
+        names_a_command = prefix is not None  # argparse: the start of its subcommands' usage
+        return text if names_a_command else f"{text.rstrip()} [flags]\n\n"
+
     def _get_help_string(self, action: argparse.Action) -> str:
         text, default = action.help or "", action.default
         printable = isinstance(default, str | int | float) and default not in (
@@ -84,7 +97,6 @@ class CommandParser(argparse.ArgumentParser):
     """A parser whose errors are one line, without the list of all flags."""
 
     def error(self, message: str) -> NoReturn:
-        """Print the error and exit."""
         text = shortened(safe(message), LONGEST_MESSAGE)
         self.exit(UNUSABLE, f"{self.prog}: {text} (flags: {self.prog} --help)\n")
 
@@ -124,7 +136,6 @@ class PrintVersion(argparse.Action):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit status."""
     if sys.stderr is None:  # closed by the shell: print() would write to standard output instead
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
     try:

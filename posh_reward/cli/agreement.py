@@ -3,25 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from posh_reward.cli import INCOMPLETE, OK
-from posh_reward.cli.flags import (
-    INPUTS,
-    add_column_names,
-    add_format,
-    add_metric,
-    check_replaceable,
-    count,
-    describe,
-    metric_of,
-    write_file,
-    write_text,
-)
+from posh_reward.cli import INCOMPLETE, OK, options
 from posh_reward.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -51,18 +38,17 @@ PAIRS = """\
 Read any table of two texts and a reference. A label is one of DOCENT's, or a number from 2 (the
 first text is much better) to -2. Without --label the first text is the better one in every row."""
 RATINGS = """\
-Read any table of texts that people rated one by one: candidate, reference (a text or a list of
-texts) and ratings (a number, or a list with one per rater)."""
+Read any table of texts that people rated one by one: generation, references (a text or a list of
+texts) and rating (a number, or a list with one per rater)."""
 SPANS = """\
 Read texts in which people marked mistakes (in the generation) and omissions (in the reference) as
 spans [start, end), and report macro F1 over marked and unmarked tokens (paper, Table 2). INPUT is a
 dataset on the hub, its local copy, or a file. Baselines with spans: random; 4GramEmbed and SGEmbed
 with --encoder."""
-TABLES = f"a dataset, or a table: {INPUTS}"
 CRITERIA = ("correctness", "completeness", "clarity", "fluency", "conciseness")
 """As in ``metrics.harmonic``, which the help does not load."""
 ABSENT = {
-    "combine": "native", "harmonic": None, "image": None, "label": None, "layout": None,
+    "combine": "native", "harmonic_judge": None, "image": None, "label": None, "layout": None,
     "llm_sees": "reference", "paper": "none", "procedure": "strict", "reference_file": None,
     "split": "test", "unfold": None,
 }  # fmt: skip
@@ -70,78 +56,164 @@ ABSENT = {
 
 
 def add_agreement(command: argparse.ArgumentParser) -> None:
-    """Add the commands below ``agreement``."""
-    describe(command, ABOUT)
-    commands = command.add_subparsers(required=True, metavar="COMMAND")
+    options.describe(command, ABOUT)
+    commands = options.commands_of(command)
     for name, line, about, example, run, *adders in (
         ("docent", "DOCENT's coarse judgments", DOCENT, "--store runs/answers.sqlite",
-         pairs, docent_input, _procedure, _paper, _metrics),
+         pairs, _docent, _measures_of_texts),
         ("caparena", "CapArena's battles", CAPARENA, "caparena_annots_eval.json --images images",
-         caparena, _caparena, _procedure, _paper, _metrics),
+         caparena, _caparena, _measures_of_texts),
         ("pairs", "pairs that people compared", PAIRS, "pairs.csv --label preferred",
-         pairs, pairs_input, _procedure, _metrics),
+         pairs, _pairs, _measures_of_texts),
         ("ratings", "texts that people rated", RATINGS, "ratings.csv --baseline bleu",
-         ratings, ratings_input, _combine, _metrics),
+         ratings, _ratings, _measures_of_texts),
         ("spans", "texts with marked mistakes and omissions", SPANS, "marks.jsonl --random",
          spans, _spans),
     ):  # fmt: skip
-        each = describe(commands.add_parser(name, help=line), about, f"agreement {name} {example}")
+        each = options.describe(
+            commands.add_parser(name, help=line), about, f"agreement {name} {example}"
+        )
         each.set_defaults(command=run, **ABSENT)
-        add_metric(each)
-        for add in (*adders, output):
+        for add in adders:
             add(each)
+        options.add_reports(each, plots=True)
+        options.add_metric(each)
+        more = each.add_argument_group("intervals and output").add_argument
+        more("--against", metavar="NAME", help="metric to compare the others with (default: the "
+             "first)")  # fmt: skip
+        more("--resamples", type=options.count, default=1000, help="resamples of images; 0 for no "
+             "intervals")  # fmt: skip
+        more("--seed", type=options.count, default=0, help="seed of the resamples")
+        more("--title", default="", help="heading of the table")
+        more("-q", "--quiet", action="store_true", help="print no progress bars")
 
 
-def docent_input(command: argparse.ArgumentParser) -> None:
-    """Add the flags of DOCENT's judgments."""
-    command.add_argument("input", metavar="INPUT", nargs="?", default="amitha/docent-eval-coarse",
-                         help=TABLES)  # fmt: skip
-    _images(command)
-    _table(command, split=True)
+def _docent(command: argparse.ArgumentParser) -> None:
+    _input(command, default="amitha/docent-eval-coarse")
+    add = options.add_reading(command)
+    _split(add)
+    _images(add)
+    _procedure(add)
+    _paper(add)
 
 
 def _caparena(command: argparse.ArgumentParser) -> None:
     command.add_argument("input", metavar="INPUT", help="caparena_annots_eval.json; with --layout "
                          "caparena-auto a model's file, or a folder of them")  # fmt: skip
-    command.add_argument("--layout", choices=("caparena-auto",), help="read CapArena-Auto, where "
-                         "the judge's verdict is the winner")  # fmt: skip
-    _images(command)
-    _table(command)
+    add = options.add_reading(command)
+    add("--layout", choices=("caparena-auto",), help="read CapArena-Auto, where the judge's "
+        "verdict is the winner")  # fmt: skip
+    _images(add)
+    _procedure(add)
+    _paper(add)
 
 
-def pairs_input(command: argparse.ArgumentParser) -> None:
-    """Add the names of the columns of a table of pairs."""
-    add = command.add_argument
-    add("input", metavar="INPUT", help=TABLES)
-    add_column_names(command, "text1", "text2")
-    _reference(command, "reference", "a text")
-    add("--label", metavar="[AXIS=]COLUMN", action="append", default=[], help="column of labels, "
-        "for all axes or for mistakes, omissions or overall; repeatable")  # fmt: skip
-    _image(command)
-    _images(command)
-    _table(command, split=True)
+def _pairs(command: argparse.ArgumentParser) -> None:
+    _input(command)
+    command.add_argument("--label", metavar="[AXIS=]COLUMN", action="append", default=[],
+                         help="column of labels, for all axes or for mistakes, omissions or "
+                         "overall; repeatable")  # fmt: skip
+    add = options.add_reading(command, "generation1", "generation2", "reference")
+    _split(add)
+    _image(add)
+    _images(add)
+    _procedure(add)
 
 
-def ratings_input(command: argparse.ArgumentParser) -> None:
-    """Add the names of the columns of a table of ratings."""
-    add = command.add_argument
-    add("input", metavar="INPUT", help=TABLES)
-    add_column_names(command, "candidate")
-    _reference(command, "references", "a text or a list of texts")
-    add("--rating", metavar="[AXIS=]COLUMN", action="append", default=[], help="column of ratings, "
-        "for all axes or for mistakes, omissions or overall; repeatable "
-        "(default: rating)")  # fmt: skip
-    _raters(command)
-    add("--unfold", metavar="COLUMN", help="column with a list of rows, such as the candidates of "
-        "an image, to make rows of")  # fmt: skip
+def _ratings(command: argparse.ArgumentParser) -> None:
+    _input(command)
+    command.add_argument("--rating", metavar="[AXIS=]COLUMN", action="append", default=[],
+                         help="column of ratings, for all axes or for mistakes, omissions or "
+                         "overall; repeatable (default: rating)")  # fmt: skip
+    add = options.add_reading(command, "generation")
+    add("--reference", metavar="COLUMN", default="references", help="reference column: a text or a "
+        "list of texts")  # fmt: skip
+    add("--average-raters", action="store_true", help="take the mean of a text's ratings, instead "
+        "of each")  # fmt: skip
+    add("--unfold", metavar="COLUMN", help="column with a list of rows, such as the generations "
+        "of an image, to make rows of")  # fmt: skip
     add("--group", metavar="COLUMN", help="column such as task: print tau_b and accuracy for each "
         "of its values")  # fmt: skip
     add("--layout", choices=("flickr8k", "thumb"), help="read the authors' own files: CLIPScore's "
         "flickr8k.json, or mscoco_THumB-1.0.jsonl with --reference-file")  # fmt: skip
     add("--reference-file", metavar="FILE", type=Path, help="THumB's mscoco_references.jsonl")
-    _image(command)
-    _images(command)
-    _table(command, split=True)
+    _split(add)
+    _image(add)
+    _images(add)
+    add("--combine", choices=("native", "join", "best", "mean"), default="native", help="how "
+        "several references count: as each metric's library takes them (BLEU, ROUGE and METEOR "
+        "take several, the others one text of all sentences), joined for all metrics, or by the "
+        "best or the mean score")  # fmt: skip
+
+
+def _spans(command: argparse.ArgumentParser) -> None:
+    _input(command, default="amitha/docent-eval-granular")
+    add = command.add_argument
+    add("--no-posh", action="store_true", help="do not score POSH")
+    add("--random", action="store_true", help="also measure random scores")
+    add("--encoder", metavar="NAME", help="also measure 4GramEmbed and SGEmbed with this encoder: "
+        "a model of sentence-transformers, or module:function")  # fmt: skip
+    add("--threshold", type=float, metavar="GRADE", help="POSH's fixed threshold, a grade from 1 "
+        "to 5 (default: 2, below which POSH itself counts an element as absent)")  # fmt: skip
+    add = options.add_reading(command, "generation", "reference", "mistakes", "omissions")
+    _split(add)
+    _image(add, "uuid")
+
+
+def _input(command: argparse.ArgumentParser, default: str | None = None) -> None:
+    command.add_argument("input", metavar="INPUT", nargs="?" if default else None, default=default,
+                         help=f"a dataset, or a table: {options.INPUTS}")  # fmt: skip
+
+
+def _split(add: options.Add) -> None:
+    add("--split", metavar="NAME", default="test", help="split of a dataset")
+
+
+def _image(add: options.Add, default: str = "image") -> None:
+    add("--image", metavar="COLUMN", default=default, help="image column, if present: an image's "
+        "rows are resampled together")  # fmt: skip
+
+
+def _images(add: options.Add) -> None:
+    add("--images", metavar="DIR", type=Path, help="folder that image paths and names are "
+        "relative to, for metrics that see images")  # fmt: skip
+
+
+def _procedure(add: options.Add) -> None:
+    add("--procedure", choices=("authors", "strict"), default="authors", help="authors: as in the "
+        "authors' programs, equal scores are a win for the first text where the tie threshold is "
+        "0, and medians of Elo are whole points; strict: equal scores are a tie, medians are "
+        "exact; always strict if labels do not have both signs")  # fmt: skip
+
+
+def _paper(add: options.Add) -> None:
+    add("--paper", choices=("3", "6", "none"), default="3", help="table of the paper to print "
+        "below ours: 3 (selected metrics), 6 (all)")  # fmt: skip
+
+
+def _measures_of_texts(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--baseline", metavar="NAME", action="append", default=[], help="length, "
+                         "words, bleu, rouge, meteor, cider, random or all; separated by commas "
+                         "or repeated; the table lists those that are not installed")  # fmt: skip
+    add = command.add_argument_group("more metrics to measure").add_argument
+    add("--no-posh", action="store_true", help="do not score POSH")
+    add("--column", metavar="NAME", action="append", default=[], help="scores in the judgments' "
+        "own columns: NAME, or NAME_mistakes, NAME_omissions, NAME_overall; for pairs, 1 and 2 "
+        "follow each name; repeatable")  # fmt: skip
+    add("--scores", metavar="NAME=FILE", action="append", default=[], help="table of scores with "
+        "generation, reference and either precision, recall, f1 (as `posh-reward score` "
+        "writes) or score; repeatable")  # fmt: skip
+    add("--llm-judge", metavar="MODEL", help="language model to ask for scores by the paper's "
+        "prompts: a name or a settings file of configs/judge")  # fmt: skip
+    add("--llm-sees", choices=("reference", "image", "both"), default="reference", help="what "
+        "--llm-judge compares a text with")  # fmt: skip
+    add("--harmonic-judge", metavar="MODEL", help="model that sees images, to run HarmonicEval "
+        "with: a name or a settings file of configs/judge")  # fmt: skip
+    add("--gamma", type=float, default=0.75, help="HarmonicEval's weights: from 0 (the surest "
+        "criterion alone) to 1 (equal weights)")  # fmt: skip
+    add("--criteria", type=_criteria, default=CRITERIA, metavar="NAME,...", help="HarmonicEval's "
+        "criteria; the paper's for short captions are correctness,completeness (default: all "
+        "five)")  # fmt: skip
 
 
 def _criteria(text: str) -> tuple[str, ...]:
@@ -151,120 +223,12 @@ def _criteria(text: str) -> tuple[str, ...]:
     return names
 
 
-def _reference(command: argparse.ArgumentParser, default: str, content: str) -> None:
-    command.add_argument("--reference", "--references", metavar="COLUMN", default=default,
-                         help=f"reference column: {content}")  # fmt: skip
-
-
-def _raters(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--raters", choices=("each", "mean"), default="each", help="how several "
-                         "ratings of a text count: each, or by their mean")  # fmt: skip
-
-
-def _combine(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--combine", choices=("native", "join", "best", "mean"), default="native",
-                         help="how several references count: as each metric's library takes them "
-                         "(BLEU, ROUGE and METEOR take several, the others one text of all "
-                         "sentences), joined for all metrics, or by the best or the mean "
-                         "score")  # fmt: skip
-
-
-def _procedure(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--procedure", choices=("authors", "strict"), default="authors",
-                         help="authors: as in the authors' programs, equal scores are a win for "
-                         "the first text where the tie threshold is 0, and medians of Elo are "
-                         "whole points; strict: equal scores are a tie, medians are exact; always "
-                         "strict if labels do not have both signs")  # fmt: skip
-
-
-def _spans(command: argparse.ArgumentParser) -> None:
-    add = command.add_argument
-    add("input", metavar="INPUT", nargs="?", default="amitha/docent-eval-granular", help=TABLES)
-    add_column_names(command, "generation", "reference", "mistakes", "omissions")
-    _image(command, "uuid")
-    _table(command, split=True)
-    add("--no-posh", action="store_true", help="do not score POSH")
-    add("--threshold", type=float, metavar="GRADE", help="POSH's fixed threshold, a grade from 1 "
-        "to 5 (default: 2, below which POSH itself counts an element as absent)")  # fmt: skip
-    add("--random", action="store_true", help="also measure random scores")
-    add("--encoder", metavar="NAME", help="also measure 4GramEmbed and SGEmbed with this encoder: "
-        "a model of sentence-transformers, or module:function")  # fmt: skip
-    resampling(command)
-
-
-def _image(command: argparse.ArgumentParser, default: str = "image") -> None:
-    command.add_argument("--image", metavar="COLUMN", default=default, help="image column, if "
-                         "present: an image's rows are resampled together")  # fmt: skip
-
-
-def _images(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--images", metavar="DIR", type=Path, help="folder that image paths and "
-                         "names are relative to, for metrics that see images")  # fmt: skip
-
-
-def _table(command: argparse.ArgumentParser, split: bool = False) -> None:
-    add_format(command)
-    if split:
-        command.add_argument("--split", metavar="NAME", default="test", help="split of a dataset")
-
-
-def _paper(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--paper", choices=("3", "6", "none"), default="3", help="table of the "
-                         "paper to print below ours: 3 (selected metrics), 6 (all)")  # fmt: skip
-
-
-def _metrics(command: argparse.ArgumentParser) -> None:
-    add = command.add_argument_group("metrics to measure").add_argument
-    add("--no-posh", action="store_true", help="do not score POSH")
-    add("--column", metavar="NAME", action="append", default=[], help="scores in the judgments' "
-        "own columns: NAME, or NAME_mistakes, NAME_omissions, NAME_overall; for pairs, 1 and 2 "
-        "follow each name; repeatable")  # fmt: skip
-    add("--scores", metavar="NAME=FILE", action="append", default=[], help="table of scores with "
-        "generation, reference and either precision, recall, f1 (as `posh-reward score` "
-        "writes) or score; repeatable")  # fmt: skip
-    add("--baseline", metavar="NAME", action="append", default=[], help="length, words, bleu, "
-        "rouge, meteor, cider, random or all; separated by commas or repeated; "
-        "the table lists those that are not installed")  # fmt: skip
-    add("--llm", metavar="MODEL", help="language model to ask for scores by the paper's prompts: a "
-        "name or a settings file of configs/judge")  # fmt: skip
-    add("--llm-sees", choices=("reference", "image", "both"), default="reference", help="what "
-        "--llm compares a text with")  # fmt: skip
-    add("--harmonic", metavar="MODEL", help="model that sees images, to run HarmonicEval with: a "
-        "name or a settings file of configs/judge")  # fmt: skip
-    add("--gamma", type=float, default=0.75, help="HarmonicEval's weights: from 0 (the surest "
-        "criterion alone) to 1 (equal weights)")  # fmt: skip
-    add("--criteria", type=_criteria, default=CRITERIA, metavar="NAME,...", help="HarmonicEval's "
-        "criteria; the paper's for short captions are correctness,completeness (default: all "
-        "five)")  # fmt: skip
-    resampling(command)
-
-
-def resampling(command: argparse.ArgumentParser, against: bool = True) -> None:
-    """Add the flags of intervals and tests."""
-    add = command.add_argument_group("intervals and tests").add_argument
-    if against:
-        add("--against", metavar="NAME", help="metric to compare the others with (default: the "
-            "first)")  # fmt: skip
-    add("--resamples", type=count, default=1000, help="resamples of images; 0 for no intervals")
-    add("--seed", type=count, default=0, help="seed of the resamples")
-
-
-def output(command: argparse.ArgumentParser) -> None:
-    add = command.add_argument_group("output").add_argument
-    add("--title", default="", help="heading of the table")
-    add("--json", action="store_true", help="print JSON instead of a table")
-    add("--html", metavar="FILE", help="also write a page")
-    add("--plot", metavar="FILE", help="also draw a plot (.png, .svg or .pdf; needs Matplotlib)")
-    add("-q", "--quiet", action="store_true", help="print no progress bars")
-
-
 AXES = ("mistakes", "omissions", "overall")
 OPTIONAL = ("image", "uuid", "id")
 """Default names of columns that a table may lack."""
 
 
 def pairs(flags: argparse.Namespace) -> int:
-    """Pairs that people compared, such as DOCENT's."""
     from posh_reward.study.agreement.preferences import preferences_report
 
     return show(preferences_report(preferences(flags), _settings(flags)), flags)
@@ -277,14 +241,15 @@ def preferences(flags: argparse.Namespace) -> Preferences:
     columns = PairColumns()
     if flags.label is not None:
         labels = by_axis(flags.label, "--label")
-        columns = PairColumns(flags.text1, flags.text2, flags.reference, flags.image, labels)
+        columns = PairColumns(
+            flags.generation1, flags.generation2, flags.reference, flags.image, labels
+        )
     return read_preferences(
         _rows(flags), columns, flags.input, images=flags.images, procedure=flags.procedure
     )
 
 
 def caparena(flags: argparse.Namespace) -> int:
-    """CapArena's battles."""
     from posh_reward.study.agreement.caparena import caparena_report, read_arena
 
     arena = read_arena(_rows(flags), flags.input, images=flags.images, procedure=flags.procedure)
@@ -292,7 +257,6 @@ def caparena(flags: argparse.Namespace) -> int:
 
 
 def ratings(flags: argparse.Namespace) -> int:
-    """Texts that people rated."""
     from posh_reward.study.agreement.ratings import ratings_report
 
     return show(ratings_report(text_ratings(flags), _settings(flags)), flags)
@@ -302,18 +266,17 @@ def text_ratings(flags: argparse.Namespace) -> TextRatings:
     from posh_reward.study.agreement.ratings import RatingColumns, read_ratings
 
     columns = RatingColumns(
-        flags.candidate,
+        flags.generation,
         flags.reference,
         flags.image,
         rating_columns(flags),
-        flags.raters,
+        "mean" if flags.average_raters else "each",
         flags.group,
     )
     return read_ratings(_rows(flags), columns, flags.input, flags.images)
 
 
 def rating_columns(flags: argparse.Namespace) -> dict[str, str]:
-    """Map each axis to its column of ratings, by default ``rating``."""
     from posh_reward.study.agreement.judgment_files import AXIS_RATINGS
 
     if not flags.rating and flags.layout in AXIS_RATINGS:
@@ -322,7 +285,6 @@ def rating_columns(flags: argparse.Namespace) -> dict[str, str]:
 
 
 def spans(flags: argparse.Namespace) -> int:
-    """Texts with marked mistakes and omissions."""
     from posh_reward.study.agreement.localisation import SpanColumns, read_marks, spans_report
 
     columns = SpanColumns(
@@ -340,7 +302,7 @@ def _localisers(flags: argparse.Namespace) -> tuple[list[Localiser], list[tuple[
     from posh_reward.study.agreement.baselines import EmbeddingAlerts, Random
     from posh_reward.study.agreement.measures import PoshMeasure
 
-    posh = metric_of(flags)
+    posh = options.metric_of(flags)
     localisers: list[Localiser] = [] if flags.no_posh else [PoshMeasure(posh, flags.threshold)]
     missing: list[tuple[str, str]] = []
     if flags.random:
@@ -359,11 +321,7 @@ def _localisers(flags: argparse.Namespace) -> tuple[list[Localiser], list[tuple[
 
 
 def by_axis(columns: list[str], flag: str) -> dict[str, str]:
-    """Map axes to columns, from ``["mistakes=P", ...]`` or from ``["P"]`` for all axes.
-
-    Raises:
-        InputError: an axis is unknown or named twice.
-    """
+    """Map axes to columns, from ``["mistakes=P", ...]`` or from ``["P"]`` for all axes."""
     column_of: dict[str, str] = {}
     for each in columns:
         axis, equals, column = each.partition("=")
@@ -376,12 +334,12 @@ def by_axis(columns: list[str], flag: str) -> dict[str, str]:
 
 
 def check_outputs(flags: argparse.Namespace) -> None:
-    """Check the page and the plot, before anything is scored for them."""
-    from posh_reward.study.agreement.agreement_page import check_plot
+    from posh_reward.study.pages.model_plots import require_matplotlib
 
-    check_replaceable(flags.html)
-    if flags.plot is not None:
-        check_plot(flags.plot)
+    options.check_replaceable(flags.page)
+    options.check_replaceable(flags.json, options.FIGURES)
+    if flags.plots is not None:
+        require_matplotlib()
 
 
 def _rows(flags: argparse.Namespace) -> list[Row]:
@@ -392,7 +350,8 @@ def _rows(flags: argparse.Namespace) -> list[Row]:
         return LAYOUTS[flags.layout](Path(flags.input), flags.reference_file)
     rows = read_rows(
         flags.input, split=flags.split, format=flags.format, delimiter=flags.delimiter,
-        unfold=flags.unfold, images=flags.harmonic is not None or flags.llm_sees != "reference",
+        unfold=flags.unfold,
+        images=flags.harmonic_judge is not None or flags.llm_sees != "reference",
     )  # fmt: skip
     if flags.image not in (None, *OPTIONAL):
         check_columns(rows, {"--image": flags.image}, flags.input)
@@ -420,7 +379,7 @@ def _measures(flags: argparse.Namespace) -> tuple[list[Measure], list[tuple[str,
     from posh_reward.study.agreement.judgment_files import read_rows
     from posh_reward.study.agreement.measures import PoshMeasure, ScoresFile
 
-    posh = metric_of(flags)
+    posh = options.metric_of(flags)
     measures: list[Measure] = [] if flags.no_posh else [PoshMeasure(posh)]
     for each in flags.scores:
         name, equals, file = each.partition("=")
@@ -429,38 +388,39 @@ def _measures(flags: argparse.Namespace) -> tuple[list[Measure], list[tuple[str,
         measures.append(ScoresFile(name, read_rows(file), file))
     baselines, missing = load_baselines(flags.baseline)
     measures += baselines
-    if flags.llm is not None:
+    if flags.llm_judge is not None:
         from posh_reward.models.model import load_model
         from posh_reward.study.agreement.baselines import LlmScores
 
-        measures.append(LlmScores(load_model(flags.llm), flags.llm_sees, posh.store))
-    if flags.harmonic is not None:
+        measures.append(LlmScores(load_model(flags.llm_judge), flags.llm_sees, posh.store))
+    if flags.harmonic_judge is not None:
         from posh_reward.metrics.harmonic.harmonic_eval import HarmonicEval
         from posh_reward.study.agreement.measures import HarmonicMeasure
 
-        harmonic = HarmonicEval(flags.harmonic, flags.gamma, posh.store, criteria=flags.criteria)
+        harmonic = HarmonicEval(
+            flags.harmonic_judge, flags.gamma, posh.store, criteria=flags.criteria
+        )
         measures.append(HarmonicMeasure(harmonic))
     if not measures and not flags.column:
         raise InputError(
             "no metric to measure: leave out --no-posh, or add --column, --scores, --baseline, "
-            "--llm or --harmonic"
+            "--llm-judge or --harmonic-judge"
         )
     return measures, missing
 
 
 def show(report: AgreementReport, flags: argparse.Namespace) -> int:
-    """Print a report, write its page and its plot; return an exit status."""
     from posh_reward.study.agreement.agreement_page import draw_plot, html_page, terminal_text
     from posh_reward.study.agreement.agreement_report import as_json
 
     if flags.title:
         report = replace(report, title=flags.title)
-    write_text(json.dumps(as_json(report), indent=2) if flags.json else terminal_text(report))
+    options.show_figures(flags, as_json(report), terminal_text(report))
     for line in report.lines:
         if line.signature and not flags.quiet:
             print(f"{line.name}: {line.signature}", file=sys.stderr)
-    if flags.html is not None:
-        write_file(Path(flags.html), html_page(report).encode("utf-8"))
-    if flags.plot is not None:
-        draw_plot(report, Path(flags.plot))
+    if flags.page is not None:
+        options.write_file(Path(flags.page), html_page(report).encode("utf-8"))
+    for ending in () if flags.plots is None else ("png", "svg"):
+        draw_plot(report, Path(flags.plots, f"agreement.{ending}"))
     return INCOMPLETE if any(line.failures for line in report.lines) else OK

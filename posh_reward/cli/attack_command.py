@@ -16,8 +16,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.attack.grammars import GRAMMARS
-from posh_reward.cli import OK
-from posh_reward.cli.flags import add_trust, describe, positive, write_file, write_text
+from posh_reward.cli import OK, options
 from posh_reward.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,29 +38,33 @@ STOCK_ROWS = 500
 
 
 def add_attack(command: argparse.ArgumentParser) -> None:
-    """Add the flags of ``attack``."""
-    describe(command, f"{ATTACK}\n\n{STATUS}", "attack rows.jsonl -o audit --reference caption "
-             "--reward my_rewards:brevity")  # fmt: skip
+    example = "attack rows.jsonl -o audit --reference caption --reward my_rewards:brevity"
+    options.describe(command, f"{ATTACK}\n\n{STATUS}", example)
     add = command.add_argument
-    add("data", metavar="DATA", help="table with a column of true texts, or a dataset's name")
+    add("input", metavar="INPUT", help="table with a column of true texts, or a dataset's name")
     add("--split", default="test", help="split of a dataset")
     add("--reward", metavar="WHICH", help="settings file of the reward, or MODULE:FUNCTION for one "
         "of your own, called as TRL calls it (default: POSH)")  # fmt: skip
-    add("--metric", choices=METRICS, default="posh", help="metric of the settings file")
+    add("--reward-metric", choices=METRICS, default="posh", help="metric of the settings file")
     add("--reference", metavar="COLUMN", help="column of true texts (default: the reward's own)")
     add("-o", "--output", type=Path, required=True, metavar="DIR", help="folder to write")
-    add("--rows", type=positive, default=12, help="rows that all texts are finally paid on")
-    add("--budget", type=positive, default=80, help="texts that each climb tries")
+    add("--rows", type=options.positive, default=12, help="rows that all texts are finally paid on")
+    add("--budget", type=options.positive, default=80, help="texts that each climb tries")
     add("--grammars", nargs="+", default=list(GRAMMARS), choices=GRAMMARS, metavar="NAME",
         help=f"grammars to climb in (default: all, which are {', '.join(GRAMMARS)})")  # fmt: skip
-    add("--search", type=positive, default=4, metavar="ROWS", help="rows that climbs are paid on")
+    add(
+        "--search-rows",
+        type=options.positive,
+        default=4,
+        metavar="ROWS",
+        help="rows that climbs are paid on",
+    )
     add("--seed", type=int, default=0, help="seed of all random choices")
-    add_trust(command)
+    options.add_trust(add)
     command.set_defaults(command=attack_reward)
 
 
 def attack_reward(flags: argparse.Namespace) -> int:
-    """Measure, search and write."""
     from posh_reward.attack import audit
     from posh_reward.attack.audit import open_reward
     from posh_reward.attack.climb import Target, attack
@@ -71,14 +74,14 @@ def attack_reward(flags: argparse.Namespace) -> int:
     from posh_reward.study.rows.journal import Journal
     from posh_reward.types import Description
 
-    reward = open_reward(flags.reward, flags.metric, flags.reference)
-    rows = read_references(flags.data, flags.split, reward.column)
+    reward = open_reward(flags.reward, flags.reward_metric, flags.reference)
+    rows = read_references(flags.input, flags.split, reward.column)
     random.Random(flags.seed).shuffle(rows)
-    search, unseen = rows[: flags.search], rows[flags.search :][: flags.rows]
+    search, unseen = rows[: flags.search_rows], rows[flags.search_rows :][: flags.rows]
     if len(unseen) < 3:
         raise InputError(
-            f"{flags.data} has {len(rows)} rows: use 3 more than --search ({flags.search}) at "
-            "least, since finds are paid on other rows"
+            f"{flags.input} has {len(rows)} rows: use 3 more than --search-rows "
+            f"({flags.search_rows}) at least, since finds are paid on other rows"
         )
     near, target = (Target(reward.functions, some, reward.column)
                     for some in (with_images(search), with_images(unseen)))  # fmt: skip
@@ -93,7 +96,7 @@ def attack_reward(flags: argparse.Namespace) -> int:
         yardsticks = [each for some in texts.honest.values() for each in enumerate(some)]
         cost = timed(ledger, yardsticks, reward.requests)
         floor = audit.floor_of(texts, ledger)
-        others = [*search, *rows[flags.search + flags.rows :]][:STOCK_ROWS]
+        others = [*search, *rows[flags.search_rows + flags.rows :]][:STOCK_ROWS]
         own = Target((), others, reward.column)
         parsed = reader().read([own.true_text(row) for row in range(len(others))])
         stock = WordStock.of(each for each in parsed if isinstance(each, Description))
@@ -121,9 +124,9 @@ def attack_reward(flags: argparse.Namespace) -> int:
         for name, some in texts.honest.items()
     }
     footer = [f"{flags.budget} texts for each climb, {len(unseen)} rows", reward.signature]
-    write_file(flags.output / "finds.md", f"{audit.table(means, findings)}\n".encode())
-    write_file(flags.output / "finds.html", audit.page(means, findings, footer).encode())
-    write_text(audit.table(means, findings))
+    options.write_file(flags.output / "finds.md", f"{audit.table(means, findings)}\n".encode())
+    options.write_file(flags.output / "finds.html", audit.page(means, findings, footer).encode())
+    options.write_text(audit.table(means, findings))
     return FOUND if any(each.verdict == "found" for each in findings) else OK
 
 
@@ -172,12 +175,7 @@ def _decoded(value: object) -> object:
 
 
 def read_references(name: str, split: str, column: str) -> list[dict[str, Any]]:
-    """Read the rows that have a true text, or a list of them, in a column of a table or dataset.
-
-    Raises:
-        InputError: the file cannot be read, or no row has a true text.
-        ConfigError: the dataset cannot be loaded.
-    """
+    """Read the rows that have a true text, or a list of them, in a column of a table or dataset."""
     from posh_reward.datasets.load_dataset import is_drawn, load_images
     from posh_reward.study.agreement.judgment_files import read_rows
 

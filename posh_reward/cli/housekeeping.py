@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import warnings
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from posh_reward.cli import OK, UNUSABLE
-from posh_reward.cli.flags import add_trust, describe, size, write_text
+from posh_reward.cli import OK, UNUSABLE, options
 from posh_reward.errors import safe
 from posh_reward.shipped import FOLDERS, copy_to
 
@@ -45,15 +43,15 @@ overwritten."""
 
 
 def add_store(command: argparse.ArgumentParser) -> None:
-    """Add ``store info`` and ``store clear``."""
-    describe(command, STORE)
-    add = command.add_subparsers(required=True, metavar="COMMAND").add_parser
-    info = describe(add("info", help="show what a store holds"), "Show a store's rows and bytes.",
-                    "store info runs/answers.sqlite")  # fmt: skip
+    options.describe(command, STORE)
+    add = options.commands_of(command).add_parser
+    info = add("info", help="show what a store holds")
+    options.describe(info, "Show a store's rows and bytes.", "store info runs/answers.sqlite")
     info.add_argument("path", metavar="PATH", help="the store")
-    info.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    info.add_argument("--json", metavar="FILE", help="write JSON; - for standard output, instead "
+                      "of the table")  # fmt: skip
     info.set_defaults(command=show_store)
-    clear = describe(add("clear", help="remove what a store holds"), CLEAR,
+    clear = options.describe(add("clear", help="remove what a store holds"), CLEAR,
                      "store clear runs/answers.sqlite --kind verdict --space Qwen3")  # fmt: skip
     clear.add_argument("path", metavar="PATH", help="the store")
     clear.add_argument("--kind", choices=("graph", "rewrite", "verdict"), help="only this kind")
@@ -65,23 +63,21 @@ def add_store(command: argparse.ArgumentParser) -> None:
 
 
 def add_init(command: argparse.ArgumentParser) -> None:
-    """Add the folder of ``init``."""
-    describe(command, INIT, "init runs/mine")
+    options.describe(command, INIT, "init runs/mine")
     command.add_argument("folder", metavar="DIR", help="folder to copy to; created if missing")
     command.set_defaults(command=init)
 
 
 def show_store(flags: argparse.Namespace) -> int:
-    """Print what a store holds."""
     from posh_reward.store.store_admin import survey
 
+    options.check_replaceable(flags.json, options.FIGURES)
     summary = survey(flags.path)
-    write_text(json.dumps(asdict(summary), indent=2) if flags.json else listing(summary))
+    options.show_figures(flags, asdict(summary), listing(summary))
     return OK
 
 
 def clear_store(flags: argparse.Namespace) -> int:
-    """Remove rows from a store, or a store that is damaged."""
     from posh_reward.store.store_admin import clear
 
     removed = clear(flags.path, flags.kind, flags.space, any_file=flags.yes)
@@ -91,35 +87,32 @@ def clear_store(flags: argparse.Namespace) -> int:
 
 
 def listing(survey: Survey) -> str:
-    """Tabulate a store's holdings, with their sum."""
     held = [(each.kind, each.rows, each.bytes, each.space) for each in survey.holdings]
     held.append(("all", sum(row[1] for row in held), sum(row[2] for row in held), ""))
-    rows = [(kind, f"{count:,}", size(total), space) for kind, count, total, space in held]
+    rows = [(kind, f"{count:,}", options.size(total), space) for kind, count, total, space in held]
     rows.insert(0, ("kind", "rows", "size", "space"))
     kinds, counts, sizes = (max(len(row[column]) for row in rows) for column in range(3))
     lines = [
         f"{kind:{kinds}}  {count:>{counts}}  {amount:>{sizes}}  {space}".rstrip()
         for kind, count, amount, space in rows
     ]
-    about = f"{survey.path!r}: {size(survey.bytes)} on disk, version {survey.version}"
+    about = f"{survey.path!r}: {options.size(survey.bytes)} on disk, version {survey.version}"
     return "\n".join((about, *lines))
 
 
 def init(flags: argparse.Namespace) -> int:
-    """Copy the shipped folders; print the copies' paths."""
     for folder in copy_to(Path(flags.folder)):
         print(folder, file=sys.stderr)
     return OK
 
 
 def add_fetch(command: argparse.ArgumentParser) -> None:
-    """Add the flags of ``fetch``."""
-    describe(command, FETCH, "fetch --config published")
+    options.describe(command, FETCH, "fetch --config published")
     command.add_argument("--config", metavar="FILE", required=True, help="settings of a recipe, "
                          "of a judge, or of a metric (also by name: published)")  # fmt: skip
-    command.add_argument("--dry-run", action="store_true", help="only list what is here and what "
+    command.add_argument("--check", action="store_true", help="only list what is here and what "
                          "is missing; uses no network")  # fmt: skip
-    add_trust(command)
+    options.add_trust(command.add_argument)
     add_recipe_flags(command)
     command.set_defaults(command=fetch)
 
@@ -131,16 +124,15 @@ def add_recipe_flags(command: argparse.ArgumentParser) -> None:
 
 
 def fetch(flags: argparse.Namespace) -> int:
-    """Download what a run needs; print a line for each download."""
     from posh_reward.training.fetch import STATES, assets_of, fetch_all, prepare_data
 
     assets = assets_of(flags.config, flags.recipe_flags)
     complete = True
-    for asset, state in fetch_all(assets, dry_run=flags.dry_run):
+    for asset, state in fetch_all(assets, dry_run=flags.check):
         complete &= state in ("here", "fetched")
         words = state if state in STATES else f"failed: {state}"
         print(safe(f"{asset}: {words}"), file=sys.stderr, flush=True)
-    if complete and not flags.dry_run:
+    if complete and not flags.check:
         for line in prepare_data(flags.config, flags.recipe_flags):
             print(safe(line), file=sys.stderr, flush=True)
     if not assets:
@@ -151,24 +143,24 @@ def fetch(flags: argparse.Namespace) -> int:
 
 
 def add_doctor(command: argparse.ArgumentParser) -> None:
-    """Add the flags of ``doctor``."""
-    add = describe(command, DOCTOR, "doctor --config configs/dapo/qwen2_5_vl_7b.yaml").add_argument
+    add = options.describe(
+        command, DOCTOR, "doctor --config configs/dapo/qwen2_5_vl_7b.yaml"
+    ).add_argument
     add("--config", metavar="FILE", type=Path, required=True, help="configuration of a recipe")
     add("--first-hour", metavar="FILE", type=Path, help="climb the ladder, into this JSON file")
-    add("--seconds", type=float, help="time limit of each trial (default: 900, for a cold node's "
-        "kernels; of a rung's 3600)")  # fmt: skip
+    add("--timeout", metavar="SECONDS", type=float, help="limit of each trial (default: "
+        "900, for a cold node's kernels; of a rung's 3600)")  # fmt: skip
     add("--processes", type=int, help="processes on this node (default: by the launch line)")
     add("--machines", type=int, default=1, help="nodes of the job; run this on each of them")
     add("--machine-rank", type=int, default=0, help="number of this node, from 0")
     add("--address", default="127.0.0.1", help="address of the first node")
     add("--port", type=int, default=29500, help="port at which the ranks meet")
-    add_trust(command)
+    options.add_trust(add)
     add_recipe_flags(command)
     command.set_defaults(command=doctor)
 
 
 def doctor(flags: argparse.Namespace) -> int:
-    """Print the checks; return the exit status."""
     from posh_reward.training.doctor.diagnosis import SECONDS, NodePlace, diagnose
     from posh_reward.training.doctor.first_hour import climb
 
@@ -180,12 +172,12 @@ def doctor(flags: argparse.Namespace) -> int:
     more = [flag for flag in flags.recipe_flags if flag != "--"]
     failed = 0
     if flags.first_hour is not None:
-        climbed = climb(flags.config, more, flags.first_hour, flags.processes, flags.seconds)
+        climbed = climb(flags.config, more, flags.first_hour, flags.processes, flags.timeout)
         for rung in climbed:
             failed += rung.status != "ran"
             print(safe(str(rung)), flush=True)
         return UNUSABLE if failed else OK
-    for check in diagnose(flags.config, more, place, flags.seconds or SECONDS):
+    for check in diagnose(flags.config, more, place, flags.timeout or SECONDS):
         failed += check.state == "FAILED"
         print(safe(str(check)), flush=True)
     if failed:

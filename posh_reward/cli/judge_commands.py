@@ -3,27 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.cli import INCOMPLETE, OK
-from posh_reward.cli.flags import (
-    FIGURES,
-    INPUTS,
-    add_column_names,
-    add_format,
-    add_trust,
-    check_replaceable,
-    count,
-    describe,
-    positive,
-    write_file,
-    write_text,
-)
+from posh_reward.cli import INCOMPLETE, OK, options
 from posh_reward.errors import InputError, safe
 
 if TYPE_CHECKING:
@@ -53,68 +38,73 @@ same command."""
 
 
 def add_judges(command: argparse.ArgumentParser) -> None:
-    """Add the commands below ``judges``."""
-    describe(command, JUDGES)
-    commands = command.add_subparsers(required=True, metavar="COMMAND")
+    options.describe(command, JUDGES)
+    commands = options.commands_of(command)
     _add_compare(commands.add_parser("compare", help="report what changes with another judge"))
     _add_collect(commands.add_parser("collect", help="write a dataset of a judge's answers"))
 
 
 def _add_compare(command: argparse.ArgumentParser) -> None:
-    describe(command, COMPARE, "judges compare embedded vllm --texts pairs.csv -o judges.html")
+    options.describe(
+        command, COMPARE, "judges compare pairs.csv --judges embedded vllm --page judges.html"
+    )
     add = command.add_argument
-    add("judges", metavar="JUDGE[@PRESET]", nargs="+", help="two judges or more, compared with the "
-        "first")  # fmt: skip
-    _add_texts(command)
-    add("-o", "--output", metavar="HTML", help="write a page with plots (needs Matplotlib)")
-    add("--json", metavar="FILE", help="write all figures as JSON")
+    _add_input(command)
+    add("--judges", metavar="JUDGE[@PRESET]", nargs="+", required=True, help="two judges or more, "
+        "compared with the first")  # fmt: skip
+    options.add_reports(command)
+    add = _add_metric(command)
     add("--no-floor", action="store_true", help="do not ask the first judge twice")
-    add("--resamples", type=count, default=1000, help="resamples of references; 0 for no intervals")
+    add("--resamples", type=options.count, default=1000, help="resamples of references; 0: none")
     command.set_defaults(command=compare)
 
 
 def _add_collect(command: argparse.ArgumentParser) -> None:
-    describe(command, COLLECT, "judges collect vllm --texts pairs.csv -o runs/answers")
+    options.describe(command, COLLECT, "judges collect pairs.csv --judge vllm -o runs/answers")
     add = command.add_argument
-    add("judge", metavar="JUDGE[@PRESET]", help="the teacher, as for `judges compare`")
-    _add_texts(command)
+    _add_input(command)
+    add("--judge", metavar="JUDGE[@PRESET]", required=True, help="the teacher, as for `judges "
+        "compare`")  # fmt: skip
     add("-o", "--output", metavar="DIR", required=True, help="folder to write; created if missing")
-    add("--perturbed", type=count, default=3, help="texts with mistakes per reference")
+    add = _add_metric(command)
+    add("--perturbed", type=options.count, default=3, help="texts with mistakes per reference")
     add("--seed", type=int, default=0, help="seed of the mistakes")
     command.set_defaults(command=collect)
 
 
-def _add_texts(command: argparse.ArgumentParser) -> None:
-    add = command.add_argument
-    add("--texts", metavar="TABLE", required=True, help=f"table of texts: {INPUTS}; rows with the "
-        "same reference form a group")  # fmt: skip
-    add_column_names(command, "generation", "reference")
-    add_format(command)
+def _add_input(command: argparse.ArgumentParser) -> None:
+    command.add_argument("input", metavar="INPUT", help=f"table of texts: {options.INPUTS}; "
+                         "rows with the same reference form a group")  # fmt: skip
+
+
+def _add_metric(command: argparse.ArgumentParser) -> options.Add:
+    command.add_argument("--store", metavar="FILE", type=Path, help="file that keeps scene graphs "
+                         "and language models' answers")  # fmt: skip
+    options.add_reading(command, "generation", "reference")
+    add = command.add_argument_group("metric and running").add_argument
     add("--parser", default="embedded", metavar="NAME", help="parser, as for `score`")
     add("--coref", default="rules", metavar="NAME", help="coreference resolver, as for `score`")
-    add("--store", metavar="FILE", type=Path, help="file that keeps scene graphs and language "
-        "models' answers")  # fmt: skip
-    add("--batch", type=positive, default=64, help="pairs to score at a time")
+    options.add_trust(add)
+    add("--batch", type=options.positive, default=64, help="pairs to score at a time")
     add("-q", "--quiet", action="store_true", help="print no progress bars")
-    add_trust(command)
+    return add
 
 
 def compare(flags: argparse.Namespace) -> int:
-    """Compare judges over a table of pairs."""
     from posh_reward.study.judges.judge_report import as_json, judge_report, terminal_text
     from posh_reward.study.judges.judge_runs import RunSettings, judge_choice, run_judges
     from posh_reward.study.rows.journal import check_apart
 
     choices = list(map(judge_choice, flags.judges))
-    outputs = [Path(output) for output in (flags.output, flags.json) if output is not None]
+    outputs = [Path(output) for output in (flags.page, flags.json) if output not in (None, "-")]
     for path in outputs:
-        check_apart(flags.texts, str(path))
-    if flags.output is not None:
+        check_apart(flags.input, str(path))
+    if flags.page is not None:
         from posh_reward.study.pages.model_plots import require_matplotlib
 
         require_matplotlib()
-    check_replaceable(flags.output)
-    check_replaceable(flags.json, FIGURES)
+    options.check_replaceable(flags.page)
+    options.check_replaceable(flags.json, options.FIGURES)
     pairs = pairs_of(flags)
     check_outputs(outputs)
     store = flags.store or answers_beside(outputs, choices)
@@ -123,32 +113,20 @@ def compare(flags: argparse.Namespace) -> int:
     )
     runs = run_judges(choices, pairs, settings)
     report = judge_report(runs, pairs, resamples=flags.resamples, quiet=flags.quiet)
-    write_text(safe(terminal_text(report)))
-    if flags.json is not None:
-        write_file(Path(flags.json), (json.dumps(as_json(report), indent=2) + "\n").encode())
-    if flags.output is not None:
+    options.show_figures(flags, as_json(report), safe(terminal_text(report)))
+    if flags.page is not None:
         from posh_reward.study.judges.judge_report import judge_page
 
-        write_file(Path(flags.output), judge_page(report).encode("utf-8", "replace"))
+        options.write_file(Path(flags.page), judge_page(report).encode("utf-8", "replace"))
     return INCOMPLETE if any(line.pair_failures for line in report.lines) else OK
 
 
 def check_outputs(outputs: Sequence[Path]) -> None:
-    """Make the folders of output files, before anything is paid for.
-
-    Raises:
-        InputError: a file cannot be written.
-    """
+    """Make the folders of output files, before anything is paid for."""
     for path in outputs:
         if path.is_dir():
             raise InputError(f"{str(path)!r} is a folder: choose a file in it")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with TemporaryFile(dir=path.parent):
-                pass
-        except OSError as error:
-            why = f"cannot write {str(path)!r} ({error.strerror}): choose another folder"
-            raise InputError(why) from None
+        path.parent.mkdir(parents=True, exist_ok=True)
 
 
 def answers_beside(outputs: Sequence[Path], choices: Sequence[JudgeChoice]) -> Path | None:
@@ -158,13 +136,12 @@ def answers_beside(outputs: Sequence[Path], choices: Sequence[JudgeChoice]) -> P
     if not any(engine_settings(choice.judge, "judge") for choice in choices):
         return None
     if not outputs:
-        print("answers are not kept: add --store, -o or --json to resume", file=sys.stderr)
+        print("answers are not kept: add --store, --page or --json to resume", file=sys.stderr)
         return None
     return outputs[0].with_suffix(".answers.sqlite")
 
 
 def collect(flags: argparse.Namespace) -> int:
-    """Write a dataset of a judge's answers over a table of texts."""
     from posh_reward.study.judges import question_set
     from posh_reward.study.judges.judge_runs import RunSettings, judge_choice
     from posh_reward.study.rows.tables import require_parquet
@@ -186,11 +163,7 @@ def collect(flags: argparse.Namespace) -> int:
 
 
 def pairs_of(flags: argparse.Namespace) -> list[ScoredPair]:
-    """Return the table's distinct pairs; print how many rows are left out.
-
-    Raises:
-        InputError: the table cannot be read, or has no pair.
-    """
+    """Return the table's distinct pairs; print how many rows are left out."""
     from posh_reward.lexicon.wordnet import is_english
     from posh_reward.study.judges.judge_runs import ScoredPair
 
@@ -199,7 +172,7 @@ def pairs_of(flags: argparse.Namespace) -> list[ScoredPair]:
     if len(pairs) < len(rows):
         print(f"left out {len(rows) - len(pairs)} rows without two texts", file=sys.stderr)
     if not pairs:
-        raise InputError(f"{flags.texts!r} has no row with a generation and a reference")
+        raise InputError(f"{flags.input!r} has no row with a generation and a reference")
     distinct = list(dict.fromkeys(pairs))
     if len(distinct) < len(pairs):
         print(f"left out {len(pairs) - len(distinct)} rows that repeat a pair", file=sys.stderr)
@@ -214,7 +187,7 @@ def _text_rows(flags: argparse.Namespace) -> list[tuple[Any, ...]]:
 
     texts = {"generation": flags.generation or None, "reference": flags.reference}
     table = TableSettings(Columns(texts), flags.format, flags.delimiter)
-    with open_items(flags.texts, table) as (items, _):
+    with open_items(flags.input, table) as (items, _):
         return [tuple(item.texts[name] for name in texts) for item in items]
 
 

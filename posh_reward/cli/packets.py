@@ -5,32 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from posh_reward.cli import INCOMPLETE, OK
-from posh_reward.cli.flags import (
-    FIGURES,
-    INPUTS,
-    add_column_names,
-    add_dataset,
-    add_format,
-    check_replaceable,
-    dataset_of,
-    describe,
-    positive,
-    size,
-    write_file,
-    write_text,
-)
-from posh_reward.errors import InputError, MissingDependencyError, install
+from posh_reward.cli import INCOMPLETE, OK, options
+from posh_reward.errors import InputError, MissingDependencyError, install, on_one_line
 
 if TYPE_CHECKING:
-    from posh_reward.study.packets.make import Packet
     from posh_reward.study.packets.rater_answers import AnswerCollection
     from posh_reward.study.packets.rater_texts import RaterTexts
-    from posh_reward.study.packets.study_items import StudyItems
     from posh_reward.study.packets.study_records import PacketKey
     from posh_reward.study.rows.table_items import Columns
     from posh_reward.study.rows.tables import Row
@@ -50,80 +34,63 @@ pass its address as --url."""
 ANSWERS = ".json"  # ending of files that are read in a folder of answers
 
 
-def add_answers(command: argparse.ArgumentParser) -> None:
-    """Add the flags of ``collect_answers``."""
+def add_read(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("key", metavar="KEY", help="key that `packets make` wrote")
     add("answers", metavar="ANSWERS", nargs="+", help="raters' files, or folders of them")
+    add("-o", "--output", metavar="OUT", help="table to write, with one row per answer to each "
+        f"question, for R or pandas: {options.INPUTS}")  # fmt: skip
+    options.add_reports(command)
     add("--partial", action="store_true", help="use the finished part of unfinished files")
     add("--leave-out", metavar="RATER", action="append", default=[], help="rater whose answers to "
         "ignore, such as rater-03; repeatable")  # fmt: skip
-
-
-def add_read(command: argparse.ArgumentParser) -> None:
-    """Add the flags of ``packets read``."""
-    add = command.add_argument
-    add_answers(command)
-    add("-o", "--output", metavar="HTML", help="write a page with plots")
-    add("--json", metavar="FILE", help="write all figures as JSON")
-    add("--rows", metavar="FILE", help="write one row per answer to each question, for R or "
-        f"pandas: {INPUTS}")  # fmt: skip
     add("--packet", metavar="DIR", help="folder handed out, to check that the key belongs to it")
     add("--title", default="What people preferred", help="heading of the page")
     command.set_defaults(command=read)
 
 
 def read(flags: argparse.Namespace) -> int:
-    """Sum up answers."""
-    from posh_reward.study.packets.make import as_json
-    from posh_reward.study.packets.rater_answers import count_reading
-    from posh_reward.study.packets.results import answer_rows, answers_that_count, results
-    from posh_reward.study.packets.results_page import results_page, summary
-    from posh_reward.study.rows.journal import check_apart
-    from posh_reward.study.rows.tables import format_of, write_table
+    from posh_reward.study.packets import rater_answers, results, results_page
+    from posh_reward.study.rows import journal, tables
 
-    for output in filter(None, (flags.output, flags.json, flags.rows)):
-        check_apart(flags.key, output)
-    check_replaceable(flags.output)
-    check_replaceable(flags.json, FIGURES)
-    key, collection = collect_answers(flags, Path(flags.packet) if flags.packet else None)
+    for output in filter(None, (flags.output, flags.json, flags.page)):
+        journal.check_apart(flags.key, output)
+    options.check_replaceable(flags.page)
+    options.check_replaceable(flags.json, options.FIGURES)
+    key, collection = _collect(flags)
     if not collection.sheets:
         raise InputError("no file of answers counts: see the reasons above")
-    readings = count_reading(_beside(Path(flags.key), ".readings.jsonl"), collection.answers)
-    study = results(collection, key, flags.leave_out, readings)
-    write_text(summary(study))
+    readings = rater_answers.count_reading(
+        _beside(Path(flags.key), ".readings.jsonl"), collection.answers
+    )
+    study = results.results(collection, key, flags.leave_out, readings)
+    options.show_figures(flags, asdict(study), results_page.summary(study))
+    if flags.page:
+        page = results_page.results_page(study, flags.title)
+        options.write_file(Path(flags.page), page.encode("utf-8"))
     if flags.output:
-        write_file(Path(flags.output), results_page(study, flags.title).encode("utf-8"))
-    if flags.json:
-        write_file(Path(flags.json), as_json(asdict(study), indent=1))
-    answers = answers_that_count(collection, flags.leave_out)
-    if flags.rows:
-        write_table(answer_rows(answers, key), Path(flags.rows), format_of(flags.rows))
+        answers = results.answers_that_count(collection, flags.leave_out)
+        rows = results.answer_rows(answers, key)
+        tables.write_table(rows, Path(flags.output), tables.format_of(flags.output))
     return INCOMPLETE if collection.refusals else OK
 
 
-def collect_answers(
-    flags: argparse.Namespace, folder: Path | None = None
-) -> tuple[PacketKey, AnswerCollection]:
-    """Read the key and the raters' files that the flags name; print what does not count."""
+def _collect(flags: argparse.Namespace) -> tuple[PacketKey, AnswerCollection]:
+    """Read the key and the raters' files; print what does not count."""
     from posh_reward.study.packets.make import read_key
     from posh_reward.study.packets.rater_answers import collect
-    from posh_reward.study.packets.results_page import files_that_do_not_count
 
-    key = read_key(Path(flags.key), folder)
+    key = read_key(Path(flags.key), Path(flags.packet) if flags.packet else None)
     unknown = [name for name in flags.leave_out if name not in key.raters]
     if unknown:
         raise InputError(f"unknown rater {unknown[0]!r}: choose from {', '.join(key.raters)}")
     collection = collect(answer_files(flags.answers), key, partial=flags.partial)
-    if notes := files_that_do_not_count(
-        [*map(str, collection.refusals)], collection.missing, [*map(str, collection.superseded)]
-    ):
-        print(notes, file=sys.stderr)
+    for verb, notes in (("refused", collection.refusals), ("not counted", collection.superseded)):
+        for note in notes:
+            print(f"{verb} {on_one_line(note)}", file=sys.stderr)
+    for name in collection.missing:
+        print(f"nothing counts yet from {name}", file=sys.stderr)
     return key, collection
-
-
-def _beside(key: Path, ending: str) -> Path:
-    return key.with_name(key.name.removesuffix(".key.json") + ending)
 
 
 def answer_files(names: list[str]) -> list[Path]:
@@ -138,8 +105,11 @@ def answer_files(names: list[str]) -> list[Path]:
     return paths
 
 
+def _beside(key: Path, ending: str) -> Path:
+    return key.with_name(key.name.removesuffix(".key.json") + ending)
+
+
 def add_serve(command: argparse.ArgumentParser) -> None:
-    """Add the flags of ``packets serve``."""
     add = command.add_argument
     add("key", metavar="KEY", help="key that `packets make` wrote")
     add("packet", metavar="PACKET", help="folder that it wrote")
@@ -154,7 +124,6 @@ def add_serve(command: argparse.ArgumentParser) -> None:
 
 
 def serve(flags: argparse.Namespace) -> int:
-    """Serve a packet until interrupted."""
     try:
         from posh_reward.serve.request_limits import server_of
         from posh_reward.serve.study_app import read_tokens, study_app
@@ -196,9 +165,9 @@ column, the file's name is the model's). Only ids that every model described are
 No rater sees a generation twice; either model is #1 equally often; some tasks go to several raters,
 to measure agreement. The same --seed gives the same files, byte for byte."""
 PLAN = """\
-Estimate by simulation how many pairs, raters and hours it takes to settle a difference, and what a
-given number of pairs can settle, by the interval that `read` prints. Raters agree as in the paper
-(Krippendorff's alpha by axis, Table 7) unless --alpha is given."""
+Estimate by simulation how many pairs, raters and hours it takes to settle a difference, and the
+chance that a given number of pairs settles it, by the interval that `read` prints. Raters agree as
+in the paper (Krippendorff's alpha by axis, Table 7) unless --alpha is given."""
 TEXTS = """\
 Write every text that raters read, in one of five languages: questions, instructions, heading,
 contact, buttons. Edit what you like, delete what is to stay as it is, and pass the file to
@@ -206,14 +175,13 @@ contact, buttons. Edit what you like, delete what is to stay as it is, and pass 
 
 
 def add_packets(command: argparse.ArgumentParser) -> None:
-    """Add all commands below ``packets``."""
-    describe(command, PACKETS)
-    commands = command.add_subparsers(required=True, metavar="COMMAND")
+    options.describe(command, PACKETS)
+    commands = options.commands_of(command)
     for name, line, text, example, add in (
         ("make", "write pages for raters", MAKE,
          "make runs/said.jsonl -o runs/packet --dataset scenes", _add_make),
         ("read", "sum up raters' answers", READ,
-         "read runs/packet.key.json answers/ -o runs/result.html", add_read),
+         "read runs/packet.key.json answers/ --page runs/result.html", add_read),
         ("serve", "serve each rater a page behind a link", SERVE,
          "serve runs/packet.key.json runs/packet", add_serve),
         ("texts", "write the texts that raters read, to edit", TEXTS,
@@ -221,12 +189,12 @@ def add_packets(command: argparse.ArgumentParser) -> None:
         ("plan", "estimate how many pairs and raters are needed", PLAN,
          "plan --difference 0.3 --raters 1 2 3", _add_plan),
     ):  # fmt: skip
-        add(describe(commands.add_parser(name, help=line), text, f"packets {example}"))
+        add(options.describe(commands.add_parser(name, help=line), text, f"packets {example}"))
 
 
 def _add_make(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    add("generations", metavar="GENERATIONS", nargs="+", help=f"tables to read: {INPUTS}")
+    add("generations", metavar="GENERATIONS", nargs="+", help=f"tables to read: {options.INPUTS}")
     add("-o", "--output", metavar="DIR", required=True, help="folder to write and hand out")
     add("--key", metavar="FILE", help="key to write (default: DIR.key.json, next to DIR)")
     add("--coarse", type=int, default=7, help="raters who compare two generations")
@@ -235,27 +203,23 @@ def _add_make(command: argparse.ArgumentParser) -> None:
     add("--repeated", type=float, default=0.15, metavar="SHARE", help="share of tasks given to "
         "several raters")  # fmt: skip
     add("--times", type=int, default=3, help="raters for each of these tasks")
-    add("--limit", type=positive, help="use only the first N ids")
+    add("--limit", type=options.positive, help="use only the first N ids")
     add("--seed", type=int, help="seed of the draw (default: random; it is in the key)")
-    add_column_names(command, "generation", "reference", "id", "model", "image")
-    add_format(command)
-    add_dataset(command)
-    add("--no-images", action="store_true", help="show no images: raters judge by the reference")
-    add("--no-reference", action="store_true", help="show no reference: raters judge by the image")
     add("--language", help="language of the pages: en, nl, de, fr or es (default: en)")
     add("--texts", metavar="FILE", help="edited output of `packets texts`: your questions, "
         "instructions, heading and contact")  # fmt: skip
+    add("--no-images", action="store_true", help="show no images: raters judge by the reference")
+    add("--no-reference", action="store_true", help="show no reference: raters judge by the image")
+    options.add_dataset(add)
+    options.add_reading(command, "generation", "reference", "id", "model", "image")
     command.set_defaults(command=make)
 
 
 def make(flags: argparse.Namespace) -> int:
-    """Write a packet and its key."""
     import secrets
     from itertools import chain
 
-    from posh_reward.study.packets.draw import Design
-    from posh_reward.study.packets.make import digest, make_packet, write_packet
-    from posh_reward.study.packets.study_items import Album, StudyItems, items_of
+    from posh_reward.study.packets import draw, make, study_items
     from posh_reward.study.rows.table_items import Columns
 
     seed = secrets.randbits(64) if flags.seed is None else flags.seed
@@ -264,37 +228,30 @@ def make(flags: argparse.Namespace) -> int:
     columns = Columns(texts, flags.id, flags.model, flags.image)
     files = [Path(name) for name in flags.generations]
     rows = chain.from_iterable(_rows(file, columns, flags, len(files) > 1) for file in files)
-    whole = items_of(rows, columns)
-    items = StudyItems(whole.models, whole.items[: flags.limit], whole.incomplete)
-    design = Design(seed, flags.coarse, flags.granular, flags.repeated, flags.times)
+    whole = study_items.items_of(rows, columns)
+    items = replace(whole, items=whole.items[: flags.limit])
+    design = draw.Design(seed, flags.coarse, flags.granular, flags.repeated, flags.times)
     folder = Path(flags.output)
     key = Path(flags.key) if flags.key else folder.with_name(folder.name + ".key.json")
     album = None
     if not flags.no_images:
-        album = Album([file.parent for file in files], dataset_of(flags))
-    inputs = {file.name: digest(file.read_bytes()) for file in files}
-    packet = make_packet(items, design, album, inputs, texts=_texts(flags))
-    write_packet(packet, folder, key)
-    left = len(whole.incomplete)
-    print("\n".join(_summary(packet, items, left, folder, key)), file=sys.stderr)
-    return OK
-
-
-def _summary(packet: Packet, items: StudyItems, left: int, folder: Path, key: Path) -> list[str]:
-    from posh_reward.study.packets.make import rater_load
-
+        dataset = options.dataset_of(flags)
+        album = study_items.Album([file.parent for file in files], dataset)
+    inputs = {file.name: make.digest(file.read_bytes()) for file in files}
+    packet = make.make_packet(items, design, album, inputs, texts=_texts(flags))
+    make.write_packet(packet, folder, key)
     lines = [f"{len(items.items)} items of {', '.join(map(repr, items.models))}"]
-    if left:
+    if left := len(whole.incomplete):
         lines.append(f"left out {left} id{'s' * (left != 1)} that not all models describe")
     if same := len(packet.key.identical):
         lines.append(f"{same} pair{'s' * (same != 1)} of equal texts: a tie without asking")
-    total = size(sum(map(len, packet.files.values())))
-    return [
-        *lines,
-        *rater_load(packet.key),
-        f"wrote {str(folder)!r} ({total}) to hand out; start with READ-ME-FIRST.txt",
-        f"wrote {str(key)!r}: keep it from the raters",
-    ]
+    for name, rater in packet.key.raters.items():
+        lines.append(f"{name}: {len(rater.tasks)} tasks: {packet.key.texts.heading[rater.form]}")
+    total = options.size(sum(map(len, packet.files.values())))
+    lines.append(f"wrote {str(folder)!r} ({total}) to hand out; start with READ-ME-FIRST.txt")
+    lines.append(f"wrote {str(key)!r}: keep it from the raters")
+    print("\n".join(lines), file=sys.stderr)
+    return OK
 
 
 def _rows(file: Path, columns: Columns, flags: argparse.Namespace, several: bool) -> Iterator[Row]:
@@ -336,16 +293,15 @@ def _add_texts(command: argparse.ArgumentParser) -> None:
 
 
 def texts(flags: argparse.Namespace) -> int:
-    """Write the texts that raters read, to edit."""
     from posh_reward.study.packets.rater_texts import texts_source
 
     source = texts_source(flags.language)
     if flags.output is None:
-        write_text(source.rstrip("\n"))
+        options.write_text(source.rstrip("\n"))
     elif Path(flags.output).is_file():  # perhaps edited
         raise InputError(f"{flags.output!r} already exists: choose another file, or delete it")
     else:
-        write_file(Path(flags.output), source.encode("utf-8"))
+        options.write_file(Path(flags.output), source.encode("utf-8"))
     return OK
 
 
@@ -357,23 +313,18 @@ def _add_plan(command: argparse.ArgumentParser) -> None:
     add("--raters", type=int, nargs="+", default=[1, 2, 3], help="raters per pair, to compare "
         "(default: 1 2 3)")  # fmt: skip
     add("--team", type=int, default=7, help="raters in all")
+    add("--seed", type=int, default=0, help="seed of the simulation")
+    add = command.add_argument_group("assumptions").add_argument
     add("--lean", type=float, default=0.3, metavar="SD", help="spread of raters' tastes: standard "
         "deviation of how far each leans to one model, where answers have 1; 0 generalises to "
         "these raters only")  # fmt: skip
     add("--statements", type=int, default=3, help="axes times pairs of models, for which `read` "
         "corrects")  # fmt: skip
-    add("--power", type=float, default=0.8, help="chance of settling the difference")
     add("--alpha", type=float, help="agreement of raters on one axis (default: the paper's three)")
-    add("--equal", type=float, default=0.2, metavar="SHARE", help="share of Equal among answers "
-        "about equally good models")  # fmt: skip
-    add("--much", type=float, default=0.3, metavar="SHARE", help="share of both 'much better' "
-        "answers about equally good models")  # fmt: skip
-    add("--seed", type=int, default=0, help="seed of the simulation")
     command.set_defaults(command=plan)
 
 
 def plan(flags: argparse.Namespace) -> int:
-    """Print what studies of several sizes can settle."""
     from dataclasses import fields
 
     from posh_reward.study.packets.study_plan import PlanSettings, plan_table, plans
@@ -381,5 +332,5 @@ def plan(flags: argparse.Namespace) -> int:
     names = [each.name for each in fields(PlanSettings)]
     settings = PlanSettings(**{name: getattr(flags, name) for name in names})
     alphas = None if flags.alpha is None else {"given": flags.alpha}
-    write_text(plan_table(plans(settings, flags.raters, alphas), settings))
+    options.write_text(plan_table(plans(settings, flags.raters, alphas), settings))
     return OK

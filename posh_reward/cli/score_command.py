@@ -9,31 +9,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
+from itertools import chain, islice
+from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
-from posh_reward.cli import INCOMPLETE, OK
-from posh_reward.cli.flags import (
-    MEANING,
-    add_columns,
-    add_dataset,
-    add_files,
-    add_metric,
-    add_running,
-    dataset_of,
-    describe,
-    metric_of,
-    positive,
-    read_text,
-    table_settings,
-    write_text,
-)
+from posh_reward.cli import INCOMPLETE, OK, options
 from posh_reward.errors import InputError
 from posh_reward.metrics.load_metric import metric_flags, read_metric
 
 if TYPE_CHECKING:
     from posh_reward.metrics.posh.posh import PoSh
+    from posh_reward.study.pages.report_page import ReportContents
     from posh_reward.study.rows.scorers import Metric
+    from posh_reward.study.rows.standings import Tally
+    from posh_reward.study.rows.tables import Row
+
 
 SCORE = f"""\
 Score each generation of a table against its reference. OUT gets one row per pair: id, model and
@@ -42,7 +34,7 @@ unparsed, doubtful_share, generation_elements and reference_elements (how many w
 signature. A pair with a missing cell or an empty reference has no score, and its row says why. The
 precision of an empty generation is 1, with 0 generation_elements.
 
-{MEANING}
+{options.MEANING}
 
 A killed run resumes with the same command. Unless OUT is JSON lines, finished rows are kept in
 OUT.journal.jsonl until OUT is complete. In CSV, text that a spreadsheet would run as a formula is
@@ -51,49 +43,44 @@ EXPLAIN = f"""\
 Score one pair and show it in the terminal. A text can come from a file (@caption.txt) or from
 standard input (@-); write @@ to begin a text with an at sign.
 
-{MEANING}"""
+{options.MEANING}"""
 
 
 def add_score(command: argparse.ArgumentParser) -> None:
-    """Add the flags of ``score``."""
-    describe(command, SCORE, "score runs/pairs.csv -o runs/scores.jsonl --elements")
+    options.describe(command, SCORE, "score runs/pairs.csv -o runs/scores.jsonl --elements")
     add = command.add_argument
-    add_files(command)
-    add_columns(command, "generation", "reference")
-    add_dataset(command)
+    options.add_files(command)
     add("--elements", action="store_true", help="also write each graded element and its spans")
+    options.add_metric(command, witness=True)
+    options.add_dataset(options.add_columns(command, "generation", "reference"))
+    add = options.add_running(command, "pairs")
+    add("--processes", type=options.positive, default=1, help="processes for the embedded judge, "
+        "such as one per core")  # fmt: skip
     add("--unchecked", action="store_true", help="score with a judge that does not tell identical "
         "texts from unrelated ones, too")  # fmt: skip
-    add_running(command, "pairs")
-    add("--jobs", type=positive, default=1, help="processes for the embedded judge, such as one "
-        "per core")  # fmt: skip
-    add_metric(command, witness=True)
     command.set_defaults(command=score)
 
 
 def add_explain(command: argparse.ArgumentParser) -> None:
-    """Add the flags of ``explain``."""
-    describe(command, EXPLAIN, "explain 'A red dog.' 'A brown dog sleeps.'")
+    options.describe(command, EXPLAIN, "explain 'A red dog.' 'A brown dog sleeps.'")
     add = command.add_argument
-    add("texts", metavar="TEXT", nargs="*", help="the generation, then its reference")
-    add("--generation", metavar="TEXT", help="the generation, instead of the first TEXT")
-    add("--reference", metavar="TEXT", help="the reference, instead of the second TEXT")
+    add("generation", metavar="GENERATION", help="the text to score")
+    add("reference", metavar="REFERENCE", help="the text that says what is true")
     add("--image", metavar="FILE", help="the image, for a witness")
-    add("--worst", type=positive, default=10, help="number of elements to list")
+    add("--limit", type=options.positive, default=10, help="most elements to list, worst first")
     add("--color", choices=("auto", "always", "never"), default="auto", help="when to use colors; "
         "auto: on a terminal, unless NO_COLOR is set")  # fmt: skip
-    add_metric(command, witness=True)
+    options.add_metric(command, witness=True)
     command.set_defaults(command=explain)
 
 
 def score(flags: argparse.Namespace) -> int:
-    """Score every pair of a table."""
     texts = {"generation": flags.generation, "reference": flags.reference}
-    settings = table_settings(flags, texts)
-    posh = metric_of(flags)
+    settings = options.table_settings(flags, texts)
+    posh = options.metric_of(flags)
     with _metric_of_table(flags, posh) as metric:
-        if flags.jobs > 1:  # --batch pairs for each process
-            settings = replace(settings, batch=settings.batch * flags.jobs)
+        if flags.processes > 1:  # --batch pairs for each process
+            settings = replace(settings, batch=settings.batch * flags.processes)
         from posh_reward.metrics.posh.fitness import check_judge
         from posh_reward.study.rows.scorers import score_table
 
@@ -111,14 +98,14 @@ def score(flags: argparse.Namespace) -> int:
 @contextmanager
 def _metric_of_table(flags: argparse.Namespace, posh: PoSh) -> Iterator[Metric]:
     """Yield the metric itself, with a dataset's images, or in several processes."""
-    dataset = dataset_of(flags)
+    dataset = options.dataset_of(flags)
     if dataset is not None and not posh.wants_images:
         raise InputError("only a witness looks at --dataset: add --witness, or leave it out")
-    if flags.jobs > 1:
+    if flags.processes > 1:
         from posh_reward.study.rows.engine import ScoringPool
 
-        settings = read_metric(flags.config, **metric_flags(flags))
-        with ScoringPool(posh, settings, flags.jobs) as pool:
+        settings = read_metric(flags.metric, **metric_flags(flags))
+        with ScoringPool(posh, settings, flags.processes) as pool:
             yield pool
     elif dataset is not None:
         from posh_reward.study.rows.dataset_images import MetricWithDataset
@@ -129,30 +116,25 @@ def _metric_of_table(flags: argparse.Namespace, posh: PoSh) -> Iterator[Metric]:
 
 
 def explain(flags: argparse.Namespace) -> int:
-    """Show one pair, with what was not found marked."""
     from posh_reward.lexicon.wordnet import is_english
     from posh_reward.study.pages import terminal
     from posh_reward.study.rows.standings import NOT_ENGLISH
 
-    flagged = [text for text in (flags.generation, flags.reference) if text is not None]
-    if len(flags.texts) + len(flagged) != 2 or len(flagged) == 1:
-        raise InputError(
-            "explain takes two texts: posh-reward explain 'the generation' 'the reference', or "
-            "--generation and --reference"
-        )
-    texts = flagged or flags.texts
+    texts = [flags.generation, flags.reference]
     if texts == ["@-", "@-"]:
         raise InputError("only one of the two texts can come from standard input")
-    posh = metric_of(flags)
+    posh = options.metric_of(flags)
     if posh.wants_images and flags.image is None:
         raise InputError("the witness needs an image: name it with --image")
     images = [flags.image] if posh.wants_images else None
-    generation, reference = map(read_text, texts)
+    generation, reference = map(options.read_text, texts)
     scores = posh.score([generation], [reference], images)[0]
     if not is_english(scores.reference):
         print(f"do not rely on this score: {NOT_ENGLISH}", file=sys.stderr)
     width = min(get_terminal_size().columns, 100)
-    write_text(terminal.explain(scores, color=_color(flags.color), width=width, worst=flags.worst))
+    options.write_text(
+        terminal.explain(scores, color=_color(flags.color), width=width, worst=flags.limit)
+    )
     return OK if scores.failure is None else INCOMPLETE
 
 
@@ -162,3 +144,108 @@ def _color(choice: str) -> bool:
         return choice == "always"
     allowed = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return bool(allowed and sys.stdout and sys.stdout.isatty())
+
+
+REPORT = f"""\
+Write one HTML page that needs no network: distributions, a table to sort and search, and for each
+pair both texts, with what was not found in the other marked by grade. Score with --elements, or
+nothing is marked. Rows of several models are compared, also in the terminal:
+means, and differences to a baseline, paired by id. If Pillow is installed and the image column
+has paths (relative to here or to the folder of SCORES) or row numbers of --dataset, the page shows
+the images. If Matplotlib is installed, the page has plots of the models.
+
+For output of `harmonic score`, `rubric score` and `prove score` the page shows each score as a bar
+with its reason, next to the image and the texts.
+
+{options.MEANING}"""
+
+
+def add_report(command: argparse.ArgumentParser) -> None:
+    options.describe(command, REPORT, "report runs/scores.jsonl -o runs/report.html")
+    add = command.add_argument
+    add("scores", metavar="SCORES", help="output of `posh-reward score --elements`; - for standard "
+        "input")  # fmt: skip
+    add("-o", "--output", metavar="HTML", default="-", help="page to write (default: standard "
+        "output)")  # fmt: skip
+    add("--title", help="heading of the page")
+    add("--against", metavar="MODEL", help="model to compare the others with (default: the first "
+        "one in SCORES)")  # fmt: skip
+    add("--plots", metavar="DIR", help="also draw leaderboard, length and precision_recall as "
+        ".png and .svg (needs Matplotlib)")  # fmt: skip
+    options.add_dataset(add)
+    options.add_reading(command)
+    command.set_defaults(command=report)
+
+
+def report(flags: argparse.Namespace) -> int:
+    from posh_reward.metrics.records import metric_of
+    from posh_reward.study.pages.model_plots import require_matplotlib
+    from posh_reward.study.pages.report_page import contents_of
+    from posh_reward.study.pages.sibling_page import SIBLINGS, sibling_page
+    from posh_reward.study.pages.thumbnails import Thumbnails
+    from posh_reward.study.rows.journal import check_apart
+    from posh_reward.study.rows.tables import STANDARD, standard_output
+
+    check_apart(flags.scores, flags.output)
+    options.check_replaceable(flags.output)
+    if flags.plots:
+        require_matplotlib()
+    folder = Path.cwd() if flags.scores == STANDARD else Path(flags.scores).parent
+    images = Thumbnails(folder, dataset=options.dataset_of(flags))
+    with _scored_rows(flags) as rows:
+        first = list(islice(rows, 1))
+        metric = metric_of(first[0]) if first else ""
+        if metric not in SIBLINGS:
+            page = _posh_page(flags, contents_of(chain(first, rows), images))
+        elif flags.plots or flags.against:
+            raise InputError(f"--plots and --against work for scores of POSH only, not of {metric}")
+        else:
+            page = sibling_page(chain(first, rows), metric, flags.title, images)
+    if images.dataset and images.dataset.beyond:
+        print(f"without an image: {images.dataset.too_far}", file=sys.stderr)
+    if flags.output == STANDARD:
+        standard_output().write(page.encode("utf-8"))
+    else:
+        options.write_file(Path(flags.output), page.encode("utf-8"))
+    return OK
+
+
+@contextmanager
+def _scored_rows(flags: argparse.Namespace) -> Iterator[Iterator[Row]]:
+    from posh_reward.process.progress import progress_bar
+    from posh_reward.study.rows.tables import format_of, open_table
+
+    format = format_of(flags.scores, flags.format, flags.delimiter)
+    with (
+        open_table(flags.scores, format) as rows,
+        progress_bar("report", None, "pair", iterable=rows) as bar,
+    ):
+        yield iter(bar)
+
+
+def _posh_page(flags: argparse.Namespace, contents: ReportContents) -> str:
+    """Return the page about POSH's scores; print a comparison of models and save their plots."""
+    from posh_reward.study.pages.element_marks import TITLE
+    from posh_reward.study.pages.report_page import report_page
+    from posh_reward.study.rows.standings import baseline_of, best_first, gains_table, leaderboard
+
+    baseline = baseline_of(contents.models, flags.against)
+    plots = _plots(contents.tally, flags.plots)
+    page = report_page(contents, flags.title or TITLE, baseline, plots)
+    if len(contents.models) > 1:
+        ranked = best_first(contents.tally.standings())
+        comparison = gains_table(contents.gains(baseline), baseline)
+        print(f"{leaderboard(ranked)}\n\n{comparison}", file=sys.stderr)
+    return page
+
+
+def _plots(tally: Tally, folder: str | None) -> list[tuple[str, bytes]]:
+    """Return (caption, SVG) of each plot if there are several models; save plots to ``folder``."""
+    from posh_reward.study.pages.model_plots import draw, model_plots, save_plots
+
+    several = len(tally.models) > 1 and find_spec("matplotlib") is not None
+    plots = model_plots(tally) if several or folder else []
+    if folder:
+        for path in save_plots(plots, Path(folder)):
+            print(f"wrote {str(path)!r}", file=sys.stderr)
+    return [(plot.what, draw(plot, "svg")) for plot in plots] if several else []

@@ -11,8 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.cli import OK
-from posh_reward.cli.flags import add_metric, describe, positive
+from posh_reward.cli import OK, options
 from posh_reward.errors import InputError, MissingDependencyError, install
 
 if TYPE_CHECKING:
@@ -29,27 +28,26 @@ answers the requests that it has accepted, then exits."""
 
 
 def add_serve(command: argparse.ArgumentParser) -> None:
-    """Add the flags of ``serve``."""
-    describe(command, SERVE, "serve --port 8000 --judge configs/judge/server.yaml")
+    options.describe(command, SERVE, "serve --port 8000 --judge configs/judge/server.yaml")
     add = command.add_argument
     add("--host", default="127.0.0.1", help="address to listen at (default: 127.0.0.1, for this "
         "machine alone)")  # fmt: skip
     add("--port", type=int, default=8000, help="port to listen at; 0 for any free one")
-    add("--milliseconds", type=float, default=5.0, help="time that a text waits for others to be "
-        "scored with")  # fmt: skip
-    add("--batch", type=positive, default=256, help="most texts in a call of the metric")
-    add("--waiting", type=positive, default=4096, help="most texts that wait; more are refused "
-        "with status 429")  # fmt: skip
     add("--reward", metavar="FILE", help="settings of the reward for trainers, such as its shaping "
         "(docs/rewards.md)")  # fmt: skip
     add("--fallback", type=float, help="reward of a completion that could not be judged (default: "
         "status 503, so that the trainer asks again)")  # fmt: skip
-    add_metric(command, witness=True)
+    options.add_metric(command, witness=True)
+    add = command.add_argument_group("batches").add_argument
+    add("--milliseconds", type=float, default=5.0, help="time that a text waits for others to be "
+        "scored with")  # fmt: skip
+    add("--batch", type=options.positive, default=256, help="most texts in a call of the metric")
+    add("--queue", type=options.positive, default=4096, help="most texts that wait; more are "
+        "refused with status 429")  # fmt: skip
     command.set_defaults(command=serve)
 
 
 def serve(flags: argparse.Namespace) -> int:
-    """Serve until a signal ends it."""
     for name in ("fastapi_offline", "prometheus_client", "uvicorn"):
         if find_spec(name) is None:
             raise MissingDependencyError(f"serve needs {name}: {install('serve')}")
@@ -64,7 +62,7 @@ def serve(flags: argparse.Namespace) -> int:
         reward = _reward(flags)
         reward.check()  # fails here, not at the first client, if the judge cannot work
         metric: Any = BatchedMetric(
-            reward.metric, flags.milliseconds, batch=flags.batch, capacity=flags.waiting
+            reward.metric, flags.milliseconds, batch=flags.batch, capacity=flags.queue
         )
         reward.metric = metric
         rewarding = flags.reward is not None or not metric.wants_images
@@ -90,16 +88,10 @@ def _announce(name: tuple[Any, ...], signature: str, key: str | None) -> None:
 
 
 def address_of(host: str, port: int) -> str:
-    """Return a server's URL."""
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def server_socket(host: str, port: int) -> socket.socket:
-    """Return a socket bound to an address, not listening yet.
-
-    Raises:
-        InputError: the address cannot be used.
-    """
     bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -111,12 +103,11 @@ def server_socket(host: str, port: int) -> socket.socket:
 
 
 def _reward(flags: argparse.Namespace) -> PoshReward:
-    """Make the reward that the flags describe, with the metric that they describe."""
     from posh_reward.metrics.load_metric import metric_flags, read_metric
     from posh_reward.reward.instance import make_reward
     from posh_reward.settings import check_settings, read_settings
 
     settings = read_settings(Path(flags.reward), "the reward's settings") if flags.reward else {}
     settings = check_settings(make_reward, settings, "reward")
-    metric = read_metric(flags.config or settings.get("metric"), **metric_flags(flags))
+    metric = read_metric(flags.metric or settings.get("metric"), **metric_flags(flags))
     return make_reward(**{**settings, "metric": metric})

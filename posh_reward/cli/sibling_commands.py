@@ -7,21 +7,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-from posh_reward.cli import INCOMPLETE, OK
-from posh_reward.cli.flags import (
-    add_columns,
-    add_files,
-    add_running,
-    add_trust,
-    describe,
-    table_settings,
-)
+from posh_reward.cli import INCOMPLETE, OK, options
 from posh_reward.errors import InputError, on_one_line
 
 if TYPE_CHECKING:
@@ -55,19 +46,18 @@ TASKS = ("captioning", "vqa", "vdu", "reg")
 
 
 def add_harmonic(command: argparse.ArgumentParser) -> None:
-    """Add ``harmonic score``."""
-    describe(command, HARMONIC)
-    commands = command.add_subparsers(required=True, metavar="COMMAND")
-    score = describe(
+    options.describe(command, HARMONIC)
+    commands = options.commands_of(command)
+    score = options.describe(
         commands.add_parser("score", help="score texts about images"), HARMONIC_SCORE,
         "harmonic score texts.csv -o scores.jsonl --judge configs/judge/server.yaml",
     )  # fmt: skip
-    add_files(score)
-    add_columns(score, "generation", image="shown to the judge")
-    score.add_argument("--question", metavar="COLUMN", help="column of the questions that the "
-                       "texts answer, for tasks vqa and vdu (default: question)")  # fmt: skip
-    add_running(score, "texts")
+    options.add_files(score)
     add = _add_judge(score)
+    columns = options.add_columns(score, "generation", image="shown to the judge")
+    columns("--question", metavar="COLUMN", help="column of the questions that the texts answer, "
+            "for tasks vqa and vdu (default: question)")  # fmt: skip
+    options.add_running(score, "texts")
     add("--gamma", type=float, default=0.75, help="weights of the criteria: 1 for equal, 0.5 for "
         "inverse variance, 0 for the surest criterion alone")  # fmt: skip
     add("--task", choices=TASKS, default="captioning", help="kind of texts")
@@ -80,30 +70,29 @@ def add_harmonic(command: argparse.ArgumentParser) -> None:
 
 
 def add_rubric(command: argparse.ArgumentParser) -> None:
-    """Add ``rubric score``."""
-    describe(command, RUBRIC)
-    commands = command.add_subparsers(required=True, metavar="COMMAND")
-    score = describe(
+    options.describe(command, RUBRIC)
+    commands = options.commands_of(command)
+    score = options.describe(
         commands.add_parser("score", help="judge texts against references"), RUBRIC_SCORE,
         "rubric score texts.csv -o points.jsonl --judge configs/judge/server.yaml",
     )  # fmt: skip
-    add_files(score)
-    add_columns(score, "generation", "reference")
-    score.add_argument("--question", metavar="COLUMN", help="column of the questions that the "
-                       "texts answer (default: the rubric's own question for all)")  # fmt: skip
-    add_running(score, "texts")
+    options.add_files(score)
     add = _add_judge(score)
     add("--rubric", metavar="NAME", default="animals", help="animals, which is the paper's, or a "
         "YAML or JSON file")  # fmt: skip
+    columns = options.add_columns(score, "generation", "reference")
+    columns("--question", metavar="COLUMN", help="column of the questions that the texts answer "
+            "(default: the rubric's own question for all)")  # fmt: skip
+    options.add_running(score, "texts")
     score.set_defaults(command=score_rubric)
 
 
-def _add_judge(command: argparse.ArgumentParser) -> Callable[..., argparse.Action]:
-    add = command.add_argument_group("metric").add_argument
+def _add_judge(command: argparse.ArgumentParser) -> options.Add:
+    add = command.add_argument
     add("--judge", metavar="MODEL", required=True, help=f"model to ask: {MODEL}")
     add("--store", metavar="FILE", help="file that keeps the judge's answers for other runs; "
         "created if missing")  # fmt: skip
-    add_trust(command)
+    options.add_trust(add)
     return add
 
 
@@ -119,12 +108,11 @@ def score_harmonic(flags: argparse.Namespace) -> int:
     if flags.question and "question" not in work.texts:
         raise InputError(f"task {flags.task} has no questions: leave out --question")
     texts = {name: getattr(flags, name) or name for name in work.texts}
-    tally = score_work(work, flags.input, flags.output, table_settings(flags, texts))
+    tally = score_work(work, flags.input, flags.output, options.table_settings(flags, texts))
     return _summarise(flags, tally, work.signature, metric.store)
 
 
 def score_rubric(flags: argparse.Namespace) -> int:
-    """Judge texts by a rubric."""
     from posh_reward.metrics.rubric.rubric_judge import RubricJudge
     from posh_reward.study.rows.scorers import RubricRows, score_work
 
@@ -136,7 +124,7 @@ def score_rubric(flags: argparse.Namespace) -> int:
         print(fill(on_one_line(line), 90), file=sys.stderr)
     work = RubricRows(judge, questions=flags.question is not None)
     texts = {name: getattr(flags, name) for name in ("generation", "reference", "question")}
-    tally = score_work(work, flags.input, flags.output, table_settings(flags, texts))
+    tally = score_work(work, flags.input, flags.output, options.table_settings(flags, texts))
     return _summarise(flags, tally, work.signature, judge.store)
 
 
@@ -167,13 +155,13 @@ they state the caption or the image supports; 1 is best. OUT gets one row per re
 tuple and its score. A killed run resumes with the same command. `posh-reward report` makes a page
 of OUT."""
 RESPONSE_TEXTS = ("response", "answer", "question", "caption")
+"""Texts of a row of ``prove score``; the flags of the first are ``--generation...``."""
 PAIR_TEXTS = ("question", "answer", "program", "caption")
 
 
 def add_prove(command: argparse.ArgumentParser) -> None:
-    """Add ``prove make``, ``prove verify`` and ``prove score``."""
-    describe(command, PROVE)
-    commands = command.add_subparsers(required=True, metavar="COMMAND")
+    options.describe(command, PROVE)
+    commands = options.commands_of(command)
     for name, line, text, example, add in (
         ("make", "write verified questions", MAKE,
          "captions.csv -o pairs.jsonl --writer configs/judge/server.yaml", _add_make),
@@ -181,81 +169,80 @@ def add_prove(command: argparse.ArgumentParser) -> None:
          _add_verify),
         ("score", "score responses", PROVE_SCORE, "responses.csv -o scores.jsonl", _add_score),
     ):  # fmt: skip
-        add(describe(commands.add_parser(name, help=line), text, f"prove {name} {example}"))
+        add(options.describe(commands.add_parser(name, help=line), text, f"prove {name} {example}"))
 
 
 def _add_make(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    add_files(command)
-    add_columns(command, "caption", image="shown to the entailment judge")
+    options.add_files(command)
     add("--writer", metavar="MODEL", required=True, help=f"model that writes questions: {MODEL}")
     add("--reviewer", metavar="MODEL", help="model that drops trivial, incomplete and unnatural "
         "pairs")  # fmt: skip
     add("--taboo", metavar="FILE", help="file of words that no pair may contain, one per line")
-    _add_graphs(command, "caption")
+    columns = options.add_columns(command, "caption", image="shown to the entailment judge")
+    _add_graphs(columns, "caption")
     _add_common(command, "captions")
     command.set_defaults(command=make_questions)
 
 
 def _add_verify(command: argparse.ArgumentParser) -> None:
-    add_files(command)
-    add_columns(command, *PAIR_TEXTS)
-    _add_graphs(command, "caption")
-    _add_tuples(command)
-    add_running(command, "pairs", 16)
+    options.add_files(command)
+    columns = options.add_columns(command, *PAIR_TEXTS)
+    _add_graphs(columns, "caption")
+    _add_tuples(command.add_argument)
+    options.add_running(command, "pairs", 16)
     command.set_defaults(command=verify_prove)
 
 
 def _add_score(command: argparse.ArgumentParser) -> None:
-    add_files(command)
-    add_columns(command, *RESPONSE_TEXTS, image="shown to the entailment judge")
-    _add_graphs(command, *RESPONSE_TEXTS)
-    command.add_argument("--by-type", action="store_true", help="also print means for the ten most "
-                         "frequent types of question, such as 'where is'")  # fmt: skip
+    options.add_files(command)
+    others = RESPONSE_TEXTS[1:]
+    columns = options.add_columns(command, *others, image="shown to the entailment judge")
+    columns("--generation", metavar="COLUMN", default="response", help="column of the responses")
+    _add_graphs(columns, "generation", *others)
     _add_common(command, "responses")
     command.set_defaults(command=score_prove)
 
 
-def _add_graphs(command: argparse.ArgumentParser, *texts: str) -> None:
+def _add_graphs(add: options.Add, *texts: str) -> None:
     for name in texts:
-        command.add_argument(f"--{name}-graph", metavar="COLUMN", help="column of scene graphs or "
-                             f"tuples to use for the {name} (default: the {name} is "
-                             "parsed)")  # fmt: skip
+        add(f"--{name}-graph", metavar="COLUMN", help=f"column of scene graphs or tuples to use "
+            f"for the {name} (default: the {name} is parsed)")  # fmt: skip
 
 
 def _columns(flags: argparse.Namespace, *texts: str) -> dict[str, str]:
-    graphs = {f"{name}_graph": getattr(flags, f"{name}_graph", None) for name in texts}
-    names = {name: getattr(flags, name) for name in texts} | graphs
+    flag_of = {name: "generation" if name == "response" else name for name in texts}
+    graphs = {f"{n}_graph": getattr(flags, f"{flag}_graph", None) for n, flag in flag_of.items()}
+    names = {name: getattr(flags, flag) for name, flag in flag_of.items()} | graphs
     return {name: column for name, column in names.items() if column is not None}
 
 
 def _add_common(command: argparse.ArgumentParser, rows: str) -> None:
     add = command.add_argument
-    add("--entailment", metavar="MODEL", help="model that sees the image and is asked what it "
-        "shows")  # fmt: skip
-    _add_tuples(command)
+    _add_tuples(add)
+    add("--entailment-judge", metavar="MODEL", help="model that sees the image and is asked what "
+        "it shows")  # fmt: skip
     add("--encoder", metavar="NAME", default="embedded", help="comparison of texts: embedded (by "
         "words), a model of sentence-transformers, or module:function")  # fmt: skip
-    add_running(command, rows, 16)
+    options.add_running(command, rows, 16)
 
 
-def _add_tuples(command: argparse.ArgumentParser) -> None:
-    add = command.add_argument
+def _add_tuples(add: options.Add) -> None:
     add("--tuples", metavar="MODEL", default="graph", help="reader of texts into tuples: graph, "
         "which is our parser, or a model")  # fmt: skip
     add("--store", metavar="FILE", help="file that keeps scene graphs and models' answers for "
         "other runs")  # fmt: skip
-    add_trust(command)
+    options.add_trust(add)
 
 
 def make_questions(flags: argparse.Namespace) -> int:
     from posh_reward.metrics.prove.pair_maker import PairMaker
     from posh_reward.study.rows.prove_rows import candidates_summary, make_pairs
 
-    settings = table_settings(flags, _columns(flags, "caption"))
+    settings = options.table_settings(flags, _columns(flags, "caption"))
     taboo = _words(Path(flags.taboo)) if flags.taboo else []
     maker = PairMaker(
-        flags.writer, flags.reviewer, flags.entailment, flags.tuples, encoder=flags.encoder,
+        flags.writer, flags.reviewer, flags.entailment_judge, flags.tuples, encoder=flags.encoder,
         taboo=taboo, store=flags.store,
     )  # fmt: skip
     with closing(maker):
@@ -273,12 +260,11 @@ def _words(path: Path) -> list[str]:
 
 
 def verify_prove(flags: argparse.Namespace) -> int:
-    """Verify pairs by their programs."""
     from posh_reward.metrics.prove.pair_maker import PairVerifier
     from posh_reward.study.rows.prove_rows import verify_pairs
 
     verifier = PairVerifier(flags.tuples, store=flags.store)
-    settings = table_settings(flags, _columns(flags, *PAIR_TEXTS))
+    settings = options.table_settings(flags, _columns(flags, *PAIR_TEXTS))
     with closing(verifier):
         counts = verify_pairs(verifier, flags.input, flags.output, settings)
     if not flags.quiet:
@@ -291,9 +277,9 @@ def score_prove(flags: argparse.Namespace) -> int:
     from posh_reward.study.rows.prove_rows import score_responses
 
     texts = _columns(flags, *RESPONSE_TEXTS)
-    prove = Prove(flags.encoder, flags.entailment, flags.tuples, store=flags.store)
-    settings = table_settings(flags, texts)
-    means = score_responses(prove, flags.input, flags.output, settings, types=flags.by_type)
+    prove = Prove(flags.encoder, flags.entailment_judge, flags.tuples, store=flags.store)
+    settings = options.table_settings(flags, texts)
+    means = score_responses(prove, flags.input, flags.output, settings)
     if not flags.quiet:
         graphs = [name.removesuffix("_graph") for name in texts if name.endswith("_graph")]
         print(f"{means}\n{prove.signature_for(graphs)}", file=sys.stderr)

@@ -1,5 +1,1 @@
-"""Images with references: datasets by name (``load_dataset``), drawn scenes (``scenes``).
-
-``sources`` opens a path or a dataset on the hub, ``image_files`` untrusted images; ``copies``
-resizes images once, and makes local copies.
-"""
+"""Images with references: loaded by name, or drawn."""

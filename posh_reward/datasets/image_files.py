@@ -29,10 +29,7 @@ ADDRESS = re.compile(r"<[^<>]* at 0x[0-9a-f]+>", re.IGNORECASE)
 def open_image(source: bytes | str | Path) -> Iterator[Image.Image]:
     """Open an image from a file's content or path, without decoding it yet.
 
-    Raises:
-        OSError: the file is missing, not an ordinary file, or not in ``FORMATS``. Decoding may
-            raise it too, or SyntaxError, struct.error and whatever else Pillow's decoders raise.
-        ValueError: it is too large, or has too many scans.
+    Raises OSError or ValueError; decoding may raise whatever else Pillow's decoders do.
     """
     from PIL import Image
 
@@ -89,11 +86,7 @@ def as_jpeg(image: Image.Image, new_size: NewSize) -> bytes:
 
 
 def on_white(image: Image.Image) -> Image.Image:
-    """Return the image in RGB as people see it: on white, where it is transparent.
-
-    Raises:
-        ValueError: its samples have 32 bits, of unknown range.
-    """
+    """Return the image in RGB as people see it: on white, where it is transparent."""
     from PIL import Image
 
     if image.mode in ("I", "F"):

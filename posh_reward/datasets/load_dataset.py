@@ -6,22 +6,20 @@ as ``amitha/docent``.
 
 from __future__ import annotations
 
+import errno
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from posh_reward.datasets.image_files import decoding_error, open_image
-from posh_reward.datasets.sources import existing_split, open_split
-from posh_reward.errors import ConfigError, InputError, MissingDependencyError, install
-from posh_reward.settings import brief, brief_list
+from posh_reward.errors import ConfigError, InputError, MissingDependencyError, install, on_one_line
+from posh_reward.settings import brief, brief_list, guess
 
 if TYPE_CHECKING:
     from datasets import Dataset
-
-    from posh_reward.datasets.scenes import Split
 
 PROMPT = (
     "Generate a detailed description of this painting, avoiding interpretation and focusing on "
@@ -37,6 +35,9 @@ REFERENCE_COLUMN = (
     "--reference_column"
 )
 EXAMPLES = 5  # broken images named in an error
+OTHER_NAME = {"val": "validation", "validation": "val"}
+"""Two names of one split: DOCENT has ``val``, others ``validation``."""
+FILES = {".csv": "csv", ".json": "json", ".jsonl": "json"}  # a file of another type is Parquet
 
 Messages = list[dict[str, str]]
 
@@ -63,6 +64,21 @@ def is_drawn(name: object) -> bool:
     return isinstance(name, str) and name.partition(":")[0] == "scenes"
 
 
+def scene_options(name: str) -> SceneOptions:
+    """Parse the options after ``scenes``."""
+    names = [field.name for field in fields(SceneOptions)]
+    options: dict[str, int] = {}
+    for part in name.split(":")[1:]:
+        key, _, value = part.partition("=")
+        if key not in names or not value.isdecimal():
+            raise InputError(
+                f"{name!r}: {part!r} is not an option: use scenes:option=number, "
+                f"with the options {', '.join(names)}"
+            )
+        options[key] = int(value)
+    return SceneOptions(**options)
+
+
 def prompt(text: str = PROMPT) -> Messages:
     """Return an instruction, by default the paper's, as a conversation.
 
@@ -77,11 +93,7 @@ def prompt(text: str = PROMPT) -> Messages:
 
 
 def answer(reference: str) -> Messages:
-    """Return a description as the assistant's turn.
-
-    Raises:
-        InputError: the reference is a list; supervised fine-tuning needs one text.
-    """
+    """Return a description as the assistant's turn."""
     if not isinstance(reference, str):
         raise InputError(f"a reference is {brief(reference)}: SFT learns one text for each image")
     return [{"role": "assistant", "content": reference}]
@@ -116,7 +128,7 @@ def load_images(
             CSV or JSON lines with paths of images), or a dataset on the hub.
         split: its name; ``val`` and ``validation`` are the same split.
         reference_column: the column of references, renamed to ``reference``.
-        skip_broken: leave out rows of a local dataset whose image is missing or broken.
+        skip_broken: leave out rows whose image is missing or broken.
 
     Returns:
         Columns uuid (text; by default split and row), image (PIL) and reference (text).
@@ -128,24 +140,20 @@ def load_images(
         MissingDependencyError: Hugging Face datasets is not installed.
     """
     dataset = open_images(name, split, reference_column)
-    where = f"{name!r}, split {split!r}"
-    if not is_drawn(name) and Path(name).exists():
-        return without_broken(dataset, where, skip_broken=skip_broken)
-    missing = _rows_without_image(dataset)
-    if missing:
-        raise InputError(
-            f"{where} has {missing} of {len(dataset)} rows without an image: name another dataset, "
-            "or a copy of this one from `python data/docent.py copy ... --skip_broken`"
-        )
+    if is_drawn(name):
+        return dataset
+    # The hub's images are decoded only where some must be missing: DOCENT takes minutes.
+    if skip_broken or Path(name).exists() or _lacks_images(dataset):
+        return without_broken(dataset, f"{name!r}, split {split!r}", skip_broken=skip_broken)
     return dataset
 
 
-def _rows_without_image(dataset: Dataset) -> int:
+def _lacks_images(dataset: Dataset) -> bool:
     import pyarrow.compute as pc
 
     stored = dataset.data.column("image")
     content, path = (pc.is_null(pc.struct_field(stored, name)) for name in ("bytes", "path"))
-    return int(pc.sum(pc.and_(content, path)).as_py() or 0)
+    return bool(pc.any(pc.and_(content, path)).as_py())
 
 
 def open_images(name: str, split: str, reference_column: str = "reference") -> Dataset:
@@ -153,19 +161,38 @@ def open_images(name: str, split: str, reference_column: str = "reference") -> D
     _require_datasets()
     if is_drawn(name):
         return _draw(scene_options(name), split)
-    loaded = _rename_reference(open_split(name, split), reference_column, name)
-    dataset = _with_columns(loaded, name, split)
-    _warn_of_empty_references(dataset, f"{name!r}, split {split!r}")
+    dataset = _with_columns(open_split(name, split), name, split, reference_column)
+    # SFT would learn to say nothing from an empty reference, and DAPO gets no reward.
+    texts = enumerate(dataset["reference"])
+    if empty := [row for row, text in texts if text is None or not str(text).strip()]:
+        logger.warning(
+            "%r, split %r has %d of %d references that are empty, the first for %s: remove these "
+            "rows", name, split, len(empty), len(dataset), dataset["uuid"][empty[0]],
+        )  # fmt: skip
     return dataset
+
+
+def load_rows(name: str, split: str = "test", *, images: bool = False) -> list[dict[str, Any]]:
+    """Load all rows of one split of any dataset, such as human judgments.
+
+    ``images`` are kept on request, as mappings with the ``bytes`` and ``path`` of their files.
+    """
+    _require_datasets()
+    from datasets import Image
+
+    dataset = open_split(name, split)
+    columns = [key for key, feature in dataset.features.items() if isinstance(feature, Image)]
+    if not images:
+        return list(dataset.remove_columns(columns))
+    for column in columns:
+        dataset = dataset.cast_column(column, Image(decode=False))
+    return list(dataset)
 
 
 def check_dataset(name: str, splits: Iterable[str], reference_column: str = "reference") -> None:
     """Check that a dataset has these splits, with the columns of ``load_images``.
 
     Decodes no images. A dataset on the hub is downloaded first, if it is not here.
-
-    Raises:
-        ConfigError: the dataset cannot be loaded, or lacks a split or a column.
     """
     for split in splits:
         if is_drawn(name):
@@ -182,69 +209,101 @@ def _require_datasets() -> None:
         )
 
 
-def _warn_of_empty_references(dataset: Dataset, where: str) -> None:
-    # SFT would learn to say nothing from them, and DAPO gets no reward.
-    rows = enumerate(dataset["reference"])
-    empty = [row for row, text in rows if text is None or not str(text).strip()]
-    if empty:
-        logger.warning(
-            "%s has %d of %d references that are empty, the first for %s: remove these rows",
-            where, len(empty), len(dataset), dataset["uuid"][empty[0]],
-        )  # fmt: skip
+def _drawn_split(split: str) -> Any:
+    from posh_reward.datasets.scenes import SPLITS
+
+    return existing_split(split, SPLITS, "scenes")
+
+
+def _draw(options: SceneOptions, split: str) -> Dataset:
+    from datasets import Dataset, Features, Image, Value
+
+    from posh_reward.datasets.scenes import scene_rows
+
+    part = _drawn_split(split)
+    count = options.train if part == "train" else options.heldout
+    plain, uneven = bool(options.plain), bool(options.uneven)
+    rows = list(
+        scene_rows(part, count, seed=options.seed, plain=plain, uneven=uneven, scale=options.scale)
+    )
+    features = Features({"uuid": Value("string"), "image": Image(), "reference": Value("string")})
+    columns = {name: [row[name] for row in rows] for name in features}
+    return Dataset.from_dict(columns, features=features)
+
+
+# Columns.
+
+
+def _with_columns(dataset: Dataset, name: str, split: str, reference_column: str) -> Dataset:
+    """Select the three columns, with images decoded on access."""
+    from datasets import Image
+
+    for column in ("image", reference_column):
+        if column not in dataset.column_names:
+            raise ConfigError(
+                f"{name!r} has no column {column!r} (it has {brief_list(dataset.column_names)}): "
+                + ("rename its column of images" if column == "image" else REFERENCE_COLUMN)
+            )
+    if reference_column != "reference":
+        others = [other for other in dataset.column_names if other != "reference"]
+        dataset = dataset.select_columns(others).rename_column(reference_column, "reference")
+    check_columns(dataset, name)
+    if "uuid" not in dataset.column_names:
+        split = "validation" if split == "val" else split
+        uuids = [f"{split}-{row:05d}" for row in range(len(dataset))]
+        dataset = dataset.add_column("uuid", uuids)
+    dataset = dataset.select_columns(list(COLUMNS))
+    if not isinstance(dataset.features["image"], Image):
+        dataset = dataset.cast_column("image", Image())
+    return dataset
+
+
+def check_columns(
+    dataset: Dataset, name: str, reference_column: str = "reference", image_column: str = "image"
+) -> None:
+    """Refuse columns whose type would fail in every row; missing columns are not checked.
+
+    References are texts, or lists of texts; images may also be bytes or paths of their files.
+    """
+    from datasets import Features, Image, Value
+
+    contents = [(reference_column, "texts, or lists of texts"), (image_column, "images")]
+    for column, content in contents:
+        kind = dataset.features.get(column)
+        inner = getattr(kind, "feature", kind)  # of a list
+        if kind is None or (content == "images" and isinstance(inner, Image | dict | Features)):
+            continue
+        dtypes = ["string", "large_string"] + (["binary"] if content == "images" else [])
+        if not (isinstance(inner, Value) and inner.dtype in dtypes):
+            dtype = getattr(inner, "dtype", type(inner).__name__)
+            raise ConfigError(
+                f"{name!r}: the column {column!r} holds {dtype}, not {content}: use another "
+                "column, or convert this one"
+            )
+
+
+# Broken images.
 
 
 def without_broken(dataset: Dataset, where: str, *, skip_broken: bool) -> Dataset:
-    """Select the rows whose image can be decoded.
+    """Select the rows whose image can be decoded."""
+    from datasets import Image
 
-    Raises:
-        InputError: an image is missing or broken, and ``skip_broken`` is False.
-    """
-    broken = broken_images(dataset)
+    stored = dataset.select_columns(["image"]).cast_column("image", Image(decode=False))
+    reasons = [why_broken(item["image"]) for item in stored]
+    broken = [row for row, why in enumerate(reasons) if why is not None]
     if not broken:
         return dataset
     if not skip_broken:
         uuids = dataset["uuid"] if "uuid" in dataset.column_names else range(len(dataset))
-        reasons = [(f"{uuids[row]}", why) for row, why in broken.items()]
+        examples = ", ".join(f"{uuids[row]} ({reasons[row]})" for row in broken[:EXAMPLES])
+        more = f" and {len(broken) - EXAMPLES} more" if len(broken) > EXAMPLES else ""
         raise InputError(
-            f"{where} has {len(broken)} of {len(dataset)} images that cannot be read: "
-            f"{first_few(reasons)}; repair or remove these rows, or skip them with "
-            "load_images(..., skip_broken=True), or for a recipe with "
-            "`python data/docent.py copy ... --skip_broken`"
+            f"{where} has {len(broken)} of {len(dataset)} images that cannot be read: {examples}"
+            f"{more}; repair or remove these rows, or save the others for a recipe with "
+            "load_images(..., skip_broken=True).save_to_disk(folder)"
         )
-    return dataset.select([row for row in range(len(dataset)) if row not in broken])
-
-
-def load_rows(name: str, split: str = "test", *, images: bool = False) -> list[dict[str, Any]]:
-    """Load all rows of one split of any dataset, such as human judgments.
-
-    Args:
-        name: a local path, as for ``load_images``, or a dataset on the hub.
-        split: the split's name.
-        images: keep images, as mappings with the ``bytes`` and ``path`` of their files.
-
-    Raises:
-        ConfigError: the dataset cannot be loaded.
-        MissingDependencyError: Hugging Face datasets is not installed.
-    """
-    _require_datasets()
-    from datasets import Image
-
-    dataset = open_split(name, split)
-    columns = [key for key, feature in dataset.features.items() if isinstance(feature, Image)]
-    if not images:
-        return list(dataset.remove_columns(columns))
-    for column in columns:
-        dataset = dataset.cast_column(column, Image(decode=False))
-    return list(dataset)
-
-
-def broken_images(dataset: Dataset) -> dict[int, str]:
-    """Map each row whose image is missing or cannot be decoded to the reason."""
-    from datasets import Image
-
-    stored = dataset.select_columns(["image"]).cast_column("image", Image(decode=False))
-    reasons = {row: why_broken(item["image"]) for row, item in enumerate(stored)}
-    return {row: why for row, why in reasons.items() if why is not None}
+    return dataset.select([row for row, why in enumerate(reasons) if why is None])
 
 
 def source_of(stored: Mapping[str, Any] | None) -> Any:
@@ -265,112 +324,98 @@ def why_broken(stored: Mapping[str, Any] | None) -> str | None:
     return None
 
 
-def first_few(reasons: Sequence[tuple[str, str]]) -> str:
-    """List the first few images with reasons, and the number of the others."""
-    examples = ", ".join(f"{name} ({why})" for name, why in reasons[:EXAMPLES])
-    return examples + (f" and {len(reasons) - EXAMPLES} more" if len(reasons) > EXAMPLES else "")
+# Splits of a path or of the hub, with all their columns.
 
 
-def scene_options(name: str) -> SceneOptions:
-    """Parse the options after ``scenes``.
+def existing_split(split: str, names: Collection[str], where: str) -> str:
+    """Return a dataset's own name for a split, such as ``val[:10]`` for ``validation[:10]``."""
+    parts = []
+    for part in split.split("+"):
+        name, bracket, rows = part.partition("[")
+        known = next((each for each in (name, OTHER_NAME.get(name)) if each in names), None)
+        if known is None:
+            raise ConfigError(f"{where} has no split {name!r}: use one of {', '.join(names)}")
+        parts.append(known + bracket + rows)
+    return "+".join(parts)
 
-    Raises:
-        InputError: an option is unknown, or its value is not a number.
-    """
-    names = [field.name for field in fields(SceneOptions)]
-    options: dict[str, int] = {}
-    for part in name.split(":")[1:]:
-        key, _, value = part.partition("=")
-        if key not in names or not value.isdecimal():
-            raise InputError(
-                f"{name!r}: {part!r} is not an option: use scenes:option=number, "
-                f"with the options {', '.join(names)}"
+
+def open_split(name: str, split: str) -> Dataset:
+    """Load one split, with all its columns, of a local path or of a dataset on the hub."""
+    from datasets import DatasetDict, load_from_disk
+    from datasets.exceptions import DatasetsError
+
+    path = Path(name)
+    local = path.exists()
+    if not local:
+        check_name_of_hub(name)
+        if "/" not in name and (near := guess(name.partition(":")[0], ["scenes"])):
+            raise ConfigError(f"there is no dataset {name!r}{near}")
+    try:
+        if (path / "dataset_dict.json").exists() or (path / "state.json").exists():
+            saved = load_from_disk(name)
+            if not isinstance(saved, DatasetDict):
+                return saved
+            return saved[existing_split(split, saved, repr(name))]
+        return _read_file(path, split) if path.is_file() else _prepared(name, split)
+    except ConfigError:
+        raise
+    except (OSError, ValueError, RuntimeError, DatasetsError) as error:
+        cause = error.__cause__ or error
+        if not local:
+            remedy = (
+                "check the name, the network and `hf auth login`, or use the path of a local copy "
+                "(save_to_disk), or 'scenes'"
             )
-        options[key] = int(value)
-    return SceneOptions(**options)
+        elif _is_about_cache(cause):
+            remedy = "set HF_DATASETS_CACHE to a folder with room that you can write"
+        else:
+            remedy = (
+                "use a directory from save_to_disk, Parquet files, a CSV or JSON lines file with "
+                "the columns image (paths) and reference, or an imagefolder with metadata.csv"
+            )
+        reason = on_one_line(f"{type(error).__name__}: {cause}")
+        raise ConfigError(f"cannot read {name!r}, split {split!r}: {reason}; {remedy}") from error
 
 
-def _drawn_split(split: str) -> Split:
-    from posh_reward.datasets.scenes import SPLITS
+def _prepared(name: str, split: str) -> Dataset:
+    """Load a split of a folder, or of a dataset on the hub, from the cache that is made first."""
+    from datasets import load_dataset_builder
 
-    return cast("Split", existing_split(split, SPLITS, "scenes"))
-
-
-def _draw(options: SceneOptions, split: str) -> Dataset:
-    from datasets import Dataset, Features, Image, Value
-
-    from posh_reward.datasets.scenes import scene_rows
-
-    part = _drawn_split(split)
-    count = options.train if part == "train" else options.heldout
-    plain, uneven = bool(options.plain), bool(options.uneven)
-    rows = list(
-        scene_rows(part, count, seed=options.seed, plain=plain, uneven=uneven, scale=options.scale)
-    )
-    features = Features({"uuid": Value("string"), "image": Image(), "reference": Value("string")})
-    columns = {name: [row[name] for row in rows] for name in features}
-    return Dataset.from_dict(columns, features=features)
+    builder = load_dataset_builder(name)
+    # The card may list the splits. Otherwise they follow from the names of files.
+    names = list(builder.info.splits or builder.config.data_files or ())
+    split = existing_split(split, names, repr(name))
+    builder.download_and_prepare()
+    return builder.as_dataset(split=split)
 
 
-def _rename_reference(dataset: Dataset, column: str, name: str) -> Dataset:
-    if column == "reference":
-        return dataset
-    if column not in dataset.column_names:
+def _read_file(path: Path, split: str) -> Dataset:
+    from datasets import load_dataset
+
+    kind = FILES.get(path.suffix.lower(), "parquet")
+    rows = load_dataset(kind, data_files={split: str(path)}, split=split)
+    dtype = getattr(rows.features.get("image"), "dtype", None)
+    if kind == "parquet" or dtype not in ("string", "large_string"):
+        return rows
+    paths = [image and str(path.parent / image) for image in rows["image"]]
+    return rows.remove_columns("image").add_column("image", paths)
+
+
+def _is_about_cache(error: BaseException) -> bool:
+    from datasets import config
+
+    if not isinstance(error, OSError):
+        return False
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return full or Path(error.filename or "").is_relative_to(config.HF_DATASETS_CACHE)
+
+
+def check_name_of_hub(name: str) -> None:
+    """Raise ConfigError for the name of a missing local folder; the hub would take a minute."""
+    first, slash, _ = name.partition("/")
+    folder_exists = bool(slash) and Path(first).is_dir()
+    if folder_exists or name.count("/") > 1 or name.startswith((".", "/", "~", "\\")):
+        why = f", though there is a folder {first!r}" if folder_exists and first != "." else ""
         raise ConfigError(
-            f"{name!r} has no column {column!r} (it has {brief_list(dataset.column_names)}): "
-            f"{REFERENCE_COLUMN}"
+            f"there is no file or folder {name!r}{why}: check the path, or first run what writes it"
         )
-    others = [other for other in dataset.column_names if other != "reference"]
-    return dataset.select_columns(others).rename_column(column, "reference")
-
-
-def _with_columns(dataset: Dataset, name: str, split: str) -> Dataset:
-    """Select the three columns, with images decoded on access."""
-    from datasets import Image
-
-    for column in COLUMNS[1:]:
-        if column not in dataset.column_names:
-            raise ConfigError(
-                f"{name!r} has no column {column!r} (it has {brief_list(dataset.column_names)}): "
-                + (REFERENCE_COLUMN if column == "reference" else "rename its column of images")
-            )
-    check_columns(dataset, name)
-    if "uuid" not in dataset.column_names:
-        split = "validation" if split == "val" else split
-        uuids = [f"{split}-{row:05d}" for row in range(len(dataset))]
-        dataset = dataset.add_column("uuid", uuids)
-    dataset = dataset.select_columns(list(COLUMNS))
-    if not isinstance(dataset.features["image"], Image):
-        dataset = dataset.cast_column("image", Image())
-    return dataset
-
-
-def check_columns(
-    dataset: Dataset, name: str, reference_column: str = "reference", image_column: str = "image"
-) -> None:
-    """Refuse columns whose type would fail in every row, before a run starts.
-
-    Args:
-        dataset: a dataset with features; missing columns are not checked.
-        name: its name, for the message.
-        reference_column: texts, or lists of texts.
-        image_column: images, or bytes or paths of their files.
-
-    Raises:
-        ConfigError: a column has another type.
-    """
-    from datasets import Features, Image, Value
-
-    contents = [(reference_column, "texts, or lists of texts"), (image_column, "images")]
-    for column, content in contents:
-        kind = dataset.features.get(column)
-        inner = getattr(kind, "feature", kind)  # of a list
-        if kind is None or (content == "images" and isinstance(inner, Image | dict | Features)):
-            continue
-        dtypes = ["string", "large_string"] + (["binary"] if content == "images" else [])
-        if not (isinstance(inner, Value) and inner.dtype in dtypes):
-            dtype = getattr(inner, "dtype", type(inner).__name__)
-            raise ConfigError(
-                f"{name!r}: the column {column!r} holds {dtype}, not {content}: use another "
-                "column, or convert this one"
-            )

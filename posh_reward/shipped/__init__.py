@@ -26,11 +26,7 @@ def settings_names(folder: str) -> list[str]:
 
 
 def copy_to(target: Path) -> list[Path]:
-    """Copy the shipped folders into ``target``, creating it if necessary, and return their paths.
-
-    Raises:
-        InputError: one of them already exists; nothing is copied then.
-    """
+    """Copy the shipped folders into ``target``, unless one of them exists; return their paths."""
     copies = [target / name for name in FOLDERS]
     if existing := ", ".join(str(copy) for copy in copies if copy.exists()):
         raise InputError(f"{existing} would be overwritten: choose another folder, or move it")

@@ -38,13 +38,12 @@ class CrossedDesign:
     """Crossing of items with raters; an item counts once, as the mean of its raters.
 
     Raters are clusters, too: three who each lean a little towards one model make an interval over
-    items alone miss in 17 to 43 % of studies. Where each item has one rater, and
-    all raters have equally many, this is Student's test of the raters' means.
+    items alone miss in 17 to 43 % of studies. Where each item has one rater, and all raters have
+    equally many, this is Student's test of the raters' means. Two-way clustered variances, as
+    libraries have them, cover 88 to 100 % of such studies instead of 95 (research/study_coverage).
 
-    Args:
-        items: (answers,) item of each answer.
-        raters: (answers,) rater of each answer.
-        ties: number of items with equal texts, counted as 0 without asking.
+    ``items`` and ``raters`` name those of each answer; ``ties`` counts items with equal texts,
+    which are 0 without asking.
     """
 
     def __init__(
@@ -83,6 +82,10 @@ class CrossedDesign:
         # as if it were the second where each item has one rater.
         visible = min(self._in_sums[2] * squares.sum() / self._in_sums[1], 1 / self.items)
         self._in_mean = np.array([np.square(of_raters).sum(), squares.sum(), visible])
+        # Two raters who both see three items: every answer has a weight of 1/6, each rater .5. Of
+        # a taste's variance .5^2 + .5^2 = .5 is in the mean, and .25 in the sums, since two raters
+        # deviate by half their difference; of single answers 6/36 = 1/6 and 1/12; of what an item's
+        # raters share nothing shows. So the sums show half of what they stand for, and are doubled.
 
     def moments(self, values: Floats) -> tuple[Floats, MeanVariances]:
         """Means (studies,) of values (studies, answers), and their variances."""
@@ -150,12 +153,7 @@ class CrossedDesign:
         return np.asarray(np.maximum(reach, least))
 
     def test(self, values: Sequence[float], largest: float = 2.0) -> MeanTest:
-        """Mean of one study, with its 95 % interval and p-value.
-
-        Args:
-            values: (answers,)
-            largest: bound on the absolute values.
-        """
+        """Mean of one study, with its 95 % interval and p-value."""
         from scipy.optimize import brentq
 
         [mean], variances = self.moments(np.asarray([values], dtype=np.float64))

@@ -1,4 +1,4 @@
-"""Bootstrap intervals (paired, percentile), and the sign test."""
+"""Bootstrap intervals, paired and percentile."""
 
 from __future__ import annotations
 
@@ -201,11 +201,3 @@ def estimate(
     least = 0.0 if groups is None else 2.0 ** (1 - groups)
     p = min(1.0, max(least, 2 * fewer / (len(defined) + 1)))
     return Estimate(float(value), float(low), float(high), p)
-
-
-def sign_test(values: Sequence[float]) -> float:
-    """Exact two-sided p-value of positive against negative values; zeros are left out."""
-    from scipy.stats import binomtest
-
-    above, below = sum(value > 0 for value in values), sum(value < 0 for value in values)
-    return float(binomtest(above, above + below).pvalue) if above + below else 1.0

@@ -8,4 +8,37 @@
                           callbacks=[StopWithCheckpoint(reward), RefuseLostWeights()])
     train(trainer)   # resumes as ``resume_from_checkpoint`` says, with the checkpoint's weights
     finish(trainer)  # at the very end: closes trackers and the process group
+
+What is replaced or set in a trainer (TRL 1.16, transformers 5.17 and 5.23, vLLM 0.31, DeepSpeed
+0.19), why, and the test that fails without it::
+
+    log                         launch.make_tables_plain
+        W&B's table refuses prompts with images: the run would end at its first log.
+        tests/training/test_replaced.py
+    vllm_generation.generate    rollouts.CheckedGenerate
+        TRL expands an image's placeholder, and vLLM expands it again (trl#6294, #6401).
+        tests/training/test_rollouts.py; with real vLLM tests/recipes/test_launch_vllm.py
+    vllm_generation.sync_weights    rollouts.check_rollouts
+        vLLM keeps images that old weights encoded (trl#7198).
+        tests/training/test_replaced.py; with real vLLM test_launch_vllm.py
+    vllm_generation.llm.generate, _compute_loss, _get_per_token_logps_and_entropies
+                                rollouts.Canaries
+        To compare weights where vLLM is awake and has just got them, and log-probabilities, which
+        TRL compares only with its importance correction. test_launch_vllm.py
+    optimizer.step              stopping.StopWithCheckpoint, under DeepSpeed
+        It steps before on_pre_optimizer_step: a batch without any score would move the weights.
+        tests/training/test_zero3.py
+    _step, _get_train_sampler   resume.continue_sampling
+        A resumed run would repeat the order of the first epoch, out of step with its batches.
+        tests/training/dapo/test_sampling.py
+    _last_loaded_step           dapo.trainer.DapoTrainer
+        A second round of dynamic sampling would find vLLM's weights dropped by its sleep.
+        tests/training/test_replaced.py
+    methods that DapoTrainer overrides
+        Dynamic sampling and span credit, which TRL lacks (trl#3708, #7331).
+        tests/training/dapo/test_pins.py
+    inv_freq buffers            rotary.ExactRotary
+        DeepSpeed's zero.Init rounds them. tests/training/test_rotary.py, test_zero3.py
+    the progress callback       launch.Headlines
+        One short line per step instead of thirty figures. tests/recipes/test_smoke.py
 """

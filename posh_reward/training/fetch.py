@@ -15,8 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
-from posh_reward.datasets.load_dataset import is_drawn
-from posh_reward.datasets.sources import check_name_of_hub
+from posh_reward.datasets.load_dataset import check_name_of_hub, is_drawn
 from posh_reward.errors import ConfigError, MissingDependencyError, PoshError, install
 from posh_reward.graph.coref.maverick import (
     PAPER_WEIGHTS,
@@ -27,7 +26,6 @@ from posh_reward.graph.coref.maverick import (
 from posh_reward.metrics.load_metric import read_metric
 from posh_reward.metrics.posh.judges.load_judge import engine_settings
 from posh_reward.settings import read_settings
-from posh_reward.training.checkpoints import is_complete
 
 MODEL_FILES = ("config.json", "tokenizer*", "*.safetensors")
 MODEL_EXTRAS = ("*.json", "*.txt", "*.jinja", "*.model")
@@ -57,35 +55,26 @@ class Asset:
 def assets_of(config: str, flags: Sequence[str] = ()) -> list[Asset]:
     """List what a run downloads: everything that is neither a local path nor drawn.
 
-    Args:
-        flags: of the recipe, which override the configuration's settings.
-        config: a recipe's configuration, a metric's settings (or their shipped name), or a judge's
-            settings.
-
-    Raises:
-        ConfigError: it cannot be read, or names a path that does not exist.
-        InputError: the metric or judge that it names is unknown.
+    ``config`` is a recipe's configuration, whose settings ``flags`` override, a metric's settings
+    (or their shipped name), or a judge's.
     """
     settings = _settings(config, flags)
-    assets: list[Asset] = []
     if "name" in settings:
-        assets += _judge_assets(settings, "judge")
-    else:
-        recipe = "model_name_or_path" in settings or "dataset_name" in settings
-        names = ("judge", "parser", "coref", "witness")
-        chosen = {name: settings.get(name) for name in names}
-        metric = read_metric(settings.get("metric"), **chosen) if recipe else settings
-        if recipe:
-            assets += _hub_assets("policy", "model", settings.get("model_name_or_path"),
-                                  settings.get("model_revision"))  # fmt: skip
-            # Distillation, the recipe with this setting, reads a local question set.
-            if "max_prompt_tokens" not in settings:
-                assets += _hub_assets("dataset", "dataset", settings.get("dataset_name"))
-        # SFT and distillation have no metric, so neither judge nor parser.
-        if not recipe or {"metric", "num_generations", *names} & settings.keys():
-            assets += _judge_assets(metric.get("judge"), "judge")
-            assets += _judge_assets(metric.get("witness"), "witness")
-            assets += graph_assets(metric)
+        return list(dict.fromkeys(_judge_assets(settings, "judge")))
+    assets: list[Asset] = []
+    metric, names = settings, ("judge", "parser", "coref", "witness")
+    if recipe := "model_name_or_path" in settings or "dataset_name" in settings:
+        metric = read_metric(settings.get("metric"), **{name: settings.get(name) for name in names})
+        assets += _hub_assets("policy", "model", settings.get("model_name_or_path"),
+                              settings.get("model_revision"))  # fmt: skip
+        # Distillation, the recipe with this setting, reads a local question set.
+        if "max_prompt_tokens" not in settings:
+            assets += _hub_assets("dataset", "dataset", settings.get("dataset_name"))
+    # SFT and distillation have no metric, so neither judge nor parser.
+    if not recipe or {"metric", "num_generations", *names} & settings.keys():
+        assets += _judge_assets(metric.get("judge"), "judge")
+        assets += _judge_assets(metric.get("witness"), "witness")
+        assets += graph_assets(metric)
     return list(dict.fromkeys(assets))
 
 
@@ -107,10 +96,6 @@ def prepare_data(config: str, flags: Sequence[str] = ()) -> Iterator[str]:
     """Check the splits and columns of a run's dataset, and resize its images for its model.
 
     All ranks of the run then read the resized images. Yields a line for each split.
-
-    Raises:
-        ConfigError: the dataset cannot be loaded, or lacks a split or a column.
-        InputError: an image is missing or broken.
     """
     settings = _settings(config, flags)
     name = settings.get("dataset_name")
@@ -161,6 +146,8 @@ def local_folder(asset: Asset) -> Path | None:
 
 def lacking_file(folder: Path, files: Iterable[str] = MODEL_FILES[1:]) -> str | None:
     """Name what a model's folder lacks: a pattern without a file, or a missing or torn shard."""
+    from posh_reward.training.resume import is_complete
+
     names = [name for name in files if not any(folder.glob(name))]
     for index in folder.glob("*.index.json"):
         shards = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
@@ -170,11 +157,7 @@ def lacking_file(folder: Path, files: Iterable[str] = MODEL_FILES[1:]) -> str | 
 
 
 def fetch(asset: Asset) -> None:
-    """Download an asset, or the missing part of it.
-
-    Raises:
-        ConfigError: the download failed; the message says why.
-    """
+    """Download an asset, or the missing part of it."""
     try:
         if asset.kind == "model":
             _snapshot(asset, local_files_only=False)

@@ -13,12 +13,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
-from posh_reward.datasets.load_dataset import PROMPT, load_images, prompt
-from posh_reward.datasets.sources import check_name_of_hub
+from posh_reward.datasets.load_dataset import PROMPT, check_name_of_hub, load_images, prompt
 from posh_reward.errors import (
     ConfigError,
     InputError,
@@ -32,7 +30,6 @@ from posh_reward.models.vllm.vllm_environment import set_vllm_defaults
 from posh_reward.process.progress import progress_bar
 from posh_reward.study.rows.dataset_images import OTHER_IMAGES
 from posh_reward.study.rows.journal import Journal
-from posh_reward.training.fetch import Asset, local_folder
 from posh_reward.training.launch import warn_of_other_prompt
 from posh_reward.training.processors import load_processor, sizes_of
 from posh_reward.training.rollouts import PromptMismatchError, collapse, placeholder_ids
@@ -42,216 +39,13 @@ if TYPE_CHECKING:
     from PIL.Image import Image
     from transformers import PreTrainedModel, ProcessorMixin
 
+logger = logging.getLogger(__name__)
 
 Engine = Literal["transformers", "vllm"]
 BATCH: dict[Engine, int] = {"transformers": 32, "vllm": 128}
 """Images per call. vLLM starts new ones as others finish, so only the end of a batch is slow."""
-NO_VLLM = f"--engine vllm needs vLLM: {install('vllm')}, or leave out --engine to use transformers"
-
-
 NEW_TOKENS = 768
 """Default limit of a description's length: ``max_completion_length`` of the paper's DAPO."""
-
-
-@dataclass(frozen=True)
-class Greedy:
-    """The prompt, and settings of greedy decoding."""
-
-    prompt_text: str = PROMPT
-    max_new_tokens: int = NEW_TOKENS
-    repetition_penalty: float = 1.0
-    """1 is off. Overrides the model's generation_config.json (Qwen2.5-VL: 1.05)."""
-
-
-class DescribedImage(NamedTuple):
-    """A model's text, and whether it was cut at ``max_new_tokens``."""
-
-    text: str
-    truncated: bool
-
-
-class Describer(Protocol):
-    """A loaded model."""
-
-    def describe(self, images: Sequence[Image]) -> list[DescribedImage]:
-        """Describe each image."""
-        ...
-
-    def close(self) -> None:
-        """Free the memory; the model cannot be used afterwards."""
-        ...
-
-
-def load_describer(
-    engine: Engine, model: str, greedy: Greedy, max_pixels: int | None = None
-) -> Describer:
-    """Load a model, on a GPU in bfloat16 if there is one.
-
-    Raises:
-        MissingDependencyError: the engine is not installed.
-        ConfigError: the model cannot be loaded.
-    """
-    kind = VllmDescriber if engine == "vllm" else TransformersDescriber
-    if not Path(model).exists():
-        check_name_of_hub(model)
-    try:
-        return kind(model, greedy, max_pixels)
-    except (MissingDependencyError, ConfigError):
-        raise
-    except Exception as error:  # libraries raise all kinds of errors for a folder without a model
-        raise ConfigError(f"cannot load {model!r}: {type(error).__name__}: {error}") from error
-
-
-class TransformersDescriber:
-    """A model in this process."""
-
-    def __init__(self, model: str, greedy: Greedy, max_pixels: int | None = None) -> None:
-        import torch
-        from transformers import AutoModelForImageTextToText
-
-        processor = load_processor(model, max_pixels=max_pixels)
-        self._prompt = ImagePrompt(processor, greedy.prompt_text)
-        self._greedy = greedy
-        device, dtype = ("cuda", torch.bfloat16) if has_card() else ("cpu", torch.float32)
-        loaded = AutoModelForImageTextToText.from_pretrained(model, dtype=dtype)
-        self._model: PreTrainedModel | None = loaded.to(device).eval()
-
-    def describe(self, images: Sequence[Image]) -> list[DescribedImage]:
-        """Describe the images in one padded batch."""
-        import torch
-
-        model, processor = self._model, self._prompt.processor
-        assert model is not None, "closed"
-        inputs = processor(
-            images=[[image] for image in self._prompt.settle(images)],
-            text=[self._prompt.text] * len(images),
-            padding=True,
-            padding_side="left",
-            return_tensors="pt",
-        ).to(model.device, model.dtype)
-        with torch.inference_mode():
-            ids = model.generate(
-                **inputs,
-                do_sample=False,
-                max_new_tokens=self._greedy.max_new_tokens,
-                repetition_penalty=self._greedy.repetition_penalty,
-            )
-        replies = ids[:, inputs["input_ids"].shape[1] :].tolist()
-        ends = model.generation_config.eos_token_id
-        ended = {ends} if isinstance(ends, int) else set(ends or ())
-        # The batch's longest reply sets its length: shorter ones have an end token, then padding.
-        cut = [
-            len(reply) == self._greedy.max_new_tokens and not ended & set(reply)
-            for reply in replies
-        ]
-        return self._prompt.read(replies, cut)
-
-    def close(self) -> None:
-        """Free the model's memory."""
-        import torch
-
-        self._model = None
-        gc.collect()  # modules form reference cycles
-        if has_card():
-            torch.cuda.empty_cache()
-
-
-class VllmDescriber:
-    """A model in vLLM, which runs it in a separate process."""
-
-    def __init__(self, model: str, greedy: Greedy, max_pixels: int | None = None) -> None:
-        if importlib.util.find_spec("vllm") is None:
-            raise MissingDependencyError(NO_VLLM)
-        set_vllm_defaults(os.environ)
-        import vllm
-        from transformers.utils.peft_utils import find_adapter_config_file
-
-        if find_adapter_config_file(model) is not None:
-            raise ConfigError(
-                f"{model!r} is a LoRA adapter, which vLLM cannot load alone: merge it into its "
-                "model (peft's merge_and_unload), or leave out --engine"
-            )
-        processor = load_processor(model, max_pixels=max_pixels)
-        self._prompt = ImagePrompt(processor, greedy.prompt_text)
-        # One placeholder per image: vLLM expands it itself, and would expand expanded ones again.
-        self._ids: list[int] = self._prompt.processor.tokenizer(self._prompt.text)["input_ids"]
-        self._params: Any = vllm.SamplingParams(
-            temperature=0.0,
-            max_tokens=greedy.max_new_tokens,
-            repetition_penalty=greedy.repetition_penalty,
-            detokenize=False,
-        )
-        self._llm: Any = vllm.LLM(
-            model=model,
-            dtype="bfloat16" if has_card() else "float32",
-            max_model_len=-1,  # the model's, or as much as fits into memory
-            limit_mm_per_prompt={"image": 1, "video": 0},
-        )
-
-    def describe(self, images: Sequence[Image]) -> list[DescribedImage]:
-        """Describe each image, checking the tokens of vLLM's prompt."""
-        sized = self._prompt.settle(images)
-        prompts = [
-            {"prompt_token_ids": self._ids, "multi_modal_data": {"image": image}} for image in sized
-        ]
-        replies = self._llm.generate(prompts, self._params, use_tqdm=False)
-        for image, reply in zip(sized, replies, strict=True):
-            self._prompt.check(image, self._ids, reply.prompt_token_ids)
-        outputs = [reply.outputs[0] for reply in replies]
-        cut = [output.finish_reason == "length" for output in outputs]
-        return self._prompt.read([list(output.token_ids) for output in outputs], cut)
-
-    def close(self) -> None:
-        """End vLLM's process, which frees its memory on the GPU."""
-        self._llm.llm_engine.engine_core.shutdown()
-
-
-def has_card() -> bool:
-    """Return True if models run on a GPU here."""
-    import torch
-
-    return torch.cuda.is_available()
-
-
-class ImagePrompt:
-    """Prompt with one image, and decoding of replies; the same for every engine."""
-
-    def __init__(self, processor: ProcessorMixin, prompt_text: str = PROMPT) -> None:
-        self.processor: Any = processor
-        turn = [{"type": "image"}, {"type": "text", "text": prompt_text}]
-        self.text: str = self.processor.apply_chat_template(
-            [{"role": "user", "content": turn}], tokenize=False, add_generation_prompt=True
-        )
-        self._sizes = sizes_of(processor)
-        self._pads = placeholder_ids(processor)
-
-    def settle(self, images: Sequence[Image]) -> list[Image]:
-        """Convert images to RGB and, for Qwen's models, resize them as in training."""
-        if self._sizes is None:
-            return [image.convert("RGB") for image in images]
-        return [resize_for_model(image, *self._sizes) for image in images]
-
-    def read(self, ids: Sequence[Sequence[int]], cut: Sequence[bool]) -> list[DescribedImage]:
-        """Decode the token ids of completions, with those marked that were cut."""
-        texts: list[str] = self.processor.batch_decode(ids, skip_special_tokens=True)
-        return [DescribedImage(text.strip(), each) for text, each in zip(texts, cut, strict=True)]
-
-    def check(self, image: Image, prompt: Sequence[int], ids: Sequence[int]) -> None:
-        """Raise PromptMismatchError if an engine's ``ids`` are not those of transformers."""
-        if self._sizes is None:  # not a model of Qwen's: the expected number is unknown
-            return
-        tokens = sum(token in self._pads for token in ids)
-        expected = self._sizes.tokens(*image.size)
-        if tokens != expected or collapse(ids, self._pads) != list(prompt):
-            raise PromptMismatchError(
-                f"vLLM sees an image of {image.width} x {image.height} pixels as {tokens} "
-                f"tokens, and transformers as {expected}: if --max_pixels is larger than what "
-                "preprocessor_config.json allows, lower it; otherwise leave out --engine, since "
-                "this version of vLLM prepares prompts in a new way"
-            )
-
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -261,9 +55,9 @@ class GenerationSettings:
     models: Mapping[str, str]
     """Name in the rows -> directory, or name on the hub."""
     output: Path
-    dataset_name: str = "scenes"
+    dataset: str = "scenes"
     split: str = "test"
-    reference_column: str = "reference"
+    reference: str = "reference"
     """The dataset's column of references."""
     engine: Engine = "transformers"
     shuffle_images: bool = False
@@ -274,7 +68,7 @@ class GenerationSettings:
     """Describe only this part of the rows, counted from 0 ..."""
     shards: int = 1
     """... of this many parts of neighbouring rows, of equal size but for one row."""
-    batch_size: int | None = None
+    batch: int | None = None
     """Images per call of the engine; None: the engine's default."""
     max_new_tokens: int = NEW_TOKENS
     prompt_text: str = PROMPT
@@ -282,11 +76,12 @@ class GenerationSettings:
     max_pixels: int | None = None
     """Larger images are shrunk; None: to the smallest cap among the models."""
     repetition_penalty: float = 1.0
+    """1 is off. Overrides the model's generation_config.json (Qwen2.5-VL: 1.05)."""
 
     def __post_init__(self) -> None:
         """Raise InputError for a number out of range, or an empty prompt."""
         prompt(self.prompt_text)
-        for name in ("shards", "batch_size", "limit", "max_new_tokens"):
+        for name in ("shards", "batch", "limit", "max_new_tokens"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise InputError(f"{name} is {value}: use 1 or more")
@@ -299,26 +94,16 @@ class GenerationSettings:
         """Return this shard's part of so many rows."""
         return range(rows * self.shard // self.shards, rows * (self.shard + 1) // self.shards)
 
-    def load(self) -> tuple[Dataset, range]:
-        """Load the whole split; return it with this shard's rows."""
-        dataset = load_images(self.dataset_name, self.split, self.reference_column)
-        rows = len(dataset) if self.limit is None else min(len(dataset), self.limit)
-        return dataset, self.part(rows)
 
-    def label(self, name: str) -> str:
-        """Return a model's name in the rows, marked if the images are shuffled."""
-        return name + OTHER_IMAGES if self.shuffle_images else name
+Described = list[tuple[str, bool]]
+"""Texts of a model, each with True if it was cut at ``max_new_tokens``."""
 
 
 def models_by_name(models: Sequence[str]) -> dict[str, str]:
     """Map names to models, directories or names on the hub.
 
-    Args:
-        models: ``NAME=MODEL``, or a model alone, which is named after its folder: ``dapo``, or
-            ``dapo/checkpoint-100`` for a checkpoint.
-
-    Raises:
-        InputError: a name is empty, or two models share one.
+    Of ``NAME=MODEL``, or of a model alone, which is named after its folder: ``dapo``, or
+    ``dapo/checkpoint-100`` for a checkpoint.
     """
     by_name: dict[str, str] = {}
     for text in models:
@@ -351,7 +136,8 @@ def generate(settings: GenerationSettings) -> dict[str, int]:
         InputError: the output has other content.
         MissingDependencyError: the engine is not installed.
     """
-    dataset, rows = settings.load()
+    dataset = load_images(settings.dataset, settings.split, settings.reference)
+    rows = settings.part(min(len(dataset), settings.limit or len(dataset)))
     uuids = dataset["uuid"][: rows.stop]
     if settings.max_pixels is None and len(settings.models) > 1:
         settings = replace(settings, max_pixels=_common_cap(settings.models))
@@ -359,68 +145,29 @@ def generate(settings: GenerationSettings) -> dict[str, int]:
     failed: list[str] = []
     with closing(Journal(settings.output)) as journal:
         earlier = list(journal.rows())
-        _warn_of_other_caps(earlier, settings.max_pixels)
-        _warn_of_other_prompts(earlier, settings)
+        _warn_of_other_settings(earlier, settings)
         done = {(row["model"], row["id"]) for row in earlier}
         for name, model in settings.models.items():
-            label = settings.label(name)
+            label = name + OTHER_IMAGES if settings.shuffle_images else name
             todo = [row for row in rows if (label, uuids[row]) not in done]
             try:
-                _describe_all(settings, dataset, todo, model, label, journal)
+                cut = _describe_all(settings, dataset, todo, model, label, journal)
             except ConfigError as error:
                 logger.warning("%s", safe(str(error)))
                 failed.append(name)
-            else:
-                counts[label] = len(todo)
-                _warn_of_truncated(journal, label)
+                continue
+            counts[label] = len(todo)
+            if cut:
+                logger.warning(
+                    "%d of %d descriptions by %s were cut at max_new_tokens, so their omissions "
+                    "are overstated: raise it", cut, len(todo), safe(label),
+                )  # fmt: skip
     if failed:
         raise ConfigError(
             f"{len(failed)} of {len(settings.models)} models could not be loaded (see above): "
             f"{', '.join(failed)}; the others are done, and the same command tries these again"
         )
     return counts
-
-
-def check_generation(settings: GenerationSettings) -> tuple[list[str], int]:
-    """List what would be described, without loading weights; status 3 if something is missing.
-
-    Raises:
-        ConfigError: the dataset cannot be loaded.
-    """
-    _, rows = settings.load()
-    lines = [f"images: {len(rows)} of {settings.dataset_name}, {settings.split}"]
-    folders: dict[str, str] = {}
-    missing = []
-    for name, model in settings.models.items():
-        lines.append(f"model: {name}, {model}")
-        try:
-            folders[name] = str(_local_model(model))
-        except ConfigError as error:
-            missing.append(str(error))
-    # Only of local models: another one's processor would have to be downloaded.
-    cap = settings.max_pixels or _common_cap(folders)
-    lines.append(f"prompt: {settings.prompt_text}")
-    lines.append(f"images of at most {cap:,} pixels" if cap else "images as the models take them")
-    if not settings.max_pixels and len(folders) < len(settings.models):
-        lines[-1] += ", going by the models that are here"
-    if settings.engine == "vllm" and find_spec("vllm") is None:
-        missing.append(NO_VLLM)
-    lines.append(f"output: {settings.output}")
-    return [*lines, *(f"not here: {line}" for line in missing)], 3 if missing else 0
-
-
-def _local_model(model: str) -> Path:
-    """Return a model's folder, or raise ConfigError if it is not on this machine."""
-    path = Path(model)
-    if path.exists():
-        if not any((path / file).is_file() for file in ("config.json", "adapter_config.json")):
-            raise ConfigError(f"{model} is not a model, it has no config.json: name another folder")
-        return path
-    check_name_of_hub(model)
-    folder = local_folder(Asset("model", "model", model))
-    if folder is None:
-        raise ConfigError(f"{model}: hf download {model}, or run it where the hub can be reached")
-    return folder
 
 
 def _common_cap(models: Mapping[str, str]) -> int | None:
@@ -444,34 +191,24 @@ def _common_cap(models: Mapping[str, str]) -> int | None:
     return min(caps.values(), default=None)
 
 
-def _warn_of_other_caps(rows: Sequence[Mapping[str, Any]], max_pixels: int | None) -> None:
-    caps = {row["max_pixels"] for row in rows if row.get("max_pixels") is not None}
-    if caps - {max_pixels}:
+def _warn_of_other_settings(
+    earlier: Sequence[Mapping[str, Any]], settings: GenerationSettings
+) -> None:
+    """Warn if models, or rows that the output has, were given other prompts or image sizes."""
+    for model in settings.models.values():
+        warn_of_other_prompt(model, settings.prompt_text)
+    caps = {row["max_pixels"] for row in earlier if row.get("max_pixels") is not None}
+    if caps - {settings.max_pixels}:
         logger.warning(
             "earlier rows describe images of at most %s pixels, and new ones of %s: compare models "
             "on equal images, with one --max_pixels",
-            " or ".join(f"{cap:,}" for cap in sorted(caps)), max_pixels,
+            " or ".join(f"{cap:,}" for cap in sorted(caps)), settings.max_pixels,
         )  # fmt: skip
-
-
-def _warn_of_other_prompts(rows: Sequence[Mapping[str, Any]], settings: GenerationSettings) -> None:
-    for model in settings.models.values():
-        warn_of_other_prompt(model, settings.prompt_text)
-    others = {row.get("prompt", PROMPT) for row in rows} - {settings.prompt_text}
-    if others:
+    prompts = {row.get("prompt", PROMPT) for row in earlier}
+    if others := prompts - {settings.prompt_text}:
         logger.warning(
             "earlier rows answer another prompt, %r, than new ones: compare models on one "
-            "--prompt_text", on_one_line(min(others)),
-        )  # fmt: skip
-
-
-def _warn_of_truncated(journal: Journal, label: str) -> None:
-    rows = [row for row in journal.rows() if row["model"] == label]
-    cut = sum(row.get("truncated", False) for row in rows)
-    if cut:
-        logger.warning(
-            "%d of %d descriptions by %s were cut at max_new_tokens, so their omissions are "
-            "overstated: raise it", cut, len(rows), safe(label),
+            "--prompt-text", on_one_line(min(others)),
         )  # fmt: skip
 
 
@@ -482,19 +219,23 @@ def _describe_all(
     model: str,
     label: str,
     journal: Journal,
-) -> None:
+) -> int:
+    """Append rows; return the number of descriptions that were cut."""
     if not todo:
-        return
-    greedy = Greedy(settings.prompt_text, settings.max_new_tokens, settings.repetition_penalty)
-    size = settings.batch_size or BATCH[settings.engine]
+        return 0
+    cut = 0
+    size = settings.batch or BATCH[settings.engine]
     with (
-        closing(load_describer(settings.engine, model, greedy, settings.max_pixels)) as describer,
+        closing(_load(model, settings)) as describer,
         progress_bar(on_one_line(label), len(todo), "text") as bar,
     ):
         for start in range(0, len(todo), size):
             batch = todo[start : start + size]
-            journal.append(_description_rows(settings, dataset, batch, label, describer))
+            rows = list(_description_rows(settings, dataset, batch, label, describer))
+            cut += sum("truncated" in row for row in rows)
+            journal.append(rows)
             bar.update(len(batch))
+    return cut
 
 
 def _description_rows(
@@ -502,7 +243,7 @@ def _description_rows(
     dataset: Dataset,
     rows: list[int],
     label: str,
-    describer: Describer,
+    describer: TransformersDescriber | VllmDescriber,
 ) -> Iterator[dict[str, Any]]:
     images = [(row + settings.shuffle_images) % len(dataset) for row in rows]
     described = describer.describe(dataset[images]["image"])
@@ -520,3 +261,168 @@ def _description_rows(
             **({} if settings.prompt_text == PROMPT else {"prompt": settings.prompt_text}),
             **({"truncated": True} if truncated else {}),
         }
+
+
+# Engines.
+
+
+def _load(model: str, settings: GenerationSettings) -> TransformersDescriber | VllmDescriber:
+    """Load a model, on a GPU in bfloat16 if there is one."""
+    kind = VllmDescriber if settings.engine == "vllm" else TransformersDescriber
+    if not Path(model).exists():
+        check_name_of_hub(model)
+    try:
+        return kind(model, settings)
+    except (MissingDependencyError, ConfigError):
+        raise
+    except Exception as error:  # libraries raise all kinds of errors for a folder without a model
+        raise ConfigError(f"cannot load {model!r}: {type(error).__name__}: {error}") from error
+
+
+def _has_gpu() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
+
+
+class TransformersDescriber:
+    """A model in this process."""
+
+    def __init__(self, model: str, settings: GenerationSettings) -> None:
+        import torch
+        from transformers import AutoModelForImageTextToText
+
+        self._settings = settings
+        processor = load_processor(model, max_pixels=settings.max_pixels)
+        self._prompt = ImagePrompt(processor, settings.prompt_text)
+        device, dtype = ("cuda", torch.bfloat16) if _has_gpu() else ("cpu", torch.float32)
+        loaded = AutoModelForImageTextToText.from_pretrained(model, dtype=dtype)
+        self._model: PreTrainedModel | None = loaded.to(device).eval()
+
+    def describe(self, images: Sequence[Image]) -> Described:
+        """Describe the images in one padded batch."""
+        import torch
+
+        model, processor = self._model, self._prompt.processor
+        assert model is not None, "closed"
+        inputs = processor(
+            images=[[image] for image in self._prompt.settle(images)],
+            text=[self._prompt.text] * len(images),
+            padding=True,
+            padding_side="left",
+            return_tensors="pt",
+        ).to(model.device, model.dtype)
+        most = self._settings.max_new_tokens
+        with torch.inference_mode():
+            ids = model.generate(
+                **inputs,
+                do_sample=False,
+                max_new_tokens=most,
+                repetition_penalty=self._settings.repetition_penalty,
+            )
+        replies = ids[:, inputs["input_ids"].shape[1] :].tolist()
+        ends = model.generation_config.eos_token_id
+        ended = {ends} if isinstance(ends, int) else set(ends or ())
+        # The batch's longest reply sets its length: shorter ones have an end token, then padding.
+        cut = [len(reply) == most and not ended & set(reply) for reply in replies]
+        return self._prompt.read(replies, cut)
+
+    def close(self) -> None:
+        """Free the model's memory."""
+        import torch
+
+        self._model = None
+        gc.collect()  # modules form reference cycles
+        if _has_gpu():
+            torch.cuda.empty_cache()
+
+
+class VllmDescriber:
+    """A model in vLLM, which runs it in a separate process."""
+
+    def __init__(self, model: str, settings: GenerationSettings) -> None:
+        if importlib.util.find_spec("vllm") is None:
+            raise MissingDependencyError(
+                f"--engine vllm needs vLLM: {install('vllm')}, or leave out --engine to use "
+                "transformers"
+            )
+        set_vllm_defaults(os.environ)
+        import vllm
+        from transformers.utils.peft_utils import find_adapter_config_file
+
+        if find_adapter_config_file(model) is not None:
+            raise ConfigError(
+                f"{model!r} is a LoRA adapter, which vLLM cannot load alone: merge it into its "
+                "model (peft's merge_and_unload), or leave out --engine"
+            )
+        processor = load_processor(model, max_pixels=settings.max_pixels)
+        self._prompt = ImagePrompt(processor, settings.prompt_text)
+        # One placeholder per image: vLLM expands it itself, and would expand expanded ones again.
+        self._ids: list[int] = self._prompt.processor.tokenizer(self._prompt.text)["input_ids"]
+        self._params: Any = vllm.SamplingParams(
+            temperature=0.0,
+            max_tokens=settings.max_new_tokens,
+            repetition_penalty=settings.repetition_penalty,
+            detokenize=False,
+        )
+        self._llm: Any = vllm.LLM(
+            model=model,
+            dtype="bfloat16" if _has_gpu() else "float32",
+            max_model_len=-1,  # the model's, or as much as fits into memory
+            limit_mm_per_prompt={"image": 1, "video": 0},
+        )
+
+    def describe(self, images: Sequence[Image]) -> Described:
+        """Describe each image, checking the tokens of vLLM's prompt."""
+        sized = self._prompt.settle(images)
+        prompts = [
+            {"prompt_token_ids": self._ids, "multi_modal_data": {"image": image}} for image in sized
+        ]
+        replies = self._llm.generate(prompts, self._params, use_tqdm=False)
+        for image, reply in zip(sized, replies, strict=True):
+            self._prompt.check(image, self._ids, reply.prompt_token_ids)
+        outputs = [reply.outputs[0] for reply in replies]
+        cut = [output.finish_reason == "length" for output in outputs]
+        return self._prompt.read([list(output.token_ids) for output in outputs], cut)
+
+    def close(self) -> None:
+        """End vLLM's process, which frees its memory on the GPU."""
+        self._llm.llm_engine.engine_core.shutdown()
+
+
+class ImagePrompt:
+    """Prompt with one image, and decoding of replies; the same for every engine."""
+
+    def __init__(self, processor: ProcessorMixin, prompt_text: str = PROMPT) -> None:
+        self.processor: Any = processor
+        turn = [{"type": "image"}, {"type": "text", "text": prompt_text}]
+        self.text: str = self.processor.apply_chat_template(
+            [{"role": "user", "content": turn}], tokenize=False, add_generation_prompt=True
+        )
+        self._sizes = sizes_of(processor)
+        self._pads = placeholder_ids(processor)
+
+    def settle(self, images: Sequence[Image]) -> list[Image]:
+        """Convert images to RGB and, for Qwen's models, resize them as in training."""
+        if self._sizes is None:
+            return [image.convert("RGB") for image in images]
+        return [resize_for_model(image, *self._sizes) for image in images]
+
+    def read(self, ids: Sequence[Sequence[int]], cut: Sequence[bool]) -> Described:
+        """Decode the token ids of completions, with those marked that were cut."""
+        texts: list[str] = self.processor.batch_decode(ids, skip_special_tokens=True)
+        return [(text.strip(), each) for text, each in zip(texts, cut, strict=True)]
+
+    def check(self, image: Image, prompt: Sequence[int], ids: Sequence[int]) -> None:
+        """Raise PromptMismatchError if an engine's ``ids`` are not those of transformers."""
+        if self._sizes is None:  # not a model of Qwen's: the expected number is unknown
+            return
+        tokens = sum(token in self._pads for token in ids)
+        expected = self._sizes.tokens(*image.size)
+        if tokens != expected or collapse(ids, self._pads) != list(prompt):
+            raise PromptMismatchError(
+                f"vLLM sees an image of {image.width} x {image.height} pixels as {tokens} "
+                f"tokens, and transformers as {expected}: if --max_pixels is larger than what "
+                "preprocessor_config.json allows, lower it; otherwise leave out --engine, since "
+                "this version of vLLM prepares prompts in a new way"
+            )

@@ -9,7 +9,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, MutableMapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +22,11 @@ from posh_reward.process.file_lock import keep_folder
 from posh_reward.process.progress import on_terminal, progress_bar
 from posh_reward.reward.objectives import metrics_behind
 from posh_reward.reward.texts import content_text
-from posh_reward.training.canaries import RolloutError
+from posh_reward.settings import brief_list
 from posh_reward.training.resume import continue_sampling, last_checkpoint, load_weights
+from posh_reward.training.rollouts import RolloutError
 from posh_reward.training.rotary import ExactRotary
+from posh_reward.training.run_settings import CHECK, Processes, parse, refuse
 from posh_reward.training.stopping import TRY_AGAIN, StoppedEarlyError
 
 if TYPE_CHECKING:
@@ -34,8 +36,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PROMPT_FILE = "prompt.txt"  # in a run's output folder
-IMAGE_COLUMNS = ("img", "picture", "photo", "image_path", "file_name", "pixel_values")
-"""Columns that probably hold the images, under another name than ``image``."""
 JUDGE = 4  # exit status if the judge cannot work, as of ``posh-reward``
 END_WITHIN = 60.0
 """Seconds until a process that has failed is ended, whatever it waits for."""
@@ -56,12 +56,31 @@ HEADLINES = {
 """Logged figure -> its name on the screen."""
 
 
-def model_init_kwargs(settings: dict[str, Any] | None, model: ModelConfig) -> dict[str, Any]:
-    """Return the keyword arguments for loading the model: the flags, overridden by ``settings``.
+def parse_settings(kinds: Sequence[type], argv: Sequence[str] | None = None) -> tuple[Any, ...]:
+    """Parse a recipe's settings into one object of each dataclass.
+
+    Args:
+        kinds: the recipe's own dataclass, the trainer's, the model's.
+        argv: flags; by default those of the command line.
 
     Raises:
-        ConfigError: no model is named.
+        ConfigError: a name is unknown, a value does not fit, or the trainer would refuse a
+            combination after loading the weights.
+        SystemExit: with ``--check``, after printing what would run.
     """
+    flags = list(sys.argv[1:] if argv is None else argv)
+    if CHECK in flags:
+        from posh_reward.training.run_check import check
+
+        flags.remove(CHECK)
+        raise SystemExit(check(kinds, flags))
+    settings = parse(kinds, flags)
+    refuse(settings, Processes.of_this_run(settings[1]))
+    return settings
+
+
+def model_init_kwargs(settings: dict[str, Any] | None, model: ModelConfig) -> dict[str, Any]:
+    """Return the keyword arguments for loading the model: the flags, overridden by ``settings``."""
     if model.model_name_or_path is None:
         raise ConfigError("model_name_or_path is not set: add it to the config or as a flag")
     flags = {
@@ -94,7 +113,8 @@ def train(trainer: Trainer) -> None:
     if checkpoint is not None:
         load_weights(trainer, checkpoint)
         if _is_complete(trainer, checkpoint):
-            _print_once(trainer.args, f"nothing left to train: {checkpoint} is at the last step")
+            if trainer.is_world_process_zero():
+                print(f"nothing left to train: {checkpoint} is at the last step", flush=True)
             return
         continue_sampling(trainer, checkpoint)
     try:
@@ -131,45 +151,35 @@ def _check_images(trainer: Trainer) -> None:
     """Raise ConfigError if a vision-language model gets no images from a column TRL reads."""
     columns = getattr(trainer.train_dataset, "features", None)
     sees = hasattr(getattr(trainer, "processing_class", None), "image_processor")
-    if not sees or columns is None or {"image", "images"} & set(columns):
-        return
-    likely = [
-        name
-        for name, feature in columns.items()
-        if type(feature).__name__ == "Image" or name in IMAGE_COLUMNS
-    ]
-    raise ConfigError(
-        "the dataset has no column 'image', so the model would describe images that it does not "
-        f"see: dataset.rename_column({(likely or ['...'])[0]!r}, 'image')"
-    )
+    if sees and columns is not None and not {"image", "images"} & set(columns):
+        raise ConfigError(
+            "the dataset has no column 'image', so the model would describe images that it does "
+            f"not see (it has {brief_list(columns)}): dataset.rename_column(..., 'image')"
+        )
 
 
 def _check_columns(trainer: Trainer) -> None:
     """Check the columns that the rewards read, which would otherwise fail row by row."""
     from posh_reward.datasets.load_dataset import check_columns
 
-    dataset = trainer.train_dataset
+    dataset: Any = trainer.train_dataset
     if getattr(dataset, "features", None) is None:
         return
     functions = getattr(trainer, "reward_funcs", ())
     for reward in (each for function in functions for each in metrics_behind(function)):
         column = getattr(reward, "reference_column", None)
-        if column is not None:
-            image = getattr(reward, "image_column", None) or "image"
-            check_columns(dataset, "the dataset", column, image)
-            _check_references(dataset, column)
-
-
-def _check_references(dataset: Any, column: str) -> None:
-    """Raise ConfigError if rows have no reference; a stream or a missing column is not checked."""
-    if column not in dataset.features or not hasattr(dataset, "__len__"):
-        return
-    empty = [at for at, reference in enumerate(dataset[column]) if not _has_text(reference)]
-    if empty:
-        raise ConfigError(
-            f"{len(empty)} of {len(dataset)} rows, such as row {empty[0]}, have no text in column "
-            f"{column!r}: dataset.filter(lambda row: row[{column!r}]), or complete them"
-        )
+        if column is None:
+            continue
+        image = getattr(reward, "image_column", None) or "image"
+        check_columns(dataset, "the dataset", column, image)
+        if column not in dataset.features or not hasattr(dataset, "__len__"):
+            continue  # missing, or a stream
+        empty = [at for at, reference in enumerate(dataset[column]) if not _has_text(reference)]
+        if empty:
+            raise ConfigError(
+                f"{len(empty)} of {len(dataset)} rows, such as row {empty[0]}, have no text in "
+                f"column {column!r}: dataset.filter(lambda row: row[{column!r}]), or complete them"
+            )
 
 
 def _has_text(reference: str | list[str] | None) -> bool:
@@ -190,28 +200,24 @@ def make_tables_plain(trainer: Trainer) -> None:
 
     def log_plain(logs: dict[str, float], start_time: float | None = None) -> None:
         prompts = trainer._logs["prompt"]
-        plain = [plain_prompt(prompt) for prompt in prompts]
-        prompts.clear()
-        prompts.extend(plain)
+        for _ in range(len(prompts)):
+            prompt = prompts.popleft()
+            prompts.append(
+                prompt
+                if isinstance(prompt, str)
+                else [turn | {"content": content_text(turn["content"]) or ""} for turn in prompt]
+            )
         log(logs, start_time)
 
     trainer.log = log_plain
 
 
-def plain_prompt(prompt: Any) -> Any:
-    """Return a prompt whose messages are plain text, without images."""
-    if isinstance(prompt, str):
-        return prompt
-    return [message | {"content": content_text(message["content"]) or ""} for message in prompt]
-
-
 def enter_output(args: TrainingArguments) -> None:
     """Keep other processes out of ``output_dir``, and exit if its run is finished.
 
-    Call this before loading anything.
-
-    ``trainer.save_state`` writes ``trainer_state.json`` there after training, so a killed run has
-    none and continues. So does a run whose steps or epochs have been raised since.
+    Call this before loading anything. ``trainer.save_state`` writes ``trainer_state.json`` there
+    after training, so a killed run has none and continues. So does a run whose steps or epochs have
+    been raised since.
 
     Raises:
         BusyError: another process trains into ``output_dir``.
@@ -230,24 +236,18 @@ def enter_output(args: TrainingArguments) -> None:
         else (state["num_train_epochs"], args.num_train_epochs)
     )
     if trained >= target:
-        _print_once(
-            args,
-            f"{args.output_dir} is finished, at step {state['global_step']}: to train it again, "
-            f"delete it or name another --output_dir; to train it further, raise "
-            f"--{'max_steps' if bounded else 'num_train_epochs'} with "
-            "--resume_from_checkpoint latest",
-        )
+        if args.process_index == 0:
+            print(
+                f"{args.output_dir} is finished, at step {state['global_step']}: to train it "
+                "again, delete it or name another --output_dir; to train it further, raise "
+                f"--{'max_steps' if bounded else 'num_train_epochs'} with "
+                "--resume_from_checkpoint latest", flush=True,
+            )  # fmt: skip
         raise SystemExit(0)
 
 
 def record_prompt(args: TrainingArguments, model: str, text: str) -> None:
-    """Write a run's prompt to its output folder, and warn if the model learned another.
-
-    Args:
-        args: of the run; its output folder may be that of a run to be resumed.
-        model: the model at the start.
-        text: the prompt.
-    """
+    """Write a run's prompt to its output folder, and warn if the model learned another."""
     if args.process_index == 0:
         for folder in dict.fromkeys((model, args.output_dir)):
             warn_of_other_prompt(folder, text)
@@ -278,11 +278,6 @@ def reseed_sampling(args: TrainingArguments) -> None:
     vLLM seeds with the rank alone when it starts, so runs of different seeds would sample alike.
     """
     set_seed(args.seed + args.process_index)
-
-
-def _print_once(args: TrainingArguments, text: str) -> None:
-    if args.process_index == 0:
-        print(text, flush=True)
 
 
 class Headlines(ProgressCallback):  # type: ignore[misc]
@@ -342,12 +337,11 @@ def run(main: Callable[[], object]) -> None:
     """Run a recipe's ``main``, and exit with its status.
 
     The status is 75 (``stopping.TRY_AGAIN``) after a run that saved a checkpoint and stopped early,
-    4 if the judge cannot work, and 1 after another error that the user can fix. Errors are printed
-    without a traceback. Launchers (torchrun, ``accelerate launch``) turn any failure into status 1,
-    so the status is also written to the file that ``POSH_STATUS_FILE`` names.
+    4 if the judge cannot work, and 1 after another error that the user can fix. Launchers turn all
+    failures into status 1, so it is also written to the file that ``POSH_STATUS_FILE`` names.
 
-    Once a rank has ended, its launcher ends the others, within 30 seconds. So that one that fails
-    does end, whatever other ranks or threads its exit waits for, it is killed after ``END_WITHIN``.
+    Once a rank has ended, its launcher ends the others. So that one that fails does end, whatever
+    its exit waits for, it is killed after ``END_WITHIN``.
     """
     separate_vllm_caches(os.environ)
     # Users cannot fix deprecations inside TRL and transformers.

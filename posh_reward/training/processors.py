@@ -11,11 +11,19 @@ once, before training, to a size that both leave unchanged.
 from __future__ import annotations
 
 import importlib.util
+import os
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.datasets.copies import resize_images
-from posh_reward.datasets.load_dataset import open_images
+from posh_reward.datasets.image_files import NewSize, as_jpeg, open_image
+from posh_reward.datasets.load_dataset import (
+    open_images,
+    source_of,
+    why_broken,
+    without_broken,
+)
 from posh_reward.errors import ConfigError
 from posh_reward.models.prompt_images import SizeLimits, check_max_pixels, size_for_model
 
@@ -27,6 +35,8 @@ if TYPE_CHECKING:
 MIN_PIXELS = 56 * 56
 PADS = ("<|image_pad|>", "<|video_pad|>")
 """Placeholder tokens of an image and of a video."""
+THREADS = min(32, os.cpu_count() or 1)  # each holds a decoded image: 36 MB for 12 megapixels
+ORIENTATION = 0x0112  # EXIF; 1 is upright
 
 
 def has_torchvision() -> bool:
@@ -37,7 +47,7 @@ def has_torchvision() -> bool:
 def load_processor(
     name: str, revision: str = "main", max_pixels: int | None = None
 ) -> ProcessorMixin:
-    """Load a model's processor, from the hub or a directory, padding on the left.
+    """Load a model's processor, padding on the left.
 
     Args:
         name: on the hub, or a directory.
@@ -135,3 +145,59 @@ def training_images(
     with PartialState().local_main_process_first():
         dataset = open_images(name, split, reference_column)
     return dataset if processor is None else settle_images(dataset, processor)
+
+
+def resize_images(dataset: Dataset, new_size: NewSize) -> Dataset:
+    """Resize a dataset's images, in parallel, and cache the result next to the dataset's files.
+
+    ``new_size`` is pickled to find the cache again. The dataset itself is returned if every image
+    has its size and is upright and in RGB; else the images that are not become JPEGs.
+    """
+    from datasets import Image
+
+    stored = dataset.cast_column("image", Image(decode=False))
+    if all(_fits(item["image"], new_size) for item in stored.select_columns(["image"])):
+        return dataset
+    try:
+        resized = stored.map(
+            _resize_batch,
+            batched=True,
+            batch_size=4 * THREADS,
+            fn_kwargs={"new_size": new_size},
+            desc="resizing images, once (posh-reward fetch does it ahead of a run)",
+        )
+    except Exception as error:  # decoders raise many types of error
+        without_broken(dataset, "the dataset", skip_broken=False)  # names all broken images
+        if isinstance(error, OSError):
+            raise ConfigError(
+                f"resized images cannot be cached: {error}; make room, or set HF_DATASETS_CACHE "
+                "to a folder that you can write"
+            ) from error
+        raise
+    return resized.cast_column("image", Image())
+
+
+def _fits(stored: Mapping[str, Any] | None, new_size: NewSize) -> bool:
+    """Return True if an image can be decoded, is upright, in RGB and of its new size."""
+    try:
+        with open_image(source_of(stored)) as image:
+            as_it_is = image.mode == "RGB" and image.getexif().get(ORIENTATION, 1) == 1
+            if not as_it_is or new_size(*image.size) != image.size:
+                return False
+    except Exception:  # decoders raise many types of error
+        return False
+    return why_broken(stored) is None
+
+
+def _resize_batch(batch: Mapping[str, Any], new_size: NewSize) -> dict[str, Any]:
+    # Threads, since Pillow releases the interpreter's lock, and a fork would copy locks that the
+    # judge's threads hold.
+    with ThreadPoolExecutor(THREADS) as pool:
+        return {"image": list(pool.map(partial(_resize, new_size=new_size), batch["image"]))}
+
+
+def _resize(stored: Mapping[str, Any] | None, new_size: NewSize) -> Mapping[str, Any] | None:
+    if _fits(stored, new_size):
+        return stored
+    with open_image(source_of(stored)) as image:
+        return {"bytes": as_jpeg(image, new_size), "path": None}

@@ -1,9 +1,16 @@
-"""Resuming from a checkpoint with the checkpoint's weights, or not at all."""
+"""Resuming from a whole checkpoint, with its weights, or not at all.
+
+A kill may have truncated the newest checkpoint, or other processes written it; and where the names
+in a checkpoint are not the model's, transformers only warns and trains on with whatever weights
+the model was created with.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
+import re
+import zipfile
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,38 +18,144 @@ from typing import TYPE_CHECKING, Any
 from transformers import TrainerCallback, TrainerState
 
 from posh_reward.errors import ConfigError
-from posh_reward.training.checkpoints import (
-    check_checkpoint,
-    deepspeed_misfit,
-    newest_to_resume,
-)
-from posh_reward.training.processes import Processes
+from posh_reward.training.run_settings import Processes
 from posh_reward.training.stopping import of_all_ranks
 
 if TYPE_CHECKING:
     import torch
     from transformers import Trainer, TrainerControl, TrainingArguments
 
+logger = logging.getLogger(__name__)
+
+MODEL, OPTIMIZER = "mp_rank_00_model_states.pt", "mp_rank_00_optim_states.pt"
+"""Endings of the names of DeepSpeed's files (0.19)."""
 ADAPTERS = "adapter_model.safetensors"
 ADAPTER = ".default."  # in the names of adapters in a PEFT model, but not in its file
 SAMPLE = 16
 """Tensors of a checkpoint that are compared with the model's: enough to see that it was loaded."""
 
 
+# Which checkpoint.
+
+
 def last_checkpoint(args: TrainingArguments) -> str | None:
     """Return the checkpoint to resume from, if any; for "latest" the newest usable one.
 
-    Raises:
-        ConfigError: there are checkpoints, but none has an optimizer; or the one that is named is
-            damaged or has none.
+    transformers' ``get_last_checkpoint`` takes the folder with the highest number, whatever is in
+    it. Here a warning names each newer checkpoint that is skipped.
     """
     resume: str | None = args.resume_from_checkpoint
     if resume != "latest":
         if resume is not None:
-            check_checkpoint(Path(resume))
+            _check_named(Path(resume))
         return resume
-    newest = newest_to_resume(Path(args.output_dir))
-    return None if newest is None else str(newest)
+    numbered = [
+        (int(match[1]), folder)
+        for folder in Path(args.output_dir).glob("checkpoint-*")
+        if folder.is_dir() and (match := re.fullmatch(r"checkpoint-(\d+)", folder.name))
+    ]
+    bare = None
+    for _, checkpoint in sorted(numbered, reverse=True):
+        damage = _damage(checkpoint)
+        if damage is None and _has_optimizer(checkpoint):
+            return str(checkpoint)
+        if damage is None:
+            bare = checkpoint
+        logger.warning("%s %s: not resumed from", checkpoint, damage or "has no optimizer")
+    if bare is not None:
+        raise _refusal(bare)
+    return None
+
+
+def _check_named(checkpoint: Path) -> None:
+    """Raise ConfigError unless a run can be resumed from a checkpoint that the user names."""
+    latest = "name one of this run's (OUTPUT_DIR/checkpoint-N), or latest for its newest"
+    if not checkpoint.is_dir():
+        raise ConfigError(f"resume_from_checkpoint is {str(checkpoint)!r}, but no folder: {latest}")
+    damage = _damage(checkpoint)
+    if damage is not None:
+        raise ConfigError(f"{checkpoint} {damage}, so it cannot be resumed from: {latest}")
+    if not _has_optimizer(checkpoint):
+        raise _refusal(checkpoint)
+
+
+def _refusal(checkpoint: Path) -> ConfigError:
+    return ConfigError(
+        f"{checkpoint} has no optimizer, so a run resumed from it would not be the same "
+        "run: train with save_only_model: false, or delete the checkpoints to start over"
+    )
+
+
+def _has_optimizer(checkpoint: Path) -> bool:
+    saved = ("optimizer.pt", "optimizer.bin", "optimizer_*", "global_step*")
+    return any(path for pattern in saved for path in checkpoint.glob(pattern))
+
+
+def _damage(checkpoint: Path) -> str | None:
+    """Describe what is missing or truncated; None if nothing is.
+
+    ``trainer_state.json`` is written last (``Trainer._save_checkpoint``), so it suffices after a
+    killed process. After a crash of the machine, a disk may have a later file but only part of an
+    earlier one, so the others are checked too. Only their ends are read.
+    """
+    try:
+        json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return "was cut short (trainer_state.json)"
+    files = sorted(path for path in checkpoint.rglob("*") if path.is_file())
+    torn = next((file.name for file in files if not is_complete(file)), None)
+    if torn is not None:
+        return f"was cut short ({torn})"
+    # Without the scheduler transformers would silently start with a new optimizer, too.
+    if (checkpoint / "optimizer.pt").is_file():
+        for pattern in ("*model*.safetensors", "scheduler.pt"):
+            if not any(checkpoint.glob(pattern)):
+                return f"has no {pattern.replace('*', '')}"
+    return None
+
+
+def is_complete(file: Path) -> bool:
+    """Return False if a file of tensors is truncated; True for any other file."""
+    from safetensors import SafetensorError, safe_open
+
+    if file.suffix in (".pt", ".pth"):  # zip archives, whose directory is at the end
+        return zipfile.is_zipfile(file)
+    if file.suffix == ".safetensors":
+        try:
+            with safe_open(file, "pt"):
+                return True
+        except SafetensorError:
+            return False
+    return True
+
+
+def deepspeed_misfit(checkpoint: Path, layout: Processes) -> str | None:
+    """Return the reason why DeepSpeed cannot load a checkpoint in these processes, if any.
+
+    Each process reads the files that the process of its rank wrote. Where one is missing, only its
+    reader fails, in an assertion, and the others lose their connection to it.
+    """
+    if (checkpoint / "latest_universal").is_file():  # converted to load in any number of processes
+        return None
+    latest = checkpoint / "latest"
+    if not latest.is_file():
+        return f"{checkpoint} has no file 'latest', which names the folder of DeepSpeed's states"
+    folder = checkpoint / latest.read_text(encoding="utf-8").strip()
+    states = {file.name.removeprefix("bf16_") for file in folder.glob("*_states.pt")}
+    ranks = [f"zero_pp_rank_{rank}_" for rank in range(layout.processes)]
+    models = ranks if layout.zero_stage == 3 else [""]
+    names = {each + MODEL for each in models} | {each + OPTIMIZER for each in ranks}
+    if states == names:
+        return None
+    problem = "lacks" if names - states else "also has"
+    file = min(names - states or states - names)
+    return (
+        f"{folder} {problem} {file}: DeepSpeed reads one file per process, and this run has "
+        f"{layout.processes}. Resume with as many processes as saved it, or from another checkpoint"
+    )
+
+
+# Its weights.
 
 
 def load_weights(trainer: Trainer, checkpoint: str) -> None:
@@ -98,32 +211,6 @@ def _is_not_about_names(record: logging.LogRecord) -> bool:
     return "keys in the checkpoint model loaded" not in record.getMessage()
 
 
-def continue_sampling(trainer: Trainer, checkpoint: str) -> None:
-    """Let GRPOTrainer or RLOOTrainer draw what it would have drawn next. Call it before training.
-
-    transformers skips the batches that the current epoch has used. But TRL's sampler draws each
-    epoch's order from a generator of its own, which starts over: a run resumed in its second epoch
-    would repeat the order of the first. And TRL generates at every n-th call from the start of the
-    process, so it would be out of step with the batches (1.16, ``RepeatSampler``, ``_step``).
-    """
-    if not hasattr(trainer, "_buffered_inputs"):  # not one of the two
-        return
-    state = TrainerState.load_from_json(str(Path(checkpoint) / "trainer_state.json"))
-    trainer._step = state.global_step * trainer.args.gradient_accumulation_steps
-    make_sampler = trainer._get_train_sampler
-
-    def advanced_sampler(*args: Any, **kwargs: Any) -> Any:
-        import torch
-
-        sampler = make_sampler(*args, **kwargs)
-        if sampler.shuffle:
-            for _ in range(int(state.epoch or 0)):
-                torch.randperm(sampler.num_samples, generator=sampler.generator)
-        return sampler
-
-    trainer._get_train_sampler = advanced_sampler
-
-
 def _refuse_together(problem: str | None) -> None:
     """Raise ConfigError on every rank if one has a problem; every rank has to call this."""
     problems = [each for each in of_all_ranks(problem) if each is not None]
@@ -134,9 +221,7 @@ def _refuse_together(problem: str | None) -> None:
 class RefuseLostWeights(TrainerCallback):  # type: ignore[misc]
     """Refuse to train on when a resumed model does not have its checkpoint's weights.
 
-    For any script: ``trainer.add_callback(RefuseLostWeights())``. Where the names in a checkpoint
-    are not the model's, transformers only warns: it continues at the checkpoint's step, with its
-    optimizer, and with whatever weights the model was created with.
+    For any script: ``trainer.add_callback(RefuseLostWeights())``.
     """
 
     def on_train_begin(
@@ -147,91 +232,51 @@ class RefuseLostWeights(TrainerCallback):  # type: ignore[misc]
         model: Any = None,
         **kwargs: Any,
     ) -> None:
-        """Compare some of the checkpoint's tensors with the model's.
-
-        Raises:
-            ConfigError: they differ; on every rank.
-        """
-        if not state.global_step or model is None:
+        """Compare some of the checkpoint's tensors with the model's."""
+        # DeepSpeed has its own files, and leaves a rank only a part of each parameter.
+        if not state.global_step or model is None or Processes.of_this_run(args).zero_stage:
             return
-        checkpoint = _checkpoint_of(args, state)
+        setting = args.resume_from_checkpoint
+        folders = [Path(setting)] if isinstance(setting, str) else []
+        folders.append(Path(args.output_dir) / f"checkpoint-{state.global_step}")
+        if not any(folder.is_dir() for folder in folders):
+            logger.warning(
+                "resumed at step %d from a folder that the settings do not name, so its weights "
+                "cannot be compared with the model's: set resume_from_checkpoint in the settings",
+                state.global_step,
+            )
+        checkpoint = next((folder for folder in folders if files_of_tensors(folder)), None)
         lost = [] if checkpoint is None else lost_weights(model, checkpoint)
-        _refuse_together(_about(lost, checkpoint, args) if checkpoint and lost else None)
-
-
-def _checkpoint_of(args: TrainingArguments, state: TrainerState) -> Path | None:
-    """Return the checkpoint that this run was resumed from, if it has tensors to compare."""
-    setting = args.resume_from_checkpoint
-    folders = [Path(setting)] if isinstance(setting, str) else []
-    folders.append(Path(args.output_dir) / f"checkpoint-{state.global_step}")
-    if not any(folder.is_dir() for folder in folders):
-        logging.getLogger(__name__).warning(
-            "resumed at step %d from a folder that the settings do not name, so its weights cannot "
-            "be compared with the model's: set resume_from_checkpoint in the settings",
-            state.global_step,
-        )
-    return next((folder for folder in folders if files_of_tensors(folder)), None)
-
-
-def _about(lost: list[str], checkpoint: Path, args: TrainingArguments) -> str:
-    if Processes.of_this_run(args).zero_stage:
-        remedy = "Its DeepSpeed files are from another step or run: resume from another checkpoint"
-    else:
-        remedy = (
-            "Call posh_reward.training.resume.load_weights(trainer, checkpoint) before "
-            "trainer.train(resume_from_checkpoint=checkpoint)"
-        )
-    return (
-        f"resumed from {checkpoint.name} without its weights: {lost[0]!r} and {len(lost) - 1} more "
-        f"of {SAMPLE} compared are not in the model. {remedy}"
-    )
+        problem = None
+        if checkpoint is not None and lost:
+            problem = (
+                f"resumed from {checkpoint.name} without its weights: {lost[0]!r} and "
+                f"{len(lost) - 1} more of {SAMPLE} compared are not in the model. Call "
+                "posh_reward.training.resume.load_weights(trainer, checkpoint) before "
+                "trainer.train(resume_from_checkpoint=checkpoint)"
+            )
+        _refuse_together(problem)
 
 
 def lost_weights(model: Any, checkpoint: Path) -> list[str]:
     """Compare a sample of a checkpoint's tensors with a model; return the names of the missing.
 
     A tensor is compared with every one in the model whose name has the longest common ending, so
-    that a new prefix does not hide it. Of a parameter that DeepSpeed has partitioned, this rank's
-    part is compared; tensors that are empty for other reasons are skipped.
+    that a new prefix does not hide it. Empty tensors are skipped.
     """
+    import torch
+
     own = {
-        name.replace(ADAPTER, "."): value
-        for name, value in model.state_dict(keep_vars=True).items()
-        if value.numel() or is_partitioned(value)
+        name.replace(ADAPTER, "."): value.detach().cpu().to(torch.float32)
+        for name, value in model.state_dict().items()
+        if value.numel()
     }
     return [
         name
         for name, saved in _some_tensors(checkpoint)
         # One namesake with these values is enough: the question is only if they were loaded at all.
-        if own and not any(_has_values(value, saved) for value in namesakes(name, own))
+        if own and not any(torch.equal(value, saved.float()) for value in namesakes(name, own))
     ]
-
-
-def is_partitioned(parameter: torch.Tensor) -> bool:
-    """Return True if a parameter is empty because ZeRO-3 has spread its values over ranks.
-
-    Small parameters have a part of their own as well, but also stay whole on each rank.
-    """
-    return not parameter.numel() and hasattr(parameter, "ds_tensor")
-
-
-def _has_values(parameter: Any, tensor: torch.Tensor) -> bool:
-    """Compare a parameter with a tensor: its shape, and the values that are on this rank."""
-    import torch
-
-    # Under ZeRO-3 a parameter is an empty tensor until a layer gathers it; its true shape is in
-    # ``ds_shape``, and this rank's slice of the values in ``ds_tensor`` (DeepSpeed 0.19).
-    if getattr(parameter, "ds_shape", parameter.shape) != tensor.shape:
-        return False
-    own = parameter.detach()
-    if is_partitioned(parameter):
-        # Ranks hold consecutive slices of the flattened parameter, all of one size; the last one
-        # is padded. No gathering: each rank compares its own, and ``of_all_ranks`` then agrees.
-        part = parameter.ds_tensor
-        start = torch.distributed.get_rank(parameter.ds_process_group) * part.ds_numel
-        tensor = tensor.flatten()[start : start + part.ds_numel]
-        own = part[: len(tensor)]
-    return torch.equal(own.cpu().to(torch.float32), tensor.to(torch.float32))
 
 
 def namesakes(name: str, own: dict[str, torch.Tensor]) -> list[torch.Tensor]:
@@ -269,3 +314,32 @@ def files_of_tensors(checkpoint: Path) -> dict[str, Path]:
         with safe_open(path, "pt") as file:
             by_name |= dict.fromkeys(file.keys(), path)
     return by_name
+
+
+# Its place in the data.
+
+
+def continue_sampling(trainer: Trainer, checkpoint: str) -> None:
+    """Let GRPOTrainer or RLOOTrainer draw what it would have drawn next. Call it before training.
+
+    transformers skips the batches that the current epoch has used. But TRL's sampler draws each
+    epoch's order from a generator of its own, which starts over: a run resumed in its second epoch
+    would repeat the order of the first. And TRL generates at every n-th call from the start of the
+    process, so it would be out of step with the batches (1.16, ``RepeatSampler``, ``_step``).
+    """
+    if not hasattr(trainer, "_buffered_inputs"):  # not one of the two
+        return
+    state = TrainerState.load_from_json(str(Path(checkpoint) / "trainer_state.json"))
+    trainer._step = state.global_step * trainer.args.gradient_accumulation_steps
+    make_sampler = trainer._get_train_sampler
+
+    def advanced_sampler(*args: Any, **kwargs: Any) -> Any:
+        import torch
+
+        sampler = make_sampler(*args, **kwargs)
+        if sampler.shuffle:
+            for _ in range(int(state.epoch or 0)):
+                torch.randperm(sampler.num_samples, generator=sampler.generator)
+        return sampler
+
+    trainer._get_train_sampler = advanced_sampler

@@ -25,47 +25,35 @@ FREQUENCIES = "inv_freq"
 class ExactRotary(TrainerCallback):  # type: ignore[misc]
     """Compute the rotary buffers again once a model is wrapped and its checkpoint is loaded.
 
-    Args:
-        reference: the trainer's reference model, if it has one.
+    Those of the policy, and of the trainer's ``reference`` model, if it has one.
     """
 
     def __init__(self, reference: torch.nn.Module | None = None) -> None:
         self.reference = reference
 
     def on_train_begin(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        model: Any = None,
-        **kwargs: Any,
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Make the buffers of the policy and of the reference model exact.
-
-        Raises:
-            ConfigError: a buffer cannot be computed; on every rank.
-        """
-        for each in (model, self.reference):
-            if each is not None:
-                restore_rotary(each)
+        """Make the buffers exact, or raise ConfigError on every rank."""
+        for model in (kwargs.get("model"), self.reference):
+            if model is not None:
+                restore_rotary(model)
 
 
 def restore_rotary(model: torch.nn.Module) -> None:
-    """Replace a model's rotary buffers by those of a new module of the same configuration.
-
-    Raises:
-        ConfigError: a buffer is not in float32 and cannot be computed.
-    """
+    """Replace a model's rotary buffers by those of a new module of the same configuration."""
     for path, module in model.named_modules():
         rotary = {
-            name: buffer for name, buffer in module._buffers.items() if name.endswith(FREQUENCIES)
+            name: buffer
+            for name, buffer in module._buffers.items()
+            if buffer is not None and name.endswith(FREQUENCIES)
         }
         exact = _new_buffers(module) if rotary else {}
         for name, buffer in rotary.items():
-            if name in exact and buffer is not None:
+            if name in exact:
                 # Not copied into the buffer, which may be the rounded type's.
                 module._buffers[name] = exact[name].to(buffer.device)
-            elif buffer is not None and buffer.dtype != torch.float32:
+            elif buffer.dtype != torch.float32:
                 raise ConfigError(
                     f"the rotary frequencies {path}.{name} are in {buffer.dtype}, and a new "
                     f"{type(module).__name__} cannot be made to compute them in float32, so the "
@@ -79,11 +67,7 @@ def _new_buffers(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     try:
         with torch.device("cpu"):
             make: Any = type(module)
-            new: torch.nn.Module = make(module.config)
+            buffers = dict(make(module.config).named_buffers(recurse=False))
     except Exception:  # a class of the model's own, with other arguments or an unknown rope_type
         return {}
-    return {
-        name: buffer
-        for name, buffer in new.named_buffers(recurse=False)
-        if buffer.dtype == torch.float32
-    }
+    return {name: buffer for name, buffer in buffers.items() if buffer.dtype == torch.float32}

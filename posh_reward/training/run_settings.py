@@ -5,22 +5,31 @@ from __future__ import annotations
 import os
 from argparse import Action
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, make_dataclass
+from copy import copy
+from dataclasses import dataclass, field, fields, make_dataclass
 from pathlib import Path
 from typing import Any, NoReturn, get_type_hints
 
 from trl import TrlParser
 
-from posh_reward.errors import ConfigError
+from posh_reward.datasets.load_dataset import PROMPT
+from posh_reward.errors import ConfigError, PoshError
+from posh_reward.models.prompt_images import TOKEN_PIXELS
+from posh_reward.reward.objectives import settle_aggregation
+from posh_reward.reward.shaping import Shaping
+from posh_reward.reward.trl import FailureLimit
 from posh_reward.settings import brief, guess, misfit, read_settings, trust_settings
-from posh_reward.training.combinations import refusals
-from posh_reward.training.processes import Processes
+from posh_reward.training.dapo.credit import check_settings
+from posh_reward.training.dapo.sampling import DynamicSampling, check_groups
 
 LIKE = "like"  # key of a configuration: another one, from which it inherits
+ENV = "env"  # key of a configuration: environment variables, as in TRL
 CHECK = "--check"
 ALL_HELP = "--help_all"
 TRUST_FLAGS = ("--trust_settings", "--trust-settings")  # as in TRL, and as in our commands
-ENV = "env"  # key of a configuration: environment variables, as in TRL
+LAUNCHER = ("deepspeed_multinode_launcher", "deepspeed_hostfile")
+"""Keys of ``deepspeed_config`` for the launcher, not for DeepSpeed itself."""
+PROMPT_TOKENS = 64  # upper bound for the paper's prompt in Qwen's chat format, without the image
 
 
 def flag(default: Any, help: str) -> Any:
@@ -41,11 +50,7 @@ def parse_for(kinds: Sequence[type], argv: Sequence[str], layout: Processes) -> 
 
 
 def parse(kinds: Sequence[type], argv: Sequence[str]) -> tuple[Any, ...]:
-    """Parse flags and the configuration of ``--config`` into one object of each dataclass.
-
-    Raises:
-        ConfigError: a name is unknown, or a value does not fit.
-    """
+    """Parse flags and the configuration of ``--config`` into one object of each dataclass."""
     flags = list(argv)
     parser = SettingsParser(kinds)
     parser.add_argument(CHECK, action="store_true", help="show what would run, and whether it fits")
@@ -92,11 +97,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def config_chain(path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield a configuration and its ancestors, nearest first, each with its own settings.
-
-    Raises:
-        ConfigError: a file cannot be read, or inherits from itself.
-    """
+    """Yield a configuration and its ancestors, nearest first, each with its own settings."""
     seen: set[Path] = set()
     while True:
         if path.resolve() in seen:
@@ -130,14 +131,6 @@ def _set_defaults(
     parser.set_defaults_with_config(**{k: v for k, v in settings.items() if k != ENV})
 
 
-def refuse(settings: Sequence[Any], layout: Processes) -> None:
-    """Raise ConfigError with all combinations that the trainer would refuse later."""
-    script, training, _ = settings
-    reasons = refusals(script, training, layout)
-    if reasons:
-        raise ConfigError("; ".join(reasons))
-
-
 class SettingsParser(TrlParser):  # type: ignore[misc]
     """TRL's parser, without the usage of three hundred flags before each error."""
 
@@ -150,3 +143,205 @@ class SettingsParser(TrlParser):  # type: ignore[misc]
     def error(self, message: str) -> NoReturn:
         """Raise ConfigError; argparse calls this for an invalid value."""
         raise ConfigError(message)
+
+
+# Processes.
+
+
+@dataclass(frozen=True, slots=True)
+class Processes:
+    """The processes of a run; each has its own GPU, unless the run is on the CPU."""
+
+    processes: int = 1
+    """On all machines together."""
+    machines: int = 1
+    zero_stage: int = 0
+    """DeepSpeed's: 1 spreads optimizer states over the processes, 2 gradients too, 3 parameters
+    too. 0: no DeepSpeed; each process has everything."""
+    offloads_optimizer: bool = False
+    """Optimizer states are in the host's memory."""
+    offloads_parameters: bool = False
+    gathers_on_save: bool = True
+    """Under ``zero_stage`` 3 the whole model can be saved."""
+
+    @property
+    def on_one_machine(self) -> int:
+        """Processes of each machine."""
+        return self.processes // self.machines
+
+    @classmethod
+    def of_this_run(cls, args: Any) -> Processes:
+        """Read the running processes from the trainer's arguments and the environment."""
+        processes = args.world_size
+        machines = max(processes // max(int(os.environ.get("LOCAL_WORLD_SIZE") or 1), 1), 1)
+        plugin = getattr(args, "deepspeed_plugin", None)
+        return cls(processes, machines) if plugin is None else _sharded(processes, machines, plugin)
+
+
+def _sharded(processes: int, machines: int, plugin: Any) -> Processes:
+    stage = int(plugin.zero_stage)
+    return Processes(
+        processes,
+        machines,
+        zero_stage=stage,
+        offloads_optimizer=plugin.offload_optimizer_device not in (None, "none"),
+        offloads_parameters=plugin.offload_param_device not in (None, "none"),
+        gathers_on_save=stage < 3 or bool(plugin.zero3_save_16bit_model),
+    )
+
+
+def read_processes(path: Path) -> Processes:
+    """Read the processes from a file for ``accelerate launch --config_file``.
+
+    accelerate's own code parses it, up to the settings that DeepSpeed would get.
+    """
+    from accelerate.commands.config.config_args import load_config_from_file
+    from accelerate.utils import DeepSpeedPlugin
+
+    # ``accelerate launch`` silently accepts unknown names under ``deepspeed_config``.
+    inner = read_settings(path).get("deepspeed_config") or {}
+    if not isinstance(inner, dict):
+        raise ConfigError(f"{path.name}: deepspeed_config is {brief(inner)}: use a mapping")
+    names = [each.name for each in fields(DeepSpeedPlugin)]
+    for name in inner.keys() - {*names, *LAUNCHER}:
+        raise ConfigError(f"{path.name}: unknown setting {name!r}{guess(name, names)}")
+    try:
+        cluster = load_config_from_file(str(path))
+        processes, machines = int(cluster.num_processes), int(cluster.num_machines)
+        if str(cluster.distributed_type).rpartition(".")[2] != "DEEPSPEED":
+            return Processes(processes, machines)
+        plugin = DeepSpeedPlugin(**{k: v for k, v in inner.items() if k in names})
+        plugin.set_mixed_precision(cluster.mixed_precision)
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"{path.name}: {error}") from None
+    return _sharded(processes, machines, plugin)
+
+
+# Combinations that would stop a run after loading its weights, or spoil it.
+
+
+def refuse(settings: Sequence[Any], layout: Processes) -> None:
+    """Raise ConfigError with all combinations that the trainer would refuse later."""
+    script, args, _ = settings
+    reasons = [*_saving(args, layout), *_best(script, args)]
+    reasons += [*_lengths(script, args), *_reward(script, args)]
+    if reasons:
+        raise ConfigError("; ".join(reasons))
+
+
+def _saving(args: Any, layout: Processes) -> Iterator[str]:
+    # transformers/trainer.py, Trainer.__init__: "can't be used with `save_only_model` along with"
+    if layout.zero_stage and args.save_only_model and args.load_best_model_at_end:
+        yield (
+            "save_only_model and load_best_model_at_end exclude each other under DeepSpeed: remove "
+            "load_best_model_at_end; the recipe names the best checkpoint at the end"
+        )
+    if not layout.gathers_on_save:
+        yield (
+            "under ZeRO-3 the trained model could not be saved as a whole: set "
+            "zero3_save_16bit_model: true in accelerate's deepspeed_config"
+        )
+
+
+def _best(script: Any, args: Any) -> Iterator[str]:
+    """Check that the metric that selects a checkpoint is evaluated."""
+    figure = args.metric_for_best_model
+    if figure is None:
+        return
+    if not evaluates(args):
+        yield f"metric_for_best_model is {figure!r}, but nothing is evaluated: set eval_strategy"
+        return
+    name = figure if figure.startswith("eval_") else f"eval_{figure}"
+    grounded = getattr(script, "watch_grounding", False)
+    losses = ("eval_right_loss", "eval_shuffled_loss") if grounded else ("eval_loss",)
+    if name.endswith("loss") and name not in losses:
+        yield (
+            f"metric_for_best_model is {figure!r}, but {'with' if grounded else 'without'} "
+            f"watch_grounding there is {' and '.join(losses)}"
+        )
+
+
+def evaluates(args: Any) -> bool:
+    """Return True if a run is evaluated while it trains."""
+    return str(getattr(args.eval_strategy, "value", args.eval_strategy)) != "no"
+
+
+def prompt_tokens(text: str) -> int:
+    """Return an upper bound for a prompt's tokens: one per two characters beyond the paper's."""
+    return PROMPT_TOKENS + max(0, len(text) - len(PROMPT)) // 2
+
+
+def _lengths(script: Any, args: Any) -> Iterator[str]:
+    """Check that no image tokens are cut off, and that prompt and reply fit into vLLM."""
+    if getattr(args, "max_length", None) is not None:
+        yield f"max_length is {args.max_length}: an image's tokens would be cut off; set null"
+    limit = getattr(args, "vllm_max_model_length", None)
+    if not getattr(args, "use_vllm", False) or limit is None or script.max_pixels is None:
+        return
+    image = script.max_pixels // TOKEN_PIXELS
+    text = prompt_tokens(script.prompt_text)
+    needed = image + text + args.max_completion_length
+    if needed > limit:
+        yield (
+            f"vllm_max_model_length is {limit}, but a prompt has up to {image} tokens of an image "
+            f"(max_pixels) and {text} of text, and a reply {args.max_completion_length} "
+            f"(max_completion_length): set it to {needed} or more"
+        )
+
+
+def _reward(script: Any, args: Any) -> Iterator[str]:
+    """Yield the errors that the reward, dynamic sampling and span credit would raise."""
+    if not hasattr(script, "objective"):
+        return
+
+    def check_sampling() -> None:
+        if script.oversample != 1:
+            DynamicSampling(script.oversample, script.min_spread, script.refill)
+            check_groups(args, args.num_generations)
+
+    for check in (
+        lambda: settle_aggregation(copy(args), shaping_of(script)),
+        check_sampling,
+        lambda: check_settings(script.span_credit, args),
+        lambda: FailureLimit(script.max_failed_calls),
+    ):
+        try:
+            check()
+        except PoshError as error:
+            yield str(error)
+
+
+def shaping_of(script: Any) -> Shaping:
+    """Make the shaping from a recipe's settings, which have the same names."""
+    return Shaping(**{each.name: getattr(script, each.name) for each in fields(Shaping)})
+
+
+def remarks(script: Any, args: Any, layout: Processes) -> Iterator[str]:
+    """Yield notes on valid but probably unintended settings."""
+    if getattr(args, "use_vllm", False):
+        if args.top_p < 1 and args.vllm_importance_sampling_correction:
+            yield (
+                "top_p is below 1 and vllm_importance_sampling_correction is on: the loss of long "
+                "descriptions shrinks towards 0 (huggingface/trl#6789); set it to false"
+            )
+        if script.max_pixels is None:
+            yield "max_pixels is not set: a museum photograph costs thousands of tokens"
+    if hasattr(args, "epsilon") and _is_on_policy(args):
+        yield (
+            "epsilon and epsilon_high have no effect: each batch updates the weights that "
+            "generated it, so no probability has changed (num_iterations above 1, or "
+            "steps_per_generation above gradient_accumulation_steps, would change that)"
+        )
+    if layout.processes > 1 and not layout.zero_stage:
+        yield "every process has the whole model and its optimizer: no DeepSpeed"
+
+
+def _is_on_policy(args: Any) -> bool:
+    """Return True if each batch of generations is one optimizer step, so that ratios are exactly 1.
+
+    TRL 1.16, grpo_trainer.py: without ``old_per_token_logps`` the ratio is of the log-probabilities
+    to themselves, detached.
+    """
+    corrected = args.use_vllm and args.vllm_importance_sampling_correction
+    generated = args.steps_per_generation * args.num_iterations
+    return not corrected and args.gradient_accumulation_steps % generated == 0

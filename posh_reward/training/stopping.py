@@ -29,6 +29,8 @@ from posh_reward.types import Failure
 if TYPE_CHECKING:
     from transformers import TrainerControl, TrainerState, TrainingArguments
 
+    from posh_reward.reward.trl import FailureLimit
+
 T = TypeVar("T")
 
 TRY_AGAIN = os.EX_TEMPFAIL
@@ -54,25 +56,11 @@ class StoppedEarlyError(PoshError, RuntimeError):
     """A run saved a checkpoint and stopped, because of a signal or its job's end."""
 
 
-class Failures(Protocol):
-    """A reward's count of failures, as ``reward.trl.FailureLimit``."""
-
-    stop_reason: Failure | None
-    """Reason to stop, if any."""
-
-    last_call_failed: bool
-    """True if the last call had completions but no score."""
-
-    def begin(self, *, supervised: bool = False) -> None:
-        """Begin a run; if ``supervised``, the caller acts on ``stop_reason``."""
-        ...
-
-
 class StoppableReward(Protocol):
     """A reward function that can give up on its judge, such as ``PoshReward``."""
 
     @property
-    def failures(self) -> Failures:
+    def failures(self) -> FailureLimit:
         """Its failures so far."""
         ...
 
@@ -85,10 +73,9 @@ class StoppableReward(Protocol):
 class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
     """Stop training on all ranks after the current step as soon as one has a reason to.
 
-    A rank that stopped alone would leave the others waiting in their next collective, and lose the
-    steps since the last checkpoint. So the ranks agree after each step: if one has to stop, all
-    save a checkpoint, including the optimizer despite ``save_only_model``, and stop;
-    ``trainer.train`` then raises on all of them.
+    A rank that stopped alone would leave the others waiting in their next collective. So the ranks
+    agree after each step: if one has to stop, all save a checkpoint, including the optimizer
+    despite ``save_only_model``, and stop; ``trainer.train`` then raises on all of them.
 
     Args:
         rewards: the trainer's reward functions that can give up; none for SFT.
@@ -109,12 +96,7 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Take over stopping from the rewards, and check that all ranks score alike.
-
-        Raises:
-            JudgeError: they do not, such as with two revisions of a model; on all ranks.
-            ConfigError: there is no time left for a single step; on all ranks.
-        """
+        """Take over stopping from the rewards, and check that all ranks score alike."""
         self.stopped = None
         for reward in self.rewards:
             reward.failures.begin(supervised=True)
@@ -122,8 +104,7 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
         signatures = sorted(set(of_all_ranks(own)))
         if len(signatures) > 1:
             raise JudgeError(f"the ranks score differently: {' and '.join(signatures)}")
-        self.deadline.begin()
-        if any(of_all_ranks(self.deadline.seconds_left <= 0)):
+        if not all(of_all_ranks(self.deadline.begin())):
             raise ConfigError(
                 "the time to stop has come before the first step: give the job more time "
                 "(sbatch --time), or lower stop_before, the minutes reserved for saving"
@@ -144,7 +125,7 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
         def step_if_judged(*args: Any, **kwargs: Any) -> None:
             update = inner.step
             if self._nothing_was_judged():
-                inner.step = _do_nothing
+                inner.step = lambda *_, **__: None
             try:
                 step(*args, **kwargs)
             finally:
@@ -167,12 +148,12 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Agree with all ranks, after each optimizer step, on stopping."""
-        self.deadline.end_step()
+        in_time = self.deadline.step_ends_in_time()
         if state.global_step >= state.max_steps > 0 and self._nothing_was_judged():
             # Too few calls for the rewards to give up, but this run must not pass for a whole one.
             for reward in self.rewards:
                 reward.failures.stop_reason = reward.failures.stop_reason or UNJUDGED
-        interruption = "the job's time is nearly up" if self.deadline.is_over else None
+        interruption = None if in_time else "the job's time is nearly up"
         if self.signals.first is not None:
             interruption = f"{self.signals.first} asked for it"
         reasons = of_all_ranks((self._gave_up(), interruption))
@@ -187,12 +168,7 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Raise the reason for the stop, now that the checkpoint has been saved.
-
-        Raises:
-            JudgeError: the judge kept failing; on all ranks.
-            StoppedEarlyError: a signal or the deadline stopped the run; on all ranks.
-        """
+        """Raise the reason for the stop, now that the checkpoint has been saved."""
         self.signals.unlisten()
         failure = self._gave_up()
         if failure is not None:
@@ -221,10 +197,6 @@ def save_and_stop(args: TrainingArguments, control: TrainerControl) -> None:
     control.should_save = True
     control.should_evaluate = False
     control.should_training_stop = True
-
-
-def _do_nothing(*_: object, **__: object) -> None:
-    """An optimizer's step that keeps the weights and the momentum."""
 
 
 def of_all_ranks(value: T) -> list[T]:
@@ -267,39 +239,24 @@ class Deadline:
     """
 
     def __init__(self, at: float, now: Callable[[], float] = time.time) -> None:
-        self.at = at
-        self._now = now
-        self._last = math.nan
-        self._longest = 0.0
+        self._at, self._now = at, now
+        self._last, self._longest = math.nan, 0.0
 
-    def begin(self) -> None:
-        """Start timing the first step."""
-        self._last = self._now()
-        self._longest = 0.0
+    def begin(self) -> bool:
+        """Start timing the first step; return False if the deadline has passed."""
+        self._last, self._longest = self._now(), 0.0
+        return self._last < self._at
 
-    def end_step(self) -> None:
-        """Record that a step has ended and the next one begins."""
+    def step_ends_in_time(self) -> bool:
+        """Record that a step has ended; return False if another would end after the deadline."""
         now = self._now()
         self._longest = max(self._longest, now - self._last)
         self._last = now
-
-    @property
-    def seconds_left(self) -> float:
-        """Seconds from the last step's end to the deadline; negative if it has passed."""
-        return self.at - self._last
-
-    @property
-    def is_over(self) -> bool:
-        """True if another step would end after the deadline."""
-        return self.seconds_left < self._longest
+        return now + self._longest <= self._at
 
 
 def job_deadline(minutes_before: float, environment: Mapping[str, str] = os.environ) -> float:
-    """Return when training must stop, in Unix seconds; infinity outside of a Slurm job.
-
-    Raises:
-        ConfigError: ``minutes_before`` is negative, or ``SLURM_JOB_END_TIME`` is not a number.
-    """
+    """Return when training must stop, in Unix seconds; infinity outside of a Slurm job."""
     if not minutes_before >= 0:
         raise ConfigError(f"stop_before is {minutes_before}: use 0 or more minutes")
     end = environment.get(JOB_END)

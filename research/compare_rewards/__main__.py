@@ -10,7 +10,7 @@ and seed, each time from the same model, and compares held-out descriptions, sco
 published, with that model's on the same images. A reward is an objective with non-default flags of
 the recipe, such as ``f1:witness=oracle``. Runs on uneven references are evaluated against full
 ones, which describe everything drawn. Each finished run is a line of ``runs.jsonl``; when started
-again, ``train`` skips those. ``--page`` writes tables into a page of documentation.
+again, ``train`` skips those. ``--docs`` writes tables into a page of documentation.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def main(argv: list[str] | None = None) -> None:
 
 def _paying(command: argparse.ArgumentParser) -> None:
     command.add_argument("planted", type=Path)
-    command.add_argument("--page", type=Path, help="write the table between its marks there")
+    command.add_argument("--docs", type=Path, help="write the table between its marks there")
     command.add_argument("--json", type=Path, help="write the figures there")
 
 
@@ -70,13 +70,13 @@ def _training(command: argparse.ArgumentParser) -> None:
     command.add_argument("--seeds", nargs="+", type=int, default=[0])
     command.add_argument("--dataset", default=PLAIN)
     command.add_argument("--noise", type=float, default=0.0, help="error of the judge's grades")
-    command.add_argument("--output", type=Path, required=True)
-    command.set_defaults(page=None)
+    command.add_argument("-o", "--output", type=Path, required=True)
+    command.set_defaults(docs=None)
 
 
 def _showing(command: argparse.ArgumentParser) -> None:
     command.add_argument("output", type=Path)
-    command.add_argument("--page", type=Path, help="write tables and plot there")
+    command.add_argument("--docs", type=Path, help="write tables and plot there")
 
 
 def show_pays(flags: argparse.Namespace) -> None:
@@ -86,8 +86,8 @@ def show_pays(flags: argparse.Namespace) -> None:
     print(table)
     if flags.json:
         flags.json.write_text(json.dumps([asdict(paid) for paid in rows], indent=2) + "\n")
-    if flags.page:
-        write_between(flags.page, "pays", table)
+    if flags.docs:
+        write_between(flags.docs, "pays", table)
 
 
 def show_runs(flags: argparse.Namespace) -> None:
@@ -102,10 +102,10 @@ def show_runs(flags: argparse.Namespace) -> None:
         "spreads": str(report.by_spread(rows)),
     }
     print("\n\n".join(tables.values()))
-    if flags.page:
-        write_between(flags.page, "rewards", tables["rewards"])
-        report.plot_spreads(rows, flags.page.parent / "spreads.png")
-        report.plot_gains(rows, flags.page.parent / "gains.png")
+    if flags.docs:
+        write_between(flags.docs, "rewards", tables["rewards"])
+        report.plot_spreads(rows, flags.docs.parent / "spreads.png")
+        report.plot_gains(rows, flags.docs.parent / "gains.png")
 
 
 if __name__ == "__main__":

@@ -207,7 +207,7 @@ def held_out(model: Path, stem: Path, dataset: str) -> list[Row]:
     """Describe the test split greedily, and score it by POSH as published; cached by ``stem``."""
     texts, scores = stem.with_suffix(".said.jsonl"), stem.with_suffix(".scored.jsonl")
     models = {model.name: str(model)}
-    generate(GenerationSettings(models, texts, dataset, batch_size=64, max_new_tokens=64))
+    generate(GenerationSettings(models, texts, dataset, batch=64, max_new_tokens=64))
     score_table(
         PoSh(), str(texts), str(scores), TableSettings(Columns(id="id"), quiet=True), elements=True
     )

@@ -1,6 +1,6 @@
 """Benefit and cost of a witness where references leave details out.
 
-    python -m research.witness_study --page research/results/witness.md --report witness.html
+    python -m research.witness_study --docs research/results/witness.md --page witness.html
 
 Drawn images with texts of known truth: each describes a copy of the scene in which some details are
 missing and some are false. Precision should rank the texts by the share of their details that are
@@ -57,20 +57,20 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--images", type=int, default=60)
+    parser.add_argument("--limit", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--page", type=Path, help="write the default bar's rows there")
-    parser.add_argument("--report", type=Path, help="write a page with marked texts there")
+    parser.add_argument("--docs", type=Path, help="write the default bar's rows there")
+    parser.add_argument("--page", type=Path, help="write a page with marked texts there")
     flags = parser.parse_args(argv)
-    cases = study(flags.images, flags.seed)
+    cases = study(flags.limit, flags.seed)
     full = table(cases)
     print(full)
+    if flags.docs:
+        write_between(flags.docs, "witness", str(at_default_bar(full)))
     if flags.page:
-        write_between(flags.page, "witness", str(at_default_bar(full)))
-    if flags.report:
-        scenes = images(flags.images, flags.seed)
-        text = marks_page(scenes, oracle(flags.images, flags.seed))
-        flags.report.write_text(text, encoding="utf-8")
+        scenes = images(flags.limit, flags.seed)
+        text = marks_page(scenes, oracle(flags.limit, flags.seed))
+        flags.page.write_text(text, encoding="utf-8")
 
 
 def images(count: int, seed: int) -> list[Scene]:

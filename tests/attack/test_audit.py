@@ -230,14 +230,14 @@ def test_settings_name_a_metric_and_its_column(tmp_path: Path, capsys: Capture) 
             ("red", "green", "blue", "grey", "white")]  # fmt: skip
     data.write_text("\n".join(map(json.dumps, rows)))
     posh.write_text("reference_column: caption\nshaping: {objective: separate}")
-    few = ["--search", "2", "--rows", "3"]
+    few = ["--search-rows", "2", "--rows", "3"]
     assert audit(str(data), str(posh), *few) == OK, "three rows settle nothing"
     assert "| the true text | 0.9" in capsys.readouterr().out
     rubric.write_text("reference_column: caption\nmetric: {model: fake-model}")
-    assert audit(str(data), str(rubric), *few, "--metric", "rubric") == JUDGE
+    assert audit(str(data), str(rubric), *few, "--reward-metric", "rubric") == JUDGE
     assert "no row has a reward" in capsys.readouterr().err, "a fake model writes no points"
-    assert audit(str(data), str(posh), "--search", "3") == UNUSABLE
-    assert "use 3 more than --search" in capsys.readouterr().err
+    assert audit(str(data), str(posh), "--search-rows", "3") == UNUSABLE
+    assert "use 3 more than --search-rows" in capsys.readouterr().err
     data.write_text('{"reference": "A dog."}')
     assert audit(str(data), str(posh)) == UNUSABLE
     assert "has a text in the column caption" in capsys.readouterr().err
@@ -247,8 +247,8 @@ def test_a_metric_of_images_sees_the_images_of_a_dataset(tmp_path: Path, capsys:
     settings = tmp_path / "harmonic.yaml"
     settings.write_text("metric: {model: fake-model, criteria: [clarity, fluency]}")
     flags = ["attack", "scenes:heldout=8", "-o", str(tmp_path / "audit"), "--rows", "3",
-             "--reward", str(settings), "--metric", "harmonic", "--grammars", "keywords",
-             "--budget", "8", "--search", "1"]  # fmt: skip
+             "--reward", str(settings), "--reward-metric", "harmonic", "--grammars", "keywords",
+             "--budget", "8", "--search-rows", "1"]  # fmt: skip
     assert main(flags) == OK, "three rows settle nothing"
     report = capsys.readouterr()
     assert "| the true text | 0." in report.out

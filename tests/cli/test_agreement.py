@@ -39,7 +39,7 @@ def test_docent_with_everything_to_compare(
     source = write_rows(tmp_path / "docent.jsonl", rows)
     arguments = ("agreement", "docent", source, *QUICK, "--column", "mine", "--scores",
                  f"file={scores}", "--baseline", "length,cider")  # fmt: skip
-    assert run(*arguments, "--html", tmp_path / "a.html", "--plot", tmp_path / "a.png") == OK
+    assert run(*arguments, "--page", tmp_path / "a.html", "--plots", tmp_path / "plots") == OK
     said = capsys.readouterr().out
     for words in ("docent.jsonl: 8 pairs of 4 images", "minus POSH", "CIDEr: not measured",
                   "POSH (paper, Table 3)", "0.599", "Higher is better"):  # fmt: skip
@@ -47,8 +47,8 @@ def test_docent_with_everything_to_compare(
     page = (tmp_path / "a.html").read_text("utf-8")
     assert "POSH (paper)" in page
     assert "<script" not in page
-    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
-    assert run(*arguments, "--json", "--store", tmp_path / "kept.sqlite") == OK
+    assert (tmp_path / "plots" / "agreement.png").read_bytes().startswith(b"\x89PNG")
+    assert run(*arguments, "--json", "-", "--store", tmp_path / "kept.sqlite") == OK
     found = found_json(capsys)
     names = [metric["name"] for metric in found["metrics"]]
     assert names == ["POSH", "file", "length", "mine", "CIDEr"]
@@ -66,9 +66,9 @@ def test_caparena_from_a_list_in_json(tmp_path: Path, capsys: pytest.CaptureFixt
     arguments = ("--no-posh", "--baseline", "length", "--paper", "6", *QUICK)
     page = tmp_path / "page.html"
     page.write_text("three weeks of work")
-    assert run("agreement", "caparena", source, *arguments, "--html", page) == UNUSABLE
+    assert run("agreement", "caparena", source, *arguments, "--page", page) == UNUSABLE
     page.unlink()
-    assert run("agreement", "caparena", source, *arguments, "--html", page) == OK
+    assert run("agreement", "caparena", source, *arguments, "--page", page) == OK
     said = capsys.readouterr().out
     assert "LLaVa Critic (paper, Table 6)" in said
     assert unfilled(page.read_text("utf-8")) == []
@@ -90,14 +90,14 @@ def test_spans_with_baselines(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (("pairs", "{}"), "has no column 'text1', but 'a': name the right one with --text1"),
-        (("ratings", "{}"), "has no column 'candidate', but 'a': name the right one with --candid"),
+        (("pairs", "{}"), "has no column 'generation1', but 'a': name the right one with --gen"),
+        (("ratings", "{}"), "has no column 'generation', but 'a': name the right one with --gener"),
         (("docent", "{}"), "has no column 'model1_generation', but 'a': rename it"),
         (("pairs", "{}", "--image", "img"), "has no column 'img', but 'a': name the right one"),
         (("caparena", "{}"), "has no column 'img', but 'a'"),
         (("spans", "{}"), "has no column 'generation', but 'a'"),
         (("pairs", "none.jsonl"), "cannot read 'none.jsonl'"),
-        (("pairs", "{}", "--plot", "a.gif"), "'a.gif' does not end in .png, .svg, .pdf"),
+        (("pairs", "{}", "--json", "{}"), "exists and is not a JSON file of figures"),
         (("pairs", "{}", "--label", "total=a"), "the axis 'total' is unknown: use mistakes"),
         (("pairs", "{}", "--label", "a", "--label", "overall=a"), "'overall' is named twice"),
     ],
@@ -117,12 +117,12 @@ def test_harmonic_eval_and_figures_of_each_task(
 
     Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
     (tmp_path / "model.yaml").write_text("name: fake-model\nsees: true\n")
-    table = [{"image": str(tmp_path / "a.png"), "references": ["A dog."], "candidate": text,
+    table = [{"image": str(tmp_path / "a.png"), "references": ["A dog."], "generation": text,
               "rating": n, "task": task} for task in ("IC", "REG")
              for n, text in enumerate(("A dog.", "A.", "Dog."))]  # fmt: skip
     of_ratings = ("agreement", "ratings", write_rows(tmp_path / "r.jsonl", table), *QUICK,
-                  "--no-posh", "--harmonic", tmp_path / "model.yaml", "--criteria",
-                  "correctness,completeness", "--gamma", "1", "--json")  # fmt: skip
+                  "--no-posh", "--harmonic-judge", tmp_path / "model.yaml", "--criteria",
+                  "correctness,completeness", "--gamma", "1", "--json", "-")  # fmt: skip
     assert without_judge(*of_ratings) == OK
     [harmonic] = found_json(capsys)["metrics"]
     assert "|gamma:1.0|criteria:correctness,completeness|" in harmonic["signature"]
@@ -155,7 +155,7 @@ def test_images_of_a_dataset_are_looked_at(
         row["image"] = str(tmp_path / f"{row['uuid']}.png")
     bare = [{k: v for k, v in row.items() if k != "image"} for row in rows]
     Dataset.from_list(rows).cast_column("image", Image()).save_to_disk(tmp_path / "docent")
-    command = ("--no-posh", "--harmonic", seeing, "--json", *QUICK)
+    command = ("--no-posh", "--harmonic-judge", seeing, "--json", "-", *QUICK)
     assert without_judge("agreement", "docent", tmp_path / "docent", *command) == OK
     [in_rows] = found_json(capsys)["metrics"]
     assert in_rows["failures"] == {}
@@ -171,13 +171,13 @@ def test_ratings_as_people_have_them(tmp_path: Path, capsys: pytest.CaptureFixtu
     """Excel's UTF-16 with semicolons, decimal commas, and a cell that is not available."""
     path = tmp_path / "in.csv"
     path.write_text(
-        "sep=;\ncandidate;reference;rating\nA dog runs.;A dog runs.;4,5\nA cat.;A dog runs.;1,0\n"
+        "generation;reference;rating\nA dog runs.;A dog runs.;4,5\nA cat.;A dog runs.;1,0\n"
         "A bird.;A dog runs.;#N/A\n",
         "utf-16",
     )
-    command = ("--no-posh", "--baseline", "words", *QUICK, "--json")
-    for flag in ("--reference", "--references"):
-        assert without_judge("agreement", "ratings", path, flag, "reference", *command) == OK
-        figures = found_json(capsys)["metrics"][0]["figures"]
-        assert figures["overall r"]["rows"] == 2
-        assert figures["overall r"]["value"] == pytest.approx(1)
+    command = ("--no-posh", "--baseline", "words", *QUICK, "--json", "-")
+    columns = ("--reference", "reference", "--delimiter", ";")
+    assert without_judge("agreement", "ratings", path, *columns, *command) == OK
+    figures = found_json(capsys)["metrics"][0]["figures"]
+    assert figures["overall r"]["rows"] == 2
+    assert figures["overall r"]["value"] == pytest.approx(1)

@@ -4,12 +4,46 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from argparse import Action, ArgumentParser, _SubParsersAction
+from collections.abc import Iterator
+
+import pytest
+
+from posh_reward.cli import OK, command_line, main
 
 
 def test_a_command_loads_its_own_parser_alone() -> None:
     code = (
         "import sys; from posh_reward.cli import command_line; command_line(['score', '--help']);"
         "loaded = [m for m in sys.modules if m.startswith('posh_reward.cli.')];"
-        "assert {m.rpartition('.')[2] for m in loaded} == {'flags', 'score_command'}, loaded"
+        "assert {m.rpartition('.')[2] for m in loaded} == {'options', 'score_command'}, loaded"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_flag_means_the_same_in_every_command() -> None:
+    """Whether it takes a value, and whether that is a column; ``explain`` has no table."""
+    meanings: dict[str, set[tuple[bool, bool]]] = {}
+    for command, action in flags_of(command_line()):
+        for name in action.option_strings if not command.endswith(" explain") else ():
+            meaning = (action.nargs == 0, action.metavar == "COLUMN")
+            meanings.setdefault(name, set()).add(meaning)
+    assert {name for name, each in meanings.items() if len(each) > 1} == set()
+    assert not [name for name in meanings if "_" in name]
+
+
+def flags_of(parser: ArgumentParser) -> Iterator[tuple[str, Action]]:
+    for action in parser._actions:
+        if isinstance(action, _SubParsersAction):
+            for each in action.choices.values():
+                yield from flags_of(each)
+        else:
+            yield parser.prog, action
+
+
+@pytest.mark.parametrize("words", [[], ["packets"], ["judges"], ["store"], ["prove"]])
+def test_a_group_alone_prints_its_help(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == OK
+    assert capsys.readouterr().out.startswith(" ".join(["usage: posh-reward", *words, "COMMAND"]))

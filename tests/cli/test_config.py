@@ -15,10 +15,10 @@ def test_a_flag_wins_over_the_configuration_file(
 ) -> None:
     config = tmp_path / "metric.yaml"
     config.write_text("judge: nobody\npreset: paper\nweights: {relation: 0.5}\n")
-    assert run("score", table, "--config", config) == OK
+    assert run("score", table, "--metric", config) == OK
     assert "posh|preset:paper|judge:fake" in (said := capsys.readouterr().err)
     assert "weights:1,1,0.5" in said
-    assert main(["score", str(table), "--config", str(config)]) == UNUSABLE
+    assert main(["score", str(table), "--metric", str(config)]) == UNUSABLE
     assert "no judge 'nobody'" in capsys.readouterr().err
 
 
@@ -46,5 +46,5 @@ def test_a_bad_setting_is_named(
     why: str,
 ) -> None:
     (tmp_path / name).write_text(content)
-    assert main(["score", str(table), "--config", str(tmp_path / name)]) == UNUSABLE
+    assert main(["score", str(table), "--metric", str(tmp_path / name)]) == UNUSABLE
     assert why in capsys.readouterr().err

@@ -12,7 +12,7 @@ from tests.cli.running import GENERATION, REFERENCE, run
 
 
 def test_one_pair_in_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("explain", "--generation", GENERATION, "--reference", REFERENCE) == OK
+    assert run("explain", GENERATION, REFERENCE) == OK
     said = " ".join(capsys.readouterr().out.split())
     assert "A small [black]1 dog" in said
     assert "A small [brown]1 dog" in said
@@ -22,22 +22,12 @@ def test_one_pair_in_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     assert "\x1b" not in said
 
 
-def test_two_texts_need_no_flags(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("explain", "--generation", GENERATION, "--reference", REFERENCE) == OK
-    flagged = capsys.readouterr().out
-    assert run("explain", GENERATION, REFERENCE) == OK
-    assert capsys.readouterr().out == flagged
-    for texts in ([GENERATION], [GENERATION, "--reference", REFERENCE], []):
-        assert run("explain", *texts) == UNUSABLE
-        assert "explain takes two texts: posh-reward explain" in capsys.readouterr().err
-
-
 def test_colours_on_request_and_nothing_steers_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "a.txt").write_text("A black\x1b[2J dog\u202e sits.")
     text = f"@{tmp_path / 'a.txt'}"
-    assert run("explain", "--generation", text, "--reference", REFERENCE, "--color", "always") == OK
+    assert run("explain", text, REFERENCE, "--color", "always") == OK
     said = capsys.readouterr().out
     assert "\x1b[31;1;4mblack" in said
     assert "\x1b[2J" not in said
@@ -50,8 +40,8 @@ def test_a_witness_looks_at_the_image_that_is_named(
 ) -> None:
     scene = next(generate("test", 1, 7))
     draw(scene).save(tmp_path / "drawn.png")
-    flags = ("explain", "--reference", "A bridge.", "--witness", "scenes:train=0:heldout=1:seed=7",
-             "--generation", caption(scene), "--worst", "100")  # fmt: skip
+    flags = ("explain", caption(scene), "A bridge.", "--witness", "scenes:train=0:heldout=1:seed=7",
+             "--limit", "100")  # fmt: skip
     assert run(*flags) == UNUSABLE
     assert "name it with --image" in capsys.readouterr().err
     assert run(*flags, "--image", tmp_path / "drawn.png") == OK

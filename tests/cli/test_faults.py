@@ -101,7 +101,7 @@ def kill_once_it_has_written(journal: Path, command: list[str]) -> None:
     assert process.wait() == -signal.SIGKILL, "it ended before it was killed"
 
 
-@pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet", "csv.gz"])
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
 def test_a_second_process_with_the_same_output_is_refused(
     table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], ending: str
 ) -> None:
@@ -331,7 +331,7 @@ def test_rows_of_a_stream_are_written_as_they_are_scored() -> None:
         *(
             pytest.param(command, status, marks=pytest.mark.slow)
             for command, status in (
-                ("explain --generation a --reference 'A dog.' --judge fake", UNWRITABLE),
+                ("explain a 'A dog.' --judge fake", UNWRITABLE),
                 ("report in.jsonl", UNUSABLE),
                 ("store info in.jsonl", UNUSABLE),
             )
@@ -357,7 +357,7 @@ def test_a_closed_output_is_no_traceback(
 
 @pytest.mark.slow
 def test_a_full_device_is_no_traceback_for_any_command(table: Path) -> None:
-    explain = "explain --generation a --reference b --judge fake".split()
+    explain = "explain a b --judge fake".split()
     for arguments in (explain, ["score", str(table), "--judge", "fake"]):
         with open("/dev/full", "w") as device:
             ran = subprocess.run(

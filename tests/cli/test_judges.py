@@ -30,7 +30,7 @@ def test_compare_writes_a_sentence_a_page_and_figures(
     table = write_rows(tmp_path / "pairs.jsonl", TABLE[:24])
     page, figures = tmp_path / "page.html", tmp_path / "figures.json"
     status = run(
-        "compare", "embedded", "fake", "--texts", table, "-o", page, "--json", figures,
+        "compare", table, "--judges", "embedded", "fake", "--page", page, "--json", figures,
         "--resamples", 50, "-q",
     )  # fmt: skip
     assert status == 0
@@ -57,22 +57,22 @@ def test_paid_answers_outlive_a_judge_that_cannot_work(
     table = write_rows(tmp_path / "pairs.jsonl", TABLE[:8])
     (tmp_path / "gone.yaml").write_text(f"name: transformers\nmodel: {tmp_path / 'none'}\n")
     figures = tmp_path / "new" / "figures.json"
-    texts = ("--texts", table, "-q", "--json", figures)
-    assert run("compare", "fake-model", tmp_path / "gone.yaml", *texts) == 4
+    files = ("-q", "--json", figures)
+    assert run("compare", table, "--judges", "fake-model", tmp_path / "gone.yaml", *files) == 4
     assert "the judge could not work" in capsys.readouterr().err
     assert (figures.parent / "figures.answers.sqlite").is_file()
-    assert run("compare", "fake-model", "embedded", *texts) == 0
+    assert run("compare", table, "--judges", "fake-model", "embedded", *files) == 0
     paid = json.loads(figures.read_text("utf-8"))["judges"][0]["usage"]
     assert paid["requests"] + paid["rewrites"] == paid["cache_hits"] > 0
 
 
 def test_mistakes_of_the_user_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = write_rows(tmp_path / "pairs.jsonl", TABLE)
-    assert run("compare", "fake", "--texts", table, "-q") == 2
+    assert run("compare", table, "--judges", "fake", "-q") == 2
     assert "two or more" in capsys.readouterr().err
-    assert run("compare", "fake", "gpt", "--texts", table, "-q") == 2
+    assert run("compare", table, "--judges", "fake", "gpt", "-q") == 2
     assert "'gpt'" in capsys.readouterr().err
-    assert run("collect", "fake", "--texts", table, "-o", tmp_path / "q", "--reference", "x") == 2
+    assert run("collect", table, "--judge", "fake", "-o", tmp_path / "q", "--reference", "x") == 2
     assert "'x'" in capsys.readouterr().err
 
 
@@ -81,7 +81,7 @@ def test_collect_writes_a_dataset_also_without_generations(tmp_path: Path) -> No
     table = write_rows(tmp_path / "pairs.jsonl", [{"reference": row["reference"]} for row in TABLE])
     folder = tmp_path / "questions"
     status = run(
-        "collect", "fake@prefix-first", "--texts", table, "-o", folder, "--generation", "",
+        "collect", table, "--judge", "fake@prefix-first", "-o", folder, "--generation", "",
         "--perturbed", 1, "-q",
     )  # fmt: skip
     assert status == 0

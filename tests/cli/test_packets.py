@@ -13,8 +13,9 @@ import pytest
 from posh_reward.cli import UNUSABLE, main
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.study.packets.make import read_key
-from posh_reward.study.packets.study_plan import Crowd, answer_file, opinions_with
+from posh_reward.study.packets.study_plan import opinions_with
 from tests.cli.running import rows_in, write_rows
+from tools.simulate_study import Crowd, answer_file
 
 
 @pytest.fixture
@@ -75,7 +76,7 @@ def test_from_generations_to_a_page(
     key = tmp_path / "out.key.json"
     outputs = {name: tmp_path / f"o.{name}" for name in ("html", "json", "csv")}
     status = packets("read", key, answered(tmp_path), "--packet", tmp_path / "out",
-                     "-o", outputs["html"], "--json", outputs["json"], "--rows", outputs["csv"],
+                     "--page", outputs["html"], "--json", outputs["json"], "-o", outputs["csv"],
                      "--title", "<b>Us & them</b>")  # fmt: skip
     assert status == 0
     said = capsys.readouterr().out
@@ -180,7 +181,7 @@ def test_a_rater_set_aside_is_in_no_table_and_readings_are_counted(
     assert "were read" not in capsys.readouterr().out
     crowd = Crowd(dict.fromkeys(("mistakes", "omissions", "overall"), 1), opinions_with(0.5), {})
     (folder / "rater-02.json").write_bytes(answer_file(read_key(key), "rater-02", crowd))
-    assert packets("read", key, folder, "--leave-out", "rater-01", "--rows", rows) == 0
+    assert packets("read", key, folder, "--leave-out", "rater-01", "-o", rows) == 0
     assert "New answers were read 2 times" in capsys.readouterr().out
     with rows.open(newline="", encoding="utf-8-sig") as file:
         assert {row["rater"] for row in csv.DictReader(file)} == {"rater-02"}

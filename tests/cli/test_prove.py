@@ -65,8 +65,8 @@ def test_a_caption_without_pairs_is_told_with_its_reason(
 @pytest.mark.parametrize(
     ("flags", "why"),
     [
-        (["--entailment", "seeing.json"], "no column 'image'"),
-        (["--entailment", "fake-model"], "does not take images"),
+        (["--entailment-judge", "seeing.json"], "no column 'image'"),
+        (["--entailment-judge", "fake-model"], "does not take images"),
         (["--encoder", "no.such:function"], "cannot be loaded"),
         (["--tuples", "nobody"], "there is no model 'nobody'"),
     ],

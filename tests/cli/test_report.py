@@ -127,7 +127,7 @@ def test_models_are_compared_in_the_terminal_and_drawn(
     pytest.importorskip("matplotlib")
     scores = write_rows(tmp_path / "scores.jsonl", of_two_models())
     page, plots = tmp_path / "page.html", tmp_path / "plots"
-    asked = ["report", str(scores), "-o", str(page), "--baseline", "tuned", "--plots", str(plots)]
+    asked = ["report", str(scores), "-o", str(page), "--against", "tuned", "--plots", str(plots)]
     assert main(asked) == OK
     said = capsys.readouterr().err
     assert said.index("tuned  0.600 [0.600, 0.600]") < said.index("base   0.400 [0.400, 0.400]")
@@ -135,7 +135,7 @@ def test_models_are_compared_in_the_terminal_and_drawn(
     assert "-0.200 [-0.200, -0.200] worse" in said
     assert len(list(plots.iterdir())) == 6
     assert page.read_text("utf-8").count('<img src="data:image/svg+xml;base64,') == 3
-    assert main([*asked[:4], "--baseline", "sft"]) == UNUSABLE
+    assert main([*asked[:4], "--against", "sft"]) == UNUSABLE
     assert "choose the baseline from 'base', 'tuned'" in capsys.readouterr().err
 
 

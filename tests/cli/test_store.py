@@ -25,7 +25,7 @@ def store(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Pa
 
 def info(path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, int]:
     """Rows by kind."""
-    assert main(["store", "info", str(path), "--json"]) == OK
+    assert main(["store", "info", str(path), "--json", "-"]) == OK
     found = json.loads(capsys.readouterr().out)
     assert found["version"] == 1
     assert found["bytes"] == path.stat().st_size
@@ -38,7 +38,7 @@ def test_a_second_run_adds_nothing(
     before = info(store, capsys)
     config = tmp_path / "metric.json"
     config.write_text(json.dumps({"judge": {"name": "fake-model"}, "store": str(store)}))
-    assert score(table, tmp_path / "b.jsonl", "--config", config) == OK
+    assert score(table, tmp_path / "b.jsonl", "--metric", config) == OK
     capsys.readouterr()
     assert info(store, capsys) == before
     assert before.keys() == {"graph", "verdict", "rewrite"}  # the check asks for rewrites, too

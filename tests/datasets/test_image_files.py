@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+from io import BytesIO
 from pathlib import Path
 
 import pytest
+from datasets import Dataset
+from PIL import Image
 
-from posh_reward.datasets.image_files import open_image, path_exists
+from posh_reward.datasets.image_files import fit_size, open_image, path_exists
+from posh_reward.datasets.load_dataset import load_images
+from posh_reward.training.processors import ORIENTATION, resize_images
+from tests.datasets.hub_layout import FEATURES, jpeg
 
 
 @pytest.mark.parametrize("path", ["x" * 300, "data:image/png;base64," + "A" * 5000, "a\0b", "gone"])
@@ -17,3 +24,20 @@ def test_what_cannot_be_a_path_is_not_there(path: str) -> None:
 def test_a_folder_is_not_an_image(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="is not a file"), open_image(tmp_path):
         pass
+
+
+def test_images_are_resized_upright_in_rgb_and_only_if_need_be(tmp_path: Path) -> None:
+    turned, grey, small = BytesIO(), BytesIO(), jpeg(0, (56, 28))
+    exif = Image.Exif()
+    exif[ORIENTATION] = 6  # to be turned by a quarter
+    Image.new("RGB", (400, 200), "red").save(turned, "JPEG", exif=exif)
+    Image.new("L", (56, 28), 77).save(grey, "JPEG", quality=95)
+    images = [{"bytes": each, "path": None} for each in (turned.getvalue(), grey.getvalue(), small)]
+    rows = {"uuid": ["a", "b", "c"], "image": images, "reference": ["A red house."] * 3}
+    Dataset.from_dict(rows, features=FEATURES).to_parquet(tmp_path / "own.parquet")
+    new_size = partial(fit_size, max_pixels=20_000)
+    resized = resize_images(load_images(str(tmp_path / "own.parquet")), new_size)
+    assert [image.size for image in resized["image"]] == [(100, 200), (56, 28), (56, 28)]
+    assert resized[1]["image"].getpixel((5, 5)) == (77, 77, 77)
+    assert resized.data.column("image")[2].as_py()["bytes"] == small
+    assert resize_images(resized, new_size) is resized

@@ -24,7 +24,7 @@ import torch
 from PIL import Image
 from trl.generation import vllm_generation
 
-from posh_reward.training.canaries import RolloutError
+from posh_reward.training.rollouts import RolloutError
 from recipes import dapo_posh, sft, tiny_qwen
 
 

@@ -11,10 +11,15 @@ from posh_reward.metrics.posh.judges.cascade import Cascade
 from posh_reward.metrics.posh.judges.load_judge import PromptJudge, load_judge
 from posh_reward.settings import check_settings as fits_the_class
 from posh_reward.training.doctor.diagnosis import recipe_settings
-from posh_reward.training.fit.memory import fits
-from posh_reward.training.processes import Processes, read_processes
-from posh_reward.training.run_check import check_lines, check_run, parse_settings
-from posh_reward.training.run_settings import parse_for, read_config
+from posh_reward.training.fit import fits
+from posh_reward.training.launch import parse_settings
+from posh_reward.training.run_check import check_lines, check_run
+from posh_reward.training.run_settings import (
+    Processes,
+    parse_for,
+    read_config,
+    read_processes,
+)
 from recipes import dapo_posh, sft
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"

@@ -10,9 +10,13 @@ from pathlib import Path
 import pytest
 
 from posh_reward.errors import ConfigError, PoshError
-from posh_reward.training.processes import Processes, read_processes
-from posh_reward.training.run_check import check_lines, check_run, parse_settings
-from posh_reward.training.run_settings import parse_for
+from posh_reward.training.launch import parse_settings
+from posh_reward.training.run_check import check_run
+from posh_reward.training.run_settings import (
+    Processes,
+    parse_for,
+    read_processes,
+)
 from recipes import dapo_posh, sft
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -108,7 +112,7 @@ def test_sft_settings_that_stop_a_run_later_are_refused(
         parse_for(sft.SETTINGS, flags, NODE)
 
 
-def test_the_same_may_be_fine_on_one_card(tmp_path: Path) -> None:
+def test_the_same_may_be_fine_on_one_gpu(tmp_path: Path) -> None:
     text = "save_only_model: true\nload_best_model_at_end: true\neval_strategy: epoch\n"
     flags = write(tmp_path, f"{BASE}{text}save_strategy: epoch\nmax_length: null\n")
     assert parse_for(sft.SETTINGS, flags, ONE)
@@ -131,10 +135,9 @@ def test_the_batch_is_that_of_all_processes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("num_procesess: 8", "did you mean 'num_processes'"),
-        ("num_machines: two", "num_machines is 'two': use a whole number"),
+        ("num_procesess: 8", "'num_procesess'"),
+        ("num_machines: two", "'two'"),
         ("deepspeed_config: {zero_stag: 3}", "did you mean 'zero_stage'"),
-        ("deepspeed_config: {zero3_init_flag: 1}", "zero3_init_flag is 1: use true or false"),
         ("deepspeed_config: 3", "deepspeed_config is 3: use a mapping"),
     ],
 )
@@ -177,17 +180,10 @@ def test_names_are_looked_up(line: str, message: str, tmp_path: Path) -> None:
         ("dataset_name: scenes\nwitness: embedded", "no witness 'embedded'"),
         ("dataset_name: scenes\nwitness: fake-model", "does not take images"),
         ("dataset_name: scenes\nwitness: judge", "does not take images"),
-        ("dataset_name: scenes:seed=1\nwitness: scenes:seed=2", "does not know these images"),
-        ("dataset_name: scenes\nwitness: scenes:train=20", "does not know these images"),
-        ("dataset_name: runs\nwitness: scenes", "the oracle knows drawn images only"),
     ],
 )
-def test_a_witness_is_checked_as_a_judge_is(
-    lines: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_witness_is_checked_as_a_judge_is(lines: str, message: str, tmp_path: Path) -> None:
     flags = write(tmp_path, f"{BASE}{lines}\n")
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "runs").mkdir()
     with pytest.raises(PoshError, match=message):
         check_run(dapo_posh.SETTINGS, flags)
 
@@ -201,12 +197,6 @@ def test_images_in_another_column_are_noticed(tmp_path: Path) -> None:
     flags = write(tmp_path, f"{BASE}dataset_name: {tmp_path / 'd'}\n")
     with pytest.raises(ConfigError, match=r"has no column 'image' \(it has 'img', 'reference'\)"):
         check_run(dapo_posh.SETTINGS, flags)
-
-
-def test_an_oracle_may_know_more_images_than_are_trained_on(tmp_path: Path) -> None:
-    lines = "dataset_name: scenes:train=20:uneven=1\nwitness: scenes\n"
-    found = check_run(dapo_posh.SETTINGS, write(tmp_path, BASE + lines))
-    assert any("witness scenes" in line for line in check_lines(found))
 
 
 @pytest.mark.slow

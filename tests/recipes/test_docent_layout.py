@@ -1,18 +1,17 @@
-"""The recipes, ``data/docent.py``, ``fetch`` and ``--check`` on a folder laid out as DOCENT is."""
+"""The recipes, ``fetch`` and ``--check`` on a folder laid out as DOCENT is."""
 
 from __future__ import annotations
 
 import json
-import runpy
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from datasets import Dataset, load_from_disk
+from datasets import Dataset
 
 from posh_reward.cli import main
-from posh_reward.datasets.load_dataset import PROMPT, load_images, load_rows
+from posh_reward.datasets.load_dataset import PROMPT, load_rows
 from posh_reward.errors import ConfigError, InputError
 from posh_reward.shipped import shipped
 from posh_reward.training.generation import GenerationSettings
@@ -80,9 +79,9 @@ def test_dapo_and_generation_run_on_it_with_ones_own_prompt(
     trainer = dapo_posh.main(["--config", given])
     assert trainer.train_dataset[0]["prompt"] == [{"role": "user", "content": OWN_PROMPT}]
     output = tmp_path / "said.jsonl"
-    asked = ["--models", str(tmp_path / "dapo"), "--dataset_name", str(docent),
-             "--max_new_tokens", "2", "--output", str(output)]  # fmt: skip
-    generate.main([*asked, "--split", "validation", "--prompt_text", OWN_PROMPT])
+    asked = ["--models", str(tmp_path / "dapo"), "--dataset", str(docent),
+             "--max-new-tokens", "2", "--output", str(output)]  # fmt: skip
+    generate.main([*asked, "--split", "validation", "--prompt-text", OWN_PROMPT])
     assert "another prompt" not in caplog.text
     rows = [json.loads(line) for line in output.read_text().splitlines()]
     assert [row["id"] for row in rows] == [f"val-uuid-{row}" for row in range(4)]
@@ -123,8 +122,8 @@ def test_a_description_that_ends_is_not_cut(
     every = {"eos_token_id": list(range(vocabulary))}
     file.write_text(json.dumps(json.loads(file.read_text()) | every))
     output = tmp_path / "said.jsonl"
-    generate.main(["--models", str(ending), "--dataset_name", str(docent), "--output", str(output),
-                   "--max_new_tokens", "1"])  # fmt: skip
+    generate.main(["--models", str(ending), "--dataset", str(docent), "--output", str(output),
+                   "--max-new-tokens", "1"])  # fmt: skip
     assert not any("truncated" in json.loads(line) for line in output.read_text().splitlines())
     assert "were cut" not in caplog.text
     assert GenerationSettings({"a": "a"}, output).max_new_tokens == 768
@@ -148,20 +147,6 @@ def test_fetch_resizes_once_for_all_ranks(
     wrong = config(tmp_path, "sft", tiny, docent, "dataset_train_split: dev")
     assert main(["fetch", "--config", wrong]) == 2
     assert "no split 'dev': use one of train, val, test" in capfd.readouterr().err
-
-
-def test_a_copy_is_what_a_run_reads_without_resizing(
-    docent: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command = runpy.run_path(str(shipped("data/docent.py")))["main"]
-    command(["copy", str(docent), "--output", str(tmp_path / "copy"), "--max_pixels", "37632"])
-    assert "validation        4" in capsys.readouterr().out
-    copy = load_from_disk(tmp_path / "copy")
-    assert {image.size for image in copy["train"]["image"]} == {(224, 168)}
-    assert load_images(str(tmp_path / "copy"), "val")["uuid"][0] == "val-uuid-0"
-    for flags in (["--splits", "dev"], ["--reference_column", "captions"]):
-        with pytest.raises(ConfigError, match=r"use one of train, val, test|it has 'uuid'"):
-            command(["copy", str(docent), "--output", str(tmp_path / "other"), *flags])
 
 
 def test_broken_images_are_named_before_the_first_step(

@@ -57,7 +57,7 @@ def described(python: str, folder: Path, engine: str, *more: str) -> list[str]:
     model = folder / "tiny"
     flags = [
         "--models", str(model), f"again={model}", "--engine", engine, "--output", str(output),
-        "--dataset_name", str(folder / "pictures"), "--max_new_tokens", "40", "--batch_size", "8",
+        "--dataset", str(folder / "pictures"), "--max-new-tokens", "40", "--batch", "8",
         *more,
     ]  # fmt: skip
     run(python, folder, "recipes/generate.py", *flags)
@@ -68,7 +68,7 @@ def described(python: str, folder: Path, engine: str, *more: str) -> list[str]:
     return texts[:COUNT]
 
 
-@pytest.mark.parametrize("more", [(), ("--max_pixels", "9408")], ids=["uncapped", "capped"])
+@pytest.mark.parametrize("more", [(), ("--max-pixels", "9408")], ids=["uncapped", "capped"])
 def test_both_engines_write_the_same(python: str, folder: Path, more: tuple[str, ...]) -> None:
     ours, theirs = (described(python, folder, engine, *more) for engine in ("transformers", "vllm"))
     same = sum(map(str.__eq__, ours, theirs))

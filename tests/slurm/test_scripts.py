@@ -109,6 +109,6 @@ def test_the_ranks_are_offline_once_all_is_fetched(
         cwd=ROOT, env=environment | slurm | {"PATH": path}, check=True,
     )  # fmt: skip
     assert (tmp_path / "asked").read_text().split() == (
-        "fetch --dry-run --config a.yaml -- --model_name_or_path b --resume_from_checkpoint latest"
+        "fetch --check --config a.yaml -- --model_name_or_path b --resume_from_checkpoint latest"
     ).split()
     assert ("HF_HUB_OFFLINE=1\n" in (tmp_path / "environment").read_text()) == fetched

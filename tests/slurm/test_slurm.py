@@ -173,8 +173,8 @@ def test_a_trainer_ends_saved_with_its_server(cluster: Cluster) -> None:
 def test_an_array_generates_scores_and_merges(cluster: Cluster) -> None:
     cluster.submit(
         "--array=0-2", "--gpus-per-task=0", "--cpus-per-task=1", "--mem=2500", "--time=20",
-        "slurm/generate_score.sh", "said", "--models", "tiny", "--dataset_name", SCENES,
-        "--max_new_tokens", "8", "--", "--judge", "embedded", "--quiet",
+        "slurm/generate_score.sh", "said", "--models", "tiny", "--dataset", SCENES,
+        "--max-new-tokens", "8", "--", "--judge", "embedded", "--quiet",
     )  # fmt: skip
     merged = cluster.work / "said/scores.jsonl"
     assert soon(merged.exists, 600), cluster.logs()

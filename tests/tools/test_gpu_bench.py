@@ -15,9 +15,9 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 @pytest.mark.slow
 def test_two_goldens_are_measured(shared_data: Path, tmp_path: Path) -> None:
     command = [
-        sys.executable, "-m", "tools.bench.gpu", "--small", "--shape", "tiny", "--pairs", "2",
-        "--goldens", str(shared_data / "goldens" / "goldens.jsonl"),
-        "--tokenizer", str(shared_data / "data" / "qwen_tokenizer"),
+        sys.executable, "-m", "tools.bench.gpu", "--small", "--shape", "tiny", "--limit", "2",
+        str(shared_data / "goldens" / "goldens.jsonl"),
+        str(shared_data / "data" / "qwen_tokenizer"),
         "--json", str(tmp_path / "found.json"),
     ]  # fmt: skip
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=300)

@@ -9,9 +9,9 @@ import pytest
 from posh_reward.study.packets.make import make_packet
 from posh_reward.study.packets.rater_answers import collect
 from posh_reward.study.packets.results import results
-from posh_reward.study.packets.study_plan import Crowd, answer_file, opinions_with
+from posh_reward.study.packets.study_plan import opinions_with
 from tests.study.packets.studies import items
-from tools.simulate_study import main
+from tools.simulate_study import Crowd, answer_file, main
 
 
 @pytest.mark.slow

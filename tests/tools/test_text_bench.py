@@ -27,7 +27,7 @@ def test_time_and_memory_are_measured(shared_data: Path, tmp_path: Path) -> None
         goldens = [next(lines) for _ in range(3)]
     some, out = tmp_path / "some.jsonl", tmp_path / "figures.json"
     some.write_text("".join(goldens), encoding="utf-8")
-    bench("overhead", some, "--json", out, "--pairs", "9", "--repeats", "2")
+    bench("overhead", some, "--json", out, "--limit", "9", "--repeats", "2")
     figures = json.loads(out.read_text(encoding="utf-8"))
     assert 0 < figures["ms_per_pair"] < 1000
     assert re.match("[0-9a-f]{7}|unknown", figures["commit"]), "a figure says what it is of"

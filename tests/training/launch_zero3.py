@@ -37,7 +37,7 @@ from posh_reward.errors import JudgeError
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.training import rotary
 from posh_reward.training.launch import finish, run
-from posh_reward.training.resume import ADAPTERS, is_partitioned
+from posh_reward.training.resume import ADAPTERS
 from posh_reward.training.rollouts import CheckedGenerate
 from posh_reward.types import Failure
 from recipes import dapo_posh, sft, tiny_qwen
@@ -171,6 +171,11 @@ def long_prompt(model: str) -> Any:
     inputs = AutoProcessor.from_pretrained(model)(images=[image], text=[text], return_tensors="pt")
     inputs["pixel_values"] = inputs["pixel_values"].to(torch.bfloat16)
     return inputs
+
+
+def is_partitioned(parameter: Any) -> bool:
+    """True if ZeRO-3 has spread a parameter's values over ranks, and left it empty."""
+    return not parameter.numel() and hasattr(parameter, "ds_tensor")
 
 
 class DyingReward(PoshReward):

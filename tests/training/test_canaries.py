@@ -12,7 +12,7 @@ from torch import nn
 from transformers import AutoModelForImageTextToText
 from trl import GRPOConfig
 
-from posh_reward.training.canaries import comparable, gap_bounds
+from posh_reward.training.rollouts import comparable, gap_bounds
 
 # PEFT reads, and TRL sets, what transformers 5.23 calls activation checkpointing.
 pytestmark = pytest.mark.filterwarnings("ignore:.*gradient_checkpointing:FutureWarning")

@@ -10,7 +10,6 @@ from safetensors.torch import save_file
 from transformers import TrainingArguments
 
 from posh_reward.errors import ConfigError
-from posh_reward.training.checkpoints import newest_to_resume
 from posh_reward.training.resume import last_checkpoint
 
 
@@ -37,7 +36,6 @@ def test_the_newest_is_by_number_not_by_name(tmp_path: Path) -> None:
     checkpoint(tmp_path, 9)
     newest = checkpoint(tmp_path, 10)
     (tmp_path / "checkpoint-best").mkdir()
-    assert newest_to_resume(tmp_path) == newest
     assert last_checkpoint(arguments(tmp_path)) == str(newest)
 
 

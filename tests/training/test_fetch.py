@@ -136,7 +136,7 @@ def test_what_is_fetched_is_all_that_a_run_without_network_needs(
         there = {**home, "HF_ENDPOINT": hub.endpoint, "HF_HUB_OFFLINE": "0"}
         fetch = ("fetch", "--config", str(settings))
         with commands(**there) as run:
-            status, printed = run(*fetch, "--dry-run")
+            status, printed = run(*fetch, "--check")
             assert (status, hub.requests) == (2, []), printed
             assert "judge        someone/judge: missing" in printed
             status, printed = run(*fetch)
@@ -148,7 +148,7 @@ def test_what_is_fetched_is_all_that_a_run_without_network_needs(
             assert hub.requests == [], "what is here is not asked for again"
             [shard] = (tmp_path / "hub").rglob("snapshots/*/model.safetensors")
             shard.unlink()
-            assert "someone/judge: missing" in run(*fetch, "--dry-run")[1]
+            assert "someone/judge: missing" in run(*fetch, "--check")[1]
             assert "someone/judge: fetched" in run(*fetch)[1]
         cut = posh_reward(*fetch, before=["unshare", "-rn"], **{**there, "HF_HOME": str(tmp_path)})
         assert "cannot be fetched" in cut.stderr, "the hub is out of reach there"
@@ -212,7 +212,7 @@ def test_the_hubs_dataset_is_resized_by_fetch_and_then_only_read(tmp_path: Path)
     resized, *refused = read.stdout.splitlines()
     assert resized == "4 (224, 168)", read.stderr
     assert "1 of 4 images that cannot be read: test-uuid-3 (there is none)" in refused[0]
-    assert "'amitha/docent', split 'test' has 1 of 4 rows without an image" in refused[1]
+    assert "'amitha/docent', split 'test' has 1 of 4 images that cannot" in refused[1]
     assert sorted((tmp_path / "hub" / "datasets").rglob("*.arrow")) == prepared
 
 

@@ -9,23 +9,25 @@ import pytest
 import torch
 from transformers import AutoConfig
 
-from posh_reward.training.fit import memory
-from posh_reward.training.fit.memory import GPU_GIB, assumptions, fits, phases, report
-from posh_reward.training.fit.model_shapes import (
+from posh_reward.training.fit import (
+    GPU_GIB,
     PUBLISHED,
+    JudgeOnGpu,
     Parameters,
+    TrainingRun,
+    checkpoint_size,
+    fits,
+    graders_of,
+    machine_memory,
     model_state,
     on_meta,
+    parameters_of,
+    phases,
     pinned_numbers,
+    report,
     shape_of,
 )
-from posh_reward.training.fit.training_run import (
-    JudgeOnGpu,
-    TrainingRun,
-    graders_of,
-    parameters_of,
-)
-from posh_reward.training.processes import Processes
+from posh_reward.training.run_settings import Processes
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed:FutureWarning")
 VISION = "Qwen/Qwen2.5-VL-7B-Instruct"
@@ -96,27 +98,20 @@ def test_what_does_not_fit_is_told_with_a_remedy_that_works() -> None:
 
     assert "set vllm_gpu_memory_utilization to 0.2" in "\n".join(report(replace(run, share=0.1)))
     assert "halve per_device_train_batch_size" in "\n".join(report(replace(run, batch=64)))
-    awake = replace(run, policy_sleeps=False, share=0.6)
-    assert "vllm_enable_sleep_mode: true" in "\n".join(report(awake))
     big = replace(run, graders=[("judge", JudgeOnGpu(weights=60e9, cache=8e9, sleeps=True))])
-    assert "a node of its own" in "\n".join(report(big))
-    witness = JudgeOnGpu(weights=50e9, cache=8e9, sleeps=True)
-    seen = replace(run, graders=[*run.graders, ("witness", witness)])
-    text = "\n".join(report(seen))
-    assert "witness's weights" in text
-    assert "witness asleep" in text
-    assert "put the witness on a node of its own" in text
-    assert memory.machine_memory(seen) > memory.machine_memory(run)
+    assert "on a node of its own" in "\n".join(report(big))
+    seen = replace(run, graders=[*run.graders, ("witness", JudgeOnGpu(50e9, 8e9, sleeps=True))])
+    assert "witness asleep" in "\n".join(report(seen))
+    assert machine_memory(seen).gib > machine_memory(run).gib
     alone = replace(run, layout=Processes(8))
     assert "zero3_8gpu.yaml" in "\n".join(report(alone))
-    assert len(assumptions()) > 5
 
 
 def test_a_checkpoint_of_the_node_is_133_gigabytes_and_of_the_model_alone_17() -> None:
     run = tiny_run()
-    assert round(memory.checkpoint_size(run)) == 133
-    assert round(memory.checkpoint_size(replace(run, saves_only_model=True))) == 17
-    assert memory.machine_memory(run) > 8 * 27.5, "eight judges sleep in the machine's memory"
+    assert round(checkpoint_size(run)) == 133
+    assert round(checkpoint_size(replace(run, saves_only_model=True))) == 17
+    assert machine_memory(run).gib > 8 * 27.5, "eight judges sleep in the machine's memory"
 
 
 def tiny_model(dtype: torch.dtype) -> Any:

@@ -29,12 +29,9 @@ def test_the_first_signal_is_noted(requests: StopSignals, number: signal.Signals
 def test_a_step_as_long_as_the_longest_must_still_fit() -> None:
     times = iter((0, 10, 40, 50, 90))
     deadline = Deadline(100, now=lambda: next(times))
-    deadline.begin()
-    seen = []
-    for _ in range(4):
-        deadline.end_step()
-        seen.append(deadline.is_over)
-    assert seen == [False, False, False, True], "at 90 a step of 40 would end at 130"
+    assert deadline.begin()
+    seen = [deadline.step_ends_in_time() for _ in range(4)]
+    assert seen == [True, True, True, False], "at 90 a step of 40 would end at 130"
 
 
 def test_the_deadline_is_minutes_before_the_jobs_end() -> None:

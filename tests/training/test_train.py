@@ -66,7 +66,7 @@ def test_a_finished_run_takes_no_further_step(
 def test_images_in_another_column_are_noticed(tiny: Path) -> None:
     trainer = make(tiny, GRPOTrainer)
     trainer.train_dataset = trainer.train_dataset.rename_column("image", "img")
-    with pytest.raises(ConfigError, match=r"rename_column\('img', 'image'\)"):
+    with pytest.raises(ConfigError, match=r"it has 'img'.*rename_column\(\.\.\., 'image'\)"):
         train(trainer)
 
 

@@ -1,7 +1,7 @@
 """Measure how time grows with the length of hostile texts, stage by stage.
 
     OMP_NUM_THREADS=1 python -m tools.bench.exponents                  # all families
-    OMP_NUM_THREADS=1 python -m tools.bench.exponents --families bangs story --limit 5
+    OMP_NUM_THREADS=1 python -m tools.bench.exponents --families bangs story --timeout 5
 
 A collapsed policy writes "!!!!" up to the length limit, and every rank waits for the slowest text.
 Each family is one kind of such a text, scored against itself. The table shows processor seconds of
@@ -175,13 +175,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--families", nargs="+", choices=FAMILIES, default=list(FAMILIES))
     parser.add_argument("--lengths", nargs="+", type=int, default=LENGTHS)
-    parser.add_argument("--limit", type=float, default=60, help="seconds that a text may take")
+    parser.add_argument("--timeout", type=float, default=60, help="seconds that a text may take")
     parser.add_argument("--all", action="store_true", help="also stages that take no time")
     options = parser.parse_args()
     measure(ordinary, LENGTHS[:1], math.inf)  # loads the pipeline and the dictionary
     print(f"{'family':<12} {'stage':<12}{''.join(f'{n:>9,}' for n in options.lengths)}  exponent")
     for family in options.families:
-        for stage, seconds in measure(FAMILIES[family], options.lengths, options.limit).items():
+        for stage, seconds in measure(FAMILIES[family], options.lengths, options.timeout).items():
             if options.all or stage == "whole" or max(seconds.values()) >= VISIBLE:
                 print(row(family, stage, seconds, options.lengths), flush=True)
 

@@ -1,6 +1,6 @@
 """Measure pairs per second of a judge of Qwen3-14B's shape, against a theoretical floor.
 
-    python -m tools.bench.gpu --goldens GOLDENS.jsonl --tokenizer FOLDER [--json PATH]
+    python -m tools.bench.gpu GOLDENS.jsonl TOKENIZER [--json PATH]
     python -m tools.bench.gpu --small ...              # a small model, also on a CPU
     python -m tools.bench.gpu --judge vllm ...         # writes 30 GB to a temporary folder
 
@@ -204,7 +204,7 @@ def run(options: argparse.Namespace, folder: str) -> dict[str, Any]:
     import torch
 
     model, tokenizer = model_of(options), qwen_tokenizer(options.tokenizer)
-    goldens = load(options.goldens)[: options.pairs or (3 if options.small else None)]
+    goldens = load(options.goldens)[: options.limit or (3 if options.small else None)]
     gpu = model.device.type == "cuda"
     where = torch.cuda.get_device_name(model.device) if gpu else "CPU"
     setting = f"{options.shape} in {str(model.dtype).removeprefix('torch.')} on {where}"
@@ -245,12 +245,12 @@ def run(options: argparse.Namespace, folder: str) -> dict[str, Any]:
 def main() -> int:
     """Run the bench; 0 if all went well."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--goldens", type=Path, required=True, help="goldens.jsonl")
-    parser.add_argument("--tokenizer", type=Path, required=True, help="folder of Qwen's tokenizer")
+    parser.add_argument("goldens", type=Path, help="goldens.jsonl")
+    parser.add_argument("tokenizer", type=Path, help="folder of Qwen's tokenizer")
     parser.add_argument("--judge", choices=("transformers", "vllm"), default="transformers")
     parser.add_argument("--small", action="store_true", help="a small model, with or without GPU")
     parser.add_argument("--shape", choices=sorted(SHAPES), help="another shape of the model")
-    parser.add_argument("--pairs", type=int, help="how many goldens; all, or 3 if small")
+    parser.add_argument("--limit", type=int, help="how many goldens; all, or 3 if small")
     parser.add_argument("--compared", type=int, default=1, help="pairs for packed against alone")
     parser.add_argument("--presets", nargs="+", choices=PRESETS, default=PRESETS)
     parser.add_argument("--vllm-python", help="interpreter that has vLLM, if not this one")

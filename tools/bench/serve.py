@@ -1,7 +1,7 @@
 """Measure a served metric under load against direct calls, and test it under SIGKILL.
 
-    OMP_NUM_THREADS=1 python -m tools.bench.serve load --pairs PLANTED_DEV.json [--seconds 12]
-    OMP_NUM_THREADS=1 python -m tools.bench.serve kills [--count 20]
+    OMP_NUM_THREADS=1 python -m tools.bench.serve load PLANTED_DEV.json [--seconds 12]
+    OMP_NUM_THREADS=1 python -m tools.bench.serve kills [--limit 20]
 
 load: pairs per second, the server's processor time per pair, and the 50th and 99th percentile of a
 request's milliseconds, for 1, 8 and 64 clients that send one pair after the other, with batching
@@ -232,10 +232,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
     commands = parser.add_subparsers(dest="command", required=True)
     each = commands.add_parser("load")
-    each.add_argument("--pairs", type=Path, required=True)
+    each.add_argument("pairs", type=Path)
     each.add_argument("--seconds", type=float, default=12)
     each = commands.add_parser("kills")
-    each.add_argument("--count", type=int, default=20)
+    each.add_argument("--limit", type=int, default=20)
     each = commands.add_parser("server")
     each.add_argument("judge")
     each.add_argument("batch", type=int)
@@ -248,7 +248,7 @@ def main() -> None:
         load(flags.pairs, flags.seconds)
     elif flags.command == "kills":
         with tempfile.TemporaryDirectory() as folder:
-            print(json.dumps(kills(Path(folder), flags.count)))
+            print(json.dumps(kills(Path(folder), flags.limit)))
     elif flags.command == "server":
         serve(flags.judge, flags.batch, flags.milliseconds)
     else:

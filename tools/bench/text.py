@@ -154,7 +154,7 @@ def overhead(options: argparse.Namespace) -> None:
     from spacy.vocab import Vocab
 
     goldens, vocab = load(options.goldens), Vocab()
-    if not 0 < options.pairs <= len(goldens) ** 2:
+    if not 0 < options.limit <= len(goldens) ** 2:
         most = len(goldens) ** 2
         raise SystemExit(f"--pairs: {len(goldens)} goldens make 1 to {most} new pairs")
     unit = 1e3 * seconds(reference_workload, options.repeats)
@@ -163,7 +163,7 @@ def overhead(options: argparse.Namespace) -> None:
     print(f"{len(goldens)} pairs, median of each one's fastest of {options.repeats} runs, in ms:")
     print(", ".join(f"{part} {spent:.2f}" for part, spent in parts.items()))
     print(f"{parts['total'] / unit:.4f} of the reference workload, which took {unit:.0f} ms")
-    marks = [*(mark for mark in MARKS if mark < options.pairs), options.pairs]
+    marks = [*(mark for mark in MARKS if mark < options.limit), options.limit]
     resident: dict[int, float] = {}
     peak: dict[int, float] = {}
     for count, resident[count], peak[count] in memory(new_pairs(goldens, vocab), marks):
@@ -272,7 +272,7 @@ def main() -> None:
     for each in (flags[overhead], flags[figures]):
         each.add_argument("goldens", type=Path, help="goldens.jsonl")
         each.add_argument("--json", type=Path, help="also write the figures to this file")
-        each.add_argument("--pairs", type=int, default=2000, help="to measure memory with")
+        each.add_argument("--limit", type=int, default=2000, help="to measure memory with")
         each.add_argument("--repeats", type=int, default=7)
     flags[speed].add_argument("--planted", type=Path)
     flags[speed].add_argument("--nga", type=Path)

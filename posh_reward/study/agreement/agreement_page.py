@@ -7,7 +7,6 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-from posh_reward.errors import InputError
 from posh_reward.study.agreement.agreement_report import (
     LEVEL,
     AgreementReport,
@@ -17,14 +16,13 @@ from posh_reward.study.agreement.agreement_report import (
 )
 from posh_reward.study.agreement.compare import Figure, MetricLine
 from posh_reward.study.pages.html import render
-from posh_reward.study.pages.model_plots import INK, plain, require_matplotlib
+from posh_reward.study.pages.model_plots import INK, plain
 from posh_reward.study.rows.tables import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 WIDTH = 100  # columns of notes in a terminal
-IMAGES = (".png", ".svg", ".pdf")
 
 
 def terminal_text(report: AgreementReport) -> str:
@@ -117,13 +115,6 @@ def align(rows: Sequence[Sequence[str]]) -> str:
         ).rstrip()
         for row in rows
     )
-
-
-def check_plot(path: str) -> None:
-    """Check that a plot can be drawn to a path, before anything is scored for it."""
-    if not path.lower().endswith(IMAGES):
-        raise InputError(f"{path!r} does not end in {', '.join(IMAGES)}: rename it")
-    require_matplotlib()
 
 
 def draw_plot(report: AgreementReport, path: Path) -> None:

@@ -21,7 +21,6 @@ from posh_reward.study.rows.tables import (
     open_table,
 )
 
-TABLES = (*ENDINGS, *(f"{ending}.gz" for ending in ENDINGS))
 """Suffixes of files of rows. Anything else, except ``.json``, is a dataset."""
 
 
@@ -49,7 +48,7 @@ def read_rows(
         InputError: it cannot be read, has no rows, or has no list in the column to unfold.
         ConfigError: the dataset cannot be loaded.
     """
-    if name == STANDARD or format is not None or name.lower().endswith(TABLES):
+    if name == STANDARD or format is not None or name.lower().endswith(tuple(ENDINGS)):
         with open_table(name, format_of(name, format, delimiter)) as table:
             rows = list(table)
     elif name.lower().endswith(".json"):
@@ -200,7 +199,7 @@ def flickr8k(path: Path, references: Path | None = None) -> list[Row]:
             {
                 "image": image.get("image_path", name),
                 "references": texts,
-                "candidate": _one_space(each.get("caption")),
+                "generation": _one_space(each.get("caption")),
                 "rating": each.get("rating"),
             }
             for each in judgments
@@ -244,7 +243,7 @@ def thumb(path: Path, references: Path | None = None) -> list[Row]:
         {
             "image": row.get("image", row["seg_id"]),
             "references": as_list(texts[str(row["seg_id"])]),
-            "candidate": row["hyp"],
+            "generation": row["hyp"],
             "mistakes": row["P"],
             "omissions": row["R"],
             "overall": row["human_score"],

@@ -117,8 +117,8 @@ def score_differences(column: ScoreColumn, axis: str, procedure: Procedure = "st
 class PairColumns:
     """Column names of a table of pairs; by default DOCENT's."""
 
-    text1: str = "model1_generation"
-    text2: str = "model2_generation"
+    generation1: str = "model1_generation"
+    generation2: str = "model2_generation"
     reference: str = "reference"
     image: str = "uuid"  # groups rows for resampling; without this column each row is a group
     # Axis -> column of labels. Empty: the first text is better in every row, on every axis.
@@ -159,7 +159,8 @@ def read_preferences(
     Raises:
         InputError: a column is missing, a cell is not a text, or a label is unknown.
     """
-    flags = {"--text1": columns.text1, "--text2": columns.text2, "--reference": columns.reference}
+    flags = {"--generation1": columns.generation1, "--generation2": columns.generation2}
+    flags["--reference"] = columns.reference
     flags |= {f"--label {axis}=": column for axis, column in columns.labels.items()}
     if columns == PairColumns():  # the command for DOCENT has no flags for columns
         flags = {f"a column {column!r}": column for column in flags.values()}
@@ -171,7 +172,7 @@ def read_preferences(
         where = f"{name}, row {place}"
         image_id, image = image_in(row, columns.image, images)
         references = (text_in(row, columns.reference, where),)
-        for side, column in (("1", columns.text1), ("2", columns.text2)):
+        for side, column in (("1", columns.generation1), ("2", columns.generation2)):
             text = text_in(row, column, where)
             texts.append(CandidateText(text, references, image_id, image, row, side))
         groups.append(place if image_id is None else image_id)

@@ -1,4 +1,4 @@
-"""Texts rated one by one: any table of candidates, references and ratings."""
+"""Texts rated one by one: any table of generations, references and ratings."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ FEW_ROWS = 100  # an image's pairs are enumerated up to so many rows, beyond tha
 class RatingColumns:
     """Column names of a table of ratings."""
 
-    candidate: str = "candidate"
+    generation: str = "generation"
     references: str = "references"  # a text, or a list of texts
     image: str = "image"  # groups texts for resampling and pairs; without it each is a group
     # Axis -> column of ratings to compare with: a number, or a list of them.
@@ -91,7 +91,7 @@ def read_ratings(
         InputError: a column is missing, a cell is invalid, or a text's axes have different numbers
             of ratings.
     """
-    flags = {"--candidate": columns.candidate, "--reference": columns.references}
+    flags = {"--generation": columns.generation, "--reference": columns.references}
     flags |= {f"--rating {axis}=": column for axis, column in columns.ratings.items()}
     flags |= {} if columns.group is None else {"--group": columns.group}
     check_columns(rows, flags, name)
@@ -109,7 +109,7 @@ def read_ratings(
         if len(counts) > 1:
             raise InputError(f"{where}: its axes have different numbers of ratings: {ratings}")
         image_id, image = image_in(row, columns.image, images)
-        candidate = text_in(row, columns.candidate, where)
+        candidate = text_in(row, columns.generation, where)
         text_of += [len(texts)] * counts.pop()
         groups += [place if image_id is None else image_id] * (len(text_of) - len(groups))
         references = texts_in(row, columns.references, where)

@@ -50,9 +50,6 @@ def draw(items: Sequence[StudyItem], design: Design) -> dict[str, Rater]:
 
     No rater sees a generation twice. Raters get equally many tasks, as far as possible. For each
     rater and pair of models, either model is #1 equally often, give or take one.
-
-    Raises:
-        InputError: too few raters for that.
     """
     rng = random.Random(design.seed)
     raters: dict[str, Rater] = {}

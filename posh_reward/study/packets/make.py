@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -17,7 +17,6 @@ from posh_reward.errors import InputError
 from posh_reward.metrics.metric import package_version
 from posh_reward.study.packets.draw import Design, draw, identical_pairs
 from posh_reward.study.packets.rater_answers import config, tasks_json
-from posh_reward.study.packets.rater_page import rater_page
 from posh_reward.study.packets.rater_texts import (
     FORMS,
     RaterTexts,
@@ -25,7 +24,84 @@ from posh_reward.study.packets.rater_texts import (
     shipped_texts,
 )
 from posh_reward.study.packets.study_items import Album, StudyItems
-from posh_reward.study.packets.study_records import MANIFEST_FORMAT, ItemTexts, PacketKey, StudyItem
+from posh_reward.study.packets.study_records import (
+    ANSWERS_FORMAT,
+    MANIFEST_FORMAT,
+    ItemTexts,
+    PacketKey,
+    RaterTask,
+    StudyItem,
+    word_spans,
+)
+from posh_reward.study.pages.html import render
+from posh_reward.study.rows.tables import Row
+
+
+def rater_page(
+    name: str, key: PacketKey, items: Mapping[str, StudyItem], images: Mapping[str, str]
+) -> str:
+    """One HTML document for one rater; nothing in it reveals which model wrote a text.
+
+    ``images`` are data URIs by item id; empty in a study without images.
+    """
+    rater, texts = key.raters[name], key.texts
+    steps = texts.instructions(rater.form, images=key.images, reference=key.reference)
+    return render(
+        "rater.html",
+        "posh_reward.study.packets",
+        title=texts.heading[rater.form],
+        texts=texts,
+        steps=steps,
+        marks=rater.form == "granular",
+        packet=_contents(name, key, items, images),
+    )
+
+
+def page_to_serve(page: str) -> str:
+    """A page that sends its answers to the address it came from (``packets serve``)."""
+    for before, after in (
+        ("<html ", "<html data-served "),
+        ("default-src 'none';", "default-src 'none'; connect-src 'self';"),
+    ):
+        if before not in page:
+            raise InputError("the packet was made by an older version: make it again")
+        page = page.replace(before, after, 1)
+    return page
+
+
+def _contents(
+    name: str, key: PacketKey, items: Mapping[str, StudyItem], images: Mapping[str, str]
+) -> Row:
+    rater, texts = key.raters[name], key.texts
+    order = list(dict.fromkeys(task.item for task in rater.tasks)) if images else []
+    places = {item: place for place, item in enumerate(order)}
+    labels = {"reference": texts.reference * key.reference, "generation": texts.generation}
+    marking = {side: texts.marking[side] for side in key.sides}
+    return {
+        "format": ANSWERS_FORMAT,
+        "packet": key.packet,
+        "rater": name,
+        "token": rater.token,
+        "form": rater.form,
+        "words": {**texts.page, **labels},
+        "questions": [
+            [axis, each.title, texts.question(axis, reference=key.reference)]
+            for axis, each in texts.questions.items()
+        ],
+        "choices": [[value, label] for label, value in texts.values.items()],
+        "sides": {side: [each.task, each.name, each.nothing] for side, each in marking.items()},
+        "tasks": [_task(task, items[task.item], places.get(task.item)) for task in rater.tasks],
+        "images": [images[item] for item in order],
+    }
+
+
+def _task(task: RaterTask, item: StudyItem, image: int | None) -> Row:
+    texts = [item.texts[model] for model in task.models]
+    row: Row = {"id": task.id, "image": image, "reference": item.reference, "texts": texts}
+    if len(texts) == 1:
+        row["words"] = {"mistakes": word_spans(texts[0]), "omissions": word_spans(item.reference)}
+    return row
+
 
 GUIDE = """\
 {title}
@@ -56,7 +132,6 @@ class Packet:
 
     @property
     def key_file(self) -> bytes:
-        """Content of the key's file."""
         return as_json(asdict(self.key), indent=1)
 
 
@@ -68,18 +143,7 @@ def make_packet(
     *,
     texts: RaterTexts | None = None,
 ) -> Packet:
-    """Draw the tasks and write every form. Equal arguments make equal bytes.
-
-    Args:
-        items: generations to compare.
-        design: number of raters and repeated tasks, and the seed.
-        album: finds the images; None for a study without them.
-        inputs: SHA-256 of the input files, for the key.
-        texts: for raters to read; the English ones by default.
-
-    Raises:
-        InputError: too few raters, or an image is missing.
-    """
+    """Draw the tasks and write every form. Equal arguments make equal bytes."""
     by_id = {item.id: item for item in items.items}
     reference = any(item.reference for item in items.items)
     if not reference and album is None:
@@ -108,7 +172,6 @@ def make_packet(
 
 
 def _forms(key: PacketKey, by_id: Mapping[str, StudyItem], album: Album | None) -> dict[str, bytes]:
-    """Each rater's page, and the same tasks for Label Studio, by path."""
     in_tasks = dict.fromkeys(task.item for rater in key.raters.values() for task in rater.tasks)
     images = {item: album.uri(by_id[item]) for item in in_tasks} if album else {}
     files: dict[str, bytes] = {}
@@ -157,17 +220,11 @@ def _manifest(packet: Packet) -> dict[str, object]:
 
 
 def digest(data: bytes) -> str:
-    """SHA-256 in hexadecimal."""
     return sha256(data).hexdigest()
 
 
 def write_packet(packet: Packet, folder: Path, key: Path) -> None:
-    """Write the folder and, outside it, the key: both or neither.
-
-    Raises:
-        InputError: either already exists, or the key would be inside the folder.
-        OSError: they cannot be written.
-    """
+    """Write the folder and, outside it, the key: both or neither."""
     if folder.resolve() in (key.resolve(), *key.resolve().parents):
         raise InputError(f"the key {str(key)!r} would be handed over with {str(folder)!r}")
     for path in (folder, key):
@@ -205,11 +262,7 @@ def _already_exists(path: Path) -> InputError:
 
 
 def read_key(path: Path, folder: Path | None = None) -> PacketKey:
-    """Read a packet's key; with ``folder``, check that the folder was sealed with it.
-
-    Raises:
-        InputError: it is not a key, or not this folder's.
-    """
+    """Read a packet's key; with ``folder``, check that the folder was sealed with it."""
     try:
         data = path.read_bytes()
         key = TypeAdapter(PacketKey).validate_json(data)
@@ -230,11 +283,3 @@ def read_key(path: Path, folder: Path | None = None) -> PacketKey:
             "another packet"
         )
     return key
-
-
-def rater_load(key: PacketKey) -> Sequence[str]:
-    """One line for each rater: name, number of tasks, kind of task."""
-    return [
-        f"{name}: {len(rater.tasks)} tasks: {key.texts.heading[rater.form]}"
-        for name, rater in key.raters.items()
-    ]

@@ -41,7 +41,6 @@ LABELS = {"mistakes": "Mistake", "omissions": "Missing"}
 
 
 def config(form: Form, key: PacketKey) -> str:
-    """The labelling configuration of a project."""
     names, package = FIELDS[form], "posh_reward.study.packets"
     xml = render("label_studio.xml", package, form=form, key=key, texts=key.texts, names=names,
                  labels=LABELS, quote=_quote)  # fmt: skip
@@ -71,7 +70,6 @@ def _task(task: RaterTask, item: StudyItem, image: str | None, names: Sequence[s
 
 
 def choices(result: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """(control, choice) pairs of an annotation."""
     for each in result:
         if each.get("type") == "choices":
             for choice in each["value"]["choices"]:
@@ -98,73 +96,76 @@ LISTED = 5  # unfinished tasks listed in a reason
 
 
 @dataclass(frozen=True, slots=True)
-class FileNote:
-    """A file that does not count, and the reason."""
+class AnswerSheet:
+    """The answers of one rater so far."""
 
-    file: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.file}: {self.reason}"
+    rater: str
+    answers: tuple[Answer, ...]  # of the tasks that are finished
+    unfinished: tuple[str, ...]  # the other tasks, such as ``"task 3 (Overall quality)"``
+    saved: str = ""  # time by the rater's clock, in UTC; empty if the tool stores none
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerCollection:
-    """Everything that came back."""
+    """Everything that came back; files that do not count as ``"file: reason"``."""
 
     sheets: tuple[AnswerSheet, ...]
-    refusals: tuple[FileNote, ...]
+    refusals: tuple[str, ...]
     missing: tuple[str, ...]  # raters without a file that counts
-    superseded: tuple[FileNote, ...] = ()  # older files of raters whose newer one counts
+    superseded: tuple[str, ...] = ()  # older files of raters whose newer one counts
 
     @property
     def answers(self) -> tuple[Answer, ...]:
-        """Of all raters."""
         return tuple(answer for sheet in self.sheets for answer in sheet.answers)
 
 
 def collect(files: Iterable[Path], key: PacketKey, partial: bool = False) -> AnswerCollection:
-    """Read files of answers; one that cannot be used does not affect the others.
+    """Read files of our page or of Label Studio; an unusable one does not affect the others.
 
-    Args:
-        files: from our page, or exports of Label Studio, in any order.
-        key: of the packet.
-        partial: accept the finished tasks of unfinished files.
+    With ``partial`` the finished tasks of unfinished files count.
     """
-    refusals: list[FileNote] = []
-    unfinished: list[tuple[FileNote, AnswerSheet]] = []
-    sheets_of: dict[str, list[tuple[str, AnswerSheet]]] = {name: [] for name in key.raters}
+    refusals: list[str] = []
+    sheets_of: dict[str, list[tuple[Path, AnswerSheet]]] = {name: [] for name in key.raters}
     for file in sorted(set(files)):
         try:
-            sheets = _read_sheets(file, key)
+            for sheet in _read_sheets(file, key):
+                sheets_of[sheet.rater].append((file, sheet))
         except InputError as error:
             refusals.append(_note(file, str(error)))
-            continue
-        for sheet in sheets:
-            if why := _unfinished(sheet, partial):
-                unfinished.append((_note(file, why), sheet))
+    counted: list[AnswerSheet] = []
+    superseded: list[str] = []
+    for rater, given in sheets_of.items():
+        # Raters save several times and send every file: the newest counts. Exports have no time:
+        # the fullest counts if it includes all the others; if they differ none does, since a guess
+        # could silently reverse a rater's answers.
+        finished = [each for each in given if not _unfinished(each[1], partial)]
+        place, chosen = max(
+            finished,
+            key=lambda each: (each[1].saved, len(each[1].answers)),
+            default=(Path(), AnswerSheet(rater, (), ())),
+        )
+        differing = [place]
+        for file, sheet in given:
+            if sheet is chosen:
+                continue
+            if "" < sheet.saved < chosen.saved:
+                why = f"superseded by {place}, which {rater} saved at {chosen.saved}"
+                superseded.append(_note(file, why))
+            elif why := _unfinished(sheet, partial):
+                refusals.append(_note(file, why))
+            elif _content(sheet).items() <= _content(chosen).items():
+                refusals.append(_note(file, f"duplicate: has nothing that {place} lacks"))
             else:
-                sheets_of[sheet.rater].append((str(file), sheet))
-    valid: dict[str, AnswerSheet] = {}
-    superseded: list[FileNote] = []
-    missing = []
-    for rater, candidates in sheets_of.items():
-        chosen, older, refused = _choose(candidates)
-        if chosen:
-            valid[rater] = chosen
-        else:
-            missing.append(rater)
-        superseded += older
-        refusals += refused
-    for note, sheet in unfinished:
-        newer = valid.get(sheet.rater)
-        if newer and "" < sheet.saved < newer.saved:
-            superseded.append(replace(note, reason=f"superseded by a newer file: {note.reason}"))
-        else:
-            refusals.append(note)
-    return AnswerCollection(
-        tuple(valid.values()), tuple(refusals), tuple(missing), tuple(superseded)
-    )
+                differing.append(file)
+        if len(differing) > 1:
+            names = ", ".join(map(str, differing))
+            why = f"{rater} has files that differ ({names}): name only the one that counts"
+            refusals += [_note(file, why) for file in differing]
+        elif finished:
+            counted.append(chosen)
+    missing = key.raters.keys() - {sheet.rater for sheet in counted}
+    in_order = tuple(name for name in key.raters if name in missing)
+    return AnswerCollection(tuple(counted), tuple(refusals), in_order, tuple(superseded))
 
 
 def _read_sheets(file: Path, key: PacketKey) -> list[AnswerSheet]:
@@ -177,13 +178,12 @@ def _read_sheets(file: Path, key: PacketKey) -> list[AnswerSheet]:
     return sheets_in(data, key)
 
 
-def _note(file: Path, reason: str) -> FileNote:
+def _note(file: Path, reason: str) -> str:
     # Files are untrusted: a value in one may be megabytes long.
-    return FileNote(str(file), shorten(reason, LONGEST_REASON, placeholder=" ..."))
+    return f"{file}: {shorten(reason, LONGEST_REASON, placeholder=' ...')}"
 
 
 def _unfinished(sheet: AnswerSheet, partial: bool) -> str:
-    """The reason why a sheet is not finished; "" if it counts."""
     count = len(sheet.unfinished)
     if not count or (partial and sheet.answers):
         return ""
@@ -192,32 +192,6 @@ def _unfinished(sheet: AnswerSheet, partial: bool) -> str:
     total = count + len(sheet.answers)
     remedy = "" if partial or not sheet.answers else "; --partial takes the others"
     return f"{sheet.rater} has not finished {count} of {total} tasks: {first}{more}{remedy}"
-
-
-def _choose(
-    candidates: Sequence[tuple[str, AnswerSheet]],
-) -> tuple[AnswerSheet | None, list[FileNote], list[FileNote]]:
-    """One rater's sheet that counts, with notes on older files and on refused ones."""
-    if not candidates:
-        return None, [], []
-    # Raters save several times and send every file: the newest counts, if all have a time.
-    times = sorted(sheet.saved for _, sheet in candidates)
-    if len(times) > 1 and all(times) and times[-1] > times[-2]:
-        file, newest = max(candidates, key=lambda each: each[1].saved)
-        reason = f"superseded by {file}, which {newest.rater} saved at {newest.saved}"
-        older = [FileNote(name, reason) for name, sheet in candidates if sheet is not newest]
-        return newest, older, []
-    # Exports have no time. The fullest counts if it includes all the others; if they differ none
-    # does, since a guess could silently reverse a rater's answers.
-    file, fullest = max(candidates, key=lambda each: len(each[1].answers))
-    content = _content(fullest)
-    others = [(name, sheet) for name, sheet in candidates if sheet is not fullest]
-    if all(_content(sheet).items() <= content.items() for _, sheet in others):
-        reason = f"duplicate: has nothing that {file} lacks"
-        return fullest, [], [FileNote(name, reason) for name, _ in others]
-    names = ", ".join(name for name, _ in candidates)
-    reason = f"{fullest.rater} has files that differ ({names}): name only the one that counts"
-    return None, [], [FileNote(name, reason) for name, _ in candidates]
 
 
 def _content(sheet: AnswerSheet) -> dict[str, Answer]:
@@ -249,16 +223,6 @@ def count_reading(path: Path, answers: Sequence[Answer]) -> int:
     return len(readings)
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerSheet:
-    """The answers of one rater so far."""
-
-    rater: str
-    answers: tuple[Answer, ...]  # of the tasks that are finished
-    unfinished: tuple[str, ...]  # the other tasks, such as ``"task 3 (Overall quality)"``
-    saved: str = ""  # time by the rater's clock, in UTC; empty if the tool stores none
-
-
 LONGEST = 1e7  # seconds that an answer can have taken: four months
 
 
@@ -275,12 +239,7 @@ class PageFile:
 
 
 def sheets_in(data: bytes, key: PacketKey) -> list[AnswerSheet]:
-    """The answers in a file: of one rater from our page, or of several in Label Studio's export.
-
-    Raises:
-        InputError: the file is of another packet, was changed, or has answers that no rater could
-            have given; the message has the reason.
-    """
+    """The answers in a file: of one rater from our page, or of several in Label Studio's export."""
     try:
         content = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
@@ -306,11 +265,6 @@ def checksum(content: Row, token: str) -> str:
     return sha256((token + _compact(content)).encode("utf-8", "replace")).hexdigest()
 
 
-def _is_unchanged(content: Row, token: str) -> bool:
-    signed = {name: value for name, value in content.items() if name != "check"}
-    return bool(content.get("check") == checksum(signed, token))
-
-
 def _compact(content: Row) -> str:
     return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
@@ -327,7 +281,8 @@ def _page_sheet(content: Row, key: PacketKey) -> AnswerSheet:
     rater = key.raters.get(file.rater)
     if rater is None:
         raise InputError(f"foreign: this packet has no rater {file.rater!r}")
-    if not _is_unchanged(content, rater.token):
+    signed = {name: value for name, value in content.items() if name != "check"}
+    if file.check != checksum(signed, rater.token):
         raise InputError("changed since the page saved it, or damaged: ask the rater to save again")
     answers = {answer.task: answer for answer in file.answers}
     if len(answers) < len(file.answers):
@@ -396,7 +351,6 @@ def _owner(
 
 
 def _annotation(content: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The one annotation of a task; None if it was skipped."""
     # Several people may have opened one rater's project; we cannot decide which of them counts.
     annotations = [each for each in content["annotations"] if not each.get("was_cancelled")]
     if len(annotations) > 1:
@@ -408,11 +362,6 @@ def _annotation(content: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _choices(choices: Iterable[tuple[str, str]], texts: RaterTexts) -> dict[str, Any]:
-    """By axis, a preference.
-
-    Raises:
-        ValueError: a choice is unknown, or a control has several.
-    """
     # A choice comes as its alias, the value, or as its label.
     values = {str(value): value for value in texts.values.values()} | texts.values
     preferences: dict[str, Any] = {}
@@ -447,7 +396,6 @@ def _open_parts(answer: Answer, key: PacketKey, form: Form) -> list[str]:
 
 
 def _checked(answer: Answer, task: RaterTask, rater: str, key: PacketKey, form: Form) -> Answer:
-    """The answer with what the key adds; ``InputError`` if no rater could have given it."""
     seconds = answer.seconds
     if seconds is not None and not 0 <= seconds <= LONGEST:
         raise InputError(f"its time is {seconds} seconds")

@@ -74,11 +74,9 @@ class RaterTexts:
 
     @property
     def values(self) -> dict[str, int]:
-        """Choices -> preferences."""
         return dict(zip(self.choices, VALUES, strict=True))
 
     def number(self, place: int) -> str:
-        """The number of a description, from 1, as raters see it."""
         return self.page["number"].replace("{number}", str(place))
 
     def question(self, axis: str, *, reference: bool) -> str:
@@ -87,7 +85,6 @@ class RaterTexts:
         return each.text if reference else each.without_reference or each.text
 
     def instructions(self, form: Form, *, images: bool, reference: bool) -> tuple[str, ...]:
-        """The steps that raters read first."""
         steps = (self.steps if reference else self.steps_without_reference)[form]
         if not images:
             return (self.no_image, *steps[1:])
@@ -95,7 +92,6 @@ class RaterTexts:
 
 
 def texts_source(language: str = "en") -> str:
-    """The file of a language, to edit."""
     if language not in LANGUAGES:
         raise InputError(f"no texts in {language!r}: choose one of {', '.join(LANGUAGES)}")
     path = resources.files("posh_reward.study.packets") / "texts" / f"{language}.yaml"
@@ -108,15 +104,7 @@ def shipped_texts(language: str = "en") -> RaterTexts:
 
 
 def read_texts(own: str, language: str | None = None) -> RaterTexts:
-    """The texts of a language, with those of an edited file in their place.
-
-    Args:
-        own: YAML with some or all of the names in ``texts/en.yaml``.
-        language: of the texts it leaves out; None: the one it names, or English.
-
-    Raises:
-        InputError: the file is not YAML, has an unknown name, or a text lost its {words}.
-    """
+    """The texts of a language, with those of an edited file in their place."""
     import yaml
 
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from math import isnan
 from statistics import fmean, median
@@ -13,7 +13,7 @@ import numpy as np
 
 from posh_reward.errors import MissingDependencyError
 from posh_reward.study.agreement.rater_agreement import Matches, count_ratings, span_matches
-from posh_reward.study.crossed import ALIKE, LEVEL, CrossedDesign, holm, unanimous
+from posh_reward.study.crossed import ALIKE, LEVEL, CrossedDesign, MeanTest, holm, unanimous
 from posh_reward.study.packets.rater_answers import AnswerCollection
 from posh_reward.study.packets.rater_texts import AXES, SIDES, VALUES, Form, RaterTexts
 from posh_reward.study.packets.study_records import Answer, PacketKey, unmarked_share
@@ -24,7 +24,6 @@ from posh_reward.study.statistics import (
     Ints,
     bootstrap,
     bootstrap_mean,
-    sign_test,
     tail,
 )
 
@@ -47,11 +46,6 @@ class Ranking:
 
     axis: str
     models: tuple[RankedModel, ...]
-    cycles: tuple[tuple[str, ...], ...]  # three models that no ranking fits: a > b > c > a
-
-
-def rankings(answers: Sequence[Answer], key: PacketKey, axes: Sequence[str]) -> tuple[Ranking, ...]:
-    return tuple(_ranking(answers, key, axis) for axis in axes)
 
 
 def _ranking(answers: Sequence[Answer], key: PacketKey, axis: str) -> Ranking:
@@ -78,7 +72,7 @@ def _ranking(answers: Sequence[Answer], key: PacketKey, axis: str) -> Ranking:
         for model, index in place.items()
     ]
     models.sort(key=lambda each: -each.strength.mean)
-    return Ranking(axis, tuple(models), _cycles(answers, key, axis))
+    return Ranking(axis, tuple(models))
 
 
 Game = tuple[int, int, float, str, str]
@@ -130,22 +124,6 @@ def _intervals(games: Sequence[Game], strengths: Floats) -> list[Interval]:
     return intervals
 
 
-def _cycles(answers: Sequence[Answer], key: PacketKey, axis: str) -> tuple[tuple[str, ...], ...]:
-    # A ranking puts the models on a line even if their preferences are circular, so look for that.
-    values: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for answer in answers:
-        one, other = answer.models
-        values[one, other].append(answer.preferences[axis])
-        values[other, one].append(-answer.preferences[axis])
-    beats = {pair for pair, each in values.items() if fmean(each) > 0}
-    cycles = []
-    for one, other, third in combinations(key.models, 3):
-        for cycle in ((one, other, third), (one, third, other)):
-            if all(pair in beats for pair in zip(cycle, (*cycle[1:], cycle[0]), strict=True)):
-                cycles.append(cycle)
-    return tuple(cycles)
-
-
 FASTEST = 10  # words per second that nobody reads; people read about 4 and skim 8
 RUSHED = 0.25  # share of tasks answered faster than that, from which a rater is flagged
 ENOUGH = 6  # tasks; equal answers to so many are unlikely to be chance
@@ -164,19 +142,17 @@ class RaterReport:
 
 
 def rater_reports(collection: AnswerCollection, key: PacketKey) -> tuple[RaterReport, ...]:
-    by_name: dict[str, list[Answer]] = {name: [] for name in key.raters}
-    for sheet in collection.sheets:  # one for each packet
-        by_name[sheet.rater] += sheet.answers
-    return tuple(_report(name, answers, key) for name, answers in by_name.items())
-
-
-def _report(name: str, answers: Sequence[Answer], key: PacketKey) -> RaterReport:
-    rater = key.raters[name]
-    seconds = [answer.seconds for answer in answers if answer.seconds is not None]
-    flags = _pace(answers, key)
-    flags += _monotony(answers, key.texts) if len(answers) >= ENOUGH else []
-    middle = median(seconds) if seconds else None
-    return RaterReport(name, rater.form, len(rater.tasks), len(answers), middle, tuple(flags))
+    reports = []
+    for name, rater in key.raters.items():
+        answers = [answer for answer in collection.answers if answer.rater == name]
+        seconds = [answer.seconds for answer in answers if answer.seconds is not None]
+        flags = _pace(answers, key)
+        flags += _monotony(answers, key.texts) if len(answers) >= ENOUGH else []
+        middle = median(seconds) if seconds else None
+        reports.append(
+            RaterReport(name, rater.form, len(rater.tasks), len(answers), middle, tuple(flags))
+        )
+    return tuple(reports)
 
 
 def _pace(answers: Sequence[Answer], key: PacketKey) -> list[str]:
@@ -218,15 +194,12 @@ class AxisPreference:
     p_mean: float  # of the mean being 0, over items and raters
     p_holm: float  # the same, corrected for all statements of the study
     settled: bool  # the sign holds for raters like these, corrected for all statements
-    p_these: float  # of the mean being 0, over items
     settled_here: bool  # the sign holds for these raters, corrected likewise
     wins: int  # items on which the later model is better, by the mean of their raters
     ties: int
     losses: int
-    p: float  # two-sided sign test of wins against losses
     # Krippendorff's, ordinal: 1 is full agreement, 0 chance. None if no pair had two raters.
     alpha: Interval | None
-    same_side: float | None  # share of pairs of raters on the same side, not corrected for chance
     counts: dict[int, int]  # answers by preference
 
 
@@ -242,14 +215,6 @@ class Comparison:
     raters: int
     several: int  # items with several raters
     axes: tuple[AxisPreference, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SideBias:
-    """Preference for the text shown as #1, whichever it is."""
-
-    axis: str
-    mean: Interval  # -2 to 2; sides are balanced, so it hardly moves the preferences
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +246,9 @@ class StudyResults:
     models: tuple[str, ...]
     comparisons: tuple[Comparison, ...]
     rankings: tuple[Ranking, ...]  # by axis; empty for two models
-    side_bias: tuple[SideBias, ...]
+    # By axis, preference for the text shown as #1, -2 to 2; sides are balanced, so it hardly
+    # moves the others.
+    side_bias: dict[str, Interval]
     marked: tuple[MarkRate, ...]
     span_agreement: tuple[SpanAgreement, ...]
     raters: tuple[RaterReport, ...]
@@ -299,23 +266,14 @@ def results(
     leave_out: Sequence[str] = (),
     readings: int = 1,
 ) -> StudyResults:
-    """Sum up a study.
-
-    Args:
-        collection: what came back.
-        key: of the packet.
-        leave_out: raters whose answers do not count.
-        readings: times that new answers were read, this one included.
-    """
     answers = answers_that_count(collection, leave_out)
     coarse = [answer for answer in answers if not answer.granular]
     granular = [answer for answer in answers if answer.granular]
-    pairs = [_comparison(coarse, key, *pair) for pair in combinations(key.models, 2)]
     return StudyResults(
         key.packet,
         key.models,
-        _correct([each for each in pairs if each]),
-        rankings(coarse, key, AXES) if coarse and len(key.models) > 2 else (),
+        _comparisons(coarse, key),
+        tuple(_ranking(coarse, key, axis) for axis in AXES if coarse and len(key.models) > 2),
         _side_bias(coarse),
         tuple(
             _mark_rate(granular, key, model, side)
@@ -326,8 +284,8 @@ def results(
         tuple(_span_agreement(granular, key, side) for side in key.sides if granular),
         rater_reports(collection, key),
         readings,
-        tuple(map(str, collection.refusals)),
-        tuple(map(str, collection.superseded)),
+        collection.refusals,
+        collection.superseded,
         collection.missing,
         key.incomplete,
         tuple(leave_out),
@@ -335,7 +293,6 @@ def results(
 
 
 def answers_that_count(collection: AnswerCollection, leave_out: Sequence[str] = ()) -> list[Answer]:
-    """All answers but those of raters set aside."""
     return [answer for answer in collection.answers if answer.rater not in leave_out]
 
 
@@ -367,100 +324,89 @@ def answer_rows(answers: Sequence[Answer], key: PacketKey) -> Iterator[Row]:
             }  # fmt: skip
 
 
-def _comparison(
-    answers: Sequence[Answer], key: PacketKey, earlier: str, later: str
-) -> Comparison | None:
-    ours = [answer for answer in answers if set(answer.models) == {earlier, later}]
-    if not ours:
-        return None
-    of_item = Counter(answer.item for answer in ours)
-    # Items with equal texts are ties. While answers are missing, count them in proportion to the
-    # answered items: all of them would pull every early result to 0.
-    identical = sum(set(task.models) == {earlier, later} for task in key.identical)
-    identical = round(identical * len(of_item) / (len(key.items) - identical))
-    designs = _design(ours, identical), CrossedDesign([*of_item], [0] * len(of_item), identical)
-    return Comparison(
-        earlier,
-        later,
-        len(of_item) + identical,
-        identical,
-        len(ours),
-        designs[0].raters,
-        sum(count > 1 for count in of_item.values()),
-        tuple(_preference(ours, later, axis, designs) for axis in AXES),
-    )
-
-
-def _preference(
-    answers: Sequence[Answer],
-    later: str,
-    axis: str,
-    designs: tuple[CrossedDesign, CrossedDesign],
-) -> AxisPreference:
-    both, items_alone = designs  # items alone: one value each, the mean of its raters
-    values = [answer.towards(later)[axis] for answer in answers]
-    units: dict[str, list[int]] = defaultdict(list)
-    for answer, value in zip(answers, values, strict=True):
-        units[answer.item].append(value)
-    item_means = [fmean(unit) for unit in units.values()]
-    means = item_means + [0.0] * both.ties
-    test, own = both.test(values), items_alone.test(item_means)
-    several = [unit for unit in units.values() if len(unit) > 1]
-    counts = Counter(values)
-    return AxisPreference(
-        axis,
-        mean=test.interval,
-        these_raters=own.interval,
-        p_mean=test.p,
-        p_holm=test.p,  # corrected in ``_correct``, as are ``settled`` and ``settled_here``
-        settled=False,
-        p_these=own.p,
-        settled_here=False,
-        wins=sum(mean > 0 for mean in means),
-        ties=sum(mean == 0 for mean in means),
-        losses=sum(mean < 0 for mean in means),
-        p=sign_test(means),
-        alpha=alpha_both_orders(several),
-        same_side=same_side(several),
-        counts={value: counts[value] for value in VALUES},
-    )
-
-
-def _design(answers: Sequence[Answer], ties: int = 0) -> CrossedDesign:
-    return CrossedDesign([a.item for a in answers], [a.rater for a in answers], ties)
-
-
-def _correct(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
+def _comparisons(answers: Sequence[Answer], key: PacketKey) -> tuple[Comparison, ...]:
+    pairs = {
+        pair: ours
+        for pair in combinations(key.models, 2)
+        if (ours := [answer for answer in answers if set(answer.models) == set(pair)])
+    }
+    tests = {
+        (pair, axis): _tests(ours, _ties(ours, key), pair[1], axis)
+        for pair, ours in pairs.items()
+        for axis in AXES
+    }
     # Readers quote whichever statement of the page is striking, so all are one family.
-    all_axes = [axis for comparison in comparisons for axis in comparison.axes]
-    corrected = zip(
-        holm([axis.p_mean for axis in all_axes]),
-        holm([axis.p_these for axis in all_axes]),
-        strict=True,
-    )
-    results = []
-    for each in comparisons:
+    general = dict(zip(tests, holm([both.p for both, _ in tests.values()]), strict=True))
+    here = dict(zip(tests, holm([own.p for _, own in tests.values()]), strict=True))
+    comparisons = []
+    for pair, ours in pairs.items():
+        ties, of_item = _ties(ours, key), Counter(answer.item for answer in ours)
+        raters = len({answer.rater for answer in ours})
         axes = []
-        for axis in each.axes:
-            p, p_these = next(corrected)
+        for axis in AXES:
+            both, own = tests[pair, axis]
+            units = list(_units(ours, pair[1], axis).values())
+            means = [fmean(unit) for unit in units] + [0.0] * ties
+            counts = Counter(value for unit in units for value in unit)
+            p, p_here = general[pair, axis], here[pair, axis]
             # One rater settles no sign for others, and what these raters leave open (as with fewer
             # than six items) would hold for others only by luck.
-            excludes = axis.these_raters.excludes_zero
-            settled = p <= 1 - LEVEL and excludes and each.raters > 1
-            here = p_these <= 1 - LEVEL and excludes
-            axes.append(replace(axis, p_holm=p, settled=settled, settled_here=here))
-        results.append(replace(each, axes=tuple(axes)))
-    return tuple(results)
+            excludes = own.interval.excludes_zero
+            axes.append(
+                AxisPreference(
+                    axis,
+                    mean=both.interval,
+                    these_raters=own.interval,
+                    p_mean=both.p,
+                    p_holm=p,
+                    settled=p <= 1 - LEVEL and excludes and raters > 1,
+                    settled_here=p_here <= 1 - LEVEL and excludes,
+                    wins=sum(mean > 0 for mean in means),
+                    ties=sum(mean == 0 for mean in means),
+                    losses=sum(mean < 0 for mean in means),
+                    alpha=alpha_both_orders([unit for unit in units if len(unit) > 1]),
+                    counts={value: counts[value] for value in VALUES},
+                )
+            )
+        several = sum(count > 1 for count in of_item.values())
+        items = len(of_item) + ties
+        comparisons.append(Comparison(*pair, items, ties, len(ours), raters, several, tuple(axes)))
+    return tuple(comparisons)
 
 
-def _side_bias(answers: Sequence[Answer]) -> tuple[SideBias, ...]:
+def _ties(answers: Sequence[Answer], key: PacketKey) -> int:
+    """Items with equal texts of the two models that the answers compare: ties without asking."""
+    # While answers are missing, count them in proportion to the answered items: all of them would
+    # pull every early result to 0.
+    identical = sum(set(task.models) == set(answers[0].models) for task in key.identical)
+    answered = len({answer.item for answer in answers})
+    return round(identical * answered / (len(key.items) - identical))
+
+
+def _units(answers: Sequence[Answer], later: str, axis: str) -> dict[str, list[int]]:
+    """Item -> its raters' preferences for the later model."""
+    units: dict[str, list[int]] = defaultdict(list)
+    for answer in answers:
+        units[answer.item].append(answer.towards(later)[axis])
+    return units
+
+
+def _tests(
+    answers: Sequence[Answer], ties: int, later: str, axis: str
+) -> tuple[MeanTest, MeanTest]:
+    """The mean preference over items and raters, and over items for these raters only."""
+    design = CrossedDesign([a.item for a in answers], [a.rater for a in answers], ties)
+    units = _units(answers, later, axis)
+    alone = CrossedDesign([*units], [0] * len(units), ties)
+    values = [answer.towards(later)[axis] for answer in answers]
+    return design.test(values), alone.test([fmean(unit) for unit in units.values()])
+
+
+def _side_bias(answers: Sequence[Answer]) -> dict[str, Interval]:
     if not answers:
-        return ()
-    design = _design(answers)
-    return tuple(
-        SideBias(axis, design.test([answer.preferences[axis] for answer in answers]).interval)
-        for axis in AXES
-    )
+        return {}
+    design = CrossedDesign([a.item for a in answers], [a.rater for a in answers])
+    return {axis: design.test([a.preferences[axis] for a in answers]).interval for axis in AXES}
 
 
 def alpha_both_orders(units: Sequence[Sequence[int]]) -> Interval | None:
@@ -487,17 +433,6 @@ def alpha_both_orders(units: Sequence[Sequence[int]]) -> Interval | None:
     if high - low < ALIKE:
         return unanimous(estimate.value, len(units), largest=1.0).interval
     return Interval(estimate.value, low, high, len(units))
-
-
-def same_side(units: Sequence[Sequence[int]]) -> float | None:
-    """Share of pairs of raters of one item who choose the same side, or both "equal"."""
-    # Alpha is near 0 or erratic where answers hardly vary; a share is easy to picture.
-    agree = [
-        (one > 0) - (one < 0) == (other > 0) - (other < 0)
-        for unit in units
-        for one, other in combinations(unit, 2)
-    ]
-    return fmean(agree) if agree else None
 
 
 def _mark_rate(answers: Sequence[Answer], key: PacketKey, model: str, side: str) -> MarkRate:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from posh_reward.errors import on_one_line
 from posh_reward.study.packets import rater_texts
@@ -18,17 +18,14 @@ METHODS = (
     "mostly narrower. Those of alpha and of marks are bootstrapped over items, for these raters "
     "only.",
     "p: chance of a mean at least so far from 0 if the models are equally good. Holm: the same, "
-    "corrected for all statements on this page, as is what holds in the eyes of these raters. Sign "
-    "test: chance of a split of wins and losses at least so uneven, for these raters.",
+    "corrected for all statements on this page, as is what holds in the eyes of these raters.",
     "Alpha (Krippendorff's, ordinal, each pair in both orders): how far raters agree on the same "
-    "pair; 1 is full agreement, 0 is chance. Same side: share of pairs of raters who prefer the "
-    'same text, or both say "equal"; not corrected for chance. "none": too few answers to compare.',
+    'pair; 1 is full agreement, 0 is chance. "none": too few answers to compare.',
 )
 FORMS = {"coarse": "compares", "granular": "marks"}
 
 
 def results_page(results: StudyResults, title: str = "What people preferred") -> str:
-    """One HTML document that needs no other file."""
     return render(
         "results.html",
         "posh_reward.study.packets",
@@ -52,7 +49,6 @@ def results_page(results: StudyResults, title: str = "What people preferred") ->
 
 
 def lead(results: StudyResults) -> str:
-    """Counts of raters, answers and files."""
     active = [each for each in results.raters if each.answered]
     text = f"{amount(len(active), 'rater')} of {len(results.raters)} answered "
     text += f"{amount(sum(each.answered for each in active), 'task')}. "
@@ -84,11 +80,11 @@ def notes(results: StudyResults) -> list[str]:
             "that do not exist: the 5 % hold for a number of answers that was fixed beforehand."
         )
     lines += [
-        f"Raters preferred the text shown as #{1 if bias.mean.mean > 0 else 2} "
-        f"({rater_texts.BETTER[bias.axis]}: {bias.mean}). Sides are balanced, so this hardly moves "
-        "the preferences."
-        for bias in results.side_bias
-        if bias.mean.excludes_zero
+        f"Raters preferred the text shown as #{1 if bias.mean > 0 else 2} "
+        f"({rater_texts.BETTER[axis]}: {bias}). Sides are balanced, so this hardly moves the "
+        "preferences."
+        for axis, bias in results.side_bias.items()
+        if bias.excludes_zero
     ]
     if results.incomplete:
         lines.append(
@@ -125,12 +121,10 @@ def _with_sign(interval: Interval) -> str:
 
 
 def ties(comparison: Comparison) -> str:
-    """Number of pairs of equal texts, in words."""
     return f"{amount(comparison.identical, 'pair')} of equal texts count as ties without asking"
 
 
 def p_text(p: float) -> str:
-    """A p-value, never 0."""
     return f"{p:.3f}" if p >= 0.001 else "<0.001"
 
 
@@ -158,10 +152,6 @@ def summary(results: StudyResults) -> str:
     for ranking in results.rankings:
         places = (f"{on_one_line(m.model)} {spread(m.strength)}" for m in ranking.models)
         lines.append(f"\nranking, {ranking.axis} (logits, 95 %): {'; '.join(places)}")
-        lines += [
-            f"preferences go in a circle: {' over '.join(map(on_one_line, (*each, each[0])))}"
-            for each in ranking.cycles
-        ]
     lines += _marks(results)
     lines += [f"look at {r.rater}: {'; '.join(r.flags)}" for r in results.raters if r.flags]
     return "\n".join(lines)
@@ -177,13 +167,13 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
         yield ties(comparison)
     yield (
         f"{'axis':<10}  {'preference [95 %]':>24}  {'p':>6}  {'Holm':>6}  win tie loss  "
-        f"{'sign':>6}  {'alpha [95 %]':<20}  same side"
+        "alpha [95 %]"
     )
     for axis in comparison.axes:
         yield (
             f"{axis.axis:<10}  {axis.mean!s:>24}  {p_text(axis.p_mean):>6}  "
             f"{p_text(axis.p_holm):>6}  {axis.wins:>3} {axis.ties:>3} {axis.losses:>4}  "
-            f"{p_text(axis.p):>6}  {spread(axis.alpha):<20}  {number(axis.same_side, 2)}"
+            f"{spread(axis.alpha)}"
         )
     for axis in comparison.axes:
         yield f"  {on_one_line(verdict(axis, comparison))}"
@@ -202,13 +192,3 @@ def _marks(results: StudyResults) -> Iterator[str]:
             f"agreement on {spans.side}: F1 {number(spans.f1)}, F1@50 "
             f"{number(spans.f1_at_50)} over {texts} (0 to 1, higher is better)"
         )
-
-
-def files_that_do_not_count(
-    refusals: Sequence[str], missing: Sequence[str], older: Sequence[str] = ()
-) -> str:
-    """One line per file that does not count and per rater from whom nothing counts."""
-    lines = [f"refused {on_one_line(each)}" for each in refusals]
-    lines += [f"not counted {on_one_line(each)}" for each in older]
-    lines += [f"nothing counts yet from {name}" for name in missing]
-    return "\n".join(lines)

@@ -19,13 +19,7 @@ SIDE = 1024  # longer side in pixels: 100 to 250 kB an image
 
 
 class Album:
-    """The images of items, as raters see them.
-
-    Args:
-        folders: searched for relative paths, after the current folder.
-        dataset: its rows, where ``image`` is a row number (``recipes/generate.py``).
-        side: longer side of the copies, in pixels.
-    """
+    """The images of items, as raters see them."""
 
     def __init__(
         self, folders: Sequence[Path], dataset: DatasetImages | None = None, side: int = SIDE
@@ -39,12 +33,6 @@ class Album:
         self._side = side
 
     def uri(self, item: StudyItem) -> str:
-        """An item's image as a data URI.
-
-        Raises:
-            InputError: there is no such image.
-            ConfigError: the dataset's image is of something else.
-        """
         copy = None
         number = number_of(item.image)
         if number is not None:
@@ -77,15 +65,7 @@ class StudyItems:
 
 
 def items_of(rows: Iterable[Row], columns: Columns) -> StudyItems:
-    """Group rows by id.
-
-    Args:
-        rows: of any number of models, each with an id, a model, a generation and a reference.
-        columns: their names; the reference's is None in a study without references.
-
-    Raises:
-        InputError: fewer than two models, or unusable rows; the message lists all of them.
-    """
+    """Group rows by id."""
     groups: dict[str, dict[str, StudyItem]] = {}
     models: dict[str, None] = {}
     faults: list[str] = []

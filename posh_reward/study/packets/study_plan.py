@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import random
-from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
@@ -14,11 +12,6 @@ import numpy as np
 from posh_reward.errors import InputError
 from posh_reward.study.crossed import LEVEL, CrossedDesign
 from posh_reward.study.packets import rater_texts
-from posh_reward.study.packets.rater_answers import with_checksum
-from posh_reward.study.packets.rater_texts import AXES
-from posh_reward.study.packets.results import FASTEST
-from posh_reward.study.packets.study_records import ANSWERS_FORMAT, PacketKey, RaterTask, word_spans
-from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import FEWEST, Floats
 
 VALUES = tuple(sorted(rater_texts.VALUES))
@@ -26,21 +19,22 @@ NORMAL = NormalDist()
 NODES = 64  # of the quadrature over the shared part
 
 
+EQUAL = 0.2  # share of "Equal" among answers about equally good models
+MUCH = 0.3  # share of both "much better" together, among such answers
+OUTER, INNER = NORMAL.inv_cdf(1 - MUCH / 2), NORMAL.inv_cdf(0.5 + EQUAL / 2)
+CUTS = (-OUTER, -INNER, INNER, OUTER)
+"""Boundaries of the five choices, in perceived differences."""
+
+
 @dataclass(frozen=True)
 class Opinions:
     """Distribution of raters' answers."""
 
     shared: float  # share of the variance that the raters of an item have in common, 0 to 1
-    equal: float = 0.2  # share of "Equal" between equally good models
-    much: float = 0.3  # share of both "much better" together, between equally good models
     lean: float = 0.0  # standard deviation of raters' tastes for the later model
     side: float = 0.0  # bonus of all raters for the text shown as #1
 
     def __post_init__(self) -> None:
-        if not (0 <= self.shared <= 1 and self.equal > 0 and 0 < self.much < 1 - self.equal):
-            raise InputError(
-                f"equal is {self.equal}, much is {self.much}: use shares above 0, together below 1"
-            )
         if not 0 <= self.lean**2 <= 1 - self.shared:
             raise InputError(
                 f"lean is {self.lean}: raters who share {self.shared:.2f} of the variance have one "
@@ -52,24 +46,13 @@ class Opinions:
         """Standard deviation of the part of each answer."""
         return float((1 - self.shared - self.lean**2) ** 0.5)
 
-    @cached_property
-    def cuts(self) -> tuple[float, ...]:
-        """Boundaries of the five choices."""
-        inner = NORMAL.inv_cdf(0.5 + self.equal / 2)
-        outer = NORMAL.inv_cdf(1 - self.much / 2)
-        return (-outer, -inner, inner, outer)
-
-    def choice(self, latent: float) -> int:
-        """The answer, -2 to 2, to a perceived difference."""
-        return VALUES[bisect_left(self.cuts, latent)]
-
     def choices(self, latent: Floats) -> Floats:
-        """The answers to many perceived differences."""
-        return np.searchsorted(self.cuts, latent).astype(np.float64) + VALUES[0]
+        """The answers, -2 to 2, to perceived differences."""
+        return np.searchsorted(CUTS, latent).astype(np.float64) + VALUES[0]
 
     def mean(self, shift: float) -> float:
         """Mean answer if one model is better by ``shift``."""
-        return VALUES[-1] - sum(NORMAL.cdf(cut - shift) for cut in self.cuts)
+        return VALUES[-1] - sum(NORMAL.cdf(cut - shift) for cut in CUTS)
 
     def shift(self, mean: float) -> float:
         """The shift that gives a mean answer; ``InputError`` if none does."""
@@ -87,7 +70,7 @@ class Opinions:
         weights = weights / weights.sum()
         centres = self.shared**0.5 * nodes  # (nodes,)
         own = max((1 - self.shared) ** 0.5, 1e-9)
-        below = np.array([[NORMAL.cdf((cut - c) / own) for cut in self.cuts] for c in centres])
+        below = np.array([[NORMAL.cdf((cut - c) / own) for cut in CUTS] for c in centres])
         edges = np.hstack([np.zeros((NODES, 1)), below, np.ones((NODES, 1))])
         chances = np.diff(edges, axis=1)  # (nodes, choices)
         together = (chances * weights[:, None]).T @ chances  # (choices, choices)
@@ -98,90 +81,22 @@ class Opinions:
         return float(1 - disagreement / by_chance)
 
 
-def opinions_with(
-    alpha: float, equal: float = 0.2, much: float = 0.3, lean: float = 0.0, side: float = 0.0
-) -> Opinions:
+def opinions_with(alpha: float, lean: float = 0.0, side: float = 0.0) -> Opinions:
     """Raters who agree with an alpha from 0 to below 1."""
+    from scipy.optimize import brentq
+
     if not 0 <= alpha < 1:
         raise InputError(f"alpha is {alpha}: use a value from 0 to below 1")
-    # Alpha has no inverse in closed form, but rises with the shared part: bisect.
-    low, high = 0.0, 1.0
-    for _ in range(40):
-        middle = (low + high) / 2
-        less = Opinions(middle, equal, much).alpha() < alpha
-        low, high = (middle, high) if less else (low, middle)
-    return Opinions((low + high) / 2, equal, much, lean, side)
-
-
-@dataclass(frozen=True, slots=True)
-class Crowd:
-    """Opinions of simulated raters."""
-
-    preference: Mapping[str, float]  # by axis, mean preference for the later model, -2 to 2
-    opinions: Opinions
-    marks: Mapping[str, float]  # by model, the probability that a word is marked
-    seed: int = 0
-
-
-def answer_file(key: PacketKey, name: str, crowd: Crowd) -> bytes:
-    """A rater's file, as the page would save it."""
-    rater = key.raters[name]
-    rng = random.Random(f"{crowd.seed} {name}")
-    answers: list[Row] = []
-    for task in rater.tasks:
-        compares = len(task.models) == 2
-        values = (
-            _preferences(key, task, crowd, rng, name) if compares else _marks(key, task, crowd, rng)
-        )
-        words = key.items[task.item].words(task.models)
-        seconds = round(words / FASTEST * rng.uniform(3, 6), 1)
-        answers.append({"task": task.id, **values, "seconds": seconds, "comment": ""})
-    content: Row = {
-        "format": ANSWERS_FORMAT,
-        "packet": key.packet,
-        "rater": name,
-        "saved": "1970-01-01T00:00:00.000Z",
-        "answers": answers,
-    }
-    return with_checksum(content, rater.token)
-
-
-def _preferences(
-    key: PacketKey, task: RaterTask, crowd: Crowd, rng: random.Random, name: str
-) -> Row:
-    earlier, later = key.in_order(task.models)
-    sign = 1 if task.models[0] == later else -1
-    choices: Row = {}
-    for axis in AXES:
-        # Seed the quality with the item's name, so that all its raters see the same; and a rater's
-        # taste for each model with the rater's name, so that it holds for all pairs.
-        shared = _normal(crowd.seed, task.item, sorted(task.models), axis)
-        early, late = (_normal(crowd.seed, name, model, axis) for model in (earlier, later))
-        latent = crowd.opinions.shift(crowd.preference[axis])
-        latent += crowd.opinions.shared**0.5 * shared + sign * crowd.opinions.side
-        latent += crowd.opinions.lean * (late - early) / 2**0.5
-        latent += crowd.opinions.own * rng.gauss(0, 1)
-        choices[axis] = sign * crowd.opinions.choice(latent)
-    return choices
-
-
-def _normal(*name: object) -> float:
-    return random.Random(" ".join(map(str, name))).gauss(0, 1)
-
-
-def _marks(key: PacketKey, task: RaterTask, crowd: Crowd, rng: random.Random) -> Row:
-    [model] = task.models
-    texts = key.items[task.item].by_side(model)
-    return {
-        side: [span for span in word_spans(texts[side]) if rng.random() < crowd.marks[model]]
-        for side in key.sides
-    }
+    # Alpha has no inverse in closed form, but rises with the shared part.
+    shared = brentq(lambda shared: Opinions(shared).alpha() - alpha, 0, 1) if alpha else 0.0
+    return Opinions(float(shared), lean, side)
 
 
 PAPER = {"mistakes": 0.235, "omissions": 0.464, "overall": 0.184}
 """Krippendorff's alpha by axis in the paper's comparison of two models (Table 7)."""
 STUDIES = 1000  # simulated for each figure, which gives a power of 80 % to within 2.5 points
 MOST = 2000  # pairs considered
+POWER = 0.8  # wanted chance to settle the difference
 MINUTES = 5  # for one comparison (paper, section 4)
 
 
@@ -194,19 +109,13 @@ class PlanSettings:
     team: int = 7  # raters in all
     lean: float = 0.3  # standard deviation of raters' tastes; 0 plans for these raters only
     statements: int = 3  # axes times pairs of models; each is held to its share of 5 %
-    power: float = 0.8  # wanted chance to settle the difference
-    equal: float = 0.2  # share of "Equal" between equally good models
-    much: float = 0.3  # share of both "much better" between such models
     seed: int = 0
 
     def __post_init__(self) -> None:
         if not 0 < self.difference < 2:
             raise InputError(f"difference is {self.difference}: use a value above 0 and below 2")
-        if self.pairs < 2 or not 0 < self.power < 1 or min(self.team, self.statements) < 1:
-            raise InputError(
-                "a plan needs at least two pairs, one rater and one statement, and a power between "
-                "0 and 1"
-            )
+        if self.pairs < 2 or min(self.team, self.statements) < 1:
+            raise InputError("a plan needs at least two pairs, one rater and one statement")
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +127,6 @@ class AxisPlan:
     raters: int  # per pair
     needed: int | None  # pairs for the wanted power; None if more than ``MOST``
     power: float  # chance that the available pairs settle the difference
-    smallest: float | None  # difference that they settle with the wanted power
     hours: float | None  # per rater for the needed pairs, at five minutes a comparison
 
 
@@ -230,9 +138,6 @@ def plans(
     """One plan per axis and number of raters per pair.
 
     ``alphas`` is Krippendorff's alpha by axis; the paper's by default.
-
-    Raises:
-        InputError: more raters per pair than there are, or none; or an alpha is out of range.
     """
     counts = tuple(raters)
     if min(counts, default=0) < 1 or max(counts) > settings.team:
@@ -242,7 +147,7 @@ def plans(
         )
     table = []
     for axis, alpha in (alphas or PAPER).items():
-        opinions = opinions_with(alpha, settings.equal, settings.much)
+        opinions = opinions_with(alpha)
         # Raters who agree perfectly cannot have tastes of their own.
         lean = min(settings.lean, (1 - opinions.shared) ** 0.5)
         opinions = replace(opinions, lean=lean)
@@ -250,8 +155,7 @@ def plans(
             needed = pairs_needed(opinions, settings, count)
             hours = None if needed is None else needed * count * MINUTES / 60 / settings.team
             chance = power(opinions, settings, count)
-            smallest = smallest_difference(opinions, settings, count)
-            table.append(AxisPlan(axis, alpha, count, needed, chance, smallest, hours))
+            table.append(AxisPlan(axis, alpha, count, needed, chance, hours))
     return table
 
 
@@ -302,7 +206,7 @@ def pairs_needed(opinions: Opinions, settings: PlanSettings, raters: int) -> int
     """Fewest pairs, to about 2 %, that settle the difference with the wanted power."""
 
     def enough(pairs: int) -> bool:
-        return power(opinions, replace(settings, pairs=pairs), raters) >= settings.power
+        return power(opinions, replace(settings, pairs=pairs), raters) >= POWER
 
     # Power rises with pairs, so double to find a bracket, then bisect. Equal seeds simulate the
     # same people, which keeps noise out of comparisons.
@@ -317,41 +221,24 @@ def pairs_needed(opinions: Opinions, settings: PlanSettings, raters: int) -> int
     return high
 
 
-def smallest_difference(opinions: Opinions, settings: PlanSettings, raters: int) -> float | None:
-    """Smallest mean preference, to 0.01, that the pairs settle with the wanted power."""
-
-    def enough(difference: float) -> bool:
-        return power(opinions, replace(settings, difference=difference), raters) >= settings.power
-
-    low, high = 0.0, 1.9
-    if not enough(high):
-        return None
-    while high - low > 0.005:
-        middle = (low + high) / 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
-
-
 def plan_table(table: Sequence[AxisPlan], settings: PlanSettings) -> str:
-    """A table in plain text."""
     size, pairs = f"{settings.difference:g}", f"{settings.pairs}"
     people = f"raters like these {settings.team}" if settings.lean else "these raters only"
     lines = [
         f"Mean preference from -2 to 2. Settled: its interval excludes 0 for {people}, corrected "
         f"for the number of statements ({settings.statements}), with a chance of "
-        f"{settings.power:.0%}.",
+        f"{POWER:.0%}.",
         "",
         f"{'axis':<10}  {'alpha':>5}  {'raters for':>10}  {'pairs that':>10}  {'hours of':>10}  "
-        f"{f'chance that {pairs}':>16}  {f'smallest that {pairs}':>17}",
+        f"{f'chance that {pairs}':>16}",
         f"{'':<10}  {'':>5}  {'each pair':>10}  {f'settle {size}':>10}  {'each rater':>10}  "
-        f"{f'pairs settle {size}':>16}  {'pairs settle':>17}",
+        f"{f'pairs settle {size}':>16}",
     ]
     for each in table:
         needed = f"over {MOST}" if each.needed is None else str(each.needed)
         hours = "" if each.hours is None else f"{each.hours:.1f}"
-        smallest = "none" if each.smallest is None else f"{each.smallest:.2f}"
         lines.append(
             f"{each.axis:<10}  {each.alpha:>5.3f}  {each.raters:>10}  {needed:>10}  {hours:>10}  "
-            f"{each.power:>16.0%}  {smallest:>17}"
+            f"{each.power:>16.0%}"
         )
     return "\n".join(lines)

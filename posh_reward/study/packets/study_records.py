@@ -65,7 +65,6 @@ class ItemTexts:
         return {"mistakes": self.texts[model], "omissions": self.reference}
 
     def words(self, models: Iterable[str]) -> int:
-        """Number of words in a task about these models."""
         texts = (self.reference, *(self.texts[model] for model in models))
         return sum(len(word_spans(text)) for text in texts)
 
@@ -126,7 +125,6 @@ class Answer:
 
     @property
     def granular(self) -> bool:
-        """True if spans were marked, of a single text."""
         return len(self.models) == 1
 
     @property

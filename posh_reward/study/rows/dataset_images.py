@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from posh_reward.metrics.posh.posh import PoSh
 
 OTHER_IMAGES = " (other images)"
-"""Suffix of models that ``recipes/generate.py --shuffle_images`` gave other images."""
+"""Suffix of models that ``recipes/generate.py --shuffle-images`` gave other images."""
 DIGITS = 18  # longest row number; Python refuses to parse thousands of digits
 QUOTED = 60  # characters of a reference quoted in an error
 
@@ -28,12 +28,7 @@ def number_of(image: object) -> int | None:
 
 
 class DatasetImages:
-    """Images of a dataset, for rows that number them as ``recipes/generate.py`` does.
-
-    Args:
-        dataset: with the columns uuid, image and reference (``load_images``).
-        name: for error messages.
-    """
+    """Images of a dataset, for rows that number them as ``recipes/generate.py`` does."""
 
     def __init__(self, dataset: Dataset, name: str) -> None:
         self.name = name
@@ -47,7 +42,6 @@ class DatasetImages:
 
     @property
     def too_far(self) -> str:
-        """Number of rows past the dataset's end, in words."""
         return (
             f"{self.beyond:,} row{'s' * (self.beyond != 1)} beyond the end of {self.name!r}, which "
             f"has {len(self):,}"
@@ -57,9 +51,6 @@ class DatasetImages:
         """Return ``number`` if that image belongs to the row; None if it is past the last one.
 
         ``name`` is the row's id and ``reference`` its text; None where unknown or not needed.
-
-        Raises:
-            ConfigError: the dataset's row is about something else.
         """
         if not 0 <= number < len(self):
             self.beyond += 1
@@ -81,7 +72,6 @@ class DatasetImages:
         return number
 
     def image(self, row: int) -> Image.Image:
-        """The image of a row number that ``row`` returned."""
         image: Image.Image = self._dataset[row]["image"]
         return image
 
@@ -97,7 +87,6 @@ class MetricWithDataset:
 
     @property
     def signature(self) -> str:
-        """The metric's."""
         return self.metric.signature
 
     def score(
@@ -106,11 +95,7 @@ class MetricWithDataset:
         references: Sequence[str | None],
         images: Sequence[object] | None = None,
     ) -> list[Scores]:
-        """Score pairs; a pair whose image is past the dataset's end fails.
-
-        Raises:
-            ConfigError: the dataset's image is of something else.
-        """
+        """Score pairs; a pair whose image is past the dataset's end fails."""
         pairs = zip(images or [], references, strict=True)
         return self.metric.score(generations, references, [self._image(*pair) for pair in pairs])
 

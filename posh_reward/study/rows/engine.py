@@ -25,14 +25,12 @@ from posh_reward.study.rows.table_items import (
     TableItem,
     check_rows,
     read_items,
-    survey,
     with_images,
 )
 from posh_reward.study.rows.tables import (
     STANDARD,
     Row,
     display_name,
-    first_line_delimiter,
     format_of,
     open_table,
 )
@@ -49,13 +47,7 @@ REMEDY = "choose another output, or start over with --overwrite"
 
 
 class RowScorer(ABC):
-    """A metric over the rows of a table, and how its scores become rows.
-
-    Args:
-        signature: makes the signature; called after the table is checked, since it may load models.
-        wants_images: the table needs a column of images.
-        columns: columns that every result row has besides the fields of its scores.
-    """
+    """A metric over the rows of a table, and how its scores become rows."""
 
     record = ""  # metric whose scores the rows have, one of ``RECORDS``
     unit = "text"  # noun for a row
@@ -122,24 +114,10 @@ def go_through(
     settings: TableSettings,
     count: Callable[[Row], None],
 ) -> None:
-    """Score every row of a table into a file; a killed run resumes where it stopped.
-
-    Args:
-        scorer: the metric.
-        source: a table, in the format of its ending; ``-`` for standard input.
-        output: likewise; ``-`` for JSON lines on standard output.
-        settings: columns, format, batch size.
-        count: called with every row of the output, including those of earlier runs.
-
-    Raises:
-        InputError: a file cannot be used, or the output holds something else.
-        JudgeError: the judge cannot work at all, or not any more.
-        OSError: the output cannot be written.
-    """
+    """Score every row of a table into a file; a killed run resumes where it stopped."""
     format = format_of(output)
     if format.kind == "csv":  # semicolons in, semicolons out
-        own = format_of(source, settings.format, settings.delimiter)
-        format = format_of(output, None, settings.delimiter or first_line_delimiter(source, own))
+        format = format_of(output, None, settings.delimiter)
     check_apart(source, output)
     with (
         open_items(source, settings, images=scorer.wants_images) as (items, total),
@@ -152,11 +130,7 @@ def go_through(
 def open_items(
     source: str, settings: TableSettings, *, images: bool = False
 ) -> Iterator[tuple[Iterator[TableItem], int | None]]:
-    """Open a table: its items, and their number (None for standard input, read only once).
-
-    Raises:
-        InputError: it cannot be read, has no rows, or lacks a column.
-    """
+    """Open a table: its items, and their number (None for standard input, read only once)."""
     format = format_of(source, settings.format, settings.delimiter)
     columns = settings.columns
     if images:  # without, a missing column of images is no error
@@ -165,7 +139,7 @@ def open_items(
     if source != STANDARD:
         # Read the file twice: report a fault in its last row before spending hours on the others.
         with open_table(source, format) as rows:
-            total = survey(rows, display_name(source), columns)
+            total = sum(1 for _ in check_rows(rows, display_name(source), columns))
     with open_table(source, format) as rows:
         checked = rows if total is not None else check_rows(rows, display_name(source), columns)
         folder = settings.images or Path(source).parent
@@ -206,11 +180,7 @@ def fill(
 def check_earlier(
     rows: Iterable[Row], items: Iterator[TableItem], name: str, scorer: RowScorer
 ) -> Iterator[Row]:
-    """Pass on the rows of an earlier run, checking each against the item of its place.
-
-    Raises:
-        InputError: the signature, the rows or the optional columns differ.
-    """
+    """Pass on the rows of an earlier run, checking each against the item of its place."""
     for place, row in enumerate(rows, start=1):
         try:
             scorer.check(row)
@@ -237,11 +207,6 @@ def check_earlier(
 
 
 def batches(scorer: RowScorer, items: Iterator[TableItem], batch: int) -> Iterator[list[Row]]:
-    """Score items a batch at a time.
-
-    Raises:
-        JudgeError: the judge cannot work at all, or not any more.
-    """
     # Hold back a batch in which the judge failed on every row until it works again: once written,
     # its rows would count as done and no later run would retry them. Rows without a question for
     # the judge (an empty text) tell nothing about the judge, so they are ignored here.
@@ -271,16 +236,7 @@ _posh: PoSh | None = None  # of a worker process
 
 
 class ScoringPool:
-    """A metric that scores pairs in worker processes; a context manager.
-
-    Args:
-        posh: the metric, used only for its signature.
-        settings: from which each worker makes its own (``load_metric``).
-        jobs: number of worker processes.
-
-    Raises:
-        InputError: the judge is a language model, or there is a witness.
-    """
+    """A metric that scores pairs in worker processes; a context manager."""
 
     wants_images = False
 
@@ -289,8 +245,8 @@ class ScoringPool:
         # processes.
         if not posh.judge.name.startswith("embedded") or posh.wants_images:
             raise InputError(
-                f"--jobs is for the embedded judge without a witness, not for {posh.judge.name}: "
-                "leave it out"
+                "--processes is for the embedded judge without a witness, not for "
+                f"{posh.judge.name}: leave it out"
             )
         self._posh = posh
         self._jobs = jobs
@@ -326,7 +282,7 @@ class ScoringPool:
             return list(chain.from_iterable(parts))
         except BrokenProcessPool:
             raise JudgeError(
-                "a process of --jobs died, perhaps out of memory: use fewer jobs"
+                "a process of --processes died, perhaps out of memory: use fewer"
             ) from None
 
 

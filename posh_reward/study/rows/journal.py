@@ -25,17 +25,7 @@ BEGINS = b'{"id": '  # first bytes of each of our lines
 
 
 class Journal:
-    """An append-only file of rows, which only one process can open at a time.
-
-    Args:
-        path: created with its folder if missing.
-        begins: first bytes of each row's line.
-
-    Raises:
-        BusyError: another process writes the file.
-        OSError: the file cannot be opened for writing.
-        InputError: it ends in something that cannot be the start of one of our rows.
-    """
+    """An append-only file of rows, which only one process can open at a time."""
 
     def __init__(self, path: Path, begins: bytes = BEGINS) -> None:
         self.path = path
@@ -96,12 +86,10 @@ class Journal:
             )
 
     def clear(self) -> None:
-        """Remove all rows."""
         self._file.truncate(0)
         self._whole = self._size = self.count = 0
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
 
@@ -149,23 +137,17 @@ def check_apart(source: str, output: str) -> None:
 
 @contextmanager
 def sink(name: str, format: Format, overwrite: bool) -> Iterator[Journal | Stream]:
-    """Open the receiver of result rows: the output if it is JSON lines, else a journal beside it.
-
-    Raises:
-        BusyError: another process writes the output.
-        InputError: the output exists complete, or another program wrote it.
-        OSError: it cannot be written.
-    """
+    """Open what receives rows: the output if it is JSON lines, else a journal beside it."""
     path = Path(name)
     if name == STANDARD:
         yield Stream(standard_output())
     elif path.exists() and not path.is_file():
-        if not format.appendable:
+        if format.kind != "jsonl":
             raise InputError(f"{name!r} is not a plain file: only JSON lines can go there")
         with path.open("wb") as file:
             yield Stream(file)
     else:
-        place = path if format.appendable else path.with_name(path.name + ".journal.jsonl")
+        place = path if format.kind == "jsonl" else path.with_name(path.name + ".journal.jsonl")
         if place != path and place.is_symlink():  # this name is ours: a link there was planted
             raise InputError(
                 f"{str(place)!r} is a link to another file: delete it, or choose another output"

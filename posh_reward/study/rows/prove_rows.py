@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from functools import partial
 from math import nan
 from pathlib import Path
@@ -37,39 +36,6 @@ if TYPE_CHECKING:
     from posh_reward.metrics.prove.prove import Prove
 
 
-MOST_TYPES = 10  # types of questions listed, as in the paper's Fig. 7
-
-
-@dataclass(slots=True)
-class ProveTotals:
-    """Scores of some responses."""
-
-    helpfulness: list[float] = field(default_factory=list)
-    truthfulness: list[float] = field(default_factory=list)  # responses without claims have none
-
-    def add(self, row: Row) -> None:
-        """Count one more row."""
-        for name in ("helpfulness", "truthfulness"):
-            if row[name] is not None:
-                getattr(self, name).append(row[name])
-
-    @property
-    def average(self) -> float | None:
-        """Mean of the two means, as in the paper's Table 1; None if one is missing."""
-        # Not the mean over rows with both scores: an empty response has no truthfulness, and
-        # dropping its helpfulness, which is 0, would reward silence.
-        if not self.helpfulness or not self.truthfulness:
-            return None
-        return (fmean(self.helpfulness) + fmean(self.truthfulness)) / 2
-
-    def __str__(self) -> str:
-        average = "none" if self.average is None else f"{self.average:.3f}"
-        return (
-            f"helpfulness {_mean(self.helpfulness)}, truthfulness {_mean(self.truthfulness)}, "
-            f"average of the two {average}"
-        )
-
-
 def average_values(
     helpfulness: Sequence[float | None], truthfulness: Sequence[float | None]
 ) -> list[float]:
@@ -96,49 +62,43 @@ def average_values(
     return values
 
 
-def _mean(values: Sequence[float]) -> str:
-    return f"{f'{fmean(values):.3f}' if values else 'none'} (of {len(values):,})"
-
-
-def question_type(question: object) -> str:
-    """First two words of a question, such as "where is" or "what color" (paper, Fig. 7)."""
-    return " ".join(re.findall(r"[^\W_]+(?:['\u2019][^\W_]+)?", str(question).casefold())[:2])
-
-
 class Means:
     """Means over the rows that have the score, by model if there are several (paper, Table 1)."""
 
-    def __init__(self, *, types: bool = False) -> None:
+    def __init__(self) -> None:
         self.failures: dict[str, ReasonCount] = {}  # by reason
-        self.models: dict[str | None, ProveTotals] = {}
-        self.types: dict[str | None, dict[str, ProveTotals]] = {}  # model -> type of question ->
-        self._with_types = types
+        self.models: dict[str | None, dict[str, list[float]]] = {}  # model -> score -> values
 
     def add(self, row: Row) -> None:
-        """Count one more row."""
         note_failure(self.failures, row)
-        model = row.get("model")
-        self.models.setdefault(model, ProveTotals()).add(row)
-        if self._with_types:
-            types = self.types.setdefault(model, {})
-            types.setdefault(question_type(row.get("question") or ""), ProveTotals()).add(row)
+        scores = self.models.setdefault(row.get("model"), {"helpfulness": [], "truthfulness": []})
+        for name, values in scores.items():
+            if row[name] is not None:  # responses without claims have no truthfulness
+                values.append(row[name])
 
     def __str__(self) -> str:
         lines = []
-        for model, totals in self.models.items():
+        for model, scores in self.models.items():
+            means = [fmean(values) if values else None for values in scores.values()]
+            texts = [
+                f"{name} {number(mean)} (of {len(values):,})"
+                for (name, values), mean in zip(scores.items(), means, strict=True)
+            ]
+            # The mean of the two means, as in the paper: over rows with both scores, an empty
+            # response, which has no truthfulness, would be left out, though its helpfulness is 0.
+            found = [mean for mean in means if mean is not None]
+            average = number(fmean(found) if len(found) == len(means) else None)
             name = "" if model is None else f"{on_one_line(model)}: "
-            lines.append(f"{name}{totals}; higher is better")
-            # The most frequent types, the best average first.
-            types = sorted(
-                self.types.get(model, {}).items(), key=lambda it: -len(it[1].helpfulness)
-            )
-            for type_, each in sorted(types[:MOST_TYPES], key=lambda it: -(it[1].average or 0)):
-                lines.append(f"  {on_one_line(type_) or '(no words)'}: {each}")
+            texts.append(f"average of the two {average}; higher is better")
+            lines.append(name + ", ".join(texts))
         return "\n".join([*lines, *reason_lines(self.failures)])
 
 
+def number(value: float | None) -> str:
+    return "none" if value is None else f"{value:.3f}"
+
+
 def note_failure(failures: dict[str, ReasonCount], row: Row) -> None:
-    """Count a row that failed under its reason."""
     if reason := reason_of(row):
         failures.setdefault(on_one_line(reason), ReasonCount()).add(row["id"])
 
@@ -236,19 +196,7 @@ class ResponseRows(GraphRows):
 
 
 def make_pairs(maker: PairMaker, source: str, output: str, settings: TableSettings) -> list[Row]:
-    """Make verified questions for a table of captions; return the rows of ``OUTPUT.made.jsonl``.
-
-    Args:
-        maker: writes and verifies them.
-        source: a table with captions.
-        output: table of the kept pairs, written at the end. ``OUTPUT.made.jsonl`` beside it has all
-            candidates of each caption, with the reason where one was dropped.
-        settings: columns, with ``caption`` as the text; batch size.
-
-    Raises:
-        InputError: a file cannot be used, or the output holds something else.
-        JudgeError: the writer cannot work at all, or not any more.
-    """
+    """Make verified questions for a table of captions; return the rows of ``OUTPUT.made.jsonl``."""
     format = format_of(output)
     if output == STANDARD:
         raise InputError(
@@ -278,24 +226,25 @@ def pair_rows(row: Row) -> Iterator[Row]:
         yield {"id": f"{row['id']}/{number}", **head, **task}
 
 
-def candidates_summary(rows: Iterable[Row]) -> str:
+def candidates_summary(rows: Sequence[Row]) -> str:
     """Counts of one run: captions, candidates, kept, and dropped by reason."""
-    rows = list(rows)
     pairs = [pair for row in rows for pair in row["pairs"]]
     drops = Counter(pair["dropped"] for pair in pairs)
-    kept = drops.pop(None, 0)
-    count = sum(row["failure"] is not None for row in rows)
-    lines = [f"{len(rows):,} captions ({count:,} failed), {len(pairs):,} candidates, {kept:,} kept"]
-    lines += [f"  {on_one_line(str(reason))}: {count:,}" for reason, count in drops.most_common()]
-    doubts = Counter(pair["why"] for pair in pairs if pair["dropped"] == "unjudged")
-    lines += [
-        f"  unjudged, {count:,} of them: {on_one_line(str(why))}"
-        for why, count in doubts.most_common(3)
-    ]
     failures: dict[str, ReasonCount] = {}
     for row in rows:
         note_failure(failures, row)
+    count = sum(each.count for each in failures.values())
+    first = f"{len(rows):,} captions ({count:,} failed), {len(pairs):,} candidates, "
+    doubts = Counter(pair["why"] for pair in pairs if pair["dropped"] == "unjudged")
+    unjudged = [
+        f"  unjudged, {n:,} of them: {on_one_line(why)}" for why, n in doubts.most_common(3)
+    ]
+    lines = [f"{first}{drops[None]:,} kept", *drop_lines(drops), *unjudged]
     return "\n".join([*lines, *reason_lines(failures, "no pairs")])
+
+
+def drop_lines(drops: Counter[str | None]) -> list[str]:
+    return [f"  {on_one_line(why)}: {n:,}" for why, n in drops.most_common() if why is not None]
 
 
 class PairCounts:
@@ -307,44 +256,31 @@ class PairCounts:
         """Reason -> pairs; None: verified."""
 
     def add(self, row: Row) -> None:
-        """Count one more row."""
         note_failure(self.failures, row)
         if row["failure"] is None:
             self.drops[row["dropped"]] += 1
 
     def __str__(self) -> str:
         count = self.drops.total() + sum(each.count for each in self.failures.values())
-        lines = [f"{count:,} pairs, {self.drops[None]:,} verified"]
-        lines += [
-            f"  {on_one_line(reason)}: {number:,}"
-            for reason, number in self.drops.most_common()
-            if reason is not None
-        ]
+        lines = [f"{count:,} pairs, {self.drops[None]:,} verified", *drop_lines(self.drops)]
         return "\n".join([*lines, *reason_lines(self.failures, "not verified")])
 
 
 def verify_pairs(
     verifier: PairVerifier, source: str, output: str, settings: TableSettings
 ) -> PairCounts:
-    """Verify a table of pairs by running their programs again; texts are ``PAIR_TEXTS``.
-
-    Raises:
-        InputError: a file cannot be used, or the output holds something else.
-        OSError: the output cannot be written.
-    """
+    """Verify a table of pairs by running their programs again; texts are ``PAIR_TEXTS``."""
     counts = PairCounts()
     go_through(ProgramRows(verifier), source, output, settings, counts.add)
     return counts
 
 
-def score_responses(
-    prove: Prove, source: str, output: str, settings: TableSettings, *, types: bool = False
-) -> Means:
-    """Score a table of responses, as ``go_through``; ``types`` adds means by type of question.
+def score_responses(prove: Prove, source: str, output: str, settings: TableSettings) -> Means:
+    """Score a table of responses, as ``go_through``.
 
     Texts are ``RESPONSE_TEXTS``, and optionally columns of their graphs (``GRAPH``).
     """
-    means = Means(types=types)
+    means = Means()
     graphs = [name.removesuffix(GRAPH) for name in settings.columns.texts if name.endswith(GRAPH)]
     go_through(ResponseRows(prove, graphs), source, output, settings, means.add)
     return means

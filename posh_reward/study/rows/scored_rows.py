@@ -37,11 +37,7 @@ def read_row(metric: str, row: Row) -> Any:
 
 
 def parse_cells(metric: str, row: Row) -> Row:
-    """A metric's row read from CSV, with numbers and lists where it has their texts.
-
-    Raises:
-        InputError: a cell is neither; the message names it.
-    """
+    """A metric's row read from CSV, with numbers and lists where it has their texts."""
     fields = fields_of_record(metric)
     types = {**fields, **{old: fields.get(new) for old, new in EARLIER[metric].items()}}
     read = dict(row)

@@ -54,7 +54,6 @@ class PoshRows(RowScorer):
         self.optional = {"elements": elements}
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
-        """One scored row per pair; before the first ones the metric is checked."""
         if self.check_metric is not None:
             self.check_metric()
             self.check_metric = None
@@ -107,7 +106,6 @@ class HarmonicRows(RowScorer):
         self.texts = ("generation", "question") if needs_question else ("generation",)
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
-        """One scored row per text."""
         texts, images = column(items, "generation"), [item.content for item in items]
         questions = column(items, "question") if "question" in self.texts else None
         scores = self.metric.score(texts, images, self.task, questions=questions)
@@ -126,11 +124,7 @@ def doubtful_criteria(row: Mapping[str, Any]) -> str | None:
 
 
 class RubricRows(RowScorer):
-    """Score texts against references with a rubric; ``questions``: the table has their column.
-
-    Raises:
-        InputError: a metric of the rubric has the name of a column that rows have anyway.
-    """
+    """Score texts against references with a rubric; ``questions``: the table has their column."""
 
     record = "rubric"
 
@@ -153,7 +147,6 @@ class RubricRows(RowScorer):
         self.questions = questions
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
-        """One scored row per text."""
         questions = column(items, "question") if self.questions else None
         texts, references = column(items, "generation"), column(items, "reference")
         scores = self.judge.score(texts, references, questions)

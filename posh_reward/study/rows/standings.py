@@ -70,7 +70,6 @@ class ReasonCount:
     ids: list[str | int] = field(default_factory=list)  # of the first few
 
     def add(self, id: str | int) -> None:
-        """Count one more row."""
         self.count += 1
         if self.count <= LISTED:
             self.ids.append(id)
@@ -103,7 +102,6 @@ class Tally:
         return sum(model.rows for model in self.models.values())
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Count one more row."""
         name = row.get("model") or ""
         if name not in self.models:
             self.models[name] = Totals(scores={each: array("d") for each in self.board.names})
@@ -171,11 +169,7 @@ def best_first(standings: Iterable[Standing], leading: str = POSH.leading) -> li
 
 
 def difference(after: Sequence[Row], before: Sequence[Row], axis: str = POSH.leading) -> Interval:
-    """Paired by id: how much higher, so better, ``after`` is on one axis.
-
-    Raises:
-        InputError: the ids differ.
-    """
+    """Paired by id: how much higher, so better, ``after`` is on one axis."""
     old = {row["id"]: row[axis] for row in before}
     if set(old) != {row["id"] for row in after}:
         raise InputError("the two models described different items: score the same split")
@@ -183,7 +177,6 @@ def difference(after: Sequence[Row], before: Sequence[Row], axis: str = POSH.lea
 
 
 def leaderboard(standings: Sequence[Standing], board: Board = POSH) -> str:
-    """A table in plain text, in the order of ``standings``."""
     names = [on_one_line(s.model) for s in standings]
     width = max(len("model"), *map(len, names))
     others = [name for name in board.names if name != board.leading]
@@ -230,11 +223,6 @@ class Gain:
 
 
 def baseline_of(models: Sequence[str], name: str | None = None) -> str:
-    """The model to compare the others with; by default the first.
-
-    Raises:
-        InputError: there is no such model.
-    """
     if name is None:
         return models[0]
     if name not in models:
@@ -273,7 +261,6 @@ def verdict(interval: Interval) -> str:
 
 
 def gains_table(gains: Sequence[Gain], baseline: str) -> str:
-    """A table in plain text."""
     names = [on_one_line(each.model) for each in gains]
     width = max(len("model"), *map(len, names))
     lines = [

@@ -55,63 +55,21 @@ class TableItem:
 
 
 def _one_text(value: object) -> str | None:
-    """A text as scored rows have it: several references joined into one."""
     if isinstance(value, list) and value and {str} == set(map(type, value)):
         return joined_references(value)
     return value if isinstance(value, str) else None
 
 
-def survey(rows: Iterable[Row], name: str, columns: Columns) -> int:
-    """Number of rows of a table, checking all of it before any row is scored.
-
-    Raises:
-        InputError: there are no rows, a column is in no row, or an id is missing or repeated.
-    """
-    count = 0
-    present: dict[str, None] = {}
-    for row in _check_ids(rows, name, columns):
-        count += 1
-        present.update(dict.fromkeys(row))
-    _check_columns(present, name, columns)
-    return count
-
-
 def check_rows(rows: Iterable[Row], name: str, columns: Columns) -> Iterator[Row]:
-    """Pass on the rows of a table that can be read only once.
-
-    Raises:
-        InputError: as ``survey``, but the columns have to be in the first row.
-    """
-    for number, row in enumerate(_check_ids(rows, name, columns)):
-        if number == 0:
-            _check_columns(row, name, columns)
-        yield row
-
-
-def _check_columns(present: Mapping[str, object], name: str, columns: Columns) -> None:
-    others = {"id": columns.id, "model": columns.model, "image": columns.image}
-    for flag, column in {**columns.texts, **others}.items():
-        check_column(present, name, flag, column)
-
-
-def check_column(present: Mapping[str, object], name: str, flag: str, column: str | None) -> None:
-    """Raise ``InputError`` if ``column`` is missing; None requires no column."""
-    if column is not None and column not in present:
-        names, flag = brief_list(present), flag.replace("_", "-")
-        raise InputError(
-            f"{name} has no column {brief(column)}, but {names}: name the right one with --{flag}"
-            + (", or the --delimiter" if len(present) == 1 else "")
-        )
-
-
-def _check_ids(rows: Iterable[Row], name: str, columns: Columns) -> Iterator[Row]:
-    """Pass on rows whose ids and models are usable; ``InputError`` if there are none."""
+    """Pass on the rows of a table whose columns, ids and models are usable."""
     # Digests take 16 bytes a row, however long the ids of a table of millions are.
     digests: set[bytes] = set()
     number = 0
     for number, row in enumerate(rows, start=1):
         if number == 1:
-            check_column(row, name, "id", columns.id)
+            others = {"id": columns.id, "model": columns.model, "image": columns.image}
+            for flag, column in {**columns.texts, **others}.items():
+                check_column(row, name, flag, column)
         try:
             model = _model(row, columns)
             key = None if columns.id is None else _id(row.get(columns.id))
@@ -129,6 +87,16 @@ def _check_ids(rows: Iterable[Row], name: str, columns: Columns) -> Iterator[Row
         yield row
     if not number:
         raise InputError(f"{name} has no rows")
+
+
+def check_column(present: Mapping[str, object], name: str, flag: str, column: str | None) -> None:
+    """Raise ``InputError`` if ``column`` is missing; None requires no column."""
+    if column is not None and column not in present:
+        names, flag = brief_list(present), flag.replace("_", "-")
+        raise InputError(
+            f"{name} has no column {brief(column)}, but {names}: name the right one with --{flag}"
+            + (", or the --delimiter" if len(present) == 1 else "")
+        )
 
 
 def read_items(rows: Iterable[Row], columns: Columns) -> Iterator[TableItem]:

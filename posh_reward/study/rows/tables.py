@@ -8,15 +8,12 @@ import json
 import os
 import re
 import sys
-import zlib
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, is_dataclass, replace
-from functools import partial
-from gzip import GzipFile
-from io import BufferedReader, TextIOWrapper
-from itertools import chain, islice, zip_longest
+from io import BufferedReader, BytesIO, TextIOWrapper
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, Literal, get_args, get_origin, get_type_hints
 
@@ -27,26 +24,21 @@ from posh_reward.settings import brief
 from posh_reward.types import Failure
 
 if TYPE_CHECKING:
+    from _csv import Reader as CsvReader
+
     import pyarrow
 
 
 Row = dict[str, Any]  # a row of any table, by column
 STANDARD = "-"  # name of standard input or output
-GZIP = ".gz"
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A file format with its delimiter and compression."""
+    """A file format with its delimiter."""
 
     kind: Literal["jsonl", "csv", "parquet"]
     delimiter: str = ","  # of CSV
-    gzip: bool = False
-
-    @property
-    def appendable(self) -> bool:
-        """True if rows can be added to a file without touching the others."""
-        return self.kind == "jsonl" and not self.gzip
 
 
 FORMATS = {
@@ -62,29 +54,22 @@ def format_of(name: str, format_name: str | None = None, delimiter: str | None =
     """Format of a file, by ``format_name`` (one of ``FORMATS``) or else by its ending.
 
     Standard input and output default to JSON lines; ``delimiter`` is for CSV only.
-
-    Raises:
-        InputError: the ending is unknown, or the delimiter does not fit.
-        MissingDependencyError: the format needs a package that is not installed.
     """
     path = Path(name)
-    gzip = path.suffix.lower() == GZIP
-    ending = (path.with_suffix("") if gzip else path).suffix.lower()
+    ending = path.suffix.lower()
     format_name = format_name or ("jsonl" if name == STANDARD else ENDINGS.get(ending))
     if format_name is None:
         if ending in (".xlsx", ".xls", ".ods"):
             raise InputError(f"{path.name!r} is a workbook: save it as CSV")
         raise InputError(
-            f"{path.name or name!r} does not end in {', '.join(ENDINGS)} (the text formats also "
-            f"with {GZIP}): rename it, or name the format of an input with --format"
+            f"{path.name or name!r} does not end in {', '.join(ENDINGS)}: rename it, or name the "
+            "format of an input with --format"
         )
     format = FORMATS[format_name]
     if format.kind == "parquet":
-        if gzip:
-            raise InputError(f"{path.name!r}: Parquet is already compressed; leave out {GZIP}")
         require_parquet()
     if delimiter is None:
-        return replace(format, gzip=gzip)
+        return format
     if format.kind != "csv":
         raise InputError(f"{name!r} is {format_name}, which has no delimiter")
     delimiter = "\t" if delimiter == r"\t" else delimiter
@@ -92,11 +77,10 @@ def format_of(name: str, format_name: str | None = None, delimiter: str | None =
         raise InputError(
             f"the delimiter {brief(delimiter)} is not one character, such as ';' or '\\t' for a tab"
         )
-    return replace(format, gzip=gzip, delimiter=delimiter)
+    return replace(format, delimiter=delimiter)
 
 
 def require_parquet() -> None:
-    """Raise ``MissingDependencyError`` if pyarrow is not installed."""
     try:
         import pyarrow.parquet  # noqa: F401
     except ImportError:
@@ -132,36 +116,25 @@ def bare(cell: str) -> str:
     return cell[1:] if cell.startswith("'") and LIKE_A_FORMULA.match(cell) else cell
 
 
-LONGEST = 64_000_000
-"""Longest line of JSON in bytes, and longest line or cell of CSV in characters: a small gzip file
-can hold a line larger than memory."""
-SEPARATOR_LINE = re.compile(r'("?)sep=(.)\1\2*\r?\n?', re.IGNORECASE)
-"""First line of a CSV file, which names its delimiter to spreadsheets."""
+LONGEST = 64_000_000  # characters of a cell of CSV; Python's own limit is 131,072
 AT_ONCE = 64  # rows of Parquet read at a time; they may hold images
 
 
 def read_table(source: IO[bytes], name: str, format: Format) -> Iterator[Row]:
-    """Rows of an open binary file, one at a time; ``name`` is for error messages.
-
-    Raises:
-        InputError: it cannot be read, or is not of that format; the message names the line.
-    """
+    """Rows of an open binary file, one at a time; ``name`` is for error messages."""
     try:
-        file = BufferedReader(GzipFile(fileobj=source)) if format.gzip else source
         if format.kind == "jsonl":
-            yield from _read_jsonl(file, name)
+            yield from _read_jsonl(source, name)
         elif format.kind == "csv":
-            yield from _read_csv(file, name, format.delimiter)
+            yield from _read_csv(source, name, format.delimiter)
         else:
-            yield from _read_parquet(file, name)
-    except (OSError, EOFError, zlib.error) as error:
+            yield from _read_parquet(source, name)
+    except OSError as error:
         raise InputError(f"cannot read {name}: {error}") from None
 
 
 def _read_jsonl(source: IO[bytes], name: str) -> Iterator[Row]:
-    # Read at most one byte more than the limit: a line cut there is too long.
-    for number, line in enumerate(iter(partial(source.readline, LONGEST + 1), b""), start=1):
-        _check_length(line, name, number)
+    for number, line in enumerate(source, start=1):
         try:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
             row = json.loads(text) if text else None
@@ -180,14 +153,11 @@ def _read_csv(source: IO[bytes], name: str, delimiter: str) -> Iterator[Row]:
         raise InputError(f"{name} is a workbook, such as Excel's: save it as CSV")
     utf16 = start in (BOM_UTF16_LE, BOM_UTF16_BE)  # Excel's "Unicode text"
     text = TextIOWrapper(source, "utf-16" if utf16 else "utf-8-sig", newline="")
+    reader = csv.reader(text, delimiter=delimiter, strict=True)
     try:
-        lines = _lines(text, name)
-        first = next(lines, "")
-        if match := SEPARATOR_LINE.fullmatch(first):
-            delimiter = match[2]
-        else:
-            lines = chain([first], lines)
-        yield from _csv_rows(lines, name, delimiter)
+        yield from _csv_rows(reader, name, delimiter)
+    except csv.Error as error:
+        raise InputError(f"{name}, line {reader.line_num}: not CSV ({error})") from None
     except UnicodeDecodeError as error:
         raise InputError(f"{name}: not UTF-8 ({error}): save it as UTF-8") from None
     finally:
@@ -195,161 +165,51 @@ def _read_csv(source: IO[bytes], name: str, delimiter: str) -> Iterator[Row]:
             text.detach()  # leaves closing to whoever opened the file
 
 
-def first_line_delimiter(name: str, format: Format) -> str | None:
-    """The delimiter that a CSV file's first line names; None if it names none."""
-    if format.kind != "csv" or name == STANDARD:
-        return None
-    try:
-        with Path(name).open("rb") as file:
-            start = (GzipFile(fileobj=file) if format.gzip else file).read(64)
-    except (OSError, EOFError, zlib.error):
-        return None  # reading the table will raise the error
-    encoding = "utf-16" if start[:2] in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8-sig"
-    match = SEPARATOR_LINE.match(start.decode(encoding, "ignore"))
-    return match[2] if match else None
-
-
-def _csv_rows(lines: Iterator[str], name: str, delimiter: str) -> Iterator[Row]:
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
-    try:
-        columns = [bare(column) for column in next(reader, [])]
-        marks = [mark for mark in ";,\t|" if len(columns) == 1 and mark in columns[0]]
-        if marks:
+def _csv_rows(reader: CsvReader, name: str, delimiter: str) -> Iterator[Row]:
+    columns = [bare(column) for column in next(reader, [])]
+    marks = [mark for mark in ";,\t|" if len(columns) == 1 and mark in columns[0]]
+    if marks:
+        raise InputError(
+            f"{name} has one column, {brief(columns[0])}: if {marks[0]!r} separates its cells, "
+            f"add --delimiter {marks[0]!r}"
+        )
+    _check_distinct(columns, name)
+    empty = 0  # rows just read that hold nothing
+    for cells in reader:
+        if any(cells[len(columns) :]):
             raise InputError(
-                f"{name} has one column, {brief(columns[0])}: if {marks[0]!r} separates its cells, "
-                f"add --delimiter {marks[0]!r}"
+                f"{name}, line {reader.line_num}: {len(cells)} cells, but {len(columns)} "
+                f"columns: put texts that contain {delimiter!r} in quotes"
             )
-        _check_distinct(columns, name)
-        empty = 0  # rows just read that hold nothing
-        for cells in reader:
-            if any(cells[len(columns) :]):
-                raise InputError(
-                    f"{name}, line {reader.line_num}: {len(cells)} cells, but {len(columns)} "
-                    f"columns: put texts that contain {delimiter!r} in quotes"
-                )
-            if len(cells) > 1 and [cell.strip('\ufeff"') for cell in cells] == columns:
-                raise InputError(
-                    f"{name}, line {reader.line_num}: the header again: join the files without it"
-                )
-            if len(cells) > 1 and not any(cells):
-                empty += 1
-            elif cells:
-                # Spreadsheets add rows of empty cells at the end; others count as rows.
-                yield from (dict.fromkeys(columns, "") for _ in range(empty))
-                empty = 0
-                values = [None if MISSING.fullmatch(cell) else bare(cell) for cell in cells]
-                yield dict(zip_longest(columns, values[: len(columns)]))
-    except csv.Error as error:
-        raise InputError(f"{name}, line {reader.line_num}: not CSV ({error})") from None
-
-
-def _lines(text: TextIOWrapper, name: str) -> Iterator[str]:
-    for number, line in enumerate(iter(partial(text.readline, LONGEST + 1), ""), start=1):
-        _check_length(line, name, number)
-        yield line
-
-
-def _check_length(line: bytes | str, name: str, number: int) -> None:
-    if len(line) > LONGEST:
-        raise InputError(f"{name}, line {number}: longer than {LONGEST:,} characters")
+        if len(cells) > 1 and not any(cells):
+            empty += 1
+        elif cells:
+            # Spreadsheets add rows of empty cells at the end; others count as rows.
+            yield from (dict.fromkeys(columns, "") for _ in range(empty))
+            empty = 0
+            values = [None if MISSING.fullmatch(cell) else bare(cell) for cell in cells]
+            yield dict(zip_longest(columns, values[: len(columns)]))
 
 
 def _check_distinct(columns: Sequence[str], name: str) -> None:
-    """Raise ``InputError`` if two columns share a name; empty names may repeat."""
-    places: dict[str, int] = {}
-    for place, column in enumerate(columns, start=1):
-        if column and column in places:
-            raise InputError(
-                f"{name} has the column {brief(column)} twice, as columns {places[column]} and "
-                f"{place}: rename one of them"
-            )
-        places[column] = place
+    twice = [column for column in columns if column and columns.count(column) > 1]
+    if twice:
+        raise InputError(f"{name} has the column {brief(twice[0])} twice: rename one of them")
 
 
 def _read_parquet(source: IO[bytes], name: str) -> Iterator[Row]:
     require_parquet()
-    from io import BytesIO
-
     import pyarrow
     import pyarrow.parquet
 
     try:
         # Parquet's index is at its end, so a pipe has to be read whole.
-        seekable = source if source.seekable() else BytesIO(source.read())
-        metadata = pyarrow.parquet.read_metadata(seekable)
-        _check_lists(metadata, name)
-        leaves = metadata.schema
-        # Keep equal texts of a batch as one: 8 kB with a dictionary can expand to gigabytes.
-        texts = [
-            leaf.path
-            for leaf in map(leaves.column, range(len(leaves.names)))
-            if leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type != "DECIMAL"
-        ]
-        file = pyarrow.parquet.ParquetFile(seekable, read_dictionary=texts)
-        names = file.schema_arrow.names
-        _check_distinct(names, name)
-        batches = (map(_parquet_values, batch.columns) for batch in file.iter_batches(AT_ONCE))
-        rows = chain.from_iterable(zip(*columns, strict=True) for columns in batches)
-        for number, row in enumerate(rows, start=1):
-            if any(value is TOO_LONG for value in row):
-                raise InputError(f"{name}, row {number}: longer than {LONGEST:,} bytes")
-            yield dict(zip(names, row, strict=True))
+        file = pyarrow.parquet.ParquetFile(source if source.seekable() else BytesIO(source.read()))
+        _check_distinct(file.schema_arrow.names, name)
+        for batch in file.iter_batches(AT_ONCE):
+            yield from batch.to_pylist()
     except (pyarrow.ArrowException, OSError) as error:
         raise InputError(f"{name}: not Parquet ({shortened(str(error), 150)})") from None
-
-
-def _check_lists(metadata: Any, name: str) -> None:
-    # Repeated values cost a file nothing: a few kB of runs can expand to lists of billions of
-    # values in one batch. The footer has their number before anything is read.
-    for group in map(metadata.row_group, range(metadata.num_row_groups)):
-        for leaf in map(group.column, range(group.num_columns)):
-            if leaf.num_values - group.num_rows > LONGEST:
-                raise InputError(
-                    f"{name}: {brief(leaf.path_in_schema)} has lists of {leaf.num_values:,} values "
-                    f"in {group.num_rows:,} rows: write smaller row groups"
-                )
-
-
-TOO_LONG = object()  # in place of a value that would take more than ``LONGEST`` bytes
-
-
-def _parquet_values(column: Any) -> Iterator[Any]:
-    # One value at a time, so that a row that is too long is refused before others are unpacked.
-    import pyarrow
-    import pyarrow.compute
-
-    if pyarrow.types.is_dictionary(column.type):
-        places = column.indices.to_pylist()
-        sizes = pyarrow.compute.binary_length(column.dictionary)
-        words = {
-            place: column.dictionary[place].as_py() if sizes[place].as_py() <= LONGEST else TOO_LONG
-            for place in set(places) - {None}
-        }
-        yield from map(words.get, places)
-    elif pyarrow.types.is_nested(column.type):
-        for place in range(len(column)):
-            value = column.slice(place, 1)
-            yield value.to_pylist()[0] if _unpacked_size(value) <= LONGEST else TOO_LONG
-    else:
-        yield from column.to_pylist()
-
-
-def _unpacked_size(column: Any) -> int:
-    """Bytes of a column, counting each text as often as it occurs."""
-    import pyarrow
-    import pyarrow.compute
-
-    if pyarrow.types.is_dictionary(column.type):
-        sizes = pyarrow.compute.binary_length(column.dictionary).take(column.indices)
-        return int(column.indices.nbytes + (pyarrow.compute.sum(sizes).as_py() or 0))
-    if pyarrow.types.is_struct(column.type):
-        return sum(map(_unpacked_size, column.flatten()))
-    if pyarrow.types.is_fixed_size_list(column.type):
-        return _unpacked_size(column.flatten())
-    if pyarrow.types.is_nested(column.type):  # lists, and maps, which are lists of structs
-        first, last = column.offsets[0].as_py(), column.offsets[-1].as_py()
-        return _unpacked_size(column.values.slice(first, last - first))
-    return int(column.nbytes)
 
 
 def display_name(name: str) -> str:
@@ -373,14 +233,12 @@ def open_table(name: str, format: Format) -> Iterator[Iterator[Row]]:
 
 
 def standard_input() -> BinaryIO:
-    """Binary standard input; ``InputError`` if it is closed."""
     if sys.stdin is None:
         raise InputError("standard input is closed: name a file")
     return sys.stdin.buffer
 
 
 def standard_output() -> BinaryIO:
-    """Binary standard output; ``OSError`` if it is closed."""
     if sys.stdout is None:
         raise OSError(errno.EBADF, "standard output is closed")
     return sys.stdout.buffer
@@ -396,15 +254,12 @@ DECIMALS = 6  # of numbers in CSV, which people read; other formats have full pr
 def write_table(rows: Iterable[Mapping[str, Any]], path: Path, format: Format) -> None:
     """Write the whole file or nothing; every row has the columns of the first."""
     with whole_file(path) as file:
-        # No name and no time: equal rows make equal bytes.
-        gzip = GzipFile("", "wb", fileobj=file, mtime=0) if format.gzip else nullcontext(file)
-        with gzip as target:
-            if format.kind == "parquet":
-                _write_parquet(rows, target)
-            elif format.kind == "jsonl":
-                target.writelines(map(as_line, rows))
-            else:
-                _write_csv(rows, target, format.delimiter)
+        if format.kind == "parquet":
+            _write_parquet(rows, file)
+        elif format.kind == "jsonl":
+            file.writelines(map(as_line, rows))
+        else:
+            _write_csv(rows, file, format.delimiter)
 
 
 def as_line(row: Mapping[str, Any]) -> bytes:
@@ -419,10 +274,6 @@ def whole_file(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
 
     ``mode`` is the file's permissions, less the umask, from its creation on. A link is replaced,
     not followed, unless it leads to a device or a pipe, which is written to.
-
-    Raises:
-        BusyError: another process writes it.
-        OSError: it cannot be written.
     """
     if path.exists() and not path.is_file():
         with path.open("wb") as file:
@@ -444,9 +295,7 @@ def whole_file(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
             raise
 
 
-def _write_csv(
-    rows: Iterable[Mapping[str, Any]], file: IO[bytes] | GzipFile, delimiter: str
-) -> None:
+def _write_csv(rows: Iterable[Mapping[str, Any]], file: IO[bytes], delimiter: str) -> None:
     # Excel shows mojibake without a byte order mark; pandas, pyarrow and our reader skip it.
     text = TextIOWrapper(file, "utf-8-sig", errors="replace", newline="")
     # Quote all texts: Python before 3.13 would leave a lone carriage return unquoted.
@@ -470,7 +319,7 @@ def _cell(value: object) -> object:
     return guard(value) if isinstance(value, str) else value
 
 
-def _write_parquet(rows: Iterable[Mapping[str, Any]], file: IO[bytes] | GzipFile) -> None:
+def _write_parquet(rows: Iterable[Mapping[str, Any]], file: IO[bytes]) -> None:
     import pyarrow
     import pyarrow.parquet
 

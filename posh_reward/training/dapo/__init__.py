@@ -1,4 +1,1 @@
-"""Parts of DAPO that TRL lacks: dynamic sampling (``sampling``), span credit (``credit``).
-
-``trainer.DapoTrainer`` is TRL's ``GRPOTrainer`` with both, each off by default.
-"""
+"""Parts of DAPO that TRL lacks: dynamic sampling and span credit."""

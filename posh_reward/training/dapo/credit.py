@@ -30,15 +30,11 @@ LOSSES = ("dapo", "grpo", "bnpo", "dr_grpo")
 
 
 def credits(ids: Sequence[int], scores: Scores, decode: Decode) -> list[float] | None:
-    """Return the credit c of each token of a completion.
+    """Return the credit c of each token of a completion, (tokens,): in [-1, 1], with the sum 0.
 
-    Args:
-        ids: the completion's tokens, without padding.
-        scores: of the stripped text that they decode to.
-        decode: the tokenizer's.
-
-    Returns:
-        Values in [-1, 1] that sum to 0, shape (tokens,); None without scores of this text.
+    ``ids`` are without padding; ``scores`` are of the stripped text that they decode to. None
+    without scores of this text. Of a true detail of 3 tokens and an invented one of 4, each of the
+    3 gets 1 - 3/7 and each of the 4 gets 0 - 3/7.
     """
     if scores.failure is not None:
         return None
@@ -110,11 +106,7 @@ def _growing(ids: Sequence[int], decode: Decode, text: str, *, advances: bool) -
 
 
 def check_settings(span_credit: float, args: Any) -> None:
-    """Check span credit, 0 for off, against the settings of a trainer.
-
-    Raises:
-        ConfigError: it is negative, or a setting requires one advantage per completion.
-    """
+    """Check span credit, 0 for off, against the settings of a trainer."""
     if span_credit < 0:
         raise ConfigError(f"span_credit is {span_credit:g}: use 0 (off) or more")
     if not span_credit:

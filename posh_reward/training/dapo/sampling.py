@@ -51,21 +51,13 @@ class DynamicSampling:
 
 
 def spreads(rewards: Tensor, weights: Tensor, *, each_normalised: bool = False) -> Tensor:
-    """Return the standard deviation of each group's rewards, in units of the reward.
+    """Return the standard deviation of each group's rewards, (groups,), in units of the reward.
 
-    Completions without a reward are ignored; a group with fewer than two judged completions has
-    spread 0.
-
-    Args:
-        rewards: shape (groups, completions per group, reward functions); NaN where a function
-            returned None.
-        weights: of the reward functions, shape (reward functions,).
-        each_normalised: for TRL's ``normalize_then_sum``, which scales each function to the same
-            spread: return the weighted mean of their standard deviations. Otherwise return the
-            standard deviation of the weighted sum, as in TRL's ``reward_std``.
-
-    Returns:
-        Shape (groups,), never NaN.
+    ``rewards`` (groups, completions, reward functions) are NaN where a function returned None;
+    completions without a reward are ignored, and a group with fewer than two others has spread 0.
+    It is that of the sum by ``weights``, as in TRL's ``reward_std``; or with ``each_normalised``,
+    for TRL's ``normalize_then_sum``, the weighted mean of the functions' own: of rewards (.2, .4)
+    and (.4, .2) the sum does not vary, but each function does, by .14.
     """
     from trl.trainer.utils import nanstd
 

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
-import trl
 from trl import GRPOTrainer
 from trl.data_utils import prepare_multimodal_messages
 
@@ -30,11 +29,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Row = Mapping[str, Any]
-OnScored = Callable[[int, Sequence[Row], Sequence[Scores]], None]
-
-TESTED = ("1.16",)
-"""Versions of TRL (major and minor) whose underscore methods are overridden. To support another:
-run ``tests/training/dapo`` with ``--run-slow``, and add it here and to pyproject.toml."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +59,11 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
             units of the advantage (standard deviation about 1); 0 is off.
         scored_by: the object that passes the scores behind the rewards to its attribute
             ``observer``; by default the reward functions with that attribute, like ``PoshReward``.
-        args: as TRL's.
-        kwargs: as TRL's.
+        *args: as TRL's.
+        **kwargs: as TRL's.
 
     Raises:
-        ConfigError: this version of TRL is untested, or a setting does not work with dynamic
-            sampling or span credit.
+        ConfigError: a setting does not work with dynamic sampling or span credit.
     """
 
     def __init__(
@@ -83,14 +76,11 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
     ) -> None:
         self.dynamic_sampling = dynamic_sampling
         self.span_credit = span_credit
-        self.on_phase: Callable[[str], None] = _ignore
+        self.on_phase: Callable[[str], object] = str
         """Called at the start of each phase: generating, judging, updating."""
-        self.on_scored: OnScored = _ignore
-        """Called with the number of steps so far, and each training batch's rows and scores."""
         self._batch = BatchState()
         super().__init__(*args, **kwargs)
         if dynamic_sampling is not None or span_credit:
-            check_version(trl.__version__)
             for name in ("tools", "environment_factories", "rollout_func"):
                 if getattr(self, name):
                     raise ConfigError(
@@ -181,8 +171,6 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
             self._metrics["train"]["judging_time"].append(time.perf_counter() - began)
         if calls and len(calls[0]) == len(prompts):
             self._batch.scores = list(calls[0])
-            if self.model.training:
-                self.on_scored(self.state.global_step, inputs, self._batch.scores)
         return rewards
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
@@ -278,19 +266,6 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         self._metrics["train"]["span_credit/token_share"].append(tokens / max(length, 1.0))
         self._metrics["train"]["span_credit/size"].append(size / max(tokens, 1.0))
         self._metrics["train"]["span_credit/without"].append(bare / rows)
-
-
-def _ignore(*_: object) -> None:
-    """Do nothing: the default of ``on_phase`` and ``on_scored``."""
-
-
-def check_version(version: str) -> None:
-    """Raise ConfigError unless a version of TRL is one of ``TESTED``."""
-    if ".".join(version.split(".")[:2]) not in TESTED:
-        raise ConfigError(
-            f"dynamic sampling and span credit override methods of TRL {' and '.join(TESTED)}, "
-            f"and {version} is installed: pip install 'trl=={TESTED[-1]}.*', or leave both off"
-        )
 
 
 def conversations(inputs: Sequence[Row]) -> list[Any]:

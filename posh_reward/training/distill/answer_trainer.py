@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
@@ -61,8 +60,7 @@ class AnswerTree(NamedTuple):
         return self.shared + sum(len(answer.ids) - self.shared for answer in self.answers)
 
 
-@dataclass(frozen=True, slots=True)
-class Lengths:
+class Lengths(NamedTuple):
     """Counts of a split's prompts and tokens."""
 
     prompts: int
@@ -79,16 +77,10 @@ class Lengths:
 
 
 class AnswerTrees(Dataset[dict[str, Any]]):
-    """The prompts of one split that are short enough, in trees.
+    """The prompts of one split of a question set that are short enough, in trees.
 
-    Args:
-        rows: of a question set.
-        chat: the student's template and tokenizer, as its judge will use them.
-        max_tokens: limit for a prompt with its answer.
-        seed: of the draw that puts questions about one pair into trees.
-
-    Raises:
-        ConfigError: no prompt is short enough.
+    ``chat`` has the student's template and tokenizer, as its judge will use them; ``max_tokens``
+    limits a prompt with its answer; ``seed`` draws which questions about a pair share a tree.
     """
 
     def __init__(
@@ -151,11 +143,7 @@ def trees(answers: Sequence[AnswerTokens]) -> Iterator[AnswerTree]:
 
 
 def read_rows(folder: Path, split: str, most: int | None = None) -> list[dict[str, Any]]:
-    """Read one split of a question set's folder, or an evenly spaced selection of ``most`` rows.
-
-    Raises:
-        ConfigError: there is no such file.
-    """
+    """Read one split of a question set's folder, or an evenly spaced selection of ``most`` rows."""
     import pyarrow.parquet as pq
 
     path = folder / f"{split}.parquet"
@@ -171,14 +159,11 @@ def collate(rows: Sequence[dict[str, Any]], pad: int) -> dict[str, torch.Tensor]
     """Pad trees to tensors in which the answers of all rows are at the same positions.
 
     A row is ``[padding, shared][padding, slot][padding, slot]...``: slots are equally long and end
-    with the tokens that predict the answer.
-
-    Returns:
-        ``input_ids`` and ``position_ids`` (rows, tokens); ``attention_mask`` (rows, 1, tokens,
-        tokens), true where one token attends to another; ``logits_to_keep`` (slots x replies), the
-        predicting positions; ``labels`` (rows, slots, longest rewrite), the rewrites' tokens, else
-        ``IGNORED``; ``probabilities`` (rows, slots, labels), NaN for rewrites and empty slots, and
-        ``weights`` (rows, slots), 0 for empty slots.
+    with the tokens that predict the answer. Returns ``input_ids`` and ``position_ids`` (rows,
+    tokens); ``attention_mask`` (rows, 1, tokens, tokens), true where one token attends to another;
+    ``logits_to_keep`` (slots x replies), the predicting positions; ``labels`` (rows, slots, longest
+    rewrite), the rewrites' tokens, else ``IGNORED``; ``probabilities`` (rows, slots, labels), NaN
+    for rewrites and empty slots; ``weights`` (rows, slots), 0 for empty slots.
     """
     batch: list[AnswerTree] = [row["tree"] for row in rows]
     shared = max(tree.shared for tree in batch)
@@ -238,14 +223,8 @@ LEAST = 1e-9  # lower bound on a label's probability: the teacher's may be 0, wh
 class AnswerTrainer(Trainer):  # type: ignore[misc]
     """Train a student on a question set.
 
-    Args:
-        model: the student.
-        args: transformers' settings.
-        rows: training set.
-        held_out: evaluation set.
-        label_ids: for each label, the ids of the single tokens that mean it.
-        rewrite_weight: weight of a rewrite's mean loss relative to a question's.
-        **others: as the Trainer's.
+    ``label_ids`` are, for each label, the single tokens that mean it; a rewrite's mean loss counts
+    ``rewrite_weight`` times as much as a question's.
     """
 
     def __init__(
@@ -317,10 +296,8 @@ def log_answers(
 ) -> torch.Tensor:
     """Return each label's log-probability, and the rewrite's mean loss: (..., labels + 1).
 
-    Args:
-        log_probabilities: (..., positions, vocabulary) at the last positions of each slot.
-        labels: (..., positions) the rewrites' tokens, else ``IGNORED``.
-        label_ids: for each label, the ids of the single tokens that mean it.
+    ``log_probabilities`` (..., positions, vocabulary) are those at the last positions of each slot,
+    ``labels`` (..., positions) the rewrites' tokens, else ``IGNORED``.
     """
     last = log_probabilities[..., -1, :]
     # Not renormalised over the labels: the divergence then penalises mass on other tokens.

@@ -22,33 +22,34 @@ from posh_reward.errors import ConfigError, PoshError
 from posh_reward.process.child_environment import redact, secrets_of
 from posh_reward.training.doctor.node_checks import (
     NodeCheck,
+    check_compiler,
     check_driver,
     check_files,
     check_gpus,
-    check_locks,
     check_memory,
-    check_ports,
-    check_toolkit,
+    check_port,
+    check_torch,
     free_port,
     read_gpus,
 )
 from posh_reward.training.fetch import assets_of, is_here, lacking_file
-from posh_reward.training.fit.memory import checkpoint_size, disk_size, machine_memory, phases
-from posh_reward.training.processes import Processes, read_processes
-from posh_reward.training.requirements import wrong_versions
+from posh_reward.training.fit import checkpoint_size, disk_size, machine_memory, phases
 from posh_reward.training.run_check import (
     RunCheck,
     accelerate_config,
     check_run,
     launch_line,
     metric_of,
+    wrong_versions,
 )
+from posh_reward.training.run_settings import Processes, read_processes
 from posh_reward.training.stopping import STOP_BEFORE
 
 SECONDS = 900.0  # of each trial: a cold node compiles the judge's kernels for minutes
 PORT = 29500  # the launcher's default
 ON_CPU = 2.0  # GiB of a rank with a small model on the CPU
 TAIL = 300  # characters of a child's last output that a line repeats
+GRACE = 20.0  # seconds for the other ranks to end after one has failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,20 +83,16 @@ def diagnose(
     yield NodeCheck("settings", "ok", f"{layout.processes} processes, ZeRO-{layout.zero_stage}")
     yield from check_node(result, config, flags, place, own)
     yield from try_ranks(result, place, own, seconds)
-    if not place.rank:  # one judge is enough, and its weights are read once
-        yield from _try_judge(result, seconds)
+    if not place.rank and hasattr(result.script, "metric"):
+        yield from _judge_checks(result, seconds)  # one is enough, and its weights are read once
 
 
 def settle(config: Path, flags: Sequence[str], place: NodePlace) -> tuple[RunCheck, int]:
-    """Check a run's settings; also return the number of its processes on this node.
-
-    Raises:
-        PoshError: the run would not start.
-    """
+    """Check a run's settings; also return the number of its processes on this node."""
     launcher = accelerate_config(config)
     layout = read_processes(launcher) if launcher else Processes()
-    own = place.processes or max(layout.processes // max(layout.machines, place.machines), 1)
     machines = max(layout.machines, place.machines)
+    own = place.processes or max(layout.processes // machines, 1)
     layout = replace(layout, processes=own * machines, machines=machines)
     return check_run(recipe_settings(config), ["--config", str(config), *flags], layout), own
 
@@ -107,11 +104,7 @@ def recipe_settings(config: Path) -> tuple[type, ...]:
 
 
 def load_recipe(config: Path) -> ModuleType:
-    """Load the recipe in a configuration's launch line.
-
-    Raises:
-        ConfigError: there is no such file, or its launch line names no recipe.
-    """
+    """Load the recipe in a configuration's launch line."""
     if not config.is_file():
         raise ConfigError(f"no file {str(config)!r}: name a recipe's configuration")
     file, words = launch_line(config)
@@ -129,17 +122,36 @@ def load_recipe(config: Path) -> ModuleType:
     raise ConfigError(f"the launch line of {config} names no recipe, such as recipes/dapo_posh.py")
 
 
+def device_of(result: RunCheck) -> str:
+    """Return the device that a run is meant for: a trial never falls back to the CPU."""
+    return "cpu" if result.on_cpu else "cuda"
+
+
 def check_node(
     result: RunCheck, config: Path, flags: Sequence[str], place: NodePlace, own: int
 ) -> Iterator[NodeCheck]:
     """Check packages, downloads and the machine; start nothing."""
     yield from _check_packages(result, config, flags)
-    yield from _check_machine(result, place, own)
-
-
-def device_of(result: RunCheck) -> str:
-    """Return the device that a run is meant for: a trial never falls back to the CPU."""
-    return "cpu" if result.on_cpu else "cuda"
+    run, args = result.run, result.args
+    need = 0 if result.on_cpu else own
+    gib = max((phase.gib for phase in phases(run)), default=0.0) if run else 0.0
+    shared = bool(run and (run.graders or run.coref == "maverick"))
+    gpus = read_gpus() if need else None
+    yield from check_gpus(gpus, need, gib, shared=shared)
+    if gpus:
+        yield check_driver(gpus)
+    yield check_torch(need)
+    if need:
+        yield check_compiler()
+    host = machine_memory(run).gib if run else 0.0
+    yield from check_memory(host if need else ON_CPU * own)
+    yield check_files(
+        Path(args.output_dir),
+        disk_size(run) if run else 1.0,
+        checkpoint_size(run) if run else 0.0,
+        getattr(result.script, "stop_before", STOP_BEFORE),
+    )
+    yield check_port(place.port)
 
 
 def _check_packages(result: RunCheck, config: Path, flags: Sequence[str]) -> Iterator[NodeCheck]:
@@ -166,27 +178,6 @@ def _check_packages(result: RunCheck, config: Path, flags: Sequence[str]) -> Ite
         yield NodeCheck("downloads", "ok", f"{len(assets)} models and datasets are here")
 
 
-def _check_machine(result: RunCheck, place: NodePlace, own: int) -> Iterator[NodeCheck]:
-    run, args = result.run, result.args
-    gib = max((phase.gib for phase in phases(run)), default=0.0) if run else 0.0
-    shared = bool(run and (run.graders or run.coref == "maverick"))
-    gpus = None if result.on_cpu else read_gpus()
-    yield from check_gpus(gpus, 0 if result.on_cpu else own, gib, shared=shared)
-    if gpus:
-        yield check_driver(gpus)
-    yield from check_locks()
-    yield from check_toolkit(0 if result.on_cpu else own, result.layout.offloads_optimizer)
-    host = machine_memory(run) if run else 0.0
-    yield from check_memory(ON_CPU * own if result.on_cpu else host)
-    yield check_files(
-        Path(args.output_dir),
-        disk_size(run) if run else 1.0,
-        checkpoint_size(run) if run else 0.0,
-        getattr(result.script, "stop_before", STOP_BEFORE),
-    )
-    yield from check_ports(place.port, place.machines)
-
-
 def try_ranks(result: RunCheck, place: NodePlace, own: int, seconds: float) -> Iterator[NodeCheck]:
     """Let ranks communicate, and train, save and resume a step under ZeRO-3."""
     device, patience = device_of(result), str(seconds)
@@ -209,8 +200,7 @@ def try_ranks(result: RunCheck, place: NodePlace, own: int, seconds: float) -> I
     if result.layout.zero_stage != 3 or find_spec("deepspeed") is None:
         yield NodeCheck("ZeRO-3 step", "skipped", "not in this run, or DeepSpeed is not here")
         return
-    output = Path(result.args.output_dir).absolute()
-    parent = next(each for each in (output, *output.parents) if each.exists())
+    parent = disk_of(result)
     try:
         with tempfile.TemporaryDirectory(prefix=".posh-doctor-", dir=parent) as scratch:
             # All nodes save to one folder, as in a run: its name has to be the same on each.
@@ -228,9 +218,13 @@ def try_ranks(result: RunCheck, place: NodePlace, own: int, seconds: float) -> I
         yield NodeCheck("ZeRO-3 step", "FAILED", failure, remedy)
 
 
-def _try_judge(result: RunCheck, seconds: float) -> Iterator[NodeCheck]:
-    if not hasattr(result.script, "metric"):
-        return
+def disk_of(result: RunCheck) -> Path:
+    """Return a folder that exists, on the disk with room for the run's checkpoints."""
+    output = Path(result.args.output_dir).absolute()
+    return next(each for each in (output, *output.parents) if each.exists())
+
+
+def _judge_checks(result: RunCheck, seconds: float) -> Iterator[NodeCheck]:
     failure, answer = try_judge(result, 2, seconds)
     if failure is not None:
         remedy = "correct it (docs/judges.md): without a judge the run has no rewards"
@@ -242,24 +236,18 @@ def _try_judge(result: RunCheck, seconds: float) -> Iterator[NodeCheck]:
         f"alike ({answer['scoring'][1]:.1f} s)"
     )
     yield NodeCheck("judge", "ok", detail)
-    slow = [
-        f"{name} runs on the CPU, an estimated 15 s a step: check its CuPy or torch ({remedy})"
-        for part, name, remedy in (
-            ("parser", "the parser", "pip install cupy-cuda13x, or parser_device: cpu if meant"),
-            ("coref", "Maverick", "docs/coref.md"),
-        )
-        if not result.on_cpu and answer.get(part) == "CPU" and _is_slow(result, part)
-    ]
-    yield from (NodeCheck("reading", "warning", line) for line in slow)
+    metric = metric_of(result.script)
+    slow = []
+    if not result.on_cpu:
+        if answer.get("parser") == "CPU" and str(metric.get("parser", "")).endswith("_trf"):
+            slow.append("the parser runs on the CPU: pip install cupy-cuda13x, or parser_device: "
+                        "cpu if meant")  # fmt: skip
+        if answer.get("coref") == "CPU" and metric.get("coref") == "maverick":
+            slow.append("Maverick runs on the CPU: docs/coref.md")
+    yield from (NodeCheck("reading", "warning", f"{line}; 15 s a step") for line in slow)
     if not slow:
         reading = f"parsed a reference in {answer['reading']:.2f} s"
         yield NodeCheck("reading", "ok", f"{reading} on the {answer.get('parser', 'CPU')}")
-
-
-def _is_slow(result: RunCheck, part: str) -> bool:
-    """Return True for a transformer pipeline and for Maverick."""
-    name = str(metric_of(result.script).get(part, ""))
-    return name.endswith("_trf") if part == "parser" else name == "maverick"
 
 
 def try_judge(result: RunCheck, wakings: int, seconds: float) -> Answer:
@@ -271,9 +259,10 @@ def try_judge(result: RunCheck, wakings: int, seconds: float) -> Answer:
         return answer_of(child, seconds)
 
 
+# Child processes.
+
 Answer = tuple[str | None, Mapping[str, Any]]
 """The reason of a trial's failure, if any, and what it reported."""
-GRACE = 20.0  # seconds for the other ranks to end after one has failed
 
 
 def run_ranks(arguments: Sequence[str], place: NodePlace, own: int, seconds: float) -> Answer:
@@ -328,11 +317,8 @@ def trial(
 ) -> Iterator[Trial]:
     """Start a trial in its own session; end it, with all its children, on leaving the context.
 
-    Args:
-        arguments: of the trial.
-        variables: of its environment, besides this process's.
-        start: arguments of Python before them.
-        patience: seconds that it has to end in; torchrun ends its ranks within 30.
+    ``start`` are arguments of Python before the trial's own, ``variables`` of its environment. It
+    has ``patience`` seconds to end in; torchrun ends its ranks within 30.
     """
     command = [sys.executable, *start, *arguments]
     environment = {**os.environ, "PYTHONWARNINGS": "ignore", **variables}
@@ -361,24 +347,19 @@ def answer_of(child: Trial, seconds: float) -> Answer:
     try:
         status = child.process.wait(timeout=seconds)
     except subprocess.TimeoutExpired:
-        return f"no answer in {seconds:.0f} s (--seconds allows more)", {}
+        return f"no answer in {seconds:.0f} s (--timeout allows more)", {}
     texts = []
     for file in (child.output, child.errors):
         file.seek(0)
         texts.append(redact(secrets_of(os.environ), file.read()))
     output, errors = texts
-    answers = list(_answers(output))
+    answers = []
+    for line in output.splitlines():
+        with suppress(ValueError):
+            if isinstance(answer := json.loads(line), dict):
+                answers.append(answer)
     failures = [str(answer["failure"]) for answer in answers if "failure" in answer]
     if failures or status:
         ended = f"ended with status {status}: {errors.strip()[-TAIL:]}"
         return (failures[0] if failures else ended), {}
     return None, answers[-1] if answers else {}
-
-
-def _answers(output: str) -> Iterator[dict[str, Any]]:
-    """Yield the lines that are JSON objects."""
-    for line in output.splitlines():
-        with suppress(ValueError):
-            answer = json.loads(line)
-            if isinstance(answer, dict):
-                yield answer

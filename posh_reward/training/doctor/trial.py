@@ -57,7 +57,7 @@ def judge(device: str, wakings: str, settings: str) -> dict[str, Any]:
     metric.reader.read([REFERENCE])
     result: dict[str, Any] = {"reading": time.perf_counter() - began, **_readers(metric)}
     before = _used(device)
-    found: list[list[float]] = []
+    graded: list[list[float]] = []
     for name in ("waking", "sleeping", "scoring", "awake", "asleep"):
         result[name] = []
     for _ in range(int(wakings)):
@@ -74,11 +74,11 @@ def judge(device: str, wakings: str, settings: str) -> dict[str, Any]:
         result["scoring"].append(time.perf_counter() - began)
         if score.failure is not None:
             raise PoshError(str(score.failure))
-        found.append([element.grade or 0.0 for element in score.elements])
+        graded.append([element.grade or 0.0 for element in score.elements])
     check_judge(metric)
-    pairs = [pair for grades in found for pair in zip(found[0], grades, strict=False)]
+    pairs = [pair for grades in graded for pair in zip(graded[0], grades, strict=False)]
     result["moved"] = max((abs(first - later) for first, later in pairs), default=0.0)
-    if result["moved"] > SAME or len({len(grades) for grades in found}) > 1:
+    if result["moved"] > SAME or len({len(grades) for grades in graded}) > 1:
         raise JudgeError(
             f"grades move by {result['moved']:.2f} after the judge has slept and woken: vLLM has "
             "lost its weights; set sleep: false, or use another version of vLLM"
@@ -88,13 +88,13 @@ def judge(device: str, wakings: str, settings: str) -> dict[str, Any]:
 
 def _readers(metric: Any) -> dict[str, str]:
     """Return the devices of the parser and of Maverick, if the metric has them."""
-    found = {}
+    devices = {}
     models: list[Any] = [getattr(pipe, "model", None) for _, pipe in metric.reader.nlp.pipeline]
     if names := {model.ops.name for model in models if hasattr(model, "ops")}:
-        found["parser"] = "GPU" if "cupy" in names else "CPU"
+        devices["parser"] = "GPU" if "cupy" in names else "CPU"
     if hasattr(metric.reader.coref, "on_gpu"):
-        found["coref"] = "GPU" if metric.reader.coref.on_gpu else "CPU"
-    return found
+        devices["coref"] = "GPU" if metric.reader.coref.on_gpu else "CPU"
+    return devices
 
 
 def ranks(device: str, seconds: str) -> dict[str, Any]:
@@ -160,11 +160,11 @@ def train(device: str, config: str, *flags: str) -> dict[str, Any]:
     from posh_reward.training.doctor.diagnosis import load_recipe
     from posh_reward.training.launch import (
         finish,
+        parse_settings,
         separate_vllm_caches,
         show_headlines,
     )
     from posh_reward.training.launch import train as train_recipe
-    from posh_reward.training.run_check import parse_settings
 
     separate_vllm_caches(os.environ)
     set_vllm_defaults(os.environ)

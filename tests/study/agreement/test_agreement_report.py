@@ -91,7 +91,7 @@ def test_an_unknown_label_is_named_with_its_row() -> None:
     people = read_preferences(rows, PairColumns(), "docent").people["omissions"]
     assert np.isnan(people).tolist() == [False, True, False]
     with pytest.raises(
-        InputError, match=r"no column 'text1', but .*: name the right one with --te"
+        InputError, match=r"no column 'text1', but .*: name the right one with --gen"
     ):
         read_preferences(rows, PairColumns("text1"), "docent")
 

@@ -25,7 +25,7 @@ from posh_reward.study.agreement.ratings import (
 from tests.study.agreement.judgment_rows import Row
 
 QUIET = AgreementSettings(resamples=20, quiet=True)
-NAMES = RatingColumns(candidate="caption", ratings={"overall": "ratings"})
+NAMES = RatingColumns(generation="caption", ratings={"overall": "ratings"})
 
 
 class Length:

@@ -45,7 +45,6 @@ def test_models_are_ranked_with_intervals(tmp_path: Path) -> None:
     assert [each.axis for each in found.rankings] == ["mistakes", "omissions", "overall"]
     for ranking in found.rankings:
         assert [each.model for each in ranking.models] == ["c", "a", "b"]
-        assert ranking.cycles == ()
         best, middle, _ = ranking.models
         assert best.strength.low < best.strength.mean < best.strength.high
         assert best.chance > 0.9
@@ -54,12 +53,3 @@ def test_models_are_ranked_with_intervals(tmp_path: Path) -> None:
     html = results_page(found)
     assert html.count("<h3>better overall</h3>") == 1
     assert "This page makes 9 statements" in html
-
-
-def test_a_circle_is_named(tmp_path: Path) -> None:
-    found = study(tmp_path, {("a", "b"), ("b", "c"), ("c", "a")})
-    assert {each.cycles for each in found.rankings} == {(("a", "b", "c"),)}
-    assert "Preferences go in a circle: a over b over c over a" in results_page(found)
-    assert "a over b over c over a" in summary(found)
-    for each in found.rankings[0].models:
-        assert each.strength.mean == pytest.approx(0, abs=1e-6)

@@ -65,7 +65,7 @@ def of_command(*arguments: str) -> Callable[[Path], str]:
     """The page that a command about scored pairs writes."""
 
     def page(folder: Path) -> str:
-        rows = [{**row, "model": "sft", "text1": row["generation"], "text2": "A dog."}
+        rows = [{**row, "model": "sft", "generation1": row["generation"], "generation2": "A dog."}
                 for row in pairs(8)]  # fmt: skip
         source, scores = write_rows(folder / "in.jsonl", rows), folder / "scores.jsonl"
         out = folder / "out.html"
@@ -73,7 +73,7 @@ def of_command(*arguments: str) -> Callable[[Path], str]:
             assert run("score", source, "-o", scores, "--elements", "--quiet") == OK
             assert main(["report", str(scores), "-o", str(out)]) == OK
         else:
-            assert main([*arguments, str(source), "--html", str(out)]) == OK
+            assert main([*arguments, str(source), "--page", str(out)]) == OK
         return out.read_text("utf-8")
 
     return page

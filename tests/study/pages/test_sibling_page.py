@@ -131,7 +131,7 @@ def test_claims_say_what_bears_them_out(tmp_path: Path) -> None:
     out, csv = tmp_path / "scores.jsonl", tmp_path / "scores.csv"
     for name in (out, csv):
         command = ["prove", "score", str(source), "-o", str(name), "--quiet"]
-        assert main([*command, "--entailment", "fake-model"]) == INCOMPLETE
+        assert main([*command, "--entailment-judge", "fake-model"]) == INCOMPLETE
     page = reported(out)
     assert page == reported(csv)
     check_safe(page)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import os
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,6 @@ from posh_reward.study.agreement.preferences import label_score
 from posh_reward.study.rows.journal import sink
 from posh_reward.study.rows.scored_rows import parse_cells
 from posh_reward.study.rows.tables import (
-    LONGEST,
     Format,
     format_of,
     read_table,
@@ -45,25 +42,22 @@ def written(path: Path, rows: Rows) -> Rows:
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le"])
 def test_tables_as_spreadsheets_save_them(tmp_path: Path, encoding: str) -> None:
-    """Excel's "Unicode text", its line that tells the delimiter, and its missing values."""
+    """Excel's "Unicode text", and its missing values."""
     path = tmp_path / "in.csv"
-    text = "sep=;\r\nid;generation;reference\r\n1;Ein Hündchen.;#N/A\r\n2;NaN;'nan\r\n"
+    text = "id;generation;reference\r\n1;Ein Hündchen.;#N/A\r\n2;NaN;'nan\r\n"
     mark = b"\xff\xfe" if encoding == "utf-16-le" else b""
     path.write_bytes(mark + text.encode(encoding))
-    assert read(path) == [
+    assert read(path, ";") == [
         {"id": "1", "generation": "Ein Hündchen.", "reference": None},
         {"id": "2", "generation": None, "reference": "nan"},
     ]
 
 
-@pytest.mark.parametrize("first", ["SEP=;\r\n", '"sep=;"\r\n', "sep=;;;\r\n"])
-def test_what_spreadsheets_add_is_left_out(tmp_path: Path, first: str) -> None:
+def test_what_spreadsheets_add_is_left_out(tmp_path: Path) -> None:
     """Delimiters at the ends of rows, rows of empty cells at the end, and #N/A in Spanish."""
     path = tmp_path / "in.csv"
-    path.write_text(
-        f"{first}id;generation;reference\r\n1;A cat.; #N/D ;\r\n;;\r\n2;NA;B.\r\n;;;\r\n;;\r\n"
-    )
-    assert read(path) == [
+    path.write_text("id;generation;reference\r\n1;A cat.; #N/D ;\r\n;;\r\n2;NA;B.\r\n;;;\r\n;;\r\n")
+    assert read(path, ";") == [
         {"id": "1", "generation": "A cat.", "reference": None},
         {"id": "", "generation": "", "reference": ""},
         {"id": "2", "generation": None, "reference": "B."},
@@ -85,17 +79,13 @@ def test_any_text_survives_csv(
         assert not any(cell.lstrip(" \x00\ufeff").startswith(STARTS) for cell in cells)
 
 
-@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.csv.gz", "a.tsv", "a.parquet"])
+@pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.tsv", "a.parquet"])
 def test_each_format_gives_its_rows_back(tmp_path: Path, name: str) -> None:
     if name.endswith("parquet"):
         pytest.importorskip("pyarrow")
     rows: Rows = [{"id": f"p{i}", "generation": f"Text\t{i}, 'quoted'"} for i in range(3)]
     path = tmp_path / name
     assert written(path, rows) == rows
-    before = path.read_bytes()
-    assert before.startswith(b"\x1f\x8b") == name.endswith(".gz")
-    assert written(path, rows) == rows
-    assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize(("name", "separator"), [("a.csv", ","), ("a.tsv", "\t")])
@@ -124,14 +114,11 @@ def test_decimal_commas_are_read_alike_everywhere(cell: str, value: float) -> No
 @pytest.mark.parametrize(
     ("name", "content", "why"),
     [
-        ("a.csv", b"id,text,id\n1,a,2\n", "the column 'id' twice, as columns 1 and 3"),
+        ("a.csv", b"id,text,id\n1,a,2\n", "the column 'id' twice"),
         ("a.csv", b'text\n"never ended\nb\n', "line 3: not CSV"),
         ("a.csv", b'text\n"ended" early\n', "line 2: not CSV"),
-        ("a.csv.gz", b"text\na\n", "cannot read 'a.csv.gz': Not a gzipped file"),
-        ("a.jsonl.gz", gzip.compress(b'{"a": 1}\n' * 9, mtime=0)[:-9], "cannot read 'a.jsonl.gz'"),
         ("a.jsonl", b'{"a": ' + b"[" * 100_000, "line 1: not JSON"),
         ("a.jsonl", b'{"a": ' + b"1" * 10_000 + b"}", "line 1: not JSON"),
-        ("a.parquet.gz", b"", "Parquet is already compressed"),
         ("a.gz", b"", "does not end in .jsonl"),
     ],
 )
@@ -142,20 +129,9 @@ def test_an_unreadable_file_is_named(tmp_path: Path, name: str, content: bytes, 
         read(path)
 
 
-@pytest.mark.parametrize("format", [Format("jsonl", gzip=True), Format("csv", gzip=True)])
-def test_a_line_without_end_is_refused(format: Format) -> None:
-    bomb = BytesIO()
-    with gzip.GzipFile(fileobj=bomb, mode="wb", compresslevel=1) as file:
-        for _ in range(LONGEST // 1_000_000 + 1):
-            file.write(b"a" * 1_000_000)
-    bomb.seek(0)
-    with pytest.raises(InputError, match="line 1: longer than 64,000,000 characters"):
-        list(read_table(bomb, "'bomb'", format))
-
-
 def test_a_planted_link_is_not_written_through(tmp_path: Path) -> None:
     (tmp_path / "precious.txt").write_text("mine")
-    for name in ("out.csv", "out.jsonl.gz"):
+    for name in ("out.csv", "out.tsv"):
         (tmp_path / f"{name}.part").symlink_to(tmp_path / "precious.txt")
         write_table([{"id": 1}], tmp_path / name, format_of(name))
         assert not (tmp_path / name).is_symlink()
@@ -181,23 +157,3 @@ def test_a_file_replaces_a_link_and_fills_a_pipe(tmp_path: Path) -> None:
     assert os.read(reader, 100) == b'{"a": 2}\n'
     os.close(reader)
     assert pipe.is_fifo()
-
-
-def test_lists_of_equal_texts_are_refused_before_they_fill_the_memory(tmp_path: Path) -> None:
-    """Files of 1 kB, whose one row stands for a hundred megabytes."""
-    pyarrow, path = pytest.importorskip("pyarrow"), tmp_path / "a.parquet"
-    parquet, text = pytest.importorskip("pyarrow.parquet"), "x" * 1_000_000
-    texts = pyarrow.array([[text] * 100])
-    for column in (
-        texts,
-        pyarrow.array([{"path": "a.png", "several": [text] * 100}]),
-        pyarrow.array([[("key", text)] * 100], pyarrow.map_(pyarrow.string(), pyarrow.string())),
-        texts.cast(pyarrow.list_(pyarrow.string(), 100)),
-    ):
-        parquet.write_table(pyarrow.table([column], ["text"]), path, compression="zstd")
-        assert path.stat().st_size < 3000
-        with pytest.raises(InputError, match=r"row 1: longer than 64,000,000 bytes"):
-            read(path)
-    rows = [{"a": ["x", None], "b": {"c": b"\xff", "d": [1]}}, {"a": [], "b": None}, {"a": None}]
-    parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-    assert read(path) == [rows[0], rows[1], {"a": None, "b": None}]

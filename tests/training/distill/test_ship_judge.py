@@ -11,20 +11,18 @@ import yaml
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
-pytest.importorskip("matplotlib")
 
 import numpy as np
 
 from posh_reward import PoSh
 from posh_reward.errors import InputError
-from posh_reward.metrics.posh.judges.cascade import Cascade
+from posh_reward.metrics.posh.judges.cascade import Cascade, doubt_of
 from posh_reward.metrics.posh.judges.load_judge import load_judge, load_witness
 from posh_reward.study.judges.judge_runs import judge_choice
 from posh_reward.study.judges.question_set import QuestionSet
 from posh_reward.training.distill import ship_judge
 from posh_reward.training.distill.ship_judge import (
-    cascade_curve,
-    cheapest_point,
+    choose_doubt,
     measure_judge,
     save_judge,
     write_card,
@@ -59,9 +57,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer = byte_tokenizer()
     settings = save_judge(tiny_model(tokenizer), tokenizer, made, QUESTIONS)
     fidelity = measure_judge(settings, rows(), rows())
-    history = [{"step": step, "eval_kl": 1 / step, "eval_present_alike": 0.5, "eval_kappa": 0.1}
-               for step in (1, 2)]  # fmt: skip
-    write_card(made, fidelity, QUESTIONS, "tiny", history)
+    write_card(made, fidelity, QUESTIONS, "tiny")
     return made
 
 
@@ -98,16 +94,12 @@ def test_a_teacher_may_be_a_file_or_settings(
     assert yaml.safe_load(text)["judge"] == teacher
 
 
-def test_the_curve_of_a_cascade_by_hand() -> None:
+def test_the_threshold_of_a_cascade_by_hand() -> None:
     # Sure and right, sure and right, unsure and wrong about presence.
     verdicts = [Verdict((0.0, 0.0, 0.0, 0.0, 1.0)), Verdict((1.0, 0.0, 0.0, 0.0, 0.0)),
                 Verdict((0.4, 0.0, 0.0, 0.0, 0.6))]  # fmt: skip
-    wanted = np.array([5.0, 1.0, 1.0])
-    low, high = cascade_curve(verdicts, wanted, [0.5, 2.0])
-    assert (low.handed_on, low.agreed, low.present_alike, low.grades_apart) == pytest.approx(
-        (1 / 3, 1, 1, 0)
-    )
-    assert (high.handed_on, high.agreed, high.present_alike) == pytest.approx((0, 2 / 3, 2 / 3))
-    assert high.grades_apart == pytest.approx(2.4 / 3)
-    assert cheapest_point([low, high]) == low
-    assert cheapest_point([high]) is None
+    assert choose_doubt(verdicts, np.array([5.0, 1.0, 1.0])) == pytest.approx((0, 1 / 3))
+    doubt, handed_on = choose_doubt(verdicts, np.array([5.0, 1.0, 5.0]))
+    assert doubt == doubt_of(verdicts[2])
+    assert handed_on == 0
+    assert choose_doubt(verdicts[:2], np.array([1.0, 5.0])) == (0, 1)

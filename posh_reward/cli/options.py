@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from posh_reward.cli import EXITS, HelpFormatter
+from posh_reward.cli import EXITS, OK, HelpFormatter
 from posh_reward.errors import InputError
 from posh_reward.metrics.load_metric import MetricSettings, load_metric, metric_flags
 from posh_reward.settings import trust_settings
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from posh_reward.study.rows.engine import TableSettings
 
 
-INPUTS = "JSON lines, CSV, TSV (optionally .gz) or Parquet, by file ending"
+Add = Callable[..., argparse.Action]
+"""``add_argument`` of a command or of a group of its flags."""
+INPUTS = "JSON lines, CSV, TSV or Parquet, by file ending"
 MEANING = fill(EXPLANATION + ".", 100)
 
 
@@ -37,40 +40,40 @@ def describe(
     return parser
 
 
+def commands_of(command: argparse.ArgumentParser) -> Any:
+    """Return the subparsers of a command that does nothing by itself but print its help."""
+
+    def show(_: argparse.Namespace) -> int:
+        command.print_help()
+        return OK
+
+    command.set_defaults(command=show)
+    return command.add_subparsers(metavar="COMMAND")
+
+
 def add_files(command: argparse.ArgumentParser) -> None:
-    """Add the input, the output, and the input's format."""
     add = command.add_argument
     add("input", metavar="INPUT", help=f"table to read: {INPUTS}; - for standard input")
     add("-o", "--output", metavar="OUT", default="-", help="table to write, in any of these "
         "formats (default: JSON lines to standard output)")  # fmt: skip
-    add_format(command)
 
 
-def add_format(command: argparse.ArgumentParser) -> None:
-    """Add the input's format."""
-    add = command.add_argument
+def add_reading(command: argparse.ArgumentParser, *columns: str) -> Add:
+    """Add how a table is read; ``columns`` have by default the name of their flag."""
+    add = command.add_argument_group("reading the input").add_argument
+    for name in columns:
+        add(f"--{name}", metavar="COLUMN", default=name, help=f"{name} column")
     add("--format", choices=tuple(FORMATS), help="format of the input (default: by file ending)")
-    add_delimiter(command)
-
-
-def add_delimiter(command: argparse.ArgumentParser) -> None:
-    """Add the delimiter of CSV files."""
-    command.add_argument("--delimiter", metavar="CHARACTER", help="cell separator of CSV input, "
-                         "such as ';' (default: comma, or tab for TSV)")  # fmt: skip
-
-
-def add_column_names(command: argparse.ArgumentParser, *names: str) -> None:
-    """Add a flag for each column's name, which is by default the flag's own."""
-    for name in names:
-        command.add_argument(f"--{name}", metavar="COLUMN", default=name, help=f"{name} column")
+    add("--delimiter", metavar="CHARACTER", help="cell separator of CSV input, such as ';' "
+        "(default: comma, or tab for TSV)")  # fmt: skip
+    return add
 
 
 def add_columns(
     command: argparse.ArgumentParser, *texts: str, image: str = "copied to the output"
-) -> None:
-    """Add the names of columns: texts, id, model, image."""
-    add = command.add_argument
-    add_column_names(command, *texts)
+) -> Add:
+    """Add how a table is read whose columns are texts, id, model and image."""
+    add = add_reading(command, *texts)
     add("--id", metavar="COLUMN", help="id column (default: rows are numbered from 1)")
     add("--model", metavar="COLUMN", help=f"column with the model that wrote the {texts[0]} "
         "(default: model, if present); several models get a leaderboard")  # fmt: skip
@@ -78,18 +81,19 @@ def add_columns(
         "(default: image, if present)")  # fmt: skip
     add("--images", metavar="DIR", type=Path, help="folder that image paths and names are "
         "relative to (default: the table's)")  # fmt: skip
+    return add
 
 
-def add_running(command: argparse.ArgumentParser, rows: str, batch: int = 32) -> None:
+def add_running(command: argparse.ArgumentParser, rows: str, batch: int = 32) -> Add:
     """Add the batch size, ``--overwrite`` and ``--quiet``; ``rows`` names what is scored."""
-    add = command.add_argument
+    add = command.add_argument_group("running").add_argument
     add("--batch", type=positive, default=batch, help=f"{rows} to score and write at a time")
     add("--overwrite", action="store_true", help="discard the rows in OUT and start over")
     add("-q", "--quiet", action="store_true", help="print no progress bar and no summary")
+    return add
 
 
 def table_settings(flags: argparse.Namespace, texts: Mapping[str, str | None]) -> TableSettings:
-    """Return how the table is read; ``texts`` maps names in rows to columns."""
     from posh_reward.study.rows.engine import TableSettings
     from posh_reward.study.rows.table_items import Columns
 
@@ -101,62 +105,71 @@ def table_settings(flags: argparse.Namespace, texts: Mapping[str, str | None]) -
 
 
 def count(text: str, least: int = 0) -> int:
-    """Parse a whole number from 0."""
     if not text.isdecimal() or int(text) < least:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least}")
     return int(text)
 
 
 def positive(text: str) -> int:
-    """Parse a whole number from 1."""
     return count(text, 1)
 
 
-def add_dataset(command: argparse.ArgumentParser) -> None:
-    """Add the dataset whose rows the column ``image`` numbers."""
-    add = command.add_argument
+def add_dataset(add: Add) -> None:
     add("--dataset", metavar="NAME", help="dataset whose rows the image column numbers, with all "
         "its options, as given to recipes/generate.py")  # fmt: skip
     add("--split", default="test", metavar="NAME", help="split of the dataset")
 
 
 def add_metric(command: argparse.ArgumentParser, *, witness: bool = False) -> None:
-    """Add the settings of POSH."""
-    group = command.add_argument_group("metric", "these flags override the configuration file")
-    group.add_argument("--config", metavar="FILE", help="YAML or JSON file with judge, parser, "
-                       "coref, preset, witness, supported, store, weights, max_characters or "
-                       "pairs_at_once; or published, for the published metric")  # fmt: skip
-    for each in fields(MetricSettings):
-        if witness or each.name != "witness":
-            group.add_argument(f"--{each.name}", **each.metadata)
-    add_trust(command)
+    """Add the settings of POSH: its judge, its store and its settings file come first."""
+    add = command.add_argument
+    group = command.add_argument_group("metric", "these flags override the settings file")
+    settings = {each.name: each for each in fields(MetricSettings)}
+    for name, each in settings.items():
+        if witness or name != "witness":
+            first = name in ("judge", "store")
+            (add if first else group.add_argument)(f"--{name}", **each.metadata)
+    add("--metric", metavar="FILE", help="YAML or JSON file with judge, parser, coref, preset, "
+        "witness, supported, store, weights, max_characters or pairs_at_once; or published, for "
+        "the published metric")  # fmt: skip
+    add_trust(group.add_argument)
 
 
 class TrustSettings(argparse.Action):
     """Let settings files do everything; an action, so that it holds wherever they are read."""
 
     def __call__(self, *_: object) -> None:
-        """Trust them in this process and its children."""
         trust_settings()
 
 
-def add_trust(command: argparse.ArgumentParser) -> None:
-    """Add ``--trust-settings``."""
-    command.add_argument("--trust-settings", action=TrustSettings, nargs=0, help="let settings "
-                         "files run programs and send keys (docs/cli.md)")  # fmt: skip
+def add_trust(add: Add) -> None:
+    add("--trust-settings", action=TrustSettings, nargs=0, help="let settings files run programs "
+        "and send keys (docs/cli.md)")  # fmt: skip
+
+
+def add_reports(command: argparse.ArgumentParser, *, plots: bool = False) -> None:
+    """Add the files that a command writes besides what it prints."""
+    add = command.add_argument
+    add("--page", metavar="FILE", help="write an HTML page")
+    add("--json", metavar="FILE", help="write all figures as JSON; - for standard output, "
+        "instead of the table")  # fmt: skip
+    if plots:
+        add("--plots", metavar="DIR", help="write plots as .png and .svg (needs Matplotlib)")
+
+
+def show_figures(flags: argparse.Namespace, figures: object, table: str) -> None:
+    """Print the table, or the figures for ``--json -``; write the figures to another file."""
+    text = "" if flags.json is None else json.dumps(figures, indent=2, ensure_ascii=False)
+    write_text(text if flags.json == STANDARD else table)
+    if flags.json not in (None, STANDARD):
+        write_file(Path(flags.json), f"{text}\n".encode("utf-8", "replace"))
 
 
 def metric_of(flags: argparse.Namespace) -> PoSh:
-    """Return the metric that the flags and their configuration file describe."""
-    return load_metric(flags.config, **metric_flags(flags))
+    return load_metric(flags.metric, **metric_flags(flags))
 
 
 def dataset_of(flags: argparse.Namespace) -> DatasetImages | None:
-    """Return the images of ``--dataset``, or None without it.
-
-    Raises:
-        MissingDependencyError: ``datasets`` is not installed.
-    """
     if not flags.dataset:
         return None
     from posh_reward.datasets.load_dataset import load_images
@@ -166,11 +179,7 @@ def dataset_of(flags: argparse.Namespace) -> DatasetImages | None:
 
 
 def read_text(argument: str) -> str:
-    """Return a text from the command line: itself, or the contents of ``@file`` or ``@-``.
-
-    Raises:
-        InputError: the file cannot be read as UTF-8.
-    """
+    """Return a text from the command line: itself, or the contents of ``@file`` or ``@-``."""
     if not argument.startswith("@") or argument.startswith("@@"):
         return argument.removeprefix("@")
     try:
@@ -184,11 +193,7 @@ def read_text(argument: str) -> str:
 
 
 def write_text(text: str) -> None:
-    """Write lines to standard output; characters outside its encoding become ``?``.
-
-    Raises:
-        OSError: it is closed, or cannot be written.
-    """
+    """Write lines to standard output; characters outside its encoding become ``?``."""
     output = standard_output()
     output.write(text.encode(sys.stdout.encoding or "utf-8", "replace") + b"\n")
 

@@ -1,0 +1,569 @@
+"""Memory of the GPUs and machines, and the disk, that a training run needs, with remedies.
+
+A model's configuration gives its sizes (``shape_of``); a recipe's checked settings give a
+``TrainingRun``; ``phases`` adds up a GPU's memory while it generates, judges and trains.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import ceil
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from posh_reward.errors import ConfigError
+from posh_reward.metrics.load_metric import metric_flags, read_metric
+from posh_reward.metrics.posh.judges.load_judge import engine_settings
+from posh_reward.models.prompt_images import TOKEN_PIXELS
+from posh_reward.training.run_settings import Processes, prompt_tokens
+
+if TYPE_CHECKING:
+    from peft import PeftConfig
+
+GIB, GB = 2**30, 1e9  # memory is counted in powers of two, disks in powers of ten
+GPU_GIB = 79.0  # GiB of a GPU that is sold as 80 GB
+CONTEXT = 1.5  # GiB of the trainer's CUDA context and NCCL's buffers
+COUNTERS = 0.6
+"""GiB of vLLM's penalty counters: one int32 for each of 1,024 requests and 152,064 tokens."""
+ASLEEP = 1.6 + COUNTERS
+"""GiB that a sleeping vLLM keeps on the GPU: context, part of its CUDA graphs, counters."""
+ENGINE = 3.0 + COUNTERS
+"""GiB that vLLM needs beyond weights and cache: context, graphs, activations, counters."""
+PARSER, COREF = 1.5, 3.0  # GiB of en_core_web_trf and of Maverick, with their activations
+HEAD = 4.2  # GiB of the head's backward pass, which TRL computes in tiles (add_fused_lm_head)
+SPARE = 1.1  # factor on activations for memory fragmentation
+LIVE, BUCKET, SUBGROUP = 1e9, 5e8, 1e9
+"""Parameters, by DeepSpeed's defaults for ZeRO-3: gathered at a time (stage3_max_live_parameters),
+in one reduction (reduce_bucket_size), in one part of the optimizer's step (sub_group_size)."""
+MASTER, MOMENTS = 4, 8
+"""Bytes per trained parameter that DeepSpeed keeps in float32: a copy, and Adam's two moments."""
+UNSURE = 0.3
+"""Share by which an assumed part may be off. Nothing was measured on a GPU yet."""
+PATCHES = 4  # of the vision tower, per image token
+UNCAPPED = 16384  # tokens of an image without max_pixels: Qwen2.5-VL's own cap
+REFERENCE_TOKENS = 512  # of the longest references, for SFT
+TOGETHER, QUESTION_TOKENS = 8, 120
+"""A student's prompts that share a prefix, and the tokens of each after it: the question with the
+release's guide has 85 on average."""
+TRAINER, JUDGE, READER = 12.0, 4.0, 3.0
+"""GiB of the host's memory: a trainer with two workers that decode images; an engine's process,
+without its sleeping weights; Maverick's process."""
+BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "auto": 2, None: 4}
+"""Bytes of a number, by dtype. Published checkpoints are in bfloat16."""
+FUSED = {"q_proj": "qkv", "k_proj": "qkv", "v_proj": "qkv", "gate_proj": "mlp", "up_proj": "mlp"}
+"""Matrices that vLLM fuses into one."""
+
+
+def _qwen3(width: int, inner: int, *, layers: int, heads: int, tied: bool) -> dict[str, Any]:
+    """Return a configuration as in huggingface.co/Qwen/Qwen3-*, config.json."""
+    return {
+        "model_type": "qwen3", "vocab_size": 151936, "hidden_size": width,
+        "intermediate_size": inner, "num_hidden_layers": layers, "num_attention_heads": heads,
+        "num_key_value_heads": 8, "head_dim": 128, "tie_word_embeddings": tied,
+    }  # fmt: skip
+
+
+PUBLISHED: dict[str, dict[str, Any]] = {
+    # huggingface.co/Qwen/Qwen2.5-VL-7B-Instruct, config.json
+    "Qwen/Qwen2.5-VL-7B-Instruct": {
+        "model_type": "qwen2_5_vl",
+        "tie_word_embeddings": False,
+        "text_config": {
+            "vocab_size": 152064, "hidden_size": 3584, "intermediate_size": 18944,
+            "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4,
+            "tie_word_embeddings": False,
+        },
+        "vision_config": {
+            "depth": 32, "hidden_size": 1280, "intermediate_size": 3420, "num_heads": 16,
+            "out_hidden_size": 3584, "patch_size": 14, "spatial_merge_size": 2,
+        },
+    },
+    "Qwen/Qwen3-0.6B": _qwen3(1024, 3072, layers=28, heads=16, tied=True),
+    "Qwen/Qwen3-1.7B": _qwen3(2048, 6144, layers=28, heads=16, tied=True),
+    "Qwen/Qwen3-4B": _qwen3(2560, 9728, layers=36, heads=32, tied=True),
+    "Qwen/Qwen3-14B": _qwen3(5120, 17408, layers=40, heads=40, tied=False),
+}  # fmt: skip
+"""Sizes of the models of the shipped configurations."""
+
+
+# Models.
+
+
+@dataclass(frozen=True, slots=True)
+class ModelShape:
+    """Sizes of a model that its memory depends on."""
+
+    parameters: int
+    adapters: int  # parameters of its LoRA adapters; 0 without
+    layers: int
+    width: int
+    inner: int  # width of the feed-forward network inside a layer
+    cached: int  # numbers per token in the cache of keys and values
+    vision_layers: int
+    vision_width: int
+    pinned: int  # numbers in the host's memory while asleep: see ``pinned_numbers``
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """Counts of a model's parameters, and the bytes of each."""
+
+    trained: int
+    trained_bytes: int
+    frozen: int = 0
+    frozen_bytes: int = 2
+
+
+class ModelState(NamedTuple):
+    """Bytes of one process's training state, on its GPU and in the host's memory."""
+
+    parameters: float
+    gradients: float
+    optimizer: float  # Adam's moments; under DeepSpeed also its copy of the parameters in float32
+    on_host: float = 0.0
+
+    @property
+    def on_gpu(self) -> float:
+        """Bytes on the GPU."""
+        return self.parameters + self.gradients + self.optimizer
+
+
+def model_state(model: Parameters, layout: Processes) -> ModelState:
+    """Estimate the training state of a model under Adam, in one process.
+
+    Without DeepSpeed Adam's moments have the type of their parameters (``torch.optim.AdamW``).
+    Neglected: Adam's step counters, 4 bytes a tensor, and padding of partitions, below 1 kB.
+    """
+    own = model.trained * model.trained_bytes + model.frozen * model.frozen_bytes
+    gradients = model.trained * model.trained_bytes
+    if not layout.zero_stage:
+        return ModelState(own, gradients, 2 * gradients)
+    share = layout.processes
+    parameters = own / share if layout.zero_stage == 3 else own
+    optimizer = model.trained * (MASTER + MOMENTS) / share
+    on_host = 0.0
+    if layout.offloads_optimizer:
+        optimizer, on_host = 0.0, optimizer
+    if layout.offloads_parameters:
+        parameters, on_host = 0.0, on_host + parameters
+    return ModelState(
+        parameters, gradients / share if layout.zero_stage >= 2 else gradients, optimizer, on_host
+    )
+
+
+def shape_of(name: str, peft: PeftConfig | None = None) -> ModelShape:
+    """Return the sizes of a model: one of ``PUBLISHED``, a local folder, or a name on the hub."""
+    config = _config_of(name)
+    model = on_meta(config)
+    text, vision = config.get_text_config(), getattr(config, "vision_config", None)
+    parameters = sum(each.numel() for each in model.parameters())  # shared ones once
+    pinned, adapters = pinned_numbers(model), 0  # before peft changes the model
+    if peft is not None:
+        from peft import get_peft_model
+
+        adapted = get_peft_model(model, peft, low_cpu_mem_usage=True)
+        adapters = sum(each.numel() for each in adapted.parameters() if each.requires_grad)
+    head = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+    return ModelShape(
+        parameters=parameters,
+        pinned=pinned,
+        adapters=adapters,
+        layers=text.num_hidden_layers,
+        width=text.hidden_size,
+        inner=text.intermediate_size,
+        cached=2 * text.num_hidden_layers * text.num_key_value_heads * head,
+        vision_layers=vision.depth if vision else 0,
+        vision_width=vision.hidden_size if vision else 0,
+    )
+
+
+def pinned_numbers(model: Any) -> int:
+    """Sum the sizes of a model's tensors, fused as in vLLM, each rounded up to a power of two.
+
+    A sleeping engine's weights are in one pinned buffer per allocation, and torch's allocator of
+    pinned memory rounds each up (vllm#53042, #56410): Qwen3-14B takes 41.5 GiB, not 27.5.
+    """
+    tensors: Counter[str] = Counter()
+    for name, parameter in model.named_parameters():
+        tensors[".".join(FUSED.get(part, part) for part in name.split("."))] += parameter.numel()
+    return sum(1 << (size - 1).bit_length() for size in tensors.values())
+
+
+@lru_cache(maxsize=8)
+def _config_of(name: str) -> Any:
+    from transformers import AutoConfig
+
+    if name in PUBLISHED:
+        return AutoConfig.for_model(**PUBLISHED[name])
+    try:
+        return AutoConfig.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"the shape of {name!r} is unknown: name a folder with its config.json, or "
+            f"a model of {', '.join(PUBLISHED)} ({str(error).splitlines()[0]})"
+        ) from None
+
+
+def on_meta(config: Any) -> Any:
+    """Make a model without memory for its parameters."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
+
+    sees = getattr(config, "vision_config", None) is not None
+    kind = AutoModelForImageTextToText if sees else AutoModelForCausalLM
+    with torch.device("meta"):
+        return kind.from_config(config)
+
+
+# Runs.
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeOnGpu:
+    """A language model on the trainer's GPU: the judge, or a witness of its own."""
+
+    weights: float  # bytes
+    cache: float  # bytes
+    sleeps: bool
+    asleep: float = 0.0  # bytes of the sleeping weights in the host's memory
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRun:
+    """Settings of a run that determine its memory and disk space."""
+
+    layout: Processes
+    shape: ModelShape
+    parameters: Parameters
+    batch: int  # rows per forward pass
+    generated: int  # completions that a process generates at a time; 0 in SFT
+    image: int  # tokens of the largest image
+    text: int  # tokens of prompt and completion, or of prompt and reference
+    checkpointing: bool
+    share: float | None  # of the GPU, for the policy's vLLM; None if it is elsewhere
+    policy_sleeps: bool
+    graders: Sequence[tuple[str, JudgeOnGpu]]  # role and size of each, if on the GPU
+    parser: str
+    coref: str
+    saves: int  # most checkpoints on the disk at the same time
+    saves_only_model: bool
+
+    @property
+    def length(self) -> int:
+        """Tokens per row."""
+        return self.image + self.text
+
+    @property
+    def number_size(self) -> int:
+        """Bytes of one of the model's numbers."""
+        model = self.parameters
+        return model.frozen_bytes if model.frozen else model.trained_bytes
+
+
+def run_of(script: Any, args: Any, model: Any, layout: Processes) -> TrainingRun:
+    """Build a ``TrainingRun`` from a recipe's settings."""
+    from trl import get_peft_config
+
+    shape = shape_of(model.model_name_or_path, get_peft_config(model))
+    generates = hasattr(args, "num_generations")
+    metric = read_metric(script.metric, **metric_flags(script)) if generates else {}
+    colocated = generates and args.use_vllm and args.vllm_mode == "colocate"
+    image = 0  # a student reads no images
+    if hasattr(script, "max_pixels"):
+        image = script.max_pixels // TOKEN_PIXELS if script.max_pixels else UNCAPPED
+    return TrainingRun(
+        layout=layout,
+        shape=shape,
+        parameters=parameters_of(shape, BYTES[model.dtype], layout),
+        batch=args.per_device_train_batch_size,
+        generated=args.per_device_train_batch_size * args.steps_per_generation if generates else 0,
+        image=image,
+        text=_text_tokens(script, args),
+        checkpointing=bool(args.gradient_checkpointing),
+        share=args.vllm_gpu_memory_utilization if colocated else None,
+        policy_sleeps=bool(colocated and args.vllm_enable_sleep_mode),
+        graders=[each for role in ("judge", "witness") for each in graders_of(metric, role)],
+        parser=str(metric.get("parser", "embedded")),
+        coref=str(metric.get("coref", "rules")),
+        saves=saves_of(args),
+        saves_only_model=bool(args.save_only_model),
+    )
+
+
+def _text_tokens(script: Any, args: Any) -> int:
+    """Return the tokens of a row besides an image's; for a student, of its longest prompt tree."""
+    if hasattr(script, "max_prompt_tokens"):
+        return int(script.max_prompt_tokens) + (TOGETHER - 1) * QUESTION_TOKENS
+    completion = getattr(args, "max_completion_length", REFERENCE_TOKENS)
+    return prompt_tokens(script.prompt_text) + int(completion)
+
+
+def parameters_of(shape: ModelShape, size: int, layout: Processes) -> Parameters:
+    """Count trained and frozen parameters: all are trained, or only the adapters.
+
+    peft makes adapters in float32; under ZeRO-3 TRL makes them in the model's dtype
+    (grpo_trainer.py, ``autocast_adapter_dtype``).
+    """
+    if not shape.adapters:
+        return Parameters(shape.parameters, size)
+    adapter = size if layout.zero_stage == 3 else 4
+    return Parameters(shape.adapters, adapter, shape.parameters, size)
+
+
+def graders_of(metric: Mapping[str, Any], role: str) -> list[tuple[str, JudgeOnGpu]]:
+    """Return the judges, or a witness of its own, on the GPU; those elsewhere are left out."""
+    graders = []
+    for user, options in engine_settings(metric.get(role), role):
+        if options["name"] in ("vllm", "transformers"):
+            shape = shape_of(options["model"])
+            size = BYTES.get(options.get("dtype", "bfloat16"), 2)
+            numbers = shape.pinned if options["name"] == "vllm" else shape.parameters
+            grader = JudgeOnGpu(
+                weights=shape.parameters * size,
+                cache=float(options.get("memory_gb", 8.0)) * GIB,
+                sleeps=bool(options.get("sleep", True)),
+                asleep=numbers * size,
+            )
+            graders.append((user, grader))
+    return graders
+
+
+def saves_of(args: Any) -> int:
+    """Count the checkpoints on the disk at most: old ones, and one being written."""
+    strategy = str(getattr(args.save_strategy, "value", args.save_strategy))
+    if strategy == "no":
+        return 0
+    if args.save_total_limit:
+        return int(args.save_total_limit) + 1
+    if strategy == "epoch":
+        return max(ceil(float(args.num_train_epochs)), 1)  # the last epoch may be a partial one
+    if args.save_steps < 1:  # a share of all steps
+        return ceil(1 / float(args.save_steps))
+    return int(max(args.max_steps / args.save_steps, 1)) if args.max_steps > 0 else 1
+
+
+# A GPU's memory.
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPart:
+    """A named share of a GPU's memory."""
+
+    name: str
+    gib: float
+    exact: bool = False  # by arithmetic or by a setting, not assumed
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A phase of a step, with the contents of the GPU's memory."""
+
+    name: str
+    parts: Sequence[MemoryPart]
+
+    @property
+    def gib(self) -> float:
+        """Sum of all parts."""
+        return sum(part.gib for part in self.parts)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The sum if all assumed parts are ``UNSURE`` smaller, or larger."""
+        margin = UNSURE * sum(part.gib for part in self.parts if not part.exact)
+        return self.gib - margin, self.gib + margin
+
+
+def phases(run: TrainingRun) -> list[Phase]:
+    """Return the phases of a step on a GPU of ``GPU_GIB`` GiB; for SFT only training."""
+    state = model_state(run.parameters, run.layout).on_gpu / GIB
+    always = [MemoryPart("model state", state, exact=True), MemoryPart("CUDA and NCCL", CONTEXT)]
+    if not run.generated:
+        return [Phase("train", [*always, *_training(run)])]
+    if run.parser.endswith("_trf"):
+        always.append(MemoryPart(run.parser, PARSER))
+    if run.coref == "maverick":
+        always.append(MemoryPart("maverick", COREF))
+    # An engine is on the GPU in every phase, awake or asleep. Judge and witness are both awake
+    # while either is asked.
+    judge = [part for name, grader in run.graders for part in _awake(name, grader)]
+    resting = [
+        part
+        for name, grader in run.graders
+        for part in ([MemoryPart(f"{name} asleep", ASLEEP)] if grader.sleeps
+                     else _awake(name, grader))
+    ]  # fmt: skip
+    if run.share is None:  # the trainer's own model generates, with a cache in its own type
+        policy: list[MemoryPart] = []
+        cache = run.generated * run.length * run.shape.cached * run.number_size
+        generating = [MemoryPart("cache of keys and values", cache / GIB, exact=True)]
+    else:
+        policy = generating = [MemoryPart("policy's vLLM", run.share * GPU_GIB, exact=True)]
+    if run.policy_sleeps:
+        policy = [MemoryPart("policy's vLLM asleep", ASLEEP)]
+    return [
+        Phase("generate", [*always, *generating, *resting]),
+        Phase("judge", [*always, *policy, *judge]),
+        Phase("train", [*always, *policy, *resting, *_training(run)]),
+    ]
+
+
+def _awake(name: str, grader: JudgeOnGpu) -> list[MemoryPart]:
+    return [
+        MemoryPart(f"{name}'s weights", grader.weights / GIB, exact=True),
+        MemoryPart(f"{name}'s cache (memory_gb)", grader.cache / GIB, exact=True),
+        MemoryPart(f"{name}'s vLLM", ENGINE),
+    ]
+
+
+def _training(run: TrainingRun) -> list[MemoryPart]:
+    """Return a forward and backward pass, or the optimizer's step, whichever takes more."""
+    trained, size, stage = run.parameters.trained, run.number_size, run.layout.zero_stage
+    passes = []
+    if stage == 3:
+        whole = min(LIVE, run.shape.parameters) * size
+        passes.append(MemoryPart("parameters gathered by ZeRO-3", whole / GIB))
+    if stage or run.layout.processes > 1:  # in buckets by DeepSpeed, all at once by DDP
+        reduced = 2 * min(BUCKET, trained) if stage else trained
+        passes.append(MemoryPart("gradients in reduction", reduced * size / GIB))
+    passes.append(MemoryPart("activations", activations(run) * SPARE / GIB))
+    passes.append(MemoryPart("logits", HEAD))
+    step: list[MemoryPart] = []
+    if stage:  # DeepSpeed converts a group's gradients to single precision
+        group = min(SUBGROUP, trained / run.layout.processes)
+        step = [MemoryPart("gradients in single precision", 4 * group / GIB)]
+    return max(passes, step, key=lambda parts: sum(part.gib for part in parts))
+
+
+def activations(run: TrainingRun) -> float:
+    """Return the bytes of a backward pass; checkpointing recomputes one layer at a time.
+
+    A text layer keeps about 10 numbers per token and unit of width and 4 per unit of its inner
+    width: for 8 rows of 2,112 tokens of the 7B, in bfloat16, 3.8 GB.
+    """
+    shape, size = run.shape, min(run.number_size, 2)
+    tokens = run.batch * run.length
+    patches = run.batch * run.image * PATCHES
+    text_layer = tokens * (10 * shape.width + 4 * shape.inner) * size
+    vision_layer = patches * 26 * shape.vision_width * size
+    if not run.checkpointing:
+        return shape.layers * text_layer + shape.vision_layers * vision_layer
+    states = (
+        shape.layers * tokens * shape.width + shape.vision_layers * patches * shape.vision_width
+    )
+    return states * size + max(text_layer, vision_layer)
+
+
+# A machine's memory, and the disk.
+
+
+def machine_memory(run: TrainingRun) -> Phase:
+    """Return a machine's peak: sleeping judges, offloaded states, a model being saved."""
+    count = run.layout.on_one_machine
+    state = model_state(run.parameters, run.layout).on_host / GIB
+    asleep = sum(grader.asleep / GIB for _, grader in run.graders if grader.sleeps)
+    processes = TRAINER + JUDGE * len(run.graders) + READER * (run.coref == "maverick")
+    saved = run.shape.parameters * 2 / GIB
+    exact = MemoryPart("weights", count * (state + asleep) + saved, exact=True)
+    return Phase("machine", [exact, MemoryPart("processes", count * processes)])
+
+
+def checkpoint_size(run: TrainingRun) -> float:
+    """Return the GB of one checkpoint."""
+    model = run.parameters
+    weights = model.trained * model.trained_bytes
+    if run.saves_only_model:
+        return weights / GB
+    if not run.layout.zero_stage:
+        return (weights + 2 * model.trained * model.trained_bytes) / GB
+    # DeepSpeed's own files, and the model in the usual format
+    return (model.trained * (MASTER + MOMENTS + model.trained_bytes) + weights) / GB
+
+
+def disk_size(run: TrainingRun) -> float:
+    """Return the GB of all checkpoints and of the final model."""
+    model = run.parameters
+    return run.saves * checkpoint_size(run) + model.trained * model.trained_bytes / GB
+
+
+# The report.
+
+
+def report(run: TrainingRun) -> list[str]:
+    """Return lines with each phase's memory, the machine's, the disk space, and remedies."""
+    lines = [f"memory of each GPU, in GiB of {GPU_GIB:g}:"]
+    for phase in phases(run):
+        parts = ", ".join(f"{part.name} {part.gib:.1f}" for part in phase.parts)
+        low, high = phase.bounds
+        verdict = "fits" if high <= GPU_GIB else "fits if the estimate is right"
+        verdict = verdict if phase.gib <= GPU_GIB else "DOES NOT FIT"
+        lines.append(f"  {phase.name:<9}{low:.0f} to {high:.0f}  {verdict}  ({parts})")
+    low, high = machine_memory(run).bounds
+    lines.append(f"memory of each machine: {low:.0f} to {high:.0f} GiB")
+    lines.append(
+        f"disk: {disk_size(run):.0f} GB ({run.saves} checkpoints of "
+        f"{checkpoint_size(run):.1f} GB and the model)"
+    )
+    advice = [f"  - {line}" for line in _remedies(run)]
+    if advice:
+        lines += ["to change:", *advice]
+    return lines
+
+
+def fits(run: TrainingRun) -> bool:
+    """Return True if every phase fits on the GPU, and vLLM into its share."""
+    return not list(_remedies(run))
+
+
+def _remedies(run: TrainingRun) -> Iterator[str]:
+    needed = _least_share(run)
+    for phase in phases(run):
+        excess = phase.gib - GPU_GIB
+        if excess <= 0:
+            continue
+        ways = WAYS[phase.name]
+        left = (run.share or 0.0) - excess / GPU_GIB
+        if phase.name == "generate" and run.share is not None and left >= needed:
+            ways = f"set vllm_gpu_memory_utilization to {left:.2f} or less; or {ways}"
+        if run.layout.zero_stage < 3 and run.layout.processes > 1:
+            ways += "; or shard the model over the GPUs (configs/accelerate/zero3_8gpu.yaml)"
+        yield f"{phase.name} is {excess:.1f} GiB over: {ways}"
+    if run.share is not None and run.share < needed:
+        yield (
+            f"the policy's vLLM has {run.share * GPU_GIB:.1f} GiB, too few for its weights and one "
+            f"round of replies: set vllm_gpu_memory_utilization to {needed:.2f} or more"
+        )
+
+
+def _least_share(run: TrainingRun) -> float:
+    """Return the share of the GPU that vLLM needs: weights, up to 4 GiB of cache, the engine."""
+    size = 2
+    cache = run.generated * run.length * run.shape.cached * size
+    return (run.shape.parameters * size / GIB + min(cache / GIB, 4.0) + ENGINE) / GPU_GIB
+
+
+WAYS = {
+    "generate": "generate fewer at a time (per_device_train_batch_size, or steps_per_generation); "
+    "or let the judge sleep between batches (sleep: true)",
+    "judge": "let the policy's vLLM sleep while judging (vllm_enable_sleep_mode: true); or lower "
+    "memory_gb; or put judge or witness on a node of its own (configs/judge/node.yaml)",
+    "train": "halve per_device_train_batch_size and double gradient_accumulation_steps; or set "
+    "gradient_checkpointing: true; or lower max_pixels (1003520 are 1,280 tokens); or train "
+    "adapters only (use_peft: true)",
+}
+"""Settings that lower each phase's memory."""
+ASSUMPTIONS = [
+    "assumed, not measured on a GPU:",
+    f"  the ranges hold if everything below is at most {UNSURE:.0%} smaller or larger",
+    f"  80 GB are {GPU_GIB:g} GiB; the trainer's context and NCCL take {CONTEXT}",
+    f"  vLLM needs {ENGINE:g} GiB beyond weights and cache, and {ASLEEP:g} while asleep",
+    f"  on the GPU the parser takes {PARSER} GiB and Maverick {COREF}",
+    f"  activations: each layer's input, one recomputed layer, {SPARE - 1:.0%} fragmentation",
+    f"  the head's backward pass is computed in tiles, in at most {HEAD} GiB",
+    f"  an image has max_pixels / 784 tokens ({UNCAPPED:,} without a cap); a reference has "
+    f"{REFERENCE_TOKENS} at most",
+    "  ZeRO: DeepSpeed's default bucket sizes; Adam and a copy of the parameters in float32",
+    f"  a machine's memory: {TRAINER:g} GiB per trainer, {READER:g} for Maverick, {JUDGE:g} per "
+    "judge plus its sleeping weights, each tensor rounded up to a power of two",
+]
