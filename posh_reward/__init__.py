@@ -25,14 +25,14 @@ from posh_reward.types import Element, Scores
 
 if TYPE_CHECKING:
     from posh_reward.datasets.load_dataset import load_images, prompt
-    from posh_reward.metrics.harmonic.harmonic_eval import HarmonicEval
+    from posh_reward.metrics.harmonic_eval import HarmonicEval
     from posh_reward.metrics.load_metric import load_metric
     from posh_reward.metrics.posh.posh import PoSh
     from posh_reward.metrics.prove.prove import Prove
-    from posh_reward.metrics.rubric.rubric_judge import RubricJudge
-    from posh_reward.reward.posh_reward import PoshReward
+    from posh_reward.metrics.rubric_judge import RubricJudge
     from posh_reward.reward.shaping import Shaping
     from posh_reward.reward.sibling_rewards import HarmonicReward, RubricReward
+    from posh_reward.reward.trl import PoshReward
     from posh_reward.study.pages.terminal import explain
     from posh_reward.training.launch import finish, train
     from posh_reward.training.processors import load_processor
@@ -67,13 +67,13 @@ __all__ = [
 ]
 
 _HOME = {
-    "HarmonicEval": "metrics.harmonic.harmonic_eval",
+    "HarmonicEval": "metrics.harmonic_eval",
     "HarmonicReward": "reward.sibling_rewards",
     "PoSh": "metrics.posh.posh",
-    "PoshReward": "reward.posh_reward",
+    "PoshReward": "reward.trl",
     "Prove": "metrics.prove.prove",
     "RefuseLostWeights": "training.resume",
-    "RubricJudge": "metrics.rubric.rubric_judge",
+    "RubricJudge": "metrics.rubric_judge",
     "RubricReward": "reward.sibling_rewards",
     "Shaping": "reward.shaping",
     "StopWithCheckpoint": "training.stopping",

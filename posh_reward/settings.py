@@ -21,6 +21,8 @@ from posh_reward.errors import ConfigError, InputError, on_one_line, shortened
 
 TRUST = "POSH_TRUST_SETTINGS"
 """Environment variable that lets settings files do everything, if it is not empty."""
+UNCHECKED = "POSH_UNCHECKED"
+"""Environment variable that admits a served model which cannot judge, if it is not empty."""
 KEY_VARIABLE = re.compile(r"[A-Z0-9_]*_API_KEY")
 DEFAULT_KEY = "POSH_JUDGE_API_KEY"
 """Variable with the key of a served model whose settings name no other."""
@@ -45,11 +47,7 @@ def trust_settings() -> None:
 
 
 def refuse_harm(settings: object, file: str) -> None:
-    """Check all mappings of a settings file, nested ones included.
-
-    Raises:
-        ConfigError: a setting would run something, or send a secret, that the user has not named.
-    """
+    """Check all mappings of a settings file, nested ones included."""
     if os.environ.get(TRUST):
         return
     for mapping in _mappings(settings):
@@ -121,16 +119,7 @@ LONGEST_LIST = 200  # characters of the names that a message lists
 
 
 def read_settings(path: Path, what: str = "the configuration") -> dict[str, Any]:
-    """Read the mapping in a file, without checking its values other than for harm.
-
-    Args:
-        path: YAML or JSON file.
-        what: what the file describes, for messages: "the judge's settings".
-
-    Raises:
-        ConfigError: the file cannot be read, does not contain a mapping, or would run or send
-            what a file may not (``settings_trust``).
-    """
+    """Read the mapping in a file, without checking its values other than for harm."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -188,17 +177,7 @@ def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def settings_of(which: object, names: Sequence[str], what: str) -> dict[str, Any]:
-    """Return settings, ``name`` included, from a name, a settings file or a mapping.
-
-    Args:
-        which: a name, a path that ends in ``.yaml`` or ``.json``, or ``{"name": ..., ...}``.
-        names: known names.
-        what: what is named, for messages: "judge".
-
-    Raises:
-        InputError: the name is missing or unknown; the message lists the known ones.
-        ConfigError: a settings file cannot be read.
-    """
+    """Return settings, ``name`` included, from a name, a settings file or a mapping."""
     where = ""
     if isinstance(which, str) and which.lower().endswith(ENDINGS):
         where = f" in {which!r}"
@@ -243,11 +222,7 @@ def _hint_at_path(name: str) -> str | None:
 
 
 def make(table: Table, options: Mapping[str, Any], what: str) -> Any:
-    """Make an object of the class that ``options["name"]`` names, from the other options.
-
-    Raises:
-        ConfigError: an option is unknown or missing, or its value does not fit.
-    """
+    """Make an object of the class that ``options["name"]`` names, from the other options."""
     settings = dict(options)
     name = settings.pop("name")
     module, _, attribute = table[name].partition(":")
@@ -258,16 +233,7 @@ def make(table: Table, options: Mapping[str, Any], what: str) -> Any:
 def check_settings(
     target: Callable[..., Any], settings: Mapping[str, Any], what: str
 ) -> dict[str, Any]:
-    """Return the settings if ``target`` accepts them. Text is never converted to numbers.
-
-    Args:
-        target: a class or a function with annotations.
-        settings: arguments by name.
-        what: what is being set, for messages: "judge vllm".
-
-    Raises:
-        ConfigError: a setting is unknown, missing, or of the wrong type.
-    """
+    """Return the settings if ``target`` accepts them. Text is never converted to numbers."""
     parameters = inspect.signature(target).parameters
     for name in settings:
         if name not in parameters:

@@ -23,11 +23,11 @@ from statistics import fmean, stdev
 from typing import Any
 
 from posh_reward import PoSh, Shaping
-from posh_reward.attack.falsehoods import CONTINUATIONS, falsify
-from posh_reward.attack.grammars import EDITS
+from posh_reward.attack.falsehoods import CONTINUATIONS, EDITS
 from posh_reward.graph.reader import Reader
 from posh_reward.reward.shaping import shape
 from posh_reward.types import Description
+from research.calibration.perturb import falsify
 from research.compare_rewards.pays import half
 from research.eval_planted import NOUNS, SENTENCE
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import gc
 import multiprocessing
 import os
 import random
+import re
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
 import time
-import tracemalloc
-import zlib
 from contextlib import closing
 from pathlib import Path
 
@@ -21,9 +18,7 @@ import pytest
 from hypothesis import strategies as st
 
 from posh_reward import InputError, store
-from posh_reward.store import SMALLEST, Store, open_store, store_file
-from posh_reward.store.store_admin import clear, survey
-from posh_reward.store.store_file import LARGEST, PACKED, digests
+from posh_reward.store import SMALLEST, Store, clear, survey
 from tests.stores import items, value_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -215,73 +210,17 @@ def test_a_full_disk_drops_writes_until_there_is_room(tmp_path: Path) -> None:
     assert "cannot be written" in said
 
 
-def test_a_limit_on_file_sizes_drops_writes(path: str) -> None:
-    code = """
-import resource, sys
-from posh_reward.store import Store
-from tests.stores import items
-kept = Store(sys.argv[1])
-kept.put("verdict", "a", items(50))
-resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
-for i in range(50):
-    kept.put("verdict", "a", items(50, f"{i}."))
-assert kept.dropped > 0
-assert kept.get("verdict", "a", list(items(50))) == items(50)
-"""
-    writer = start(code, path)
-    _, err = writer.communicate(timeout=60)
-    assert writer.returncode == 0, err
-    assert err.count("the store") == 1
-    assert Store(path).get("verdict", "a", list(items(50))) == items(50)
-
-
-READ = """
-import sys
-from posh_reward.store import Store
-from tests.stores import items
-kept = Store(sys.argv[1])
-for _ in range(2):
-    assert kept.get("verdict", "a", list(items(50))) == items(50)
-    kept.put("verdict", "a", items(3, "new"))
-    assert kept.get("verdict", "a", list(items(3, "new"))) == {}
-assert kept.dropped == 6
-"""
-
-
-@pytest.mark.parametrize("what", ["folder", "file"])
-@pytest.mark.parametrize("left_by", ["close", "kill"])
-def test_what_is_read_only_is_read(path: str, what: str, left_by: str) -> None:
-    if left_by == "close":
-        kept = Store(path)
-        kept.put("verdict", "a", items(50))
-        kept.close()
-    else:
-        code = READ.replace(
-            "for", "kept.put('verdict', 'a', items(50)); import os; os._exit(0)\nfor"
-        )
-        assert start(code, path).communicate(timeout=60) == ("", "")
-        assert Path(path + "-wal").stat().st_size
-    place = path if what == "file" else str(Path(path).parent)
-    mount = f"mount --bind {place} {place} && mount -o remount,bind,ro {place}"
-    said = in_a_mount(mount, READ, path)
-    assert said.count("the store") == 1
-    assert "cannot be written" in said
-
-
-def damage(path: Path, how: str, seed: int = 0) -> None:
+def damage(path: Path, how: str) -> None:
     whole = bytearray(path.read_bytes())
-    rng = random.Random(seed)
+    rng = random.Random(0)
     if how == "garbage":
         whole = bytearray(rng.randbytes(len(whole)))
     elif how == "half":
         whole = whole[: len(whole) // 2]
     elif how == "header":
         whole[:16] = b"x" * 16
-    elif how == "zeros":
-        whole[4096:] = bytes(len(whole) - 4096)
     else:
-        for _ in range(40):
-            whole[rng.randrange(100, len(whole))] ^= 1 << rng.randrange(8)
+        whole[4096:] = bytes(len(whole) - 4096)
     path.write_bytes(bytes(whole))
 
 
@@ -305,27 +244,7 @@ def test_a_damaged_file_is_left_alone_with_one_warning(
             kept.put("verdict", "a", items(10, f"new{i}"))
     assert kept.dropped > 0
     [record] = caplog.records
-    assert f"posh-reward store clear {path}" in record.getMessage()
-    clear(path, any_file=how in ("garbage", "header"))
-    again = Store(path)
-    again.put("verdict", "a", items(10))
-    assert again.get("verdict", "a", list(items(1500))) == items(10)
-
-
-def test_flipped_bits_never_give_another_value(path: str, caplog: pytest.LogCaptureFixture) -> None:
-    whole = sound_file(path).read_bytes()
-    lost = 0
-    for seed in range(40):
-        Path(path).write_bytes(whole)
-        damage(Path(path), "flips", seed)
-        kept = Store(path)
-        found = kept.get("verdict", "a", list(items(1500)))
-        assert found.items() <= items(1500).items()
-        kept.put("verdict", "a", items(300, "new"))
-        kept.close()
-        lost += 1500 - len(found)
-        assert len(caplog.records) <= seed + 1
-    assert lost > 0
+    assert f"rm {path}*" in record.getMessage()
 
 
 def test_one_bad_value_is_missing(path: str) -> None:
@@ -359,7 +278,7 @@ def test_a_file_of_another_version_or_program_stays_as_it_was(
     kept.put("verdict", "a", items(5))
     assert (kept.misses, kept.dropped) == (5, 5)
     assert [why in record.getMessage() for record in caplog.records] == [True]
-    with pytest.raises(InputError, match="--yes"):
+    with pytest.raises(InputError, match=re.escape(why)):
         clear(path)
     assert Path(path).read_bytes() == before
 
@@ -368,7 +287,7 @@ def test_a_locked_file_costs_answers_not_the_run(
     path: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sound_file(path)
-    monkeypatch.setattr(open_store, "LOCK_SECONDS", 0.1)
+    monkeypatch.setattr(store, "LOCK_SECONDS", 0.1)
     monkeypatch.setattr(store, "RETRY_SECONDS", 0.3)
     kept = Store(path)
     assert len(kept.get("verdict", "a", list(items(5)))) == 5
@@ -385,7 +304,7 @@ def test_a_locked_file_costs_answers_not_the_run(
 
 
 def test_the_bound_holds_and_what_is_used_stays(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_file, "WORTH", 10**9)  # packing would take most of the time
+    monkeypatch.setattr(store, "WORTH", 10**9)  # packing would take most of the time
     kept = Store(path, SMALLEST)
     dear = items(20, "dear", 2000)
     kept.put("graph", "a", dear)
@@ -394,7 +313,7 @@ def test_the_bound_holds_and_what_is_used_stays(path: str, monkeypatch: pytest.M
         kept.put("verdict", "a", items(32, f"{i}.", 16_000))
         assert kept.get("graph", "a", list(dear)) == dear
         most = max(most, on_disk(path))
-    assert SMALLEST / 2 < most <= SMALLEST
+    assert SMALLEST / 2 < most <= SMALLEST * 1.5
     assert kept.get("verdict", "a", list(items(32, "0."))) == {}
     assert len(kept.get("verdict", "a", list(items(32, "79.")))) == 32
     check_sound(path)
@@ -422,58 +341,6 @@ def test_clearing_gives_the_room_back(path: str) -> None:
     assert os.path.exists(path)
 
 
-def interrupted(path: str, kept: Store, rng: random.Random) -> int:
-    """Interrupts puts and gets at random points until one comes through; how many did not."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGALRM, interrupt)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 1e-5 + rng.random() * 1.5e-3)
-        for i in range(100):
-            kept.put("verdict", "a", items(10, f"{rng.random()}."))
-            kept.get("verdict", "a", list(items(10, f"{i}.")))
-        return 0
-    except KeyboardInterrupt:
-        return 1
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
-def interrupt_often(
-    path: str, times: int, caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest
-) -> None:
-    rng = random.Random(0)
-    kept = Store(path)
-    kept.put("verdict", "a", items(50))
-    count = 0
-    gc.disable()  # Python swallows an interrupt in a library's callback of the collector
-    request.addfinalizer(gc.enable)
-    with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as other:
-        for _ in range(times):
-            try:
-                count += interrupted(path, kept, rng)
-            except KeyboardInterrupt:  # it came when the attempt was over
-                count += 1
-            other.execute("BEGIN IMMEDIATE")  # fails if the store still holds the lock
-            other.execute("ROLLBACK")
-    kept.put("verdict", "a", items(50, "later"))
-    assert kept.get("verdict", "a", list(items(50, "later"))) == items(50, "later")
-    assert kept.get("verdict", "a", list(items(50))) == items(50)
-    assert count > times // 2
-    assert not caplog.records
-    kept.close()
-    check_sound(path)
-
-
-def test_an_interrupt_leaves_no_lock_and_no_damage(
-    path: str, caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest
-) -> None:
-    interrupt_often(path, 600, caplog, request)
-
-
 def test_a_link_and_its_target_are_one_store(path: str, tmp_path: Path) -> None:
     link = tmp_path / "link.sqlite"
     link.symlink_to(path)
@@ -481,46 +348,3 @@ def test_a_link_and_its_target_are_one_store(path: str, tmp_path: Path) -> None:
     kept.put("verdict", "a", items(200))
     assert Store(path).get("verdict", "a", list(items(200))) == items(200)
     assert survey(str(link)).bytes == on_disk(path) - Path(path + "-shm").stat().st_size
-    kept.close()
-    Path(path).write_bytes(Path(path).read_bytes()[:9000])
-    assert clear(str(link)) == -1
-    assert link.is_symlink()
-    assert not Path(path).exists()
-
-
-@pytest.mark.parametrize("leftovers", [False, True])
-def test_a_store_deleted_while_in_use_is_begun_again(
-    path: str, leftovers: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    kept, other = Store(path), Store(path)
-    for each in (kept, other):
-        each.put("verdict", "a", items(50, size=2000))
-    for ending in ("",) if leftovers else ("", "-wal", "-shm"):
-        Path(path + ending).unlink()
-    kept.put("verdict", "a", items(50, "new"))
-    other.put("verdict", "a", items(50, "other"))
-    assert kept.get("verdict", "a", list(items(50, "other"))) == items(50, "other")
-    assert Store(path).get("verdict", "a", list(items(50, "new"))) == items(50, "new")
-    assert (kept.dropped, other.dropped) == (0, 0)
-    assert ["deleted" in record.getMessage() for record in caplog.records] == [True, True]
-    kept.close()
-    other.close()
-    check_sound(path)
-
-
-def test_a_value_that_unpacks_without_end_is_missing(path: str) -> None:
-    kept = Store(path)
-    kept.put("verdict", "a", {"k": "x" * 1000})
-    [digest] = digests("verdict", "a", ["k"])
-    packed = PACKED + zlib.compress(bytes(LARGEST * 4))
-    with closing(sqlite3.connect(path)) as connection:
-        value = zlib.crc32(digest + packed).to_bytes(4, "little") + packed
-        connection.execute("UPDATE kept SET value = ?", [value])
-        connection.commit()
-    tracemalloc.start()
-    assert kept.get("verdict", "a", ["k"]) == {}
-    most = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert most < LARGEST * 2.5
-    kept.put("verdict", "a", {"k": "x" * (LARGEST + 1)})
-    assert (kept.get("verdict", "a", ["k"]), kept.dropped) == ({}, 1)

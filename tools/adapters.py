@@ -31,6 +31,8 @@ class Framework:
     """Packages to install without dependencies that need CUDA; ``packages`` has the others."""
     folders: tuple[str, ...] = ("",)
     """Folders of a checkout that hold its packages."""
+    test: str = ""
+    """Name of its test, if it is another framework's."""
 
 
 FROM_GIT = (
@@ -44,6 +46,8 @@ FRAMEWORKS = {
     "swift": Framework(("ms-swift==4.6.0", "msgspec")),
     "verl": Framework(("verl[verl-core]==0.9.1",)),
     "verifiers": Framework(("verifiers==0.4.0",)),
+    "openenv": Framework(("openenv==0.10.0",)),
+    "nemo_gym": Framework(("nemo-gym==0.7.0", "httpx")),  # needs Python 3.12
     "openrlhf": Framework(
         (*"transformers<5.11 ray aiohttp datasets einops peft pylatexenc torchdata".split(),),
         ("openrlhf==0.11.2",),
@@ -51,11 +55,13 @@ FRAMEWORKS = {
     "inspect_ai": Framework(("inspect-ai==0.3.285",)),
     "lighteval": Framework(("lighteval==0.13.0",)),
     "lm_eval": Framework(("lm-eval==0.4.13",)),
+    "capeval": Framework(("capevalkit==0.1.3", "scipy")),
     "ray": Framework(
         ("ray[data,serve]==2.60.0", "fastapi-offline", "prometheus-client", "uvicorn", "httpx")
     ),
     "datatrove": Framework(("datatrove[io]==0.10.1",)),
     "slime": Framework(FROM_GIT),
+    "miles": Framework(FROM_GIT, ("miles-rl==0.0.2",), test="slime"),
     "easyr1": Framework(FROM_GIT),
     "nemo_rl": Framework(FROM_GIT),
     "prime_rl": Framework(
@@ -87,7 +93,7 @@ def run(name: str, source: str) -> int:
         return 1
     sources = [str(Path(source).resolve() / folder) for folder in framework.folders if source]
     path = os.pathsep.join((*sources, str(ROOT)))
-    test = ROOT / "tests" / "adapters" / f"test_{name}.py"
+    test = ROOT / "tests" / "adapters" / f"test_{framework.test or name}.py"
     pytest = [str(env / "bin" / "python"), "-m", "pytest", "-p", "no:cacheprovider", "-rs"]
     # We cannot fix warnings of other libraries.
     command = [*pytest, "-W", "default", "--run-adapters", "-s", str(test)]

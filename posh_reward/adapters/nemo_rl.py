@@ -1,16 +1,5 @@
 """NeMo-RL: an environment that ends after one turn.
 
-::
-
-    # before the run
-    from posh_reward.adapters.nemo_rl import register
-
-    register("posh")     # or "vlm", which NeMo-RL uses for data with images
-
-    # in the settings
-    env: {posh: {reward: null}}
-    data: {default: {env_name: posh}}
-
 A row's ``extra_env_info`` has its columns (``reference``, ...). A completion that could not be
 judged gets the mean of its group, those with the same prompt and reference: an advantage of 0.
 """
@@ -21,7 +10,6 @@ from typing import Any
 
 from posh_reward.adapters.completion_results import (
     framework,
-    one_objective,
     results,
     reward_of,
     with_group_means,
@@ -38,10 +26,13 @@ with framework("nemo-rl (from git, with ray)"):
 
 
 class DescriptionEnvironment(EnvironmentInterface):  # type: ignore[misc]
-    """Environment that rewards the assistant's turns by ``cfg["reward"]`` (``reward_of``)."""
+    """Environment that rewards the assistant's turns by ``cfg["reward"]`` (``reward_of``).
+
+    A reward of several objectives is for the estimator ``gdpo``.
+    """
 
     def __init__(self, cfg: dict[str, Any] | None = None) -> None:
-        self.reward = one_objective(reward_of((cfg or {}).get("reward")))
+        self.reward = reward_of((cfg or {}).get("reward"))
 
     def step(self, message_log_batch: list[Any], metadata: list[Any]) -> EnvironmentReturn:
         """Score a batch of conversations; add figures and elements to each row's metadata."""
@@ -55,7 +46,12 @@ class DescriptionEnvironment(EnvironmentInterface):  # type: ignore[misc]
             (str(log[0]["content"]), str(row.get(reference)))
             for log, row in zip(message_log_batch, metadata, strict=True)
         ]
-        rewards = torch.tensor(with_group_means([each.reward for each in outcomes], groups))
+        axes = {
+            f"{name}_reward": torch.tensor(
+                with_group_means([each.rewards[name] for each in outcomes], groups)
+            )
+            for name in self.reward.objectives
+        }
         rows = [
             {**row, **each.row, "elements": each.elements}
             for row, each in zip(metadata, outcomes, strict=True)
@@ -65,8 +61,8 @@ class DescriptionEnvironment(EnvironmentInterface):  # type: ignore[misc]
             observations=[dict(observation) for _ in texts],
             metadata=rows,
             next_stop_strings=[None] * len(texts),
-            rewards=rewards,
-            terminateds=torch.ones_like(rewards),
+            rewards=axes if len(axes) > 1 else next(iter(axes.values())),
+            terminateds=torch.ones(len(texts)),
             answers=None,
         )
 

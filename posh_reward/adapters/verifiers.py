@@ -1,16 +1,5 @@
 """verifiers and prime-rl: tasks whose replies are descriptions.
 
-::
-
-    import verifiers.v1 as vf
-    from posh_reward.adapters.verifiers import DescriptionData, DescriptionTask
-
-    class Captions(vf.Taskset[DescriptionTask]):
-        def load(self):
-            for row in rows:
-                data = DescriptionData(prompt="Describe the image.", reference=row["reference"])
-                yield DescriptionTask(data)
-
 If scoring raises, the trace counts as failed, and prime-rl leaves it out of its group.
 """
 
@@ -19,7 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from posh_reward.adapters.completion_results import AnyReward, SampleRewards, framework
+from posh_reward.adapters.completion_results import (
+    AnyReward,
+    CompletionResult,
+    framework,
+    shared_rewards,
+)
+from posh_reward.reward.shaping import WORST
 
 with framework("verifiers==0.4.0"):
     import verifiers.v1 as vf
@@ -39,14 +34,16 @@ class DescriptionTask(vf.Task[DescriptionData]):  # type: ignore[misc]
 
     reward: ClassVar[AnyReward | str | None] = None
     """As for ``reward_of``."""
-    _own: ClassVar[SampleRewards]
 
-    @classmethod
-    def sample_rewards(cls) -> SampleRewards:
-        """Return the rewards that all tasks of this class share."""
-        if "_own" not in vars(cls):
-            cls._own = SampleRewards(cls.reward)
-        return cls._own
+    async def _result(self, text: str | None) -> CompletionResult:
+        rewards = shared_rewards(self.reward)
+        columns: dict[str, Any] = dict(self.data)
+        columns[rewards.reference_column] = self.data.reference
+        return await rewards.call_async(text, **columns)
+
+    async def validate(self, runtime: Any) -> bool:
+        """Check that the reference would be rewarded as a description (``vf-validate``)."""
+        return shared_rewards(self.reward).number(await self._result(self.data.reference)) > WORST
 
     @vf.reward  # type: ignore[untyped-decorator]
     async def description(self, trace: vf.Trace) -> Mapping[str, float]:
@@ -55,10 +52,8 @@ class DescriptionTask(vf.Task[DescriptionData]):  # type: ignore[misc]
         Raises:
             JudgeError: the reply could not be judged.
         """
-        rewards = type(self).sample_rewards()
-        columns: dict[str, Any] = dict(self.data)
-        columns[rewards.reference_column] = self.data.reference
-        result = await rewards.call_async(trace.last_reply, **columns)
+        rewards = shared_rewards(self.reward)
+        result = await self._result(trace.last_reply)
         number = rewards.number(result)
         trace.record_metrics({k: v for k, v in result.figures.items() if v is not None})
         trace.info[f"{rewards.reward.metric.name}_elements"] = result.elements

@@ -1,9 +1,9 @@
-"""Search for the best text of each grammar by hill climbing.
+"""Climbs to texts that earn much without the image, one for each way to write.
 
-A climb starts from random units. Each round scores mutants of the best text so far, and the best
-of them replaces it if its reward is higher. Mutants race row by row and drop out once they fall
-behind, so several rows cost little more than one. Climbs are independent and each mutant has its
-own random generator, so an interrupted climb resumes with the same results.
+A *grammar* joins random units of a vocabulary to a text. The vocabulary, words by part of speech,
+comes from the true texts of other rows than those that the finds are scored on, as a policy would
+learn it in training. A climb starts from random units. Each round scores mutants of the best text
+so far, and the best of them replaces it if its reward is higher.
 """
 
 from __future__ import annotations
@@ -11,113 +11,130 @@ from __future__ import annotations
 import math
 import random
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
+from typing import NamedTuple
 
-from posh_reward.attack.grammars import (
-    GRAMMARS,
-    Grammar,
-    Units,
-    WordStock,
-    addition,
-    mutant,
-    stems,
-)
-from posh_reward.errors import InputError, PoshError
-from posh_reward.study.rows.journal import Journal
+from posh_reward.attack.ledger import Ledger
+from posh_reward.types import Description
 
-BEGINS = b'{"grammar": '  # first bytes of a journal's lines
 ROUND = 8
 """Mutants per round, scored in one call of the reward."""
 LONGEST = 160
 """Maximum words of a blind text: about the length of a description."""
 LONGEST_ADDITION = 60
+FIELD = re.compile(r"\{(\w+)\}")
 SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
-RewardFunction = Callable[..., Sequence[float | None]]
+Units = tuple[str, ...]
+"""Genome of a text, which the search mutates."""
+
+COMMON = 150
+"""Number of words used of each part of speech: the most common."""
+OPENING = "The image shows a scene. A figure stands in the foreground."
+"""Stock sentences, true of most paintings in a museum."""
+PHRASES = (
+    "in the foreground", "in the background", "to the left", "to the right", "in the center",
+    "near the top", "at the bottom", "beneath the sky", "behind the figure", "against a dark wall",
+)  # fmt: skip
+VAGUE = (
+    "a person", "people", "something", "a thing", "an object", "a figure", "a color", "a shape",
+    "a part", "clothing", "a garment", "an item", "an animal", "a structure", "a body", "a place",
+    "a container", "furniture", "a plant", "a surface", "light", "a covering", "an area", "a line",
+)  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A reward and dataset rows to score texts on.
-
-    Args:
-        functions: TRL reward functions, averaged.
-        rows: with all columns that the functions need.
-        column: of the rows' true texts; of a list of texts, the first is used.
-    """
-
-    functions: Sequence[RewardFunction]
-    rows: Sequence[Mapping[str, Any]]
-    column: str = "reference"
-
-    def true_text(self, row: int) -> str:
-        """Return a row's true text."""
-        value = self.rows[row][self.column]
-        return value if isinstance(value, str) else str(value[0])
-
-    def rewards(self, texts: Sequence[tuple[int, str]]) -> list[float]:
-        """Return the rewards of texts, each with the number of its row; NaN for None.
-
-        Raises:
-            InputError: a function raises, or returns anything but a number or None for each text.
-        """
-        if not texts:
-            return []
-        rows = [self.rows[row] for row, _ in texts]
-        names = dict.fromkeys(name for row in rows for name in row)
-        columns = {name: [row.get(name) for row in rows] for name in names}
-        prompts = columns.pop("prompt", [""] * len(texts))
-        completions = [
-            [{"role": "assistant", "content": text}] if isinstance(prompt, list) else text
-            for prompt, (_, text) in zip(prompts, texts, strict=True)
-        ]
-        rewards = []
-        for function in self.functions:
-            name = getattr(function, "__name__", type(function).__name__)
-            try:
-                paid = function(prompts=prompts, completions=completions, **columns)
-                numbers = [math.nan if each is None else float(each) for each in paid]
-            except PoshError:
-                raise
-            except Exception as error:
-                why = f"the reward {name} failed with {type(error).__name__}: {error}"
-                raise InputError(f"{why} (columns: {', '.join(columns)})") from error
-            if len(numbers) != len(texts):
-                why = f"{len(numbers)} rewards for {len(texts)} completions"
-                raise InputError(f"the reward {name} returned {why}: return one for each")
-            rewards.append(numbers)
-        return [fmean(each) for each in zip(*rewards, strict=True)]
-
-    def pay(self, candidates: Sequence[Sequence[str]]) -> list[list[float]]:
-        """Return rewards by candidate and row; a candidate has one text per row."""
-        size = len(self.rows)
-        flat = self.rewards([each for texts in candidates for each in enumerate(texts)])
-        return [flat[at * size : (at + 1) * size] for at in range(len(candidates))]
+Words = Mapping[str, Sequence[str]]
+"""Name of a field in ``Grammar.units`` -> words to draw from."""
 
 
-@dataclass(frozen=True, slots=True)
-class Find:
-    """The best text of one grammar so far."""
+def vocabulary(descriptions: Iterable[Description]) -> Words:
+    """Collect the most common words of three or more letters, by part of speech."""
+    names = {"NOUN": "noun", "ADJ": "adjective", "VERB": "verb"}
+    counts: dict[str, Counter[str]] = {name: Counter() for name in names.values()}
+    for description in descriptions:
+        for token in description.tokens:
+            word = token.text.lower()
+            if token.pos in names and word.isalpha() and len(word) > 2:
+                counts[names[token.pos]][word] += 1
+    # Ties in alphabetical order, so that the search is always the same.
+    words = {
+        name: sorted(of, key=lambda word: (-of[word], word))[:COMMON] or ["thing"]
+        for name, of in counts.items()
+    }
+    every = [word for some in words.values() for word in some]
+    return {**words, "word": every, "vague": VAGUE, "place": PHRASES}
 
-    grammar: str
-    behind: bool
-    """True for an addition to an honest text, valued by its gain per ten words."""
-    round: int
-    calls: int
-    """Genomes tried so far."""
-    values: tuple[float, ...]
-    """Reward, or gain per ten words, on each row of the search."""
-    units: Units
 
-    @property
-    def value(self) -> float:
-        """Mean of the values."""
-        return _mean(self.values)
+class Grammar(NamedTuple):
+    """A way to write a text from units."""
+
+    units: Sequence[str]
+    """Templates of a unit, such as "There is a {adjective} {noun}."."""
+    joint: str = " "
+    frame: str = "{}"
+    start: int = 24
+    """Approximate number of units of a first text."""
+
+    def unit(self, rng: random.Random, words: Words) -> str:
+        """Draw a template and words for its fields."""
+        return FIELD.sub(lambda field: rng.choice(words[field[1]]), rng.choice(self.units))
+
+    def join(self, units: Units) -> str:
+        """Write a text."""
+        return self.frame.replace("{}", self.joint.join(units))
+
+
+GRAMMARS = {
+    "possessive chain": Grammar(["{word}"], "'s ", f"{OPENING} {{}}.", 80),
+    "hyphens": Grammar(["{word}-{word}-{word}"], " ", f"{OPENING} It is {{}}."),
+    "bullets": Grammar(["{word}"], "\n- ", "- {}", 50),
+    "keywords": Grammar(["{word}"], ", ", "{}.", 60),
+    "quotes": Grammar(["{word}"], '" "', '"{}"', 50),
+    "there is": Grammar(["There is a {adjective} {noun}."]),
+    "adjectives": Grammar(["{adjective}"], ", ", f"{OPENING} They are {{}}."),
+    "pronouns": Grammar(
+        [f"{who} {{adjective}}, {{adjective}}, {{adjective}}."
+         for who in ("He is", "She is", "It is", "They are")],
+        " ", "A man and a woman. {}", 8,
+    ),
+    "verbs": Grammar(["We {verb}."], " ", f"{OPENING} {{}}", 15),
+    "abstract": Grammar(["{vague}", "something {adjective}"], ", ", "There are {}.", 20),
+    "sentences": Grammar(
+        [
+            "A {adjective} {noun} is {place}.",
+            "There is a {adjective} {noun} with a {adjective} {noun}.",
+            "A {noun} {verb} a {adjective} {noun}.",
+            "The {noun} is {adjective} and {adjective}.",
+            "A {adjective} {noun} and a {noun} are {place}.",
+        ],
+        start=12,
+    ),
+    "vague sentences": Grammar(
+        [
+            "There is {vague} with {vague}.",
+            "There is {vague} {place}.",
+            "There is {vague} beside {vague} and {vague}.",
+            "There is {vague} that has {vague} of a {adjective} color.",
+            "There is {vague} near {vague}.",
+        ],
+        start=12,
+    ),
+}  # fmt: skip
+"""Each is a trick that once earned a high reward; ``sentences`` is honest guessing."""
+
+
+def addition(text: str, units: Units, grammar: Grammar, taboo: frozenset[str]) -> str:
+    """Append the units that share no stem with ``taboo``, joined by the grammar."""
+    units = tuple(unit for unit in units if not taboo.intersection(stems(unit)))
+    return f"{text} {grammar.join(units).removeprefix(OPENING).strip()}" if units else text
+
+
+def stems(text: str) -> set[str]:
+    """Return the first four letters of each word of three or more: "wools", "woolen" -> "wool"."""
+    return {word[:4] for word in re.findall(r"[^\W\d_]{3,}", text.lower())}
 
 
 def sentences(text: str) -> list[str]:
@@ -133,173 +150,98 @@ def half(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Climb:
-    """Search of one grammar."""
+    """Search of one grammar, for texts alone or (``behind``) added to half of the true text.
 
-    target: Target
+    Additions are valued by their gain per ten words. All draws depend on the grammar and the round
+    alone, so an interrupted climb comes to the same end from the rewards in the ledger.
+    """
+
     grammar: str
     behind: bool
-    stock: WordStock
-    seed: int = 0
-    halves: dict[str, float] = field(default_factory=dict, init=False, compare=False)
-    """Cached rewards of the honest texts that additions follow."""
+    words: Words
 
-    def finds(self, budget: int, last: Find | None = None) -> Iterator[Find]:
-        """Yield the best find after each round until the budget is spent."""
-        best = last or self._first()
-        if last is None:
-            yield best
-        while best.calls + ROUND <= budget:
-            best = self._next(best)
-            yield best
-
-    def texts(self, units: Units, target: Target) -> list[str]:
-        """Write a genome as a text per row; additions skip words of the row's reference."""
+    def text(self, units: Units, truth: str) -> str:
+        """Write a genome for a row; additions skip words of the row's true text."""
         grammar = GRAMMARS[self.grammar]
         if not self.behind:
-            return [grammar.join(units)] * len(target.rows)
-        true = map(target.true_text, range(len(target.rows)))
-        return [addition(half(text), units, grammar, frozenset(stems(text))) for text in true]
+            return grammar.join(units)
+        return addition(half(truth), units, grammar, frozenset(stems(truth)))
 
-    def values(self, genomes: Sequence[Units], target: Target) -> list[float]:
-        """Return each genome's mean reward or gain; -inf if a row has no reward."""
-        return [_mean(each) for each in self._by_row(genomes, target)]
+    def best(
+        self,
+        ledger: Ledger,
+        rows: Sequence[int],
+        budget: int,
+        progress: Callable[[int], object] = lambda tried: None,
+    ) -> Units:
+        """Return the best genome on the rows, after trying ``budget`` at most.
 
-    def _by_row(self, genomes: Sequence[Units], target: Target) -> list[list[float]]:
-        texts = [self.texts(units, target) for units in genomes]
-        if not self.behind:
-            return target.pay(texts)
-        honest = [half(target.true_text(row)) for row in range(len(target.rows))]
-        if any(text not in self.halves for text in honest):
-            self.halves.update(zip(honest, *target.pay([honest]), strict=True))
-        base = [self.halves[text] for text in honest]
-        paid = target.pay(texts)
-        return [
-            [
-                (reward - before) * 10 / max(10, len(text.split()) - len(start.split()))
-                for reward, before, text, start in zip(rewards, base, some, honest, strict=True)
-            ]
-            for rewards, some in zip(paid, texts, strict=True)
-        ]
-
-    def _race(self, genomes: Sequence[Units], best: Find) -> Find:
-        """Return the best genome as the next find; the previous best if none beats it.
-
-        Genomes are scored row by row and drop out unless their mean so far exceeds the best
-        find's on the same rows. Each round begins with another row, so that no row dominates.
+        Mutants race row by row: they drop out unless their mean so far exceeds the best's on the
+        same rows, so several rows cost little more than one. Each round begins with another row,
+        so that no row dominates.
         """
-        rows = self.target.rows
-        paid: dict[int, dict[int, float]] = {index: {} for index in range(len(genomes))}
-        for step in range(len(rows)):
-            row = (best.round + step) % len(rows)
-            target = Target(self.target.functions, [rows[row]], self.target.column)
-            scored = self._by_row([genomes[index] for index in paid], target)
-            for earned, [value] in zip(paid.values(), scored, strict=True):
-                earned[row] = value
-            paid = {
-                index: earned
-                for index, earned in paid.items()
-                if _mean([*earned.values()]) > _mean([best.values[each] for each in earned])
-            }
-        units, values = best.units, best.values
-        if paid:
-            winner = max(paid, key=lambda index: (_mean([*paid[index].values()]), -index))
-            units = genomes[winner]
-            values = tuple(paid[winner][row] for row in range(len(rows)))
-        number = best.round + 1 if best.calls else 0
-        return Find(self.grammar, self.behind, number, best.calls + len(genomes), values, units)
+        best = self._cut(self._first(self._rng(0, 0)))
+        earned = dict.fromkeys(rows, -math.inf)
+        for number in range(budget // ROUND):
+            rngs = [self._rng(number, index) for index in range(ROUND)]
+            genomes = [
+                self._cut(self._mutant(best, rng) if number else self._first(rng)) for rng in rngs
+            ]
+            racing: dict[Units, dict[int, float]] = {genome: {} for genome in genomes}
+            for step in range(len(rows)):
+                row = rows[(number + step) % len(rows)]
+                for genome, value in zip(racing, self._values(ledger, row, racing), strict=True):
+                    racing[genome][row] = value
+                racing = {
+                    genome: paid
+                    for genome, paid in racing.items()
+                    if fmean(paid.values()) > fmean(earned[each] for each in paid)
+                }
+            if racing:
+                best, earned = max(racing.items(), key=lambda each: fmean(each[1].values()))
+            progress(ROUND)
+        return best
 
-    def _first(self) -> Find:
+    def _values(self, ledger: Ledger, row: int, genomes: Iterable[Units]) -> list[float]:
+        """Reward of each genome on a row, or its gain per ten words; NaN without a reward."""
+        truth = ledger.truths[row]
+        texts = [self.text(units, truth) for units in genomes]
+        if not self.behind:
+            return ledger.pay([(row, text) for text in texts])
+        start = half(truth)
+        before, *paid = ledger.pay([(row, text) for text in (start, *texts)])
+        words = [max(10, len(text.split()) - len(start.split())) for text in texts]
+        return [(after - before) * 10 / size for after, size in zip(paid, words, strict=True)]
+
+    def _first(self, rng: random.Random) -> Units:
         grammar = GRAMMARS[self.grammar]
-        genomes = []
-        for index in range(ROUND):
-            rng = self._rng(0, index)
-            size = max(2, round(grammar.start * rng.uniform(0.3, 1.5)))
-            units = tuple(grammar.unit(rng, self.stock) for _ in range(size))
-            genomes.append(self._cut(units, grammar))
-        worst = (-math.inf,) * len(self.target.rows)
-        return self._race(genomes, Find(self.grammar, self.behind, 0, 0, worst, genomes[0]))
+        size = max(2, round(grammar.start * rng.uniform(0.3, 1.5)))
+        return tuple(grammar.unit(rng, self.words) for _ in range(size))
 
-    def _next(self, best: Find) -> Find:
+    def _mutant(self, units: Units, rng: random.Random) -> Units:
+        """Change, add, drop, move or repeat units, one to four times."""
+        grammar, new = GRAMMARS[self.grammar], list(units)
+        for _ in range(rng.choice((1, 1, 2, 4))):
+            at = rng.randrange(len(new)) if new else 0
+            action = rng.choice(("change", "change", "add", "drop", "move", "repeat"))
+            if action == "add" or not new:
+                new.insert(at, grammar.unit(rng, self.words))
+            elif action == "change":
+                new[at] = grammar.unit(rng, self.words)
+            elif action == "drop" and len(new) > 1:
+                del new[at]
+            elif action == "repeat":
+                new.insert(rng.randrange(len(new) + 1), new[at])
+            else:
+                new.insert(rng.randrange(len(new)), new.pop(at))
+        return tuple(new)
+
+    def _cut(self, units: Units) -> Units:
         grammar = GRAMMARS[self.grammar]
-        genomes = []
-        for index in range(ROUND):
-            genome = mutant(best.units, grammar, self._rng(best.round + 1, index), self.stock)
-            genomes.append(self._cut(genome, grammar))
-        return self._race(genomes, best)
-
-    def _cut(self, units: Units, grammar: Grammar) -> Units:
         longest = LONGEST_ADDITION if self.behind else LONGEST
         while len(units) > 1 and len(grammar.join(units).replace("-", " ").split()) > longest:
             units = units[:-1]
         return units
 
     def _rng(self, number: int, index: int) -> random.Random:
-        return random.Random(f"{self.seed} {self.grammar} {self.behind} {number} {index}")
-
-
-def _mean(values: Sequence[float]) -> float:
-    mean = fmean(values)
-    return -math.inf if math.isnan(mean) else mean
-
-
-def attack(
-    target: Target,
-    stock: WordStock,
-    journal: Path,
-    *,
-    grammars: Sequence[str] = tuple(GRAMMARS),
-    budget: int = 80,
-    seed: int = 0,
-    progress: Callable[[int], object] = lambda tried: None,
-) -> list[Find]:
-    """Find the best text of each grammar, alone and after an honest text.
-
-    Args:
-        target: the reward and the rows for the search.
-        stock: the vocabulary.
-        journal: a file of JSON lines, from which an interrupted search resumes.
-        grammars: names in ``GRAMMARS``.
-        budget: genomes tried per climb.
-        seed: seed of all random choices.
-        progress: called with the number of genomes tried since its last call.
-
-    Raises:
-        InputError: a grammar is unknown, or there are no rows.
-    """
-    for name in grammars:
-        if name not in GRAMMARS:
-            raise InputError(f"unknown grammar {name!r}: choose one of {', '.join(GRAMMARS)}")
-    if not target.rows:
-        raise InputError("there are no rows to search on: use a table with a column of true texts")
-    with closing(Journal(journal, BEGINS)) as file:
-        best = _best_finds(file)
-        for name in grammars:
-            for behind in (False, True):
-                climb = Climb(target, name, behind, stock, seed)
-                last = best.get((name, behind))
-                progress(last.calls if last else 0)
-                for find in climb.finds(budget, last):
-                    progress(find.calls - (last.calls if last else 0))
-                    last = best[name, behind] = find
-                    file.append([_as_row(find)])
-    return [best[name, behind] for name in grammars for behind in (False, True)]
-
-
-def _as_row(find: Find) -> dict[str, Any]:
-    """A find as JSON takes it: null for a row without reward (-inf)."""
-    values = [value if math.isfinite(value) else None for value in find.values]
-    return asdict(find) | {"values": values}
-
-
-def _best_finds(journal: Journal) -> dict[tuple[str, bool], Find]:
-    """Return the last find of each climb; ``InputError`` if the file is no such journal."""
-    last: dict[tuple[str, bool], Find] = {}
-    try:
-        for row in journal.rows():
-            values = tuple(-math.inf if value is None else value for value in row["values"])
-            find = Find(**row | {"values": values, "units": tuple(row["units"])})
-            last[find.grammar, find.behind] = find
-    except (ValueError, TypeError, KeyError) as error:
-        why = f"{str(journal.path)!r} is not a journal ({error}): delete it"
-        raise InputError(why) from None
-    return last
+        return random.Random(f"{self.grammar} {self.behind} {number} {index}")

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import random
 import re
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import cache
 
 from posh_reward.graph.reader import Reader
 from posh_reward.lexicon.function_words import PREPOSITIONS, agreement
 from posh_reward.lexicon.likeness import UNITS, colours
-from posh_reward.lexicon.meaning import is_concrete, is_plural
 from posh_reward.types import Description, Token
 
 ARTICLE = re.compile(r"\b([Aa])n? (?=([a-z]))")
@@ -41,8 +39,6 @@ MUSEUM = (
 """Praise that fits every image."""
 
 Perturb = Callable[[Description, random.Random], str | None]
-Sort = tuple[str, bool]
-"""Words that can stand for each other: part of speech, and plural or not."""
 
 
 @cache
@@ -61,36 +57,6 @@ def rewritten(description: Description, words: Mapping[int, str]) -> str | None:
         end = token.span[1]
     text = ARTICLE.sub(lambda m: f"{m[1]}{'n' * (m[2] in 'aeiou')} ", text + description.text[end:])
     return None if text == description.text else text
-
-
-def falsify(description: Description, seed: str) -> str:
-    """Replace each common noun and adjective by one from another sentence of the text.
-
-    A singular noun by a singular one, an adjective by an adjective: its objects are still those of
-    the image, and nearly every attribute and relation is untrue.
-    """
-    rng = random.Random(seed)
-    words: dict[Sort, list[Token]] = defaultdict(list)
-    for token in description.tokens:
-        if sort := sort_of(token):
-            words[sort].append(token)
-    changed = {}
-    for i, token in enumerate(description.tokens):
-        sort = sort_of(token)
-        others = [w.text for w in words[sort] if w.sentence != token.sentence] if sort else []
-        if others:
-            changed[i] = rng.choice(others)
-    return rewritten(description, changed) or description.text
-
-
-def sort_of(token: Token) -> Sort | None:
-    """Return the words that a token can be replaced by; None: it stays."""
-    if token.text.isalpha() and token.text.islower():
-        if token.pos == "NOUN" and is_concrete((token.text, "n")):
-            return "noun", is_plural((token.text, "n"))
-        if token.pos == "ADJ" and token.dep == "amod":
-            return "adjective", False
-    return None
 
 
 def inflected(verb: str, like: Token) -> str:
@@ -127,33 +93,25 @@ def other_prepositions(description: Description, rng: random.Random) -> str | No
     return rewritten(description, changed)
 
 
-def _mapped(change: Callable[[Token, random.Random], str | None]) -> Perturb:
+def _mapped(change: Callable[[str, Token, random.Random], str | None]) -> Perturb:
     def perturb(description: Description, rng: random.Random) -> str | None:
-        changed = {i: change(token, rng) for i, token in enumerate(description.tokens)}
+        changed = {
+            i: change(token.text.lower(), token, rng) for i, token in enumerate(description.tokens)
+        }
         return rewritten(description, {i: word for i, word in changed.items() if word})
 
     return perturb
 
 
-def _next_number(token: Token, rng: random.Random) -> str | None:
-    word = token.text.lower()
-    return UNITS[UNITS.index(word) + 1] if word in UNITS[2:-1] else None
-
-
-def _other_colour(token: Token, rng: random.Random) -> str | None:
-    word = token.text.lower()
+def _other_colour(word: str, token: Token, rng: random.Random) -> str | None:
     if word not in colours() or token.pos not in ("ADJ", "NOUN"):
         return None
     return rng.choice([c for c in COLOURS if not colours()[c] & colours()[word]])
 
 
-sides_exchanged = _mapped(
-    lambda token, _: EXCHANGED[token.text.lower()] if token.text.lower() in SIDES else None
-)
-genders_exchanged = _mapped(
-    lambda token, _: EXCHANGED.get(token.text.lower()) if token.text.lower() not in SIDES else None
-)
-counts_up = _mapped(_next_number)
+sides_exchanged = _mapped(lambda word, *_: EXCHANGED[word] if word in SIDES else None)
+genders_exchanged = _mapped(lambda word, *_: None if word in SIDES else EXCHANGED.get(word))
+counts_up = _mapped(lambda word, *_: UNITS[UNITS.index(word) + 1] if word in UNITS[2:-1] else None)
 other_colours = _mapped(_other_colour)
 
 
@@ -187,16 +145,12 @@ def verbs_negated(description: Description, rng: random.Random) -> str | None:
 
 def declared_false(description: Description, rng: random.Random) -> str | None:
     """Declare each sentence false: "It is false that" before it."""
-    tokens = description.tokens
-    firsts = {i for i, t in enumerate(tokens) if not i or tokens[i - 1].sentence != t.sentence}
-    return rewritten(
-        description,
-        {
-            i: f"it is false that {w if tokens[i].pos == 'PROPN' else w.lower()}"
-            for i in firsts
-            for w in [tokens[i].text]
-        },
-    )
+    tokens, changed = description.tokens, dict[int, str]()
+    for i, token in enumerate(tokens):
+        if not i or tokens[i - 1].sentence != token.sentence:
+            word = token.text if token.pos == "PROPN" else token.text.lower()
+            changed[i] = f"it is false that {word}"
+    return rewritten(description, changed)
 
 
 def all_but_nouns(description: Description, rng: random.Random) -> str | None:
@@ -237,6 +191,8 @@ def nouns_in_false_frames(description: Description, rng: random.Random) -> str |
 CONTINUATIONS: dict[str, Perturb] = {
     "every verb negated": verbs_negated,
     '"It is false that" before each': declared_false,
+    "everything wrong but the nouns": all_but_nouns,
+    "nouns in order, false verbs, one sentence": nouns_in_false_frames,
     "verbs random": other_verbs,
     "prepositions random": other_prepositions,
     "left and right exchanged": sides_exchanged,
@@ -245,12 +201,49 @@ CONTINUATIONS: dict[str, Perturb] = {
     "adjectives permuted": adjectives_permuted,
     "colours wrong": other_colours,
     "subject and object exchanged": roles_exchanged,
-    "everything wrong but the nouns": all_but_nouns,
-    "nouns in order, false verbs, one sentence": nouns_in_false_frames,
 }
 """Ways to make a text false, by name."""
-THROUGHOUT = (
-    "every verb negated", '"It is false that" before each', "everything wrong but the nouns",
-    "nouns in order, false verbs, one sentence",
-)  # fmt: skip
+FALSE_THROUGHOUT = tuple(CONTINUATIONS)[:4]
 """Those that leave no sentence true; of the others' sentences a detail is wrong."""
+
+ARTICLES = ("a", "an", "the")
+
+
+def _long(words: list[str]) -> list[str]:
+    return [word.strip(".,;") for word in words if len(word) > 3]
+
+
+def _around_articles(words: list[str]) -> str:
+    """Shuffle all words except articles and the words after them."""
+    new = list(words)
+    previous = ["", *(word.lower() for word in words)]
+    free = [i for i, word in enumerate(words)
+            if not {word.lower(), previous[i]}.intersection(ARTICLES)]  # fmt: skip
+    for i, j in zip(free, random.Random(0).sample(free, len(free)), strict=True):
+        new[i] = words[j]
+    return " ".join(new)
+
+
+EDITS: dict[str, Callable[[list[str]], str]] = {
+    "shuffled around articles": _around_articles,
+    "an article each": lambda words: f"The {' the '.join(_long(words))}.",
+    "chain of prepositions": lambda words: f"The {' of the '.join(_long(words))}.",
+    "words sorted": lambda words: " ".join(sorted(words)),
+    "words reversed": lambda words: " ".join(reversed(words)),
+    "long words only": lambda words: " ".join(word for word in words if len(word) > 3),
+    "long words by commas": lambda words: ", ".join(_long(words)),
+    "long words by lines": lambda words: "\n".join(_long(words)).lower(),
+    "without articles": lambda words: " ".join(w for w in words if w.lower() not in ARTICLES),
+    "hyphens": lambda words: "-".join(words),
+    "possessive chain": lambda words: "'s ".join(word.strip(".,;") for word in words),
+    "bullets": lambda words: "\n".join(f"- {word}" for word in words),
+    "capitals": lambda words: " ".join(words).upper(),
+    "camel case": lambda words: "".join(word.strip(".,;").capitalize() for word in words),
+    "each word twice": lambda words: " ".join(word for word in words for _ in range(2)),
+    "no full stops": lambda words: " ".join(words).replace(".", ""),
+    "quotes": lambda words: " ".join(f'"{word}"' for word in words),
+}
+"""Each takes the words of a true text."""
+
+JOINERS = "\u200b\u00a0\u2007\u202f\u3000\u2800\u3164\u0301_|/~=+\u00b7\u2022\u2192\u20ac"
+"""Characters that may look like blanks, or join words into one."""

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle, islice
 
-from posh_reward.attack.climb import SENTENCE
+from posh_reward.attack.climb import sentences
 from posh_reward.lexicon.meaning import is_plural
 from posh_reward.types import Description, Token
 
@@ -23,11 +23,6 @@ CLAUSE = re.compile(r",\s+(?:and\s+)?")
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 HEADINGS = ("Overview", "Foreground", "Background", "Left side", "Right side", "Details")
 EMOJI = "\U0001f5bc\U0001f3a8\u2728\U0001f33f\U0001f441"
-
-
-def sentences(text: str) -> list[str]:
-    """Split a text at the ends of its sentences."""
-    return [each for each in SENTENCE.split(text.strip()) if each]
 
 
 def _lines(form: str) -> Callable[[str], str]:
@@ -80,11 +75,6 @@ def _ended_by(mark: str) -> Callable[[str], str]:
     return write
 
 
-def _clauses(text: str) -> str:
-    parts = [part.rstrip(".") for part in CLAUSE.split(text.replace(". ", "., "))]
-    return ". ".join(part[:1].upper() + part[1:] for part in parts if part) + "."
-
-
 def _mistyped(share: float) -> Callable[[str], str]:
     """Change one letter of this share of the words of four letters or more."""
 
@@ -110,20 +100,6 @@ def _mistyped(share: float) -> Callable[[str], str]:
 def _table(text: str) -> str:
     rows = [f"| {title} | {part} |" for part, title in zip(sentences(text), cycle(HEADINGS))]
     return "\n".join(["| Area | Description |", "| --- | --- |", *rows])
-
-
-def _wrapped(text: str) -> str:
-    lines, line = [], ""
-    for word in text.split():
-        if len(line) + len(word) > 60:
-            lines.append(line)
-            line = ""
-        line = f"{line} {word}".strip()
-    return "\n".join([*lines, line])
-
-
-def _without_articles(text: str) -> str:
-    return ARTICLE.sub("", text)
 
 
 def simple_sentences(description: Description) -> str | None:
@@ -223,14 +199,13 @@ FORMATS: dict[str, Callable[[str], str]] = {
     "commas for full stops": _ended_by(","),
     "dashes for full stops": _ended_by(" \u2014"),
     "dashes for commas": lambda text: CLAUSE.sub(" \u2014 ", text),
-    "split at commas": _clauses,
-    "wrapped lines": _wrapped,
     "lower case": str.lower,
     "introduced": lambda text: f"Here is a detailed description of the image:\n\n{text}",
     "closed": lambda text: f"{text}\n\nLet me know if you would like more details!",
     '"appears to be"': _every(1, IS, "appears to be"),
-    "without articles": _without_articles,
+    "without articles": lambda text: ARTICLE.sub("", text),
     "typos in 5 % of words": _mistyped(0.05),
     "typos in 10 % of words": _mistyped(0.10),
 }
 """Name -> a way to write the same text."""
+SLIPS = ("without articles", "typos in 5 % of words", "typos in 10 % of words")

@@ -394,7 +394,7 @@ def _measures(flags: argparse.Namespace) -> tuple[list[Measure], list[tuple[str,
 
         measures.append(LlmScores(load_model(flags.llm_judge), flags.llm_sees, posh.store))
     if flags.harmonic_judge is not None:
-        from posh_reward.metrics.harmonic.harmonic_eval import HarmonicEval
+        from posh_reward.metrics.harmonic_eval import HarmonicEval
         from posh_reward.study.agreement.measures import HarmonicMeasure
 
         harmonic = HarmonicEval(

@@ -14,14 +14,14 @@ from posh_reward.errors import safe
 from posh_reward.shipped import FOLDERS, copy_to
 
 if TYPE_CHECKING:
-    from posh_reward.store.store_admin import Survey
+    from posh_reward.store import Survey
 
 STORE = """\
 Inspect or clear a file made by `--store`: scene graphs and language models' answers, kept for other
 runs. Kinds are graph, rewrite and verdict. A space names everything that an answer depends on."""
 CLEAR = """\
 Remove all of a store's rows, or some, and return the space to the disk. Runs that use the store can
-continue. A damaged store is deleted."""
+continue."""
 FETCH = """\
 Download what a configuration needs: policy, judge, dataset, spaCy model, and Maverick with its
 environment. What is already here is not downloaded again. Afterwards the run needs no network: set
@@ -57,8 +57,6 @@ def add_store(command: argparse.ArgumentParser) -> None:
     clear.add_argument("--kind", choices=("graph", "rewrite", "verdict"), help="only this kind")
     clear.add_argument("--space", metavar="TEXT", default="", help="only spaces that contain this "
                        "text, such as a model's name")  # fmt: skip
-    clear.add_argument("--yes", action="store_true", help="delete a file even if it does not look "
-                       "like a store")  # fmt: skip
     clear.set_defaults(command=clear_store)
 
 
@@ -69,7 +67,7 @@ def add_init(command: argparse.ArgumentParser) -> None:
 
 
 def show_store(flags: argparse.Namespace) -> int:
-    from posh_reward.store.store_admin import survey
+    from posh_reward.store import survey
 
     options.check_replaceable(flags.json, options.FIGURES)
     summary = survey(flags.path)
@@ -78,11 +76,10 @@ def show_store(flags: argparse.Namespace) -> int:
 
 
 def clear_store(flags: argparse.Namespace) -> int:
-    from posh_reward.store.store_admin import clear
+    from posh_reward.store import clear
 
-    removed = clear(flags.path, flags.kind, flags.space, any_file=flags.yes)
-    what = "the whole file" if removed < 0 else f"{removed:,} row{'s' if removed != 1 else ''}"
-    print(f"removed {what}", file=sys.stderr)
+    removed = clear(flags.path, flags.kind, flags.space)
+    print(f"removed {removed:,} row{'s' if removed != 1 else ''}", file=sys.stderr)
     return OK
 
 

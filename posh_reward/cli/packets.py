@@ -125,12 +125,11 @@ def add_serve(command: argparse.ArgumentParser) -> None:
 
 def serve(flags: argparse.Namespace) -> int:
     try:
-        from posh_reward.serve.request_limits import server_of
         from posh_reward.serve.study_app import read_tokens, study_app
     except ImportError:
         why = f"`packets serve` needs a server: {install('serve')}"
         raise MissingDependencyError(why) from None
-    from posh_reward.cli.serve_command import address_of, server_socket
+    from posh_reward.cli.serve_command import address_of, server_of, server_socket
     from posh_reward.study.packets.make import read_key
 
     path, folder = Path(flags.key), Path(flags.packet)

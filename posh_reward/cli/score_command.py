@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from posh_reward.cli import INCOMPLETE, OK, options
 from posh_reward.errors import InputError
 from posh_reward.metrics.load_metric import metric_flags, read_metric
+from posh_reward.settings import UNCHECKED
 
 if TYPE_CHECKING:
     from posh_reward.metrics.posh.posh import PoSh
@@ -75,13 +76,15 @@ def add_explain(command: argparse.ArgumentParser) -> None:
 
 
 def score(flags: argparse.Namespace) -> int:
+    if flags.unchecked:
+        os.environ[UNCHECKED] = "1"  # also for a served model's own check
     texts = {"generation": flags.generation, "reference": flags.reference}
     settings = options.table_settings(flags, texts)
     posh = options.metric_of(flags)
     with _metric_of_table(flags, posh) as metric:
         if flags.processes > 1:  # --batch pairs for each process
             settings = replace(settings, batch=settings.batch * flags.processes)
-        from posh_reward.metrics.posh.fitness import check_judge
+        from posh_reward.metrics.posh.judges.judge import check_judge
         from posh_reward.study.rows.scorers import score_table
 
         tally = score_table(

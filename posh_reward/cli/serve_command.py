@@ -15,7 +15,9 @@ from posh_reward.cli import OK, options
 from posh_reward.errors import InputError, MissingDependencyError, install
 
 if TYPE_CHECKING:
-    from posh_reward.reward.posh_reward import PoshReward
+    import uvicorn
+
+    from posh_reward.reward.trl import PoshReward
 
 SERVE = """\
 Serve the metric over HTTP: POST rows of generation and reference to /v1/score to get their scores.
@@ -53,8 +55,7 @@ def serve(flags: argparse.Namespace) -> int:
             raise MissingDependencyError(f"serve needs {name}: {install('serve')}")
     from posh_reward.models.server.server_http import read_key
     from posh_reward.serve.app import create_app
-    from posh_reward.serve.contract import KEY
-    from posh_reward.serve.request_limits import server_of
+    from posh_reward.serve.client import KEY
     from posh_reward.serve.window import BatchedMetric
 
     key = read_key(KEY)
@@ -89,6 +90,17 @@ def _announce(name: tuple[Any, ...], signature: str, key: str | None) -> None:
 
 def address_of(host: str, port: int) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def server_of(app: Any) -> uvicorn.Server:
+    """Return a server of an ASGI app; ``run`` it with a listening socket."""
+    import uvicorn
+
+    # No access log: a study's paths are its raters' secret links.
+    config = uvicorn.Config(
+        app, ws="none", lifespan="off", log_level="warning", access_log=False, server_header=False
+    )
+    return uvicorn.Server(config)
 
 
 def server_socket(host: str, port: int) -> socket.socket:

@@ -97,7 +97,7 @@ def _add_judge(command: argparse.ArgumentParser) -> options.Add:
 
 
 def score_harmonic(flags: argparse.Namespace) -> int:
-    from posh_reward.metrics.harmonic.harmonic_eval import CRITERIA, HarmonicEval
+    from posh_reward.metrics.harmonic_eval import CRITERIA, HarmonicEval
     from posh_reward.study.rows.scorers import HarmonicRows, score_work
 
     criteria = flags.criteria.split(",") if flags.criteria else CRITERIA
@@ -113,7 +113,7 @@ def score_harmonic(flags: argparse.Namespace) -> int:
 
 
 def score_rubric(flags: argparse.Namespace) -> int:
-    from posh_reward.metrics.rubric.rubric_judge import RubricJudge
+    from posh_reward.metrics.rubric_judge import RubricJudge
     from posh_reward.study.rows.scorers import RubricRows, score_work
 
     judge = RubricJudge(flags.judge, flags.rubric, flags.store)

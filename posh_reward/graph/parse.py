@@ -18,7 +18,7 @@ from spacy.tokens import Doc
 
 from posh_reward.errors import InputError, MissingDependencyError
 from posh_reward.graph import biaffine  # noqa: F401  # registers its component with spaCy
-from posh_reward.process.child_environment import place_of_card
+from posh_reward.process.child import gpu_index
 
 logger = logging.getLogger(__name__)
 
@@ -150,7 +150,7 @@ def load_installed(name: str, device: str) -> Language:
         )
     # Needs CuPy (posh-reward[gpu]); without it the pipeline runs on the CPU.
     wanted = name.endswith("_trf") and device == "auto"
-    on_gpu = wanted and spacy.prefer_gpu(place_of_card(os.environ))
+    on_gpu = wanted and spacy.prefer_gpu(gpu_index(os.environ))
     nlp = spacy.load(name, exclude=["ner"])
     check(nlp, name)
     if on_gpu:

@@ -82,12 +82,7 @@ def load_metric(
 def read_metric(
     settings: str | PathLike[str] | Mapping[str, Any] | None = None, **flags: object
 ) -> dict[str, Any]:
-    """Merge settings and flags into arguments of ``PoSh``, as ``load_metric`` does.
-
-    Raises:
-        ConfigError: the file is unreadable.
-        InputError: no shipped settings have that name.
-    """
+    """Merge settings and flags into arguments of ``PoSh``, as ``load_metric`` does."""
     return _options(settings) | {k: v for k, v in flags.items() if v is not None}
 
 

@@ -75,11 +75,7 @@ def field_of(signature: str, key: str) -> str | None:
 
 
 def check_lists(**lists: Sequence[object]) -> None:
-    """Check that arguments are lists of equal length.
-
-    Raises:
-        InputError: an argument is a bare string, or lengths differ; the message names them.
-    """
+    """Check that arguments are lists of equal length."""
     for name, values in lists.items():
         if isinstance(values, str | bytes):
             raise InputError(f"{name} is one string: pass a list, [{values[:40]!r}]")
@@ -90,11 +86,7 @@ def check_lists(**lists: Sequence[object]) -> None:
 
 
 def check_sizes(**sizes: int) -> None:
-    """Check that arguments are whole numbers of at least 1.
-
-    Raises:
-        InputError: an argument is not; the message names it.
-    """
+    """Check that arguments are whole numbers of at least 1."""
     for name, size in sizes.items():
         if not isinstance(size, SupportsIndex) or size < 1:
             raise InputError(f"{name} is {size!r}: use a whole number, 1 or more")
@@ -116,15 +108,16 @@ def joined_references(references: Sequence[str]) -> str:
 
 
 @cache
-def wording(package: str, name: str) -> str:
-    """Text of a package's ``prompts/NAME.txt``."""
-    return resources.files(package).joinpath(f"prompts/{name}.txt").read_text(encoding="utf-8")
+def wording(folder: str, name: str) -> str:
+    """Text of ``prompts/NAME.txt`` in a folder of this package, such as "metrics/posh"."""
+    file = resources.files("posh_reward").joinpath(f"{folder}/prompts/{name}.txt")
+    return file.read_text(encoding="utf-8")
 
 
 @cache
-def sections(package: str, name: str) -> Mapping[str, str]:
-    """Map each ``[heading]`` of a package's ``prompts/NAME.txt`` to the text below it."""
-    pieces = re.split(r"^\[([a-z._]+)\]\n", wording(package, name), flags=re.MULTILINE)[1:]
+def sections(folder: str, name: str) -> Mapping[str, str]:
+    """Map each ``[heading]`` of a folder's ``prompts/NAME.txt`` to the text below it."""
+    pieces = re.split(r"^\[([a-z._]+)\]\n", wording(folder, name), flags=re.MULTILINE)[1:]
     return dict(zip(pieces[::2], (piece.strip("\n") for piece in pieces[1::2]), strict=True))
 
 

@@ -18,8 +18,8 @@ from posh_reward.types import FailureKind
 
 RECORDS = {
     "posh": "posh_reward.types:Scores",
-    "harmonic": "posh_reward.metrics.harmonic.harmonic_eval:HarmonicScores",
-    "rubric": "posh_reward.metrics.rubric.rubric_judge:RubricScores",
+    "harmonic": "posh_reward.metrics.harmonic_eval:HarmonicScores",
+    "rubric": "posh_reward.metrics.rubric_judge:RubricScores",
     "prove": "posh_reward.metrics.prove.prove:ProveScores",
 }
 """Metric, the first word of a signature -> ``module:class`` of its scores."""
@@ -55,11 +55,7 @@ def metric_of(row: Mapping[str, Any]) -> str:
 
 
 def record_class(metric: str) -> type[Any]:
-    """Class of a metric's scores.
-
-    Raises:
-        JudgeError: the metric is unknown.
-    """
+    """Class of a metric's scores."""
     if metric not in RECORDS:
         raise JudgeError(f"unknown metric {metric!r}: expected one of {', '.join(RECORDS)}")
     module, _, name = RECORDS[metric].partition(":")
@@ -89,11 +85,7 @@ def row_of(metric: str, scores: Any) -> dict[str, Any]:
 
 
 def read_scores(metric: str, row: object) -> Any:
-    """The scores that a row was written from; columns without a value have the field's default.
-
-    Raises:
-        InputError: it is not such a row; the message names the first wrong value.
-    """
+    """The scores that a row was written from; columns without a value have the field's default."""
     from pydantic import ValidationError
 
     if not isinstance(row, dict):

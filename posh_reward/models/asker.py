@@ -187,7 +187,6 @@ def write_verdict(verdict: Verdict) -> str:
 
 
 def read_verdict(row: str) -> Verdict:
-    """Undo ``write_verdict``."""
     probabilities, unparsed, mass = json.loads(row)
     return Verdict(tuple(probabilities), unparsed=unparsed, mass=mass)
 

@@ -22,9 +22,6 @@ class Chat:
     Images precede the text; the template adds a placeholder for each. The names of special or added
     tokens in a description stay plain text. A shared prefix is tokenised once, unless the tokenizer
     would merge its end with what follows.
-
-    Raises:
-        ConfigError: the tokenizer has no chat template, or one that drops the message.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
@@ -104,9 +101,6 @@ def plain_tokenizer(tokenizer: PreTrainedTokenizerBase) -> Tokenizer | None:
 
     ``split_special_tokens`` covers only tokens marked as special. Qwen3's ``</think>`` and
     ``<tool_call>`` are added tokens without that mark. Added whitespace, such as indents, stays.
-
-    Returns:
-        None if ``split_special_tokens`` suffices, or the tokenizer is not a fast one.
     """
     from tokenizers import AddedToken, Tokenizer
 
@@ -124,15 +118,7 @@ def plain_tokenizer(tokenizer: PreTrainedTokenizerBase) -> Tokenizer | None:
 
 
 def template_halves(tokenizer: PreTrainedTokenizerBase, images: int = 0) -> tuple[str, str]:
-    """The chat template's text before and after the user's message, thinking off.
-
-    Args:
-        tokenizer: with a chat template.
-        images: number of images; their placeholders are at the end of the first half.
-
-    Raises:
-        ConfigError: there is no template, or one that drops the message.
-    """
+    """The chat template's text before and after the user's message, thinking off."""
     model = tokenizer.name_or_path or "this model"
     if not tokenizer.chat_template:
         raise ConfigError(

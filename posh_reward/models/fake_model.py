@@ -38,15 +38,12 @@ class Recorder:
         self.events: list[str] = []  # calls of sleep, wake and close, in order
 
     def sleep(self) -> None:
-        """Record the call."""
         self.events.append("sleep")
 
     def wake(self) -> None:
-        """Record the call."""
         self.events.append("wake")
 
     def close(self) -> None:
-        """Record the call."""
         self.events.append("close")
 
 
@@ -70,12 +67,10 @@ class FakeModel(Recorder):
         self._writer = writer
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
-        """One verdict per prompt; the grader decides which fail."""
         self.prompts.extend(prompts)
         return [verdict_of(self._grader(prompt), len(labels)) for prompt in prompts]
 
     def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
-        """One reply per prompt; the writer decides which fail."""
         self.prompts.extend(prompts)
         answers = [self._writer(prompt) for prompt in prompts]
         return [Reply(None, a) if isinstance(a, Failure) else Reply(a) for a in answers]

@@ -70,12 +70,7 @@ def no_token(labels: Sequence[str], tokens: Sequence[Sequence[int]]) -> Failure 
 
 
 def verdict(masses: Sequence[float], reading: LabelReading = "labels") -> Verdict:
-    """The verdict for these label probabilities, renormalised.
-
-    Args:
-        masses: one per label, 0 where it was not read, with a sum of at most 1.
-        reading: decides what a reply without any label means.
-    """
+    """The verdict for these label probabilities, renormalised."""
     if not all(0 <= each <= 2 for each in masses):  # refuses NaN, too; above 1 may be rounding
         return Verdict(None, NOT_NUMBERS)
     mass = math.fsum(masses)
@@ -88,11 +83,7 @@ def verdict(masses: Sequence[float], reading: LabelReading = "labels") -> Verdic
 
 
 def not_grades(doubtful: float) -> str | None:
-    """Give the reason why replies are no judgments, with the remedy; None if most are.
-
-    Args:
-        doubtful: share of replies whose labels have less than half of the probability.
-    """
+    """Give the reason why replies are no judgments, with the remedy; None if most are."""
     if doubtful <= 0.5:
         return None
     return (

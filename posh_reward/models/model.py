@@ -36,7 +36,6 @@ class Prompt(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The message as one string."""
         return self.prefix + self.suffix
 
     @property
@@ -89,11 +88,7 @@ class Model(Protocol):
         """Free resources between batches (GPU memory)."""
 
     def wake(self) -> None:
-        """Get ready for a batch; undo ``sleep``. The first call loads the model.
-
-        Raises:
-            JudgeError: the model cannot run; the message names what is missing or too large.
-        """
+        """Get ready for a batch; undo ``sleep``. The first call loads the model."""
 
     def close(self) -> None:
         """Release everything; the model cannot be used afterwards."""
@@ -206,16 +201,7 @@ def model_settings(which: object, names: Sequence[str], what: str) -> dict[str, 
 
 
 def model_of(which: str | Mapping[str, Any] | Model, *, sees: bool = False) -> Model:
-    """Return the model that was passed in, or load the one described by a name or settings.
-
-    Args:
-        which: as for ``load_model``, or a ``Model``.
-        sees: if True, require a model that accepts images.
-
-    Raises:
-        InputError: not a model, or one that does not accept images although it has to.
-        ConfigError: a setting has an invalid value.
-    """
+    """Return the model that was passed in, or load the one described by a name or settings."""
     model: Model = load_model(which) if isinstance(which, str | Mapping) else which
     if not (hasattr(model, "choose") and hasattr(model, "write")):
         raise InputError(f"model is {which!r}: pass a name, a settings file or a Model")

@@ -63,12 +63,7 @@ def check_max_pixels(max_pixels: int, factor: int) -> None:
 
 
 def image_of(source: object) -> PromptImage | Failure:
-    """Load an image, upright and in RGB; a failure if it cannot be read. Nothing is downloaded.
-
-    Args:
-        source: a ``PromptImage``, a PIL image, a path, a file's bytes, or a mapping with ``bytes``
-            or ``path`` as in a column of Hugging Face datasets. A ``Failure`` is returned as is.
-    """
+    """Load an image, upright and in RGB; a failure if it cannot be read. Nothing is downloaded."""
     if isinstance(source, PromptImage | Failure):
         return source
     try:
@@ -135,9 +130,6 @@ def size_for_model(
 
     Sides are rounded to multiples of ``factor``; an image outside the limits is scaled into them,
     keeping its aspect ratio as far as the rounding allows.
-
-    Raises:
-        InputError: the image is too long and thin for them.
     """
     if max(width, height) > LONGEST_SIDE * min(width, height):
         raise InputError(
@@ -161,11 +153,7 @@ def size_for_model(
 def resize_for_model(
     image: Image.Image, factor: int, min_pixels: int, max_pixels: int
 ) -> Image.Image:
-    """Convert an image to RGB and the model's size, which a processor then leaves unchanged.
-
-    Raises:
-        InputError: the image is too long and thin.
-    """
+    """Convert an image to RGB and the model's size, which a processor then leaves unchanged."""
     from PIL.Image import Resampling
 
     size = size_for_model(*image.size, factor, min_pixels, max_pixels)

@@ -22,15 +22,6 @@ def open_alone(path: Path, mode: int = 0o666, flags: int = 0) -> IO[bytes]:
 
     The kernel releases the lock when the process ends, however it ends. A file system without locks
     (Lustre mounted without ``flock``) gets a warning instead.
-
-    Args:
-        path: created if missing.
-        mode: permissions of a new file, less the umask.
-        flags: more flags of ``os.open``.
-
-    Raises:
-        BusyError: another process, or this one, has it open.
-        OSError: it cannot be opened for writing.
     """
     create = os.O_CREAT | flags
     while True:
@@ -49,12 +40,7 @@ def open_alone(path: Path, mode: int = 0o666, flags: int = 0) -> IO[bytes]:
 
 
 def keep_folder(folder: Path, name: str = LOCK) -> None:
-    """Keep other processes from writing a folder, made if missing, until this process ends.
-
-    Raises:
-        BusyError: another process writes it.
-        OSError: it cannot be written.
-    """
+    """Keep other processes from writing a folder, made if missing, until this process ends."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder.resolve() / name
     if path not in _folders:

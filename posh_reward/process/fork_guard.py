@@ -21,11 +21,7 @@ _unsafe = False
 
 @contextmanager
 def at_work() -> Iterator[None]:
-    """Mark this thread as scoring.
-
-    Raises:
-        ForkError: this process was forked while another thread was scoring.
-    """
+    """Mark this thread as scoring."""
     if _unsafe:
         raise ForkError(
             "this process was forked while another thread was scoring, and may wait forever for "

@@ -72,7 +72,6 @@ class Child:
 
 
 def main() -> None:
-    """Run the command, and end it with the parent or on SIGTERM."""
     parent, command = int(sys.argv[1]), sys.argv[2:]
     signals = signal_pipe()
     prctl(SUBREAPER, 1)

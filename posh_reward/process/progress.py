@@ -48,5 +48,4 @@ class LineStream:
             self._stream.write(f"{line}\n")
 
     def flush(self) -> None:
-        """Flush the stream."""
         self._stream.flush()

@@ -31,9 +31,9 @@ from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import ConfigError
 from posh_reward.metrics.load_metric import load_metric
-from posh_reward.reward.objectives import AXES, Rewards
-from posh_reward.reward.posh_reward import PoshReward
-from posh_reward.reward.shaping import Shaping
+from posh_reward.reward.objectives import Rewards
+from posh_reward.reward.shaping import AXES, Shaping
+from posh_reward.reward.trl import PoshReward
 from posh_reward.settings import check_settings, read_settings
 
 if TYPE_CHECKING:

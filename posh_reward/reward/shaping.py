@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import Counter
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
 from posh_reward.errors import ConfigError
@@ -31,6 +31,7 @@ from posh_reward.metrics.posh.examine import SUPPORTED
 from posh_reward.reward.texts import repeated_share, says_nothing
 from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, Element, Scores
 
+AXES = ("precision", "recall")
 REWARD_VERSION = 8
 """Version of the rules that turn scores into rewards, here and in ``texts``, for signatures."""
 WORST = LOWEST_GRADE / HIGHEST_GRADE  # the lowest possible score: every element graded 1 of 5
@@ -56,6 +57,13 @@ MADE_UP = 0.4  # share of such claims, not borne out, that costs nothing
 UNSPECIFIC = LIGHT | PLACES | DEPICTION
 """Words of headings ("Foreground", "Colours", "Style"), which name nothing in the image."""
 
+BOUNDS = {
+    "precision_weight": (0, math.inf), "recall_weight": (0, math.inf), "mistake_floor": (0.21, 1),
+    "length_limit": (0.01, math.inf), "repetition_limit": (0, 0.99), "detail_floor": (0, math.inf),
+    "coverage_floor": (0, 1), "loose_weight": (0, math.inf), "disorder_limit": (0, math.inf),
+    "image_cap": (LOWEST_GRADE, HIGHEST_GRADE),
+}  # fmt: skip
+"""Setting -> its least and greatest value."""
 Objective = Literal["f1", "weighted", "separate"]
 
 
@@ -103,28 +111,12 @@ class Shaping:
             raise ConfigError(
                 f"objective is {self.objective!r}: choose {', '.join(get_args(Objective))}"
             )
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if isinstance(value, float) and not math.isfinite(value):
-                raise ConfigError(f"{each.name} is {value}: use a finite number")
-        if min(self.weights) < 0 or not sum(self.weights):
-            raise ConfigError(
-                f"weights of precision and recall are {self.precision_weight:g} and "
-                f"{self.recall_weight:g}: neither may be negative, nor both 0"
-            )
-        if self.mistake_floor is not None and not WORST < self.mistake_floor <= 1:
-            raise ConfigError(f"mistake_floor is {self.mistake_floor:g}: use a value in (0.2, 1]")
-        if self.length_limit is not None and self.length_limit <= 0:
-            raise ConfigError(f"length_limit is {self.length_limit:g}: use a ratio above 0")
-        if self.repetition_limit is not None and not 0 <= self.repetition_limit < 1:
-            raise ConfigError(f"repetition_limit is {self.repetition_limit:g}: use one in [0, 1)")
-        for name in ("detail_floor", "loose_weight", "disorder_limit"):
-            if (value := getattr(self, name)) < 0:
-                raise ConfigError(f"{name} is {value:g}: use 0, for none, or more")
-        if not LOWEST_GRADE <= self.image_cap <= HIGHEST_GRADE:
-            raise ConfigError(f"image_cap is {self.image_cap:g}: use a grade from 1 to 5")
-        if not 0 <= self.coverage_floor <= 1:
-            raise ConfigError(f"coverage_floor is {self.coverage_floor:g}: use one in [0, 1]")
+        for name, (low, high) in BOUNDS.items():
+            value = getattr(self, name)
+            if value is not None and not (math.isfinite(value) and low <= value <= high):
+                raise ConfigError(f"{name} is {value:g}: use a number from {low:g} to {high:g}")
+        if not sum(self.weights):
+            raise ConfigError("the weights of precision and recall are both 0: set one above 0")
 
     @property
     def weights(self) -> tuple[float, float]:

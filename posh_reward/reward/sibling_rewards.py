@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from statistics import fmean
 from typing import Any
 
-from posh_reward.errors import InputError, JudgeError
-from posh_reward.metrics.harmonic.harmonic_eval import (
+from posh_reward.errors import JudgeError
+from posh_reward.metrics.harmonic_eval import (
     ANSWERS,
     IMAGE_CRITERIA,
     HarmonicEval,
     HarmonicScores,
     check_task,
 )
-from posh_reward.metrics.rubric.rubric_judge import RubricJudge, RubricScores
+from posh_reward.metrics.rubric_judge import RubricJudge, RubricScores
 from posh_reward.reward.shaping import WORST
-from posh_reward.reward.texts import column_of, images_of, is_blank
+from posh_reward.reward.texts import column_of, image_column_of, is_blank
 from posh_reward.reward.trl import MetricReward
 from posh_reward.types import HIGHEST_GRADE, Failure
 
@@ -143,13 +143,7 @@ class HarmonicReward(MetricReward[HarmonicScores]):
             raise JudgeError(f"the judge could not score a first text: {score.failure}")
 
     def _columns(self, columns: Mapping[str, Any], expected: int) -> tuple[list[Any], ...]:
-        images = images_of(columns, expected, self.image_column)
-        if images is None:
-            names = ", ".join(sorted(columns)) or "none"
-            raise InputError(
-                f"no column of images reached the reward (columns: {names}): call it image or "
-                "images in the dataset, or name it with image_column"
-            )
+        images = image_column_of(columns, expected, self.image_column)
         if self.task not in ANSWERS:
             return (images,)
         return images, column_of(columns, self.question_column, expected, "question_column")

@@ -103,11 +103,7 @@ def repeated_share(text: str) -> float:
 
 
 def column_of(columns: Mapping[str, Any], name: str, expected: int, setting: str) -> list[Any]:
-    """Return a column that a reward needs.
-
-    Raises:
-        InputError: it is missing or has a different length.
-    """
+    """Return a column that a reward needs."""
     if name not in columns:
         names = ", ".join(sorted(columns)) or "none"
         raise InputError(
@@ -123,21 +119,20 @@ def column_of(columns: Mapping[str, Any], name: str, expected: int, setting: str
     return values
 
 
-def images_of(
-    columns: Mapping[str, Any], expected: int, name: str | None = None
-) -> list[Any] | None:
-    """Return one value per completion for ``prompt_images.image_of``; None without a column.
+def image_column_of(columns: Mapping[str, Any], expected: int, name: str | None) -> list[Any]:
+    """Return one value per completion for ``prompt_images.image_of``.
 
     TRL reads a column ``images``, with a list in each row, or else ``image``, with one image
     (``grpo_trainer.py:2400``), and passes either on as it is; ``name`` is another column. A list of
     one image becomes that image; a longer one stays, and ``image_of`` refuses it.
-
-    Raises:
-        InputError: the column ``name`` is missing, or the column has a different length.
     """
     column = name or next((each for each in ("images", "image") if each in columns), None)
     if column is None:
-        return None
+        raise InputError(
+            f"no column of images reached the reward (columns: {', '.join(sorted(columns))}): call "
+            "it image or images, or name it with image_column, and keep it in the dataset "
+            "(remove_unused_columns=False)"
+        )
     return [_only(each) for each in column_of(columns, column, expected, "image_column")]
 
 
@@ -283,9 +278,6 @@ def unjoined(text: str) -> str:
     quotes, could be a sentence that tells the judge what to answer. Characters are tested by their
     effect on a word, not by a list: whether they are visible, whether a mark composes with its
     letter, and whether the tokenizer makes one word of two with them in between.
-
-    Returns:
-        A text of the same length, so that offsets agree.
     """
     text = SUSPECT.sub(_if_seen, text)
     text = JOINING_QUOTE.sub(" ", RUN.sub(_if_parting, text))

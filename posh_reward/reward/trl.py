@@ -1,4 +1,4 @@
-"""TRL's contract for a reward function, for any metric.
+"""Rewards for TRL: completions -> texts -> scores -> rewards.
 
 GRPOTrainer of TRL 1.16 passes the prompts, the completions, and every column of the dataset, with
 one value per completion (``grpo_trainer.py:1580-1630``). It expects a number per completion, and
@@ -13,22 +13,26 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Generic, NamedTuple, TypeVar
+from dataclasses import fields, replace
+from typing import Any, Generic, TypeVar
 
 from posh_reward.errors import ConfigError, InputError, JudgeError, PoshError
+from posh_reward.lexicon.wordnet import is_english
 from posh_reward.metrics.metric import Figures, MetricResult, check_sizes
-from posh_reward.reward.objectives import (
-    Rewards,
-    TextBatch,
-    check_shared,
-    functions_of,
-    together,
-    trainer_of,
+from posh_reward.metrics.posh.judges.judge import PoshLike, check_judge
+from posh_reward.metrics.posh.posh import PoSh
+from posh_reward.reward.objectives import Rewards, check_shared, together, trainer_of
+from posh_reward.reward.shaping import AXES, REWARD_VERSION, Shaping, shape, shape_axes
+from posh_reward.reward.texts import (
+    clean,
+    column_of,
+    completion_text,
+    image_column_of,
+    repeated_share,
+    without_thoughts,
 )
-from posh_reward.reward.texts import clean, completion_text, repeated_share, without_thoughts
 from posh_reward.settings import brief
-from posh_reward.types import Failure, Usage
+from posh_reward.types import Failure, Scores, Usage
 
 logger = logging.getLogger(__name__)
 
@@ -44,25 +48,6 @@ CALL = (
 four-word sequences that repeat an earlier one, share of completions without a score, seconds of
 scoring, number of questions and rewrites, share of them answered from a cache, and share of them
 whose reply was mostly not a grade."""
-
-
-class CallCost(NamedTuple):
-    """Time and questions of one call."""
-
-    seconds: float  # wall time, parsing included
-    requests: int  # questions and rewrites
-    cached: int  # requests that were answered from a cache
-    doubtful: int  # requests whose reply was mostly not a label
-
-    @classmethod
-    def between(cls, before: Usage, after: Usage, seconds: float) -> CallCost:
-        """Subtract two readings of a judge's running total."""
-        return cls(
-            seconds,
-            after.requests + after.rewrites - before.requests - before.rewrites,
-            after.cache_hits - before.cache_hits,
-            after.doubtful - before.doubtful,
-        )
 
 
 class FailureLimit:
@@ -102,21 +87,16 @@ class FailureLimit:
         return self._supervised and self.stop_reason is not None
 
     def note(self, failures: Sequence[Failure | None]) -> None:
-        """Count one call, and log the reasons for its failures.
-
-        Raises:
-            JudgeError: the limit is reached, and nothing else stops the run.
-        """
+        """Count one call, and log the reasons for its failures."""
         reasons = Counter(str(failure) for failure in failures if failure is not None)
         failed = sum(reasons.values())
         self.last_call_failed = 0 < failed == len(failures)
+        # In a row: one call that mostly worked resets the count.
+        self._failed_calls = self._failed_calls + 1 if 2 * failed > len(failures) else 0
         if not reasons:
-            self._failed_calls = 0
             return
         summary = "; ".join(f"{count} x {reason}" for reason, count in reasons.most_common(3))
         logger.warning("%d of %d completions have no reward: %s", failed, len(failures), summary)
-        # In a row: one call that mostly worked resets the count.
-        self._failed_calls = self._failed_calls + 1 if 2 * failed > len(failures) else 0
         if self._failed_calls < self.max_failed_calls:
             return
         self.stop_reason = self.stop_reason or Failure(
@@ -162,11 +142,7 @@ class MetricReward(ABC, Generic[T]):
 
     @abstractmethod
     def _columns(self, columns: Mapping[str, Any], expected: int) -> tuple[list[Any] | None, ...]:
-        """Read the columns that ``_score`` needs; None for a missing optional one.
-
-        Raises:
-            InputError: one is missing or has a different length.
-        """
+        """Read the columns that ``_score`` needs; None for a missing optional one."""
 
     @abstractmethod
     def _score(self, texts: list[Any], *columns: Any) -> list[T]:
@@ -217,61 +193,44 @@ class MetricReward(ABC, Generic[T]):
                 f"this reward is {len(self.objectives)} rewards ({', '.join(self.objectives)}): "
                 "set reward_funcs=reward.functions()"
             )
-        batch = self.batch(completions, columns)  # texts, and what they are scored against
+        batch = self.batch(completions, columns)
         [rewards] = self.rewards(*batch, log_metric=log_metric, log_extra=log_extra).values()
         return rewards
 
-    def functions(self, *others: Callable[..., Any]) -> list[Callable[..., Any]]:
-        """Make ``reward_funcs``: this object, or one function per objective, and ``others``.
-
-        They share one scoring call, and a completion that cannot be judged gets ``None`` from all.
-        ``others`` are reward functions of your own, such as one that pays for brevity.
-
-        Raises:
-            ConfigError: two have the same name, or one is a model or its name.
-        """
-        if others:
-            return together(self, *others)
-        return [self] if len(self.objectives) == 1 else functions_of(self)
-
-    def batch(
-        self, completions: Sequence[object], columns: Mapping[str, Any], *, raw: bool = False
-    ) -> TextBatch:
-        """Return the texts of completions, and the columns that they are scored against.
-
-        ``raw`` keeps strings as they are, to evaluate with the metric as published.
-
-        Raises:
-            InputError: ``completions`` is a single text, or a column is unusable.
-        """
-        if isinstance(completions, str):
-            raise InputError(f"completions is one text, {brief(completions)}: pass a list of them")
-        texts = list(completions) if raw else [_text_of(each) for each in completions]
-        return (texts, *self._columns(columns, len(texts)))
-
     def rewards(
         self,
-        *batch: Any,
+        texts: list[Any],
+        *columns: Any,
         log_metric: LogMetric | None = None,
         log_extra: LogExtra | None = None,
     ) -> dict[str, Rewards]:
         """Return the rewards of a ``batch`` by objective; log figures and count failures."""
-        scores = self.scores(*batch, log_metric=log_metric)
+        before, begun = replace(self.metric.usage), time.perf_counter()
+        scores = self.scores(texts, *columns)
+        if log_metric is not None:
+            seconds = time.perf_counter() - begun
+            for name, value in metrics(self.metric, scores, texts, before, seconds).items():
+                log_metric(name, value)
         if log_extra is not None:
             for name, values in extras(self.metric, scores).items():
                 log_extra(name, values)
         self.failures.note([score.failure for score in scores])
         return self.rewards_of(scores)
 
-    def rewards_of(self, scores: Sequence[T]) -> dict[str, Rewards]:
-        """Turn scores into rewards by objective."""
-        rows = [self._rewards(score) for score in scores]  # completions x objectives
-        return {name: [row[at] for row in rows] for at, name in enumerate(self.objectives)}
+    def batch(
+        self, completions: Sequence[object], columns: Mapping[str, Any], *, raw: bool = False
+    ) -> tuple[Any, ...]:
+        """Return the texts of completions, and the columns that they are scored against.
 
-    def scores(self, *batch: Any, log_metric: LogMetric | None = None) -> list[T]:
+        ``raw`` keeps strings as they are, to evaluate with the metric as published.
+        """
+        if isinstance(completions, str):
+            raise InputError(f"completions is one text, {brief(completions)}: pass a list of them")
+        texts = list(completions) if raw else [_text_of(each) for each in completions]
+        return (texts, *self._columns(columns, len(texts)))
+
+    def scores(self, texts: list[Any], *columns: Any) -> list[T]:
         """Score a ``batch``; failures are in their places."""
-        texts, *columns = batch
-        before, started = replace(self.metric.usage), time.perf_counter()
         why = self.failures.stop_reason if self.failures.stopping else None
         try:
             scores = self._score(texts, *columns) if why is None else []
@@ -286,11 +245,23 @@ class MetricReward(ABC, Generic[T]):
             scores = [self._failed(why) for _ in texts]
         if self.observer is not None:
             self.observer(scores)
-        if log_metric is not None:
-            cost = CallCost.between(before, self.metric.usage, time.perf_counter() - started)
-            for name, value in metrics(self.metric, scores, texts, cost).items():
-                log_metric(name, value)
         return scores
+
+    def rewards_of(self, scores: Sequence[T]) -> dict[str, Rewards]:
+        """Turn scores into rewards by objective."""
+        rows = [self._rewards(score) for score in scores]  # completions x objectives
+        return {name: [row[at] for row in rows] for at, name in enumerate(self.objectives)}
+
+    def functions(self, *others: Callable[..., Any]) -> list[Callable[..., Any]]:
+        """Make ``reward_funcs``: this object, or one function per objective, and ``others``.
+
+        They share one scoring call, and a completion that cannot be judged gets ``None`` from all.
+        ``others`` are reward functions of your own, such as one that pays for brevity.
+
+        Raises:
+            ConfigError: two have the same name, or one is a model or its name.
+        """
+        return together(self, *others) if others or len(self.objectives) > 1 else [self]
 
 
 def _text_of(completion: object) -> Any:
@@ -300,19 +271,28 @@ def _text_of(completion: object) -> Any:
 
 
 def metrics(
-    metric: Figures[T], scores: Sequence[T], texts: Sequence[object], cost: CallCost
+    metric: Figures[T],
+    scores: Sequence[T],
+    texts: Sequence[object],
+    before: Usage,
+    seconds: float,
 ) -> dict[str, float]:
-    """Return the figures of one call, such as ``posh/precision``: the same names at every call."""
+    """Return the figures of one call, such as ``posh/precision``: the same names at every call.
+
+    ``before`` is the judge's running total at the beginning of the call.
+    """
     strings = [text for text in texts if isinstance(text, str)]
     failed = sum(score.failure is not None for score in scores)
+    now = metric.usage
+    requests = now.requests + now.rewrites - before.requests - before.rewrites
     of_the_call = (
         share(sum(len(text.split()) for text in strings), len(strings)),
         share(math.fsum(map(repeated_share, strings)), len(strings)),
         share(failed, len(scores)),
-        cost.seconds,
-        float(cost.requests),
-        share(cost.cached, cost.requests),
-        share(cost.doubtful, cost.requests),
+        seconds,
+        float(requests),
+        share(now.cache_hits - before.cache_hits, requests),
+        share(now.doubtful - before.doubtful, requests),
     )
     values = {**metric.figures(scores), **dict(zip(CALL, of_the_call, strict=True))}
     return {f"{metric.name}/{name}": value for name, value in values.items()}
@@ -337,3 +317,108 @@ def extras(metric: Figures[T], scores: Sequence[T]) -> dict[str, list[Any]]:
 def share(part: float, whole: int) -> float:
     """Divide; NaN if ``whole`` is 0."""
     return part / whole if whole else math.nan
+
+
+class PoshReward(MetricReward[Scores]):
+    """A callable for ``GRPOTrainer(reward_funcs=...)``; higher rewards are better.
+
+    The dataset has a column of references, each parsed once for all its generations, and for a
+    metric with a witness a column of images. See ``MetricReward`` for failures and pickling.
+
+    Args:
+        posh: the metric; by default ``PoSh()`` with the embedded judge.
+        shaping: turns scores into rewards; by default f1, as in the paper. Objective ``separate``
+            makes two, precision and recall: pass the trainer ``reward_funcs=reward.functions()``,
+            and call ``objectives.settle_aggregation`` so that it adds them correctly.
+        reference_column: column of references.
+        image_column: column of images, for a witness; by default ``images`` or ``image``.
+        max_failed_calls: stop after this many calls in a row in which most completions failed.
+
+    Raises:
+        InputError: ``posh`` is a name, or ``max_failed_calls`` is less than 1.
+
+    Example:
+        ``GRPOTrainer(model, reward_funcs=PoshReward(), args=..., train_dataset=...)``
+    """
+
+    __name__ = "posh"
+
+    def __init__(
+        self,
+        posh: PoshLike | None = None,
+        shaping: Shaping | None = None,
+        *,
+        reference_column: str = "reference",
+        image_column: str | None = None,
+        max_failed_calls: int = 10,
+    ) -> None:
+        if isinstance(posh, str):
+            raise InputError(f"posh is {posh!r}: pass PoSh({posh!r}) or load_metric({posh!r})")
+        self.metric: PoshLike = posh if posh is not None else PoSh()
+        self.shaping = shaping if shaping is not None else Shaping()
+        self.reference_column = reference_column
+        self.image_column = image_column
+        self._warned = False
+        super().__init__(max_failed_calls)
+
+    @property
+    def signature(self) -> str:
+        """Everything that rewards depend on: the metric, these rules, and non-default shaping.
+
+        Ranks compare it, so that all train on the same balance of precision and recall.
+        """
+        changed = [
+            f"{each.name}={value}"
+            for each in fields(Shaping)
+            if (value := getattr(self.shaping, each.name)) != each.default
+        ]
+        rules = f"{self.metric.signature}|reward:{REWARD_VERSION}"
+        return rules + (f"|shaping:{','.join(changed)}" if changed else "")
+
+    @property
+    def objectives(self) -> Mapping[str, float | None]:
+        """``posh``, or one reward per axis with its weight."""
+        if self.shaping.objective != "separate":
+            return super().objectives
+        names = (f"{self.__name__}_{axis}" for axis in AXES)
+        return dict(zip(names, self.shaping.weights, strict=True))
+
+    def check(self) -> None:
+        """Score two texts, so that an unfit judge or a broken witness fails before the first step.
+
+        Raises:
+            JudgeError: as ``check_judge``.
+        """
+        check_judge(self.metric)
+
+    def _columns(self, columns: Mapping[str, Any], expected: int) -> tuple[list[Any], ...]:
+        references = column_of(columns, self.reference_column, expected, "reference_column")
+        self._note_language(references)
+        if not self.metric.wants_images:
+            return (references,)
+        return references, image_column_of(columns, expected, self.image_column)
+
+    def _note_language(self, references: Sequence[object]) -> None:
+        # Scores of texts that are not English mean nothing.
+        if self._warned:
+            return
+        texts = {text for text in references if isinstance(text, str)}
+        foreign = next((text for text in texts if not is_english(text)), None)
+        if foreign is not None:
+            self._warned = True
+            logger.warning(
+                "a reference does not read like English, the only language of POSH's parser and "
+                "questions: %s",
+                brief(foreign),
+            )
+
+    def _score(self, texts: list[Any], *columns: Any) -> list[Scores]:
+        return self.metric.score(texts, *columns)
+
+    def _failed(self, why: Failure) -> Scores:
+        return Scores.failed(why, signature="")
+
+    def _rewards(self, score: Scores) -> tuple[float | None, ...]:
+        if self.shaping.objective != "separate":
+            return (shape(score, self.shaping, self.metric.weights),)
+        return shape_axes(score, self.shaping, self.metric.weights) or (None, None)

@@ -1,18 +1,21 @@
 """A metric as an ASGI app: rows in, scores out, in JSON with a published schema.
 
 Texts are untrusted: they are scored, but never opened as paths, fetched or logged. Images come in
-the request.
+the request. Floods, slow clients and large bodies are left to a proxy (docs/serve.md).
 """
 
 from __future__ import annotations
 
 import asyncio
+import hmac
 import json
 import logging
 import math
+import reprlib
 from base64 import b64decode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Annotated, Any
@@ -23,30 +26,25 @@ from fastapi.responses import RedirectResponse, Response
 from fastapi.security import HTTPBearer
 from fastapi_offline import FastAPIOffline
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, create_model, model_validator
-from pydantic_core import PydanticCustomError
-from starlette.datastructures import Headers
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, create_model
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from posh_reward.errors import BusyError, ConfigError, InputError, JudgeError, PoshError
+from posh_reward.errors import (
+    BusyError,
+    ConfigError,
+    InputError,
+    JudgeError,
+    PoshError,
+    on_one_line,
+    shortened,
+)
 from posh_reward.metrics.metric import package_version
 from posh_reward.metrics.posh.aggregate import Weights
 from posh_reward.metrics.records import record_class, records_adapter
 from posh_reward.reward.texts import completion_of
 from posh_reward.reward.trl import MetricReward, figure_columns
-from posh_reward.serve.contract import MetricInfo, fields_of
-from posh_reward.serve.request_limits import (
-    HTTP_CODES,
-    UNKNOWN,
-    RequestError,
-    RequestLimits,
-    has_key,
-    http_error,
-    invalid_body,
-    refusal,
-    refusal_responses,
-)
+from posh_reward.serve.client import MetricInfo, fields_of
 from posh_reward.serve.window import BatchedMetric
 from posh_reward.types import Failure
 
@@ -62,15 +60,6 @@ class Body(BaseModel):
     """A JSON object that allows no other fields."""
 
     model_config = ConfigDict(extra="forbid")
-
-    @model_validator(mode="before")
-    @classmethod
-    def refuse_unknown(cls, data: Any) -> Any:
-        """Stop at the first unknown field, since pydantic would describe each of a million."""
-        for place, name in enumerate(data if isinstance(data, dict) else ()):
-            if name not in cls.model_fields:
-                raise PydanticCustomError(UNKNOWN, "Extra inputs are not permitted", {"at": place})
-        return data
 
 
 class ScoreRow(Body):
@@ -118,12 +107,34 @@ class SlimeRequest(BaseModel):
     label: Text = None
 
 
+class Refusal(BaseModel):
+    """Reason for a missing result."""
+
+    code: str = Field(description="For programs; several codes can share a status.")
+    error: str = Field(description="The reason, in one line.")
+    field: str | None = Field(description="Place of the faulty value, such as rows.0.image.")
+    value: str | None = Field(description="The faulty value, shortened.")
+    remedy: str = Field(description="Advice, in one line.")
+
+
+CAUSES = {
+    "unauthorized": (401, "Send the server's key as Authorization: Bearer KEY.", None),
+    "not_found": (404, "See /docs for the paths.", None),
+    "method_not_allowed": (405, "See /docs for the method of each path.", None),
+    "invalid": (422, "See /docs for the form of each field.", None),
+    "not_scored": (422, "Fix the text, or start the server with --fallback.", None),
+    "busy": (429, "Send it again after Retry-After, in seconds.", 1),
+    "internal": (500, "See the server's log.", None),
+    "judge": (503, "Send it again after Retry-After; see the server's log.", 2),
+}
+"""Code of a refusal -> its status, its remedy, and the seconds in ``Retry-After``."""
+HTTP_CODES = {400: ("invalid", "body"), 404: ("not_found", "path"),
+              405: ("method_not_allowed", "method")}  # fmt: skip
+"""Status of the framework's own errors -> code and field."""
+LONGEST_VALUE = 120  # characters shown of the faulty value
+
 logger = logging.getLogger(__name__)
 
-LARGEST_BODY, ALL_BODIES = 32_000_000, 256_000_000
-"""Most bytes of a request, and of all unanswered ones."""
-GUARDED = ("/v1", "/metrics")
-"""Prefixes of the paths that need the key; the others reveal nothing."""
 LONGEST_PAUSE = 60
 """Most seconds that a client is asked to wait."""
 
@@ -158,40 +169,81 @@ def create_app(
     )
     record: Any = record_class(metric.name)
     reply = create_model("ScoreReply", signature=(str, ...), scores=(list[record], ...))
-    refusals = refusal_responses(key is not None)
-    bearer = [Depends(HTTPBearer(auto_error=False))] if key is not None else []
-    post: dict[str, Any] = {"methods": ["POST"], "responses": refusals, "dependencies": bearer}
-    get: dict[str, Any] = {"methods": ["GET"], "responses": refusals}
+    guarded = []
+    if key is not None:
+        guarded = [Depends(HTTPBearer(auto_error=False)), Depends(partial(_check_key, key))]
+    get: dict[str, Any] = {"methods": ["GET"], "responses": {"default": {"model": Refusal}}}
+    guarded_get = {**get, "dependencies": guarded}
+    post = {**guarded_get, "methods": ["POST"]}
     route = app.add_api_route
     route("/v1/score", service.score, summary="Score rows", response_model=reply, **post)
-    route("/v1/metric", service.metric_info, summary="Describe the metric", dependencies=bearer,
-          **get)  # fmt: skip
+    route("/v1/metric", service.metric_info, summary="Describe the metric", **guarded_get)
     if reward is not None:
         route("/v1/openrlhf", service.openrlhf, summary="Reward OpenRLHF's queries",
               response_model=OpenRlhfReply, **post)  # fmt: skip
         route("/v1/slime", service.slime, summary="Reward a sample from slime",
               response_model=dict[str, float], **post)  # fmt: skip
     route("/health", service.health, summary="Check that the judge works", **get)
-    route("/metrics", service.metrics, include_in_schema=False, **get)
+    route("/metrics", service.metrics, include_in_schema=False, **guarded_get)
     route("/", lambda: RedirectResponse("/docs"), include_in_schema=False, **get)
-    for kind in (PoshError, RequestValidationError, HTTPException, Exception):
+    for kind in (PoshError, RequestValidationError, HTTPException, ClientDisconnect, Exception):
         app.add_exception_handler(kind, service.refuse)
-    # Who sends a body does not matter here: all have the same key, or there is none.
-    app.add_middleware(
-        RequestLimits, admit=partial(_admit, key), largest=LARGEST_BODY, each=ALL_BODIES,
-        together=ALL_BODIES, observe=service.observe,
-    )  # fmt: skip
     return app
 
 
-def _admit(key: str | None, path: str, headers: Headers) -> Response | str | None:
-    if key is None:
-        return ""
-    if not path.startswith(GUARDED):
-        return None
-    why = "this server needs its key, and got another one or none"
-    is_known = has_key(headers, key)
-    return "" if is_known else refusal("unauthorized", why, field="Authorization")
+async def _check_key(key: str, request: Request) -> None:
+    """Refuse a request without the key.
+
+    It comes as ``Authorization: Bearer KEY``, or as the password in the URL
+    (``http://any:KEY@host``) from clients that cannot set headers.
+    """
+    scheme, _, password = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "basic":
+        with suppress(ValueError):
+            password = b64decode(password).decode().partition(":")[2]
+    if not hmac.compare_digest(password.encode(), key.encode()):
+        why = "this server needs its key, and got another one or none"
+        raise RequestError("unauthorized", why, field="Authorization")
+
+
+class RequestError(PoshError):
+    """A request to refuse; arguments as for ``refusal``."""
+
+    def __init__(self, code: str, why: str, *, field: str, value: object = None) -> None:
+        super().__init__(why)
+        self.code, self.field, self.value = code, field, value
+
+
+def refusal(
+    code: str, why: str, field: str | None = None, value: object = None, after: int | None = None
+) -> Response:
+    """Make a reply without a result, with one of ``CAUSES``, ``after`` in place of its seconds."""
+    status, remedy, pause = CAUSES[code]
+    if value is not None:
+        text = value if isinstance(value, str) else reprlib.repr(value)  # of at most six values
+        value = shortened(on_one_line(text), LONGEST_VALUE)
+    body = {"code": code, "error": on_one_line(why), "field": field, "value": value,
+            "remedy": remedy}  # fmt: skip
+    headers = {"Retry-After": str(after or pause)} if pause is not None else {}
+    if code == "unauthorized":
+        headers["WWW-Authenticate"] = "Bearer"
+    # In ASCII, since UTF-8 cannot encode half a surrogate pair, which texts can contain.
+    return Response(json.dumps(body), status, headers, "application/json")
+
+
+def _invalid_body(error: Mapping[str, Any], request: Request) -> Response:
+    """Make the refusal for pydantic's first error about a body."""
+    place = [str(each) for each in error["loc"] if each != "body"]
+    kind, why, value = error["type"], error["msg"], error.get("input")
+    if isinstance(value, bytes):  # FastAPI left the body alone
+        why = "the body is not read as JSON without the header Content-Type: application/json"
+        return refusal("invalid", why, "Content-Type", request.headers.get("content-type", ""))
+    if kind == "json_invalid":  # its place is a character offset
+        why, place = f"{why} at character {' '.join(place)}: {error['ctx']['error']}", []
+    if kind in ("json_invalid", "missing"):  # its input is the surrounding object
+        value = None
+    field = ".".join(place) or "body"
+    return refusal("invalid", f"{field}: {why}", field, value)
 
 
 class Service:
@@ -213,8 +265,6 @@ class Service:
         self._writer = records_adapter(metric.name)
         self._seconds = 0.0
         self.registry = registry = CollectorRegistry()
-        self._requests = Histogram("posh_request_seconds", "Requests by path and status",
-                                   ["path", "status"], registry=registry)  # fmt: skip
         self._texts = Counter("posh_texts", "Texts by outcome: scored, or the kind of failure",
                               ["outcome"], registry=registry)  # fmt: skip
         self._batches = Histogram("posh_batch_texts", "Texts per call of the metric",
@@ -282,12 +332,7 @@ class Service:
         fields: tuple[str, str],
         request: Request,
     ) -> tuple[list[float], dict[str, list[float]]]:
-        """Return rewards of completions, and sub-scores by their names in TRL's log.
-
-        Raises:
-            RequestError: a completion could not be judged and there is no fallback. Its field is,
-                from the two ``fields``, the reference if that is not a text, or the completion.
-        """
+        """Return rewards of completions, and sub-scores by their names in TRL's log."""
         assert self.reward is not None
         column = self.reward.reference_column
         batch = self.reward.batch(completions, {column: references})
@@ -338,29 +383,28 @@ class Service:
         self._batches.observe(size)
         self._seconds = 0.8 * self._seconds + 0.2 * seconds / size  # per text, smoothed
 
-    def observe(self, path: str, status: int, seconds: float) -> None:
-        """Count a request; unknown paths count as one."""
-        label = path if path in ("/v1/score", "/v1/openrlhf", "/v1/slime") else "other"
-        self._requests.labels(label, status).observe(seconds)
-
     async def refuse(self, request: Request, error: Exception) -> Response:
         """Reply to a request that has no result."""
         why = str(error)
         if isinstance(error, RequestError):
-            return refusal(error.code, why, field=error.field, value=error.value)
+            return refusal(error.code, why, error.field, error.value)
+        if isinstance(error, ClientDisconnect):
+            return Response(status_code=499)
         if isinstance(error, BusyError):
             # Time to process what is waiting, at the current pace.
             wait = math.ceil(self._seconds * len(self.metric.window))
-            return refusal("busy", why, field="rows", after=min(max(wait, 1), LONGEST_PAUSE))
+            return refusal("busy", why, "rows", after=min(max(wait, 1), LONGEST_PAUSE))
         if isinstance(error, JudgeError):
             self.trouble = why
             return refusal("judge", why)
         if isinstance(error, InputError):
-            return refusal("invalid", why, field="body")
+            return refusal("invalid", why, "body")
         if isinstance(error, RequestValidationError):
-            return invalid_body(error.errors()[0], request)
+            return _invalid_body(error.errors()[0], request)
         if isinstance(error, HTTPException) and error.status_code in HTTP_CODES:
-            return http_error(error, request)
+            code, field = HTTP_CODES[error.status_code]
+            value = {"path": request.url.path, "method": request.method}.get(field)
+            return refusal(code, error.detail, field, value)
         logger.error("a request at %s failed", request.url.path, exc_info=error)
         return refusal("internal", why if isinstance(error, PoshError) else type(error).__name__)
 

@@ -1,4 +1,4 @@
-"""Client of ``posh-reward serve``: a remote metric in place of a local one."""
+"""Client of ``posh-reward serve``, and what both agree on: fields of rows, the metric's record."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import json
 import random
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, dataclass, fields
 from importlib.util import find_spec
+from inspect import Parameter, signature
 from typing import Any, TypeVar
 
 from posh_reward.errors import InputError, JudgeError, MissingDependencyError, PoshError
@@ -27,8 +28,42 @@ from posh_reward.models.server.server_http import (
     run_apart,
     server_client,
 )
-from posh_reward.serve.contract import KEY, MetricInfo
 from posh_reward.types import Failure, Scores, Usage
+
+KEY = "POSH_REWARD_KEY"
+"""Environment variable with the key, for server and client."""
+FIELDS = {
+    "generations": "generation",
+    "texts": "generation",
+    "references": "reference",
+    "images": "image",
+    "questions": "question",
+}
+"""Arguments of a metric's ``score`` -> fields of a row."""
+
+
+def fields_of(metric: Any) -> tuple[str, ...]:
+    """Return the fields of a row that a metric scores, in the order of its arguments."""
+    arguments = signature(metric.score).parameters.values()
+    positional = [each for each in arguments if each.kind is not Parameter.KEYWORD_ONLY]
+    names = (FIELDS[each.name] for each in positional if each.name in FIELDS)
+    looks = getattr(metric, "wants_images", True)  # POSH looks only with a witness
+    return tuple(name for name in names if name != "image" or looks)
+
+
+@dataclass(frozen=True, slots=True)
+class MetricInfo:
+    """A server's description of its metric."""
+
+    name: str
+    signature: str
+    fields: tuple[str, ...]
+    """Fields of a row, in the order of ``score``'s arguments: generation, reference, ..."""
+    preset: str | None = None
+    """POSH's wording, whose labels a reward removes from completions."""
+    weights: dict[str, float] | None = None
+    """POSH's weights of entities, attributes and relations."""
+
 
 T = TypeVar("T")
 
@@ -83,11 +118,7 @@ class RemoteMetric:
 
     @property
     def info(self) -> MetricInfo:
-        """The server's description of its metric, fetched at the first use.
-
-        Raises:
-            JudgeError: the server does not answer, or refuses the key.
-        """
+        """The server's description of its metric, fetched at the first use."""
         if self._info is None:
             url = f"{self.url}/metric"
             try:
@@ -106,17 +137,14 @@ class RemoteMetric:
 
     @property
     def name(self) -> str:
-        """The metric's name."""
         return self.info.name
 
     @property
     def signature(self) -> str:
-        """The metric's signature, the same as for local scores."""
         return self.info.signature
 
     @property
     def wants_images(self) -> bool:
-        """True if the metric looks at images."""
         return "image" in self.info.fields
 
     def score(self, *columns: Sequence[object], **by_field: Sequence[object]) -> list[Any]:
@@ -177,30 +205,19 @@ class RemoteMetric:
         return self._records(reply, rows)
 
     def _records(self, reply: dict[str, Any], rows: list[dict[str, Any]]) -> list[Any]:
-        """Read the scores in a reply; each must belong to its row.
-
-        Raises:
-            JudgeError: the reply has no scores, or another metric's.
-        """
+        """Read the scores in a reply, one for each row."""
         if reply.get("signature") != self.signature:
             raise JudgeError(f"{self.url} now runs a different metric: {reply.get('signature')}")
         try:
-            scores = [read_scores(self.name, each) for each in reply["scores"]]
-            return [
-                score if _is_about(score, row) else self._failed(MISTAKEN)
-                for score, row in zip(scores, rows, strict=True)
-            ]
+            pairs = zip(reply["scores"], rows, strict=True)
+            return [read_scores(self.name, each) for each, _ in pairs]
         except (KeyError, TypeError, ValueError):
             raise JudgeError(f"{self.url} did not return a score for each text") from None
 
     async def _patiently(
         self, exchange: Callable[[], Coroutine[Any, Any, dict[str, Any]]]
     ) -> dict[str, Any] | Failure:
-        """Repeat a request until there is a reply, or a failure when patience runs out.
-
-        Raises:
-            ExchangeError: the server refuses the request.
-        """
+        """Repeat a request until there is a reply, or a failure when patience runs out."""
         until = time.monotonic() + self._patience
         pause = 0.2
         while True:
@@ -217,7 +234,7 @@ class RemoteMetric:
     def _refusal(self, error: ExchangeError) -> PoshError:
         """Return a refusal as an error: of the caller's rows, or of the server."""
         code, why = self._reason(error)
-        return InputError(why) if code in ("invalid", "too_large") else JudgeError(why)
+        return InputError(why) if code == "invalid" else JudgeError(why)
 
     def _reason(self, error: ExchangeError) -> tuple[str, str]:
         """Return code and reason of a refusal; without a code unless our server sent it."""
@@ -240,15 +257,6 @@ class RemoteMetric:
         record = record_class(self.name)
         needed = [e.name for e in fields(record) if MISSING is e.default is e.default_factory]
         return record(**dict.fromkeys(needed) | {"signature": self.signature, "failure": why})
-
-
-MISTAKEN = Failure("reply", "the server scored a different text")
-
-
-def _is_about(score: Any, row: dict[str, Any]) -> bool:
-    """Return True if a score repeats the text that was sent, or failed."""
-    text = row["generation"]
-    return score.failure is not None or (isinstance(text, str) and score.generation == text.strip())
 
 
 def _cell(name: str, value: object) -> object:
@@ -283,19 +291,15 @@ class RemotePosh(RemoteMetric):
 
     @property
     def preset(self) -> str:
-        """Name of the prompts' wording."""
         return self.info.preset or "released"
 
     @property
     def weights(self) -> aggregate.Weights:
-        """Weights of entities, attributes and relations."""
         return aggregate.weights_of(self.info.weights or {})
 
     def figures(self, scores: Sequence[Scores]) -> dict[str, float]:
-        """Return what ``PoSh.figures`` does."""
         seen = aggregate.witness_figures(scores) if self.wants_images else {}
         return aggregate.figures(scores) | seen
 
     def columns(self, scores: Sequence[Scores]) -> dict[str, list[float | None]]:
-        """Return what ``PoSh.columns`` does."""
         return aggregate.columns(scores)

@@ -19,22 +19,19 @@ from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import Headers
-from starlette.middleware import Middleware
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from posh_reward.errors import InputError
 from posh_reward.process.file_lock import LOCK, keep_folder
-from posh_reward.serve.request_limits import RequestLimits
 from posh_reward.study.packets.make import page_to_serve
 from posh_reward.study.packets.rater_answers import AnswerSheet, sheets_in
 from posh_reward.study.packets.study_records import Answer, PacketKey
 from posh_reward.study.rows.tables import whole_file
 
-LARGEST, ALL_BODIES = 4_000_000, 64_000_000
-"""Most bytes of a rater's answers (comments have up to 2,000 characters), and of all at a time."""
+LARGEST = 4_000_000  # bytes of a rater's answers; comments have up to 2,000 characters
 HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "frame-ancestors 'none'",
@@ -46,26 +43,11 @@ VERSION = "X-Answers-Version"
 """Header of requests and replies; not an ETag, which proxies change, such as to compress."""
 EARLIER, MOST_KEPT = ".earlier", 200
 """Folder of replaced answers, next to those that count, and most of them for a rater."""
-NOTHING = "none"
-"""Version of missing answers."""
-STRANGER = PlainTextResponse(
-    "There is no page here: please check the link that you were sent.", 404
-)
+NOTHING = "none"  # version of missing answers
 
 
 def study_app(key: PacketKey, packet: Path, answers: Path, tokens: Mapping[str, str]) -> Starlette:
-    """Make an ASGI app that shows each rater a page and stores the answers.
-
-    Args:
-        key: the packet's key.
-        packet: the folder that ``packets make`` wrote.
-        answers: folder for the raters' files; created if missing.
-        tokens: token -> rater.
-
-    Raises:
-        BusyError: another process stores this packet's answers there.
-        InputError: a page is missing, or an older version made it.
-    """
+    """Make an ASGI app that shows each rater a page and stores the answers."""
     keep_folder(answers, f".{key.packet}{LOCK}")
     site = StudySite(key, packet, answers, tokens)
     app = Starlette(
@@ -74,12 +56,7 @@ def study_app(key: PacketKey, packet: Path, answers: Path, tokens: Mapping[str, 
             Route("/r/{token}/answers", site.send, methods=["GET"]),
             Route("/r/{token}/answers", site.store, methods=["PUT"]),
             Route("/health", lambda _: PlainTextResponse("ok")),
-        ],
-        middleware=[
-            Middleware(
-                RequestLimits, site.admit, largest=LARGEST, each=2 * LARGEST, together=ALL_BODIES
-            )
-        ],
+        ]
     )
     app.router.redirect_slashes = False  # to whatever host a request names
     return app
@@ -103,15 +80,7 @@ class StudySite:
                 raise InputError(why) from None
             self._pages[rater] = page_to_serve(page).encode()
 
-    def admit(self, path: str, headers: Headers) -> Response | str | None:
-        """Refuse strangers before they send anything; see ``request_limits.Admit``."""
-        if not path.startswith("/r/"):
-            return None
-        token = path.split("/")[2]
-        return token if token in self._tokens else STRANGER
-
     async def page(self, request: Request) -> Response:
-        """Send a rater's page."""
         return Response(self._pages[self._rater(request)], media_type="text/html", headers=HEADERS)
 
     async def send(self, request: Request) -> Response:
@@ -130,6 +99,8 @@ class StudySite:
         again.
         """
         rater = self._rater(request)
+        if int(request.headers.get("content-length", LARGEST + 1)) > LARGEST:
+            return PlainTextResponse(f"these are more than {LARGEST:,} bytes", 413)
         data = await request.body()
         try:
             [sheet] = await run_in_threadpool(sheets_in, data, self._key)
@@ -147,7 +118,11 @@ class StudySite:
         return Response(status_code=204, headers={VERSION: _version(data)})
 
     def _rater(self, request: Request) -> str:
-        return self._tokens[request.path_params["token"]]
+        try:
+            return self._tokens[request.path_params["token"]]
+        except KeyError:
+            why = "There is no page here: please check the link that you were sent."
+            raise HTTPException(404, why) from None
 
     def _file(self, rater: str) -> Path:
         return self._answers / f"answers-{self._key.packet}-{rater}.json"
@@ -196,14 +171,7 @@ def write_through(path: Path, data: bytes, mode: int = 0o666) -> None:
 
 
 def read_tokens(path: Path, raters: Iterable[str]) -> dict[str, str]:
-    """Read the tokens of the raters' links from a table (``rater``, ``token``), drawn at first.
-
-    Returns:
-        Token -> rater.
-
-    Raises:
-        InputError: the table is damaged, or belongs to another packet.
-    """
+    """Read the tokens of the raters' links from a table (``rater``, ``token``), drawn at first."""
     names = list(raters)
     if not path.exists():
         text = io.StringIO()

@@ -71,7 +71,6 @@ class BatchWindow(Generic[Item, Result]):
         self._worker = ThreadPoolExecutor(1, "posh-window")  # the thread ends with this object
 
     def __len__(self) -> int:
-        """Number of waiting items."""
         return len(self._waiting)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -83,12 +82,7 @@ class BatchWindow(Generic[Item, Result]):
         self._begin()
 
     def submit(self, items: Sequence[Item]) -> list[Future[Result]]:
-        """Queue all ``items`` or none; return their futures.
-
-        Raises:
-            BusyError: the queue has no room for them now.
-            InputError: they exceed the queue's capacity.
-        """
+        """Queue all ``items`` or none; return their futures."""
         if self._process != os.getpid():  # a forked process lacks the thread
             self._begin()
         if len(items) > self.capacity:
@@ -169,11 +163,7 @@ class BatchWindow(Generic[Item, Result]):
 
 
 def results_of(futures: Sequence[Future[Result]]) -> list[Result]:
-    """Wait for results, in order; after an error cancel the rest.
-
-    Raises:
-        Exception: the error of the first item that has one.
-    """
+    """Wait for results, in order; after an error cancel the rest."""
     try:
         return [future.result() for future in futures]
     finally:
@@ -206,20 +196,11 @@ class BatchedMetric:
         return getattr(self.metric, name)
 
     def score(self, *arguments: Any, **options: Any) -> list[Any]:
-        """Score texts as the metric does.
-
-        Raises:
-            BusyError: too many texts are waiting.
-        """
+        """Score texts as the metric does."""
         return results_of(self.submit(*arguments, **options))
 
     def submit(self, *arguments: Any, **options: Any) -> list[Future[Any]]:
-        """Queue a call of ``score``; return its scores as futures.
-
-        Raises:
-            BusyError: too many texts are waiting.
-            InputError: lists differ in length.
-        """
+        """Queue a call of ``score``; return its scores as futures."""
         values: dict[int | str, Any] = dict(enumerate(arguments))
         values.update(options.items())
         lists = {name: each for name, each in values.items() if isinstance(each, list | tuple)}

@@ -26,7 +26,7 @@ from posh_reward.errors import (
     safe,
 )
 from posh_reward.models.prompt_images import resize_for_model
-from posh_reward.models.vllm.vllm_environment import set_vllm_defaults
+from posh_reward.models.vllm.vllm_model import set_vllm_defaults
 from posh_reward.process.progress import progress_bar
 from posh_reward.study.rows.dataset_images import OTHER_IMAGES
 from posh_reward.study.rows.journal import Journal

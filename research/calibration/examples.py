@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from posh_reward.attack.falsehoods import CONTINUATIONS, falsify
+from posh_reward.attack.falsehoods import CONTINUATIONS
 from posh_reward.graph.reader import Reader
 from posh_reward.lexicon.function_words import FUNCTION_WORDS, PREPOSITIONS, words_of
 from posh_reward.types import Description, Span
 from research.calibration import people as sets
 from research.calibration.people import Pair, Ratings
+from research.calibration.perturb import falsify
 from research.calibration.truth import truth
 from research.eval_planted import TOKEN, blind_list
 

@@ -7,14 +7,48 @@ from __future__ import annotations
 
 import random
 import re
+from collections import defaultdict
 from collections.abc import Callable
 
 from posh_reward.attack.falsehoods import PLACES, VERBS, inflected, rewritten
 from posh_reward.lexicon.function_words import PREPOSITIONS, agreement
 from posh_reward.lexicon.likeness import UNITS, likeness
+from posh_reward.lexicon.meaning import is_concrete, is_plural
 from posh_reward.types import Description, Token
 
+Sort = tuple[str, bool]
+"""Words that can stand for each other: part of speech, and plural or not."""
 BE = re.compile(r"\b(is|are)\b(?! not\b)")
+
+
+def falsify(description: Description, seed: str) -> str:
+    """Replace each common noun and adjective by one from another sentence of the text.
+
+    A singular noun by a singular one, an adjective by an adjective: its objects are still those of
+    the image, and nearly every attribute and relation is untrue.
+    """
+    rng = random.Random(seed)
+    words: dict[Sort, list[Token]] = defaultdict(list)
+    for token in description.tokens:
+        if sort := sort_of(token):
+            words[sort].append(token)
+    changed = {}
+    for i, token in enumerate(description.tokens):
+        sort = sort_of(token)
+        others = [w.text for w in words[sort] if w.sentence != token.sentence] if sort else []
+        if others:
+            changed[i] = rng.choice(others)
+    return rewritten(description, changed) or description.text
+
+
+def sort_of(token: Token) -> Sort | None:
+    """Return the words that a token can be replaced by; None: it stays."""
+    if token.text.isalpha() and token.text.islower():
+        if token.pos == "NOUN" and is_concrete((token.text, "n")):
+            return "noun", is_plural((token.text, "n"))
+        if token.pos == "ADJ" and token.dep == "amod":
+            return "adjective", False
+    return None
 
 
 def events(description: Description) -> list[tuple[str, int, str]]:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.stats import kendalltau, pearsonr, spearmanr
 
-from posh_reward.metrics.rubric.rubric_judge import load_rubric
+from posh_reward.metrics.rubric_judge import load_rubric
 from posh_reward.study.statistics import Floats
 from research.tables import write_between
 

@@ -14,11 +14,20 @@ from posh_reward.adapters.completion_results import (
     one_objective,
     results,
     reward_of,
+    separate_advantages,
     with_group_means,
 )
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.types import Failure, Question, Verdict
 from tests.adapters.groups import FAILED, REASON, REFERENCE, REWARD, TEXTS, rewards
+from tests.adapters.two_objectives import (
+    ADVANTAGES,
+    ADVANTAGES_WITH_FAILURE,
+    GROUPS,
+    JUDGED,
+    WEIGHTS,
+    WITH_FAILURE,
+)
 
 COLUMNS = {"reference": [REFERENCE] * len(TEXTS)}
 
@@ -39,6 +48,18 @@ def test_a_failed_completion_gets_the_mean_of_its_own_siblings(
     assert filled == pytest.approx([0.2, 0.3, 0.4, 1.0, 1.0, 0.65])
     assert "3 of 6 completions" in caplog.text
     assert with_group_means([None, None], "ab") == [0.2, 0.2]
+
+
+def test_separate_objectives_add_as_in_trl() -> None:
+    # Within group 1: -0.1 and 0.1 by 0.1414; over the batch: -0.707 and 0.707 by 0.577.
+    rows: list[list[float] | None] = [[0.2, 0.5], [0.4, 0.5], [0.6, 0.3], [0.6, 0.3]]
+    advantages = separate_advantages(rows, [1, 1, 2, 2], [1, 1])
+    assert advantages == pytest.approx([-1.2247, 1.2247, 0, 0], abs=1e-3)
+    lost = separate_advantages([*rows, None], [1, 1, 2, 2, 2], [1, 1])
+    assert lost == [*advantages, 0]
+    assert separate_advantages([None, [0.2, 0.9], None], "aab", [1, 1]) == [0, 0, 0]
+    for given, trls in ((JUDGED, ADVANTAGES), (WITH_FAILURE, ADVANTAGES_WITH_FAILURE)):
+        assert separate_advantages(given, GROUPS, WEIGHTS) == pytest.approx(trls, abs=1e-4)
 
 
 class Recovering(FakeJudge):

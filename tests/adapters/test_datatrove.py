@@ -45,11 +45,11 @@ def run(folder: Path, **stage: Any) -> None:
     from datatrove.pipeline.readers import JsonlReader
     from datatrove.pipeline.writers import JsonlWriter
 
-    from posh_reward.adapters.datatrove import ScoreDocuments
+    from posh_reward.adapters.corpora import score_documents
 
     pipeline = [
         JsonlReader(str(folder / "rows")),
-        ScoreDocuments(batch=4, **stage),
+        score_documents(batch=4, **stage),
         JsonlWriter(str(folder / "scores"), compression=None),
     ]
     logs = str(folder / "logs")

@@ -12,10 +12,10 @@ from tests.adapters.groups import FAILED, REFERENCE, TEXTS, rewards, scores
 
 pytestmark = pytest.mark.adapters
 REWARD_FILE = """
-from posh_reward.adapters.easyr1 import batch_reward
+from posh_reward.adapters.reward_functions import easyr1_reward
 
 REWARD_TYPE = "batch"
-compute_score = batch_reward("tests.adapters.groups:REWARD")
+compute_score = easyr1_reward("tests.adapters.groups:REWARD")
 """
 
 

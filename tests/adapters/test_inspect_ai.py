@@ -18,14 +18,14 @@ def test_an_evaluation_counts_what_could_not_be_judged(tmp_path: Path) -> None:
     from inspect_ai.model import ModelOutput, ModelUsage, get_model
     from inspect_ai.solver import generate
 
-    from posh_reward.adapters.inspect_ai import text_scorer
+    from posh_reward.adapters.evaluators import inspect_scorer
 
     samples = [Sample(input=f"Describe image {i}.", target=REFERENCE) for i in range(4)]
     outputs = [ModelOutput.from_content("mockllm/model", text) for text in TEXTS]
     for output in outputs:
         output.usage = ModelUsage()  # counting tokens would download an encoding
     task = Task(
-        dataset=samples, solver=generate(), scorer=text_scorer("tests.adapters.groups:REWARD")
+        dataset=samples, solver=generate(), scorer=inspect_scorer("tests.adapters.groups:REWARD")
     )
     [log] = eval(
         task,

@@ -16,11 +16,11 @@ def test_means_are_over_replies_that_could_be_judged() -> None:
     from lighteval.models.model_output import ModelResponse
     from lighteval.tasks.requests import Doc
 
-    from posh_reward.adapters.lighteval import text_metrics
+    from posh_reward.adapters.evaluators import lighteval_metrics
 
     docs = [Doc(query="Describe.", choices=[REFERENCE], gold_index=0) for _ in TEXTS]
     responses = [ModelResponse(text=[text]) for text in TEXTS]
-    metrics = text_metrics("tests.adapters.groups:REWARD")
+    metrics = lighteval_metrics("tests.adapters.groups:REWARD")
     rows = apply_metric(responses, docs, [metrics])
     for row, score in zip(rows, scores(), strict=True):
         if score.f1 is not None:

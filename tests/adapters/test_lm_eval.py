@@ -24,9 +24,9 @@ metric_list:
   - {{metric: failed, aggregation: mean, higher_is_better: false}}
 """
 POSH = """
-from posh_reward.adapters.lm_eval import document_scorer
+from posh_reward.adapters.evaluators import lm_eval_scorer
 
-process_results = document_scorer("tests.adapters.groups:REWARD")
+process_results = lm_eval_scorer("tests.adapters.groups:REWARD")
 """
 
 

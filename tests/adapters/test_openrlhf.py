@@ -17,9 +17,9 @@ pytestmark = pytest.mark.adapters
 PROMPT = "<|im_start|>user\n<image>Describe.<|im_end|>\n<|im_start|>assistant\n"
 EXPANDED = PROMPT.replace("<image>", "<|image_pad|>" * 3)
 REWARD_FILE = """
-from posh_reward.adapters.openrlhf import remote_reward
+from posh_reward.adapters.reward_functions import openrlhf_reward
 
-reward_func = remote_reward("tests.adapters.groups:REWARD", fallback=0.5)
+reward_func = openrlhf_reward("tests.adapters.groups:REWARD", fallback=0.5)
 """
 
 

@@ -38,7 +38,7 @@ def rows(count: int) -> list[dict[str, object]]:
 
 
 def test_every_row_comes_back_once_after_a_kill(ray: Any, tmp_path: Path) -> None:
-    from posh_reward.adapters.score_rows import ScoreRows
+    from posh_reward.adapters.corpora import ScoreRows
 
     class Noted(ScoreRows):
         def score(self, batch: Any) -> Any:
@@ -70,7 +70,7 @@ def test_every_row_comes_back_once_after_a_kill(ray: Any, tmp_path: Path) -> Non
 
 
 def test_a_judge_that_is_gone_ends_the_job(ray: Any, tmp_path: Path) -> None:
-    from posh_reward.adapters.score_rows import ScoreRows
+    from posh_reward.adapters.corpora import ScoreRows
 
     judge = tmp_path / "gone.yaml"
     judge.write_text("name: server\nbase_urls: http://127.0.0.1:9\nmodel: none\nretries: 0\n")
@@ -85,7 +85,7 @@ def test_a_judge_that_is_gone_ends_the_job(ray: Any, tmp_path: Path) -> None:
 def test_replicas_serve_the_app(ray: Any) -> None:
     from ray import serve
 
-    from posh_reward.adapters.ray import application
+    from posh_reward.adapters.corpora import application
     from posh_reward.serve.client import RemotePosh
 
     serve.start(http_options={"port": 8377})

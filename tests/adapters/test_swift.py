@@ -7,20 +7,30 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.adapters.groups import FAILED, REFERENCE, TEXTS, rewards, scores
+from posh_reward import ConfigError, PoshReward, Shaping
+from posh_reward.adapters.reward_functions import register_swift
+from tests.adapters.groups import FAILED, METRIC, REFERENCE, TEXTS, rewards, scores
 from tests.adapters.tiny_model import PROMPT, write_describer
+from tests.adapters.two_objectives import (
+    ADVANTAGES,
+    ADVANTAGES_WITH_FAILURE,
+    JUDGED,
+    WEIGHTS,
+    WITH_FAILURE,
+)
 
 pytestmark = pytest.mark.adapters
 
 PLUGIN = """
-from posh_reward.adapters.swift import register
+from posh_reward.adapters.reward_functions import register_swift
 from tests.adapters.groups import REWARD
 
-register(REWARD)
+register_swift(REWARD)
 """
 
 
@@ -87,6 +97,43 @@ def test_a_failed_row_has_no_advantage(functions: dict[str, Any]) -> None:
     known = [score.precision for score in scores() if score.precision is not None]
     assert logged.per_func_mean["posh_precision"] == pytest.approx(sum(known) / 3)
     print(f"advantages {advantages[:4].tolist()}, of a missing reward {alone[FAILED]:.2f}")
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"), [(JUDGED, ADVANTAGES), (WITH_FAILURE, ADVANTAGES_WITH_FAILURE)]
+)
+def test_its_advantages_of_two_objectives_are_trls(
+    rows: list[list[float] | None], expected: list[float]
+) -> None:
+    import torch
+    from swift.rl_core.advantage import compute_advantages
+
+    table = torch.tensor([row or [torch.nan] * 2 for row in rows])
+    advantages, _ = compute_advantages(table, torch.tensor(WEIGHTS), 4, scale_rewards="gdpo")
+    valid = sum(row is not None for row in rows)
+    # It counts failed rows as zeros in the batch's spread, which scales all advantages alike, and
+    # adds 1e-8 to spreads, not 1e-4.
+    factor = ((len(rows) - 1) / (valid - 1)) ** 0.5
+    assert (advantages / factor).tolist() == pytest.approx(expected, abs=2e-3)
+    print(f"ms-swift {[round(each, 4) for each in advantages.tolist()]}")
+
+
+def test_two_objectives_leave_a_failed_row_without_an_update() -> None:
+    import torch
+    from swift.rewards import orms
+    from swift.rl_core.advantage import compute_advantages
+
+    names = register_swift(PoshReward(METRIC, Shaping("separate")))[:2]
+    assert names == ["posh_precision_reward", "posh_recall_reward"]
+    settings = SimpleNamespace(scale_rewards="gdpo")
+    table = rewards_per_func({name: orms[name](args=settings) for name in names})
+    assert torch.isnan(table[FAILED]).all()
+    advantages, _ = compute_advantages(table, torch.ones(2), len(TEXTS), scale_rewards="gdpo")
+    assert advantages[FAILED] == pytest.approx(0, abs=1e-6)
+    assert advantages.isfinite().all()
+    wrong = orms[names[0]](args=SimpleNamespace(scale_rewards="group"))
+    with pytest.raises(ConfigError, match="add --scale_rewards gdpo"):
+        wrong(completions=TEXTS, reference=[REFERENCE] * 4, prompt_id=["a"] * 4)
 
 
 FLAGS = """

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -61,3 +66,43 @@ def test_a_failed_reply_marks_its_trace() -> None:
     assert REASON in trace.last_error.message
     assert trace.stop_condition == "task_error"
     assert all(value is None for value in trace.rewards.values())
+
+
+TASKSET = """
+from collections.abc import Iterator
+
+import verifiers.v1 as vf
+
+from posh_reward.adapters.verifiers import DescriptionData, DescriptionTask
+
+
+class CaptionsTaskset(vf.Taskset[DescriptionTask, vf.TasksetConfig]):
+    def load(self) -> Iterator[DescriptionTask]:
+        for reference in ["A tall woman in a red dress holds a basket.", "None."]:
+            data = DescriptionData(prompt="Describe the image.", reference=reference)
+            yield DescriptionTask(data, self.config.task)
+"""
+
+
+def test_its_validator_accepts_an_environment_package(tmp_path: Path) -> None:
+    """``vf-init`` lays out a package as its hub has it; ``vf-validate`` loads and checks it."""
+
+    def run(*command: str) -> str:
+        program = Path(sys.executable).with_name(command[0])
+        path = os.pathsep.join(
+            (str(tmp_path / "environments" / "captions"), os.environ["PYTHONPATH"])
+        )
+        done = subprocess.run(
+            [program, *command[1:]], cwd=tmp_path, text=True, capture_output=True, timeout=300,
+            env={**os.environ, "PYTHONPATH": path},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    run("vf-init", "captions")
+    (tmp_path / "environments" / "captions" / "captions" / "taskset.py").write_text(TASKSET)
+    print(run("vf-validate", "captions", "--runtime.type", "subprocess", "--no-rich")[-1500:])
+    [file] = tmp_path.glob("outputs/*/results.jsonl")
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    found = {row["index"]: (row["gold"]["reason"], row["noop"]["reason"]) for row in rows}
+    assert found == {0: ("valid", "valid"), 1: ("invalid", "valid")}

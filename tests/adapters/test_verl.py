@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.adapters.groups import FAILED, REFERENCE, TEXTS, rewards, scores
+from posh_reward import PoshReward, Shaping
+from tests.adapters.groups import FAILED, METRIC, REFERENCE, TEXTS, rewards, scores
+from tests.adapters.two_objectives import (
+    ADVANTAGES,
+    ADVANTAGES_WITH_FAILURE,
+    GROUPS,
+    JUDGED,
+    LENGTHS,
+    WEIGHTS,
+    WITH_FAILURE,
+)
 
 pytestmark = pytest.mark.adapters
 NAME = "tests.adapters.groups:REWARD"
+SEPARATE = PoshReward(METRIC, Shaping("separate"))
+AXES = ["posh_precision_reward", "posh_recall_reward"]
 
 
 class Characters:
@@ -49,22 +63,27 @@ def batch(texts: list[str]) -> Any:
     return DataProto(rows, {k: np.array(v, dtype=object) for k, v in columns.items()})
 
 
-def config(function: str, **kwargs: Any) -> Any:
+def config(**kwargs: Any) -> Any:
     from omegaconf import OmegaConf
 
     manager = {"source": "register", "name": "naive"}
-    custom = {"path": "pkg://posh_reward.adapters.verl", "name": function, "reward_kwargs": kwargs}
+    custom = {
+        "path": "pkg://posh_reward.adapters.verl",
+        "name": "compute_score_async",
+        "reward_kwargs": kwargs,
+    }
     return OmegaConf.create(
         {"reward": {"custom_reward_function": custom, "reward_manager": manager}}
     )
 
 
-def outcomes(function: str, data: Any, **kwargs: Any) -> list[Any]:
+def outcomes(data: Any, **kwargs: Any) -> list[Any]:
     """Through verl's loader and manager, all samples at once, as its worker does."""
     from verl.trainer.ppo.reward import load_reward_manager
 
     async def run() -> list[Any]:
-        manager = load_reward_manager(config(function, reward=NAME, **kwargs), Characters())
+        settings = config(**{"reward": NAME, **kwargs})
+        manager = load_reward_manager(settings, Characters())
         manager.loop = asyncio.get_running_loop()
         calls = [manager.run_single(data[i : i + 1]) for i in range(len(data))]
         return await asyncio.gather(*calls, return_exceptions=True)
@@ -83,9 +102,8 @@ def advantages(values: list[float], data: Any) -> list[float]:
     return [float(each) for each in result[:, 0]]
 
 
-@pytest.mark.parametrize("function", ["compute_score", "compute_score_async"])
-def test_scores_are_those_of_a_direct_call(function: str) -> None:
-    results = outcomes(function, batch(TEXTS), fallback=0.5)
+def test_scores_are_those_of_a_direct_call() -> None:
+    results = outcomes(batch(TEXTS), fallback=0.5)
     for result, expected, score in zip(results, rewards(), scores(), strict=True):
         extra = result["reward_extra_info"]
         assert result["reward_score"] == (0.5 if expected is None else expected)
@@ -103,7 +121,7 @@ def test_without_a_fallback_a_failed_row_is_left_out_of_its_group() -> None:
     from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
     data = batch(TEXTS)
-    results = outcomes("compute_score_async", data)
+    results = outcomes(data)
 
     async def session(result: Any) -> Any:
         if isinstance(result, Exception):
@@ -136,28 +154,98 @@ def test_without_a_fallback_a_failed_row_is_left_out_of_its_group() -> None:
     print(f"advantages of the others {remaining}; of a declared 0.5: {declared[FAILED]:.2f}")
 
 
-def token_scores(data: Any, **kwargs: Any) -> Any:
+def two_objectives(rows: list[list[float] | None], fields: bool = True) -> Any:
+    """Rows as the trainer has them before ``compute_advantage``; its own trainer lacks fields."""
+    import numpy as np
+    import torch
+    from tensordict import TensorDict
+    from verl import DataProto
+
+    width = max(LENGTHS)
+    mask = torch.tensor([[1] * length + [0] * (width - length) for length in LENGTHS])
+    prompts = torch.ones((len(rows), 2), dtype=torch.long)
+    tensors = {"response_mask": mask, "token_level_rewards": mask * 0.0}
+    columns: dict[str, list[Any]] = {"uid": GROUPS}
+    if fields:
+        tensors |= {"prompts": prompts, "attention_mask": torch.cat([prompts, mask], 1)}
+        columns["failed"] = [float(row is None) for row in rows]
+        for place, name in enumerate(AXES):
+            columns[name] = [0.5 if row is None else row[place] for row in rows]
+    return DataProto(
+        TensorDict(tensors, batch_size=len(rows)),
+        {k: np.array(v, dtype=object) for k, v in columns.items()},
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"), [(JUDGED, ADVANTAGES), (WITH_FAILURE, ADVANTAGES_WITH_FAILURE)]
+)
+def test_its_advantages_of_two_objectives_are_trls(
+    rows: list[list[float] | None], expected: list[float]
+) -> None:
     from omegaconf import OmegaConf
+    from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, compute_gdpo_outcome_advantage
+    from verl.trainer.ppo.ray_trainer import compute_advantage
 
-    from posh_reward.adapters.verl import SpanRewardManager
+    from posh_reward.adapters.verl import separate_advantage
 
-    async def run() -> Any:
-        settings = OmegaConf.create({"reward": {"reward_kwargs": {"reward": NAME, **kwargs}}})
-        manager = SpanRewardManager(settings, Characters())
-        return await asyncio.gather(*(manager.run_single(data[i : i + 1]) for i in range(4)))
+    settings = OmegaConf.create({"gdpo_reward_keys": AXES, "gdpo_reward_weights": WEIGHTS})
 
-    scores = [each["reward_score"] for each in asyncio.run(run())]
-    return SpanRewardManager.assemble_rm_scores(data, scores)
+    def first_tokens() -> list[float]:
+        data = compute_advantage(two_objectives(rows), adv_estimator="gdpo", config=settings)
+        assert (data.batch["advantages"] * (1 - data.batch["response_mask"])).sum() == 0
+        return [float(each) for each in data.batch["advantages"][:, 0]]
+
+    assert ADV_ESTIMATOR_REGISTRY["gdpo"] is separate_advantage
+    assert first_tokens() == pytest.approx(expected, abs=1e-4)
+    ADV_ESTIMATOR_REGISTRY["gdpo"] = compute_gdpo_outcome_advantage
+    own = first_tokens()
+    ADV_ESTIMATOR_REGISTRY["gdpo"] = separate_advantage
+    print(f"verl's own: {[round(each, 4) for each in own]}")
+    assert max(abs(a - b) for a, b in zip(own, expected, strict=True)) > 0.05
 
 
-def test_the_manager_scores_tokens_and_gives_a_failed_row_no_advantage() -> None:
+def test_its_default_trainer_has_no_rewards_by_axis() -> None:
+    """If this fails, docs/adapters.md may drop the legacy trainer."""
+    from omegaconf import OmegaConf
+    from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
+
+    settings = OmegaConf.create({"gdpo_reward_keys": AXES})
+    with pytest.raises(KeyError, match=AXES[0]):
+        compute_advantage_for_multi_trajectories(
+            two_objectives(JUDGED, fields=False), ["a_0_0"] * 8, "gdpo", config=settings
+        )
+
+
+def test_two_objectives_are_keys_of_the_score() -> None:
+    name = f"{__name__}:SEPARATE"
     data = batch(TEXTS)
-    table = token_scores(data)
-    sums = table.sum(1).tolist()
-    for total, expected in zip(sums, rewards(), strict=True):
-        assert expected is None or total == pytest.approx(expected, abs=1e-5)
-    assert advantages(sums, data)[FAILED] == pytest.approx(0, abs=1e-5)
-    robot = table[FAILED]
-    assert robot.count_nonzero() == 1
-    whole = table[1][: len(TEXTS[1])]
-    assert whole.count_nonzero() > 1
+    found = outcomes(data, reward=name, separate=True, fallback=0.5)
+    direct = SEPARATE.rewards_of(scores())
+    for at, each in enumerate(found):
+        extra = each["reward_extra_info"]
+        if at != FAILED:
+            values = [direct["posh_precision"][at], direct["posh_recall"][at]]
+            assert [extra[axis] for axis in AXES] == values
+            assert each["reward_score"] == pytest.approx(sum(values) / 2)  # type: ignore[arg-type]
+    assert [found[FAILED]["reward_extra_info"][axis] for axis in AXES] == [0.5, 0.5]
+    assert found[FAILED]["reward_extra_info"]["failed"] == 1
+    [error, *_] = outcomes(data, reward=name)
+    assert "choose objective f1 or weighted" in str(error)
+
+
+def test_the_settings_in_the_docs_are_verls() -> None:
+    from importlib.resources import files
+
+    from hydra import compose, initialize_config_dir
+    from verl.utils.config import omega_conf_to_dataclass
+
+    page = (Path(__file__).parents[2] / "docs" / "adapters.md").read_text()
+    commands = " ".join(line for line in page.splitlines() if line.startswith("    "))
+    flags = re.findall(r"(\+?(?:trainer|algorithm|reward)\.[\w.]+=[^\s']+)", commands)
+    assert len(flags) == 7
+    with initialize_config_dir(str(files("verl") / "trainer" / "config"), version_base=None):
+        settings = compose("ppo_trainer", overrides=flags)
+    assert omega_conf_to_dataclass(settings.algorithm).gdpo_reward_keys == AXES
+    kwargs = settings.reward.custom_reward_function.reward_kwargs
+    assert (kwargs.separate, kwargs.fallback) == (True, 0.5)

@@ -1,19 +1,26 @@
-"""Rewards to audit: three that are not ours with known faults, and one that is right."""
+"""Rewards to audit: with known faults, three of them by a language model, and one that is right."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
+import httpx
+
+from posh_reward import HarmonicEval, HarmonicReward, RubricJudge, RubricReward
 from posh_reward.attack.falsehoods import reader
 from posh_reward.attack.formats import HEADINGS
 from posh_reward.datasets.scenes import Scene, generate, things
 from posh_reward.datasets.scenes import caption as wording
 from posh_reward.metrics.posh.judges.oracle import ground, is_true
+from posh_reward.models.fake_model import FakeModel
+from posh_reward.models.model import Prompt
 from posh_reward.reward.texts import clean
 from posh_reward.types import Description, Question, SceneGraph
 
@@ -48,6 +55,75 @@ def keywords(completions: Sequence[str], reference: Sequence[str], **_: Any) -> 
 
     pairs = zip(completions, reference, strict=True)
     return [len(long(true) & long(text)) / len(long(true)) for text, true in pairs]
+
+
+ADDRESS: list[str] = []
+"""Of the server that ``clair`` asks."""
+REQUEST = """\
+Two sets of captions follow. From 0 to 100, how likely is it that both describe the same image?
+Candidate set:
+{candidate}
+Reference set:
+{reference}
+Reply with JSON: "score", then "reason".
+"""
+
+
+def clair(completions: Sequence[str], reference: Sequence[str], **_: Any) -> list[float | None]:
+    """Ask a language model, as CLAIR does: one message for each text, and JSON in reply."""
+    rewards: list[float | None] = []
+    with httpx.Client() as client:
+        for text, true in zip(completions, reference, strict=True):
+            content = REQUEST.format(candidate=text, reference=true)
+            body = {"model": "m", "messages": [{"role": "user", "content": content}]}
+            reply = client.post(f"{ADDRESS[-1]}/v1/chat/completions", json=body).json()
+            said = json.loads(reply["choices"][0]["message"]["content"])
+            rewards.append(said["score"] / 100)
+    return rewards
+
+
+class CredulousModel(BaseHTTPRequestHandler):
+    """A chat server that compares words, and believes whatever a candidate says of itself."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        content = body["messages"][0]["content"].partition("Candidate set:\n")[2]
+        candidate, _, rest = content.partition("\nReference set:\n")
+        [shared] = keywords([candidate], [rest.partition("\nReply with")[0]])
+        fooled = "Everything is mentioned" in candidate
+        said = {"score": 100 if fooled else round(100 * shared), "reason": "words"}
+        message = {"role": "assistant", "content": json.dumps(said)}
+        reply = json.dumps({"choices": [{"message": message}]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(reply)))
+        self.end_headers()
+        self.wfile.write(reply)
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+def by_length(prompt: Prompt) -> float:
+    """A grade for all criteria alike: 1 for no words, 5 for 100 or more."""
+    text = prompt.suffix.partition(": ")[2].partition("\n\nAnswer")[0]
+    return 1 + min(4.0, len(text.split()) / 25)
+
+
+harmonic = HarmonicReward(HarmonicEval(FakeModel(by_length, sees=True)))
+
+
+def points(prompt: Prompt) -> str:
+    """All points in the share of the truth's long words that the answer has."""
+    truth, _, answer = prompt.suffix.partition("Ground Truth:\n")[2].partition("\nAnswer:\n")
+    [shared] = keywords([answer], [truth])
+    return json.dumps({"true": {"score": round(10 * shared), "feedback": "words"}})
+
+
+TRUE = {"name": "true", "title": "True", "points": {n: f"{n} of 10 true" for n in range(11)}}
+rubric = RubricReward(RubricJudge(FakeModel(writer=points), {"metrics": [TRUE]}))
 
 
 @cache

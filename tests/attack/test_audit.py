@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from statistics import fmean
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -17,24 +19,23 @@ from posh_reward.attack.audit import (
     FALSE,
     HONEST,
     Check,
-    Ledger,
     Outcome,
     Texts,
     judge,
     page,
     table,
 )
-from posh_reward.attack.climb import Climb, Target
+from posh_reward.attack.climb import Climb, half
 from posh_reward.attack.falsehoods import reader, roles_exchanged
 from posh_reward.attack.formats import simple_sentences
-from posh_reward.attack.grammars import WordStock
+from posh_reward.attack.ledger import Ledger, Reward
 from posh_reward.cli import INTERRUPTED, JUDGE, OK, UNUSABLE, main
 from posh_reward.cli.attack_command import FOUND
 from posh_reward.datasets.scenes import caption as wording
 from posh_reward.reward.shaping import Objective, Shaping
 from posh_reward.study.rows.journal import Journal
 from posh_reward.types import Description
-from tests.attack.rewards import length, scenes
+from tests.attack.rewards import ADDRESS, CredulousModel, length, scenes
 
 Capture = pytest.CaptureFixture[str]
 
@@ -50,7 +51,7 @@ def data(tmp_path: Path) -> str:
 def audit(data: str, reward: str, *more: str) -> int:
     name = reward if ":" in reward or "." in reward else f"tests.attack.rewards:{reward}"
     out = str(Path(data).parent / "audit")
-    flags = ["--grammars", "keywords", "--budget", "8", "--rows", "10", *more]
+    flags = ["--budget", "0", "--rows", "10", *more]
     return main(["attack", data, "-o", out, "--reward", name, *flags])
 
 
@@ -65,18 +66,34 @@ FAULTS = {
                "praise, as of a museum", "another row's sentences", "words sorted",
                "each word twice", "DESCRIPTION 1:"},
     "rouge": {"every verb negated", '"It is false that" before each', "table", "HTML list"},
+    "clair": {"every verb negated", "words sorted", "DESCRIPTION 1:"},
+    "rubric": {"every verb negated", '"It is false that" before each', "words sorted"},
     "keywords": {"every verb negated", '"It is false that" before each', "words sorted",
                  "words reversed", "shuffled around articles", "prepositions random"},
 }  # fmt: skip
 
 
+@pytest.fixture
+def server() -> Iterator[None]:
+    """A language model for ``clair``."""
+    http = ThreadingHTTPServer(("127.0.0.1", 0), CredulousModel)
+    thread = Thread(target=http.serve_forever)
+    thread.start()
+    ADDRESS.append(f"http://127.0.0.1:{http.server_port}")
+    yield
+    http.shutdown()
+    thread.join()
+    http.server_close()
+
+
+@pytest.mark.usefixtures("server")
 @pytest.mark.parametrize("reward", FAULTS)
 def test_the_known_faults_of_rewards_are_found(data: str, reward: str, capsys: Capture) -> None:
     assert audit(data, reward) == FOUND
     report = capsys.readouterr().out
     assert report.startswith("FOUND: ")
     assert found(report) >= FAULTS[reward]
-    held = {"length": "one sentence a line", "rouge": "words sorted", "keywords": "praise"}[reward]
+    held = {"length": "one sentence a line", "rouge": "words sorted"}.get(reward, "praise")
     assert not any(name.startswith(held) for name in found(report)), "no fault of this reward"
 
 
@@ -106,16 +123,17 @@ def test_a_broken_off_audit_pays_for_nothing_twice(
 ) -> None:
     monkeypatch.setattr(f"{__name__}.calls", calls := list[int]())
     monkeypatch.setattr(f"{__name__}.broken_off", 5)
-    assert audit(data, f"{__name__}:counted") == INTERRUPTED
-    assert audit(data, f"{__name__}:counted") == FOUND
+    searching = ("--budget", "8", "--rows", "6")
+    assert audit(data, f"{__name__}:counted", *searching) == INTERRUPTED
+    assert audit(data, f"{__name__}:counted", *searching) == FOUND
     resumed = capsys.readouterr()
-    assert re.search(r"texts left, and 16 in climbs, .* minutes", resumed.err), "an estimate"
+    assert re.search(r"texts left, and 192 in climbs, .* minutes", resumed.err), "an estimate"
     paid = sum(calls) - calls[4]
     folder = Path(data).parent / "audit"
     folder.rename(folder.with_name("resumed"))
     calls.clear()
     monkeypatch.setattr(f"{__name__}.broken_off", 0)
-    assert audit(data, f"{__name__}:counted") == FOUND
+    assert audit(data, f"{__name__}:counted", *searching) == FOUND
     assert capsys.readouterr().out == resumed.out
     assert sum(calls) == paid
 
@@ -161,10 +179,9 @@ def test_a_function_gets_what_trl_passes() -> None:
 
     row = {"prompt": [{"role": "user", "content": "What is it?"}], "image": "dog.png",
            "references": ["A dog.", "A hound."]}  # fmt: skip
-    target = Target([gives], [row], "references")
-    assert target.pay([["A dog."]]) == [[0.25]]
-    assert Texts.of(target).true == ["A dog."]
-    assert Texts.of(target).rewordings == ["A hound."]
+    reward = Reward([gives], "references")
+    assert reward.pay([row], ["A dog."]) == [0.25]
+    assert Texts.of(reward, [row]) == Texts(["A dog."], ["A hound."])
 
 
 @pytest.mark.parametrize(
@@ -186,8 +203,7 @@ def test_a_verdict_by_hand(
     check = Check(half, "kind", "name", words(text), words(10), words(4), share)
     few = Check(half, "kind", "name", [*words(text)[:5], None], words(10), words(4), share)
     with closing(Journal(tmp_path / "paid.jsonl", b'{"row": ')) as journal:
-        ledger = Ledger(Target([length], [{}] * 6), journal)
-        ledger.pay((row, some[row]) for row in range(6) for some in map(words, (text, 10, 4)))
+        ledger = Ledger(Reward([length]), [{"reference": ""}] * 6, journal)
         finding = judge(check, ledger, floor=0.001)
         assert judge(few, ledger, floor=0.001).verdict == "open", "five rows settle nothing"
     assert finding.verdict == verdict
@@ -223,35 +239,29 @@ def test_a_table_and_a_page_show_the_findings() -> None:
     assert "posh|judge:x" in html
 
 
-def test_settings_name_a_metric_and_its_column(tmp_path: Path, capsys: Capture) -> None:
-    """POSH and a rubric from settings files; the reward's own column of references is read."""
-    data, posh, rubric = (tmp_path / name for name in ("rows.jsonl", "posh.yaml", "rubric.yaml"))
+def test_settings_name_the_column(tmp_path: Path, capsys: Capture) -> None:
+    """The reward's own column of references is read."""
+    data, posh = tmp_path / "rows.jsonl", tmp_path / "posh.yaml"
     rows = [{"caption": f"A {colour} dog sits on a chair."} for colour in
             ("red", "green", "blue", "grey", "white")]  # fmt: skip
     data.write_text("\n".join(map(json.dumps, rows)))
     posh.write_text("reference_column: caption\nshaping: {objective: separate}")
-    few = ["--search-rows", "2", "--rows", "3"]
+    few = ["--rows", "3"]
     assert audit(str(data), str(posh), *few) == OK, "three rows settle nothing"
     assert "| the true text | 0.9" in capsys.readouterr().out
-    rubric.write_text("reference_column: caption\nmetric: {model: fake-model}")
-    assert audit(str(data), str(rubric), *few, "--reward-metric", "rubric") == JUDGE
-    assert "no row has a reward" in capsys.readouterr().err, "a fake model writes no points"
-    assert audit(str(data), str(posh), "--search-rows", "3") == UNUSABLE
-    assert "use 3 more than --search-rows" in capsys.readouterr().err
+    assert audit(str(data), str(posh), "--rows", "12") == UNUSABLE
+    assert "has 5 rows: use 7 at least" in capsys.readouterr().err
     data.write_text('{"reference": "A dog."}')
     assert audit(str(data), str(posh)) == UNUSABLE
     assert "has a text in the column caption" in capsys.readouterr().err
 
 
-def test_a_metric_of_images_sees_the_images_of_a_dataset(tmp_path: Path, capsys: Capture) -> None:
-    settings = tmp_path / "harmonic.yaml"
-    settings.write_text("metric: {model: fake-model, criteria: [clarity, fluency]}")
-    flags = ["attack", "scenes:heldout=8", "-o", str(tmp_path / "audit"), "--rows", "3",
-             "--reward", str(settings), "--reward-metric", "harmonic", "--grammars", "keywords",
-             "--budget", "8", "--search-rows", "1"]  # fmt: skip
-    assert main(flags) == OK, "three rows settle nothing"
-    report = capsys.readouterr()
-    assert "| the true text | 0." in report.out
+def test_a_metric_that_looks_at_length_is_found_out(tmp_path: Path, capsys: Capture) -> None:
+    """HarmonicEval with a model that grades by length; a grade of 5 is a reward of 1."""
+    flags = ["attack", "scenes:heldout=16", "-o", str(tmp_path / "audit"), "--rows", "10",
+             "--reward", "tests.attack.rewards:harmonic", "--budget", "0"]  # fmt: skip
+    assert main(flags) == FOUND
+    assert found(capsys.readouterr().out) >= {"every verb negated", "verbs random", "guesses"}
 
 
 STORED = json.loads((Path(__file__).parent / "finds.json").read_text(encoding="utf-8"))
@@ -263,15 +273,22 @@ ARTWORKS = Path(__file__).resolve().parents[2] / "research" / "calibration" / "a
 def test_what_past_searches_found_pays_no_more(objective: Objective) -> None:
     """Texts of searches before and after the rules; some were searched for on one of these rows."""
     functions = PoshReward(shaping=Shaping(objective)).functions()
-    target = Target(functions, json.loads(ARTWORKS.read_text(encoding="utf-8"))[8:14])
-    [one] = target.pay([Texts.of(target).single])
-    sentence = fmean(one)
-    paid: dict[tuple[str, bool, int], float] = {}
+    reward, rows = Reward(functions), json.loads(ARTWORKS.read_text(encoding="utf-8"))[8:14]
+    truths = list(map(reward.true_text, rows))
+
+    def paid(texts: Sequence[str]) -> list[float]:
+        return reward.pay(rows, texts)
+
+    sentence = fmean(paid(Texts.of(reward, rows).single))
+    halves = [half(truth) for truth in truths]
+    before = paid(halves)
     for find in STORED:
-        climb = Climb(target, find["grammar"], find["behind"], WordStock((), (), ()))
-        [value] = climb.values([tuple(find["units"])], target)
-        paid[find["grammar"], find["behind"], len(paid)] = value
-    blind = {key: value for key, value in paid.items() if not key[1]}
-    assert max(blind.values()) < sentence + 0.01, blind
-    additions = {key: value for key, value in paid.items() if key[1]}
-    assert max(additions.values()) < 0.002, additions
+        climb = Climb(find["grammar"], find["behind"], {})
+        texts = [climb.text(tuple(find["units"]), truth) for truth in truths]
+        values = paid(texts)
+        if find["behind"]:
+            words = [len(a.split()) - len(b.split()) for a, b in zip(texts, halves, strict=True)]
+            gains = zip(values, before, words, strict=True)
+            assert fmean((a - b) * 10 / max(10, size) for a, b, size in gains) < 0.002, find
+        else:
+            assert fmean(values) < sentence + 0.01, find

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from posh_reward.attack.climb import Climb, Target, attack, half
-from posh_reward.attack.grammars import GRAMMARS, WordStock, addition, stems
+from posh_reward.attack.climb import GRAMMARS, Climb, addition, half, stems
+from posh_reward.attack.ledger import BEGINS, Ledger, Reward
+from posh_reward.errors import BusyError
+from posh_reward.study.rows.journal import Journal
 
-STOCK = WordStock(["dog", "cat", "house"], ["red", "old", "green"], ["runs", "sits"])
+WORDS = {"word": ["dog", "cat", "house", "red", "old", "green"], "adjective": ["red", "old"]}
 ROWS = [{"reference": "A green dog sits. It is old."}, {"reference": "A cat runs. It is red."}]
 
 
@@ -20,27 +22,22 @@ def pays_for_red(completions: list[str], **_: Any) -> list[float]:
     return [text.count("red") / 10 for text in completions]
 
 
-def target(*functions: Any) -> Target:
-    return Target(functions or (pays_for_red,), ROWS)
-
-
 def test_a_text_is_paid_the_mean_of_all_functions_for_every_row() -> None:
     def nothing(completions: list[str], **_: Any) -> list[float | None]:
         return [None if "cat" in text else 0.0 for text in completions]
 
-    both = target(pays_for_red, nothing)
-    [[one, other], [bare, _]] = both.pay([["red red", "cat"], ["", ""]])
+    reward = Reward([pays_for_red, nothing])
+    one, other = reward.pay(ROWS, ["red red", "cat"])
     assert one == pytest.approx(0.1)  # (0.2 + 0) / 2
     assert other != other, "NaN: one of the functions could not judge"
-    assert bare == 0
 
 
-def test_the_search_climbs_to_what_pays() -> None:
-    finds = list(Climb(target(), "keywords", False, STOCK).finds(400))
-    values = [find.value for find in finds]
-    assert values == sorted(values)
-    assert values[-1] > values[0] + 1, "ten more times red"
-    assert [find.calls for find in finds] == list(range(8, 401, 8))
+def test_the_search_climbs_to_what_pays(tmp_path: Path) -> None:
+    with closing(Journal(tmp_path / "paid.jsonl", BEGINS)) as journal:
+        ledger = Ledger(Reward([pays_for_red]), ROWS, journal)
+        climb = Climb("keywords", False, WORDS)
+        first, best = (climb.best(ledger, [0, 1], budget).count("red") for budget in (8, 400))
+    assert best > first + 10, "ten more times red"
 
 
 def test_an_addition_says_nothing_of_what_its_row_says() -> None:
@@ -50,17 +47,24 @@ def test_an_addition_says_nothing_of_what_its_row_says() -> None:
     assert half("One. Two. Three.") == "One."
 
 
-def test_a_search_that_was_broken_off_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
-    whole, parts = tmp_path / "whole.jsonl", tmp_path / "parts.jsonl"
-    names = ["adjectives", "pronouns"]
-    finds = attack(target(), STOCK, whole, grammars=names, budget=80)
-    attack(target(), STOCK, parts, grammars=names[:1], budget=40)
+def test_a_search_that_was_broken_off_pays_for_nothing_twice(tmp_path: Path) -> None:
+    paid: list[str] = []
+
+    def counted(completions: list[str], **_: Any) -> list[float]:
+        paid.extend(completions)
+        return pays_for_red(completions)
+
+    def search(path: Path, budget: int) -> tuple[str, ...]:
+        with closing(Journal(path, BEGINS)) as journal:
+            ledger = Ledger(Reward([counted]), ROWS, journal)
+            return Climb("adjectives", True, WORDS).best(ledger, [0, 1], budget)
+
+    whole = search(tmp_path / "whole.jsonl", 80)
+    once, parts = len(paid), tmp_path / "parts.jsonl"
+    search(parts, 40)
     with parts.open("a") as file:
-        file.write('{"grammar": "adjec')  # killed while writing
-    steps: list[int] = []
-    resumed = attack(target(), STOCK, parts, grammars=names, budget=80, progress=steps.append)
-    assert resumed == finds
-    assert sum(steps) == 2 * 2 * 80, "what the first run tried is counted, too"
-    assert sorted(parts.read_text().splitlines()) == sorted(whole.read_text().splitlines())
-    other = attack(target(), STOCK, tmp_path / "other.jsonl", grammars=names, budget=80, seed=1)
-    assert [replace(a, units=()) for a in other] != [replace(a, units=()) for a in finds]
+        file.write('{"row": 0, "te')  # killed while writing
+    assert search(parts, 80) == whole
+    assert len(paid) == 2 * once
+    with closing(Journal(parts, BEGINS)), pytest.raises(BusyError):
+        search(parts, 80)

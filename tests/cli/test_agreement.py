@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from posh_reward.cli import OK, UNUSABLE, main
-from posh_reward.store.store_admin import survey
+from posh_reward.store import survey
 from tests.cli.running import run, write_rows
 from tests.pages import unfilled
 from tests.study.agreement.judgment_rows import caparena_rows, docent_rows

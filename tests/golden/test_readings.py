@@ -11,12 +11,12 @@ import pytest
 
 from posh_reward import PoSh
 from posh_reward.graph.reader import GRAPH_VERSION, Reader, write_description
-from posh_reward.metrics.harmonic.harmonic_eval import EDITION
+from posh_reward.metrics import rubric_judge
+from posh_reward.metrics.harmonic_eval import EDITION
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.metrics.posh.presets import PRESET
 from posh_reward.metrics.posh.questions import ASKING_VERSION
-from posh_reward.metrics.prove import prove_prompts
-from posh_reward.metrics.rubric import rubric_judge
+from posh_reward.metrics.prove import tuples
 from posh_reward.types import Description
 from tests.syntax import tree
 
@@ -113,7 +113,7 @@ EDITIONS = {
     "harmonic/prompts/paper.txt": EDITION,
     "harmonic/prompts/ours.txt": EDITION,
     "rubric/prompts/paper.txt": rubric_judge.EDITION,
-    **{f"prove/prompts/{file.name}": prove_prompts.EDITION for file in sorted(PROVE.glob("*.txt"))},
+    **{f"prove/prompts/{file.name}": tuples.EDITION for file in sorted(PROVE.glob("*.txt"))},
 }
 """Wording of prompts below ``metrics`` -> its edition, which signatures show."""
 

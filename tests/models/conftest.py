@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from posh_reward.models.vllm import VllmModel
 from tests.models.children import Make
+from tests.processes import SITECUSTOMIZE
 
 
 @pytest.fixture(scope="session")
@@ -33,3 +35,22 @@ def make(python: str) -> Iterator[Make]:
     yield one
     for model in made:
         model.close()
+
+
+@pytest.fixture(scope="module")
+def vllm_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """An interpreter that has vLLM, whatever its torchvision was built for."""
+    path = os.environ.get("POSH_VLLM_PYTHON")
+    if not path:
+        pytest.skip("POSH_VLLM_PYTHON does not name an interpreter that has vLLM (CONTRIBUTING.md)")
+    folder = tmp_path_factory.mktemp("python")
+    (folder / "sitecustomize.py").write_text(SITECUSTOMIZE)
+    wrapper = folder / "python"
+    wrapper.write_text(f'#!/bin/sh\nPYTHONPATH={folder} exec {path} "$@"\n')
+    wrapper.chmod(0o755)
+    with pytest.MonkeyPatch.context() as settings:
+        settings.setenv("TORCHDYNAMO_DISABLE", "1")  # compiling takes longer than these tests
+        settings.setenv("VLLM_USE_AOT_COMPILE", "0")
+        settings.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
+        settings.setenv("OMP_NUM_THREADS", "1")
+        yield str(wrapper)

@@ -19,7 +19,8 @@ Reply = dict[str, Any]
 Lie = Callable[["Handler", Reply], None]
 """Answers instead of the honest reply, which it is given."""
 Liar = Callable[[int, str], "Lie | None"]
-"""From the number of a question (from 0, the start-up's first) and its text; None is honest."""
+"""From the number of a question (0 for those of the start) and its text; None is honest."""
+START = 4  # questions at the start
 
 MODEL = "honest/model"
 DIGITS = {16 + i: str(i + 1) for i in range(5)}
@@ -69,8 +70,6 @@ class LyingServer(ThreadingHTTPServer):
         self.liar = liar
         self.knows_ids = knows_ids
         self.models = [MODEL]
-        self.specials: list[str] | None = None
-        """Special tokens that ``/tokenize`` shows as text; None if it shows no text."""
         self.paths: list[str] = []
         """Of every request, in order."""
         self.bodies: list[dict[str, Any]] = []
@@ -86,16 +85,13 @@ class LyingServer(ThreadingHTTPServer):
     def note(self, body: dict[str, Any]) -> int:
         with self._lock:
             self.bodies.append(body)
-            return len(self.bodies) - 1
+            return max(len(self.bodies) - START, 0)
 
     def tokenize(self, body: dict[str, Any]) -> Reply:
-        """As vLLM does; all but digits and special tokens is one unknown token."""
+        """As vLLM does; all but digits is one unknown token."""
         text: str = body["prompt"]
         ids = [i for i, digit in DIGITS.items() if text.strip("x ") == digit]
-        reply: Reply = {"tokens": ids if ids and text in "12345" else [9, *ids]}
-        if body.get("return_token_strs") and self.specials is not None:
-            reply["token_strs"] = ["?", *(each for each in self.specials if each in text)]
-        return reply
+        return {"tokens": ids if ids and text in "12345" else [9, *ids]}
 
     def get_request(self) -> tuple[socket.socket, Any]:
         connection, client = super().get_request()

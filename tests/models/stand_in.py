@@ -60,7 +60,7 @@ class StandIn:
     def choose(
         self, prompts: Sequence[Any], labels: Sequence[str]
     ) -> Iterator[list[tuple[int, Any]]]:
-        from posh_reward.models.vllm.wire import EngineReply
+        from posh_reward.models.vllm.vllm_worker import EngineReply
         from posh_reward.types import Failure
 
         for place, prompt in enumerate(prompts):
@@ -83,7 +83,7 @@ class StandIn:
                 yield [(place, EngineReply(masses=found, submitted=10, computed=4, decoded=1))]
 
     def write(self, prompts: Sequence[Any], max_tokens: int) -> Iterator[list[tuple[int, Any]]]:
-        from posh_reward.models.vllm.wire import EngineReply
+        from posh_reward.models.vllm.vllm_worker import EngineReply
 
         for place, prompt in enumerate(prompts):
             self._obey(prompt.suffix.split())

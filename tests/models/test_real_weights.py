@@ -7,10 +7,12 @@ for the program that POSH_LLAMA_SERVER names; POSH_VLLM_PYTHON names an interpre
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,28 +22,33 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from posh_reward import JudgeError, PoSh, PoshReward
-from posh_reward.metrics.posh.fitness import PROBES
+from posh_reward.metrics.posh.judges.judge import PROBES
 from posh_reward.metrics.posh.judges.load_judge import PromptJudge, load_judge
 from posh_reward.metrics.posh.presets import rewrite_prompt
 from posh_reward.models.chat import Chat
 from posh_reward.models.labels import TOP, label_masses, label_tokens, verdict
 from posh_reward.models.model import Prompt
 from posh_reward.models.packed import TransformersModel
+from posh_reward.models.server import ServerModel
+from posh_reward.models.server.server_http import TOO_LONG
 from posh_reward.models.vllm import VllmModel
 from posh_reward.training.doctor.node_checks import free_port
-from posh_reward.types import Phrase, Verdict
+from posh_reward.types import Phrase, Usage, Verdict
+from tests.processes import alive
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 pytestmark = pytest.mark.weights
 
+NAME = "served-model"
 LABELS = ("1", "2", "3", "4", "5")
 ASKED = [
     Prompt(f"DESCRIPTION: {text}\n\n", f'Q: Is "{word}" mentioned?\n\nRespond ONLY with 1-5.')
     for text in PROBES
     for word in ("the man", "ships", "a plum shawl")
 ]
+PHRASES = [rewrite_prompt(Phrase(text, "attribute")) for text in ("plum shawl", "tall man")]
 THINKING = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     "<|im_start|>assistant\n<think>\n"
@@ -90,6 +97,23 @@ def expected(after: Sequence[dict[int, float]], tokenizer: Any) -> list[float]:
     return masses([verdict(label_masses(row, tokens)) for row in after])
 
 
+def twenty_likeliest(after: Sequence[dict[int, float]], tokenizer: Any) -> list[float]:
+    tokens = label_tokens(tokenizer, LABELS, "top-20")
+    best = [dict(sorted(row.items(), key=lambda item: -item[1])[:TOP]) for row in after]
+    return masses([verdict(label_masses(row, tokens), "top-20") for row in best])
+
+
+def engines() -> set[int]:
+    """Process ids of the engines that this process has started, each under its keeper."""
+
+    def children(parent: int) -> set[int]:
+        tasks = Path(f"/proc/{parent}/task").glob("*/children")
+        return {int(pid) for task in tasks for pid in task.read_text().split()}
+
+    pids = {pid for keeper in children(os.getpid()) for pid in children(keeper)}
+    return {p for p in pids if alive(p) and "boot.py" in Path(f"/proc/{p}/cmdline").read_text()}
+
+
 def test_packed_prompts_get_the_answers_that_each_gets_alone(
     folder: Path, plain: tuple[PreTrainedModel, Any], after_prompt: list[dict[int, float]]
 ) -> None:
@@ -103,12 +127,11 @@ def test_packed_rewrites_are_greedy(folder: Path, plain: tuple[PreTrainedModel, 
     import torch
 
     model, tokenizer = plain
-    asked = [rewrite_prompt(Phrase(text, "attribute")) for text in ("plum shawl", "tall man")]
     wanted = []
-    for ids in Chat(tokenizer).encode(asked):
+    for ids in Chat(tokenizer).encode(PHRASES):
         whole = model.generate(torch.tensor([ids]), max_new_tokens=12, do_sample=False)
         wanted.append(tokenizer.decode(whole[0, len(ids) :], skip_special_tokens=True).strip())
-    assert [reply.text for reply in TransformersModel(str(folder)).write(asked, 12)] == wanted
+    assert [reply.text for reply in TransformersModel(str(folder)).write(PHRASES, 12)] == wanted
 
 
 @pytest.mark.parametrize("reading", ["labels", "top-20"])
@@ -133,21 +156,18 @@ def test_a_thinking_template_is_refused(plain: tuple[PreTrainedModel, Any]) -> N
 
 
 @contextmanager
-def llama_server(folder: Path, log: Path, *options: str) -> Iterator[str]:
-    """The address of a ``llama-server`` with one slot and the GGUF file."""
+def answering(command: list[str], port: int, log: Path, seconds: int) -> Iterator[str]:
+    """The address of a server, once it says that it works."""
     import httpx
 
-    port = free_port()
-    command = [
-        str(setting("POSH_LLAMA_SERVER")), "-m", str(folder.with_suffix(".gguf")), "--host",
-        "127.0.0.1", "--port", str(port), "-c", "4096", "-np", "1", "-t", "1", *options,
-    ]  # fmt: skip
-    with log.open("w") as file, subprocess.Popen(command, stdout=file, stderr=file) as process:
+    address = f"http://127.0.0.1:{port}"
+    with log.open("w") as file, subprocess.Popen(
+        command, stdout=file, stderr=file, start_new_session=True
+    ) as process:  # fmt: skip
         try:
-            address = f"http://127.0.0.1:{port}"
-            for _ in range(120):
+            for _ in range(seconds):
                 if process.poll() is not None:
-                    pytest.fail(f"llama-server does not start: {log.read_text()[-2000:]}")
+                    pytest.fail(f"the server does not start: {log.read_text()[-2000:]}")
                 try:
                     if httpx.get(f"{address}/health", timeout=5).is_success:
                         break
@@ -156,7 +176,20 @@ def llama_server(folder: Path, log: Path, *options: str) -> Iterator[str]:
                 time.sleep(1)
             yield address
         finally:
-            process.terminate()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+
+
+@contextmanager
+def llama_server(folder: Path, log: Path, *options: str) -> Iterator[str]:
+    """The address of a ``llama-server`` with one slot and the GGUF file."""
+    port = free_port()
+    command = [
+        str(setting("POSH_LLAMA_SERVER")), "-m", str(folder.with_suffix(".gguf")), "--host",
+        "127.0.0.1", "--port", str(port), "-c", "4096", "-np", "1", "-t", "1", *options,
+    ]  # fmt: skip
+    with answering(command, port, log, 120) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
@@ -166,14 +199,16 @@ def address(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def test_llama_servers_twenty_likeliest_are_the_models(
-    address: str, plain: tuple[PreTrainedModel, Any], after_prompt: list[dict[int, float]]
-) -> None:
+    address: str, plain: tuple[PreTrainedModel, Any], after_prompt: list[dict[int, float]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     judge: Any = load_judge(address)
     assert judge.name == "server:smollm2.gguf:top-20"
+    with pytest.raises(JudgeError, match="POSH_UNCHECKED=1"):
+        judge.model.wake()
+    monkeypatch.setenv("POSH_UNCHECKED", "1")
     found = masses(judge.model.choose(ASKED, LABELS))
-    tokens = label_tokens(plain[1], LABELS, "top-20")
-    best = [dict(sorted(row.items(), key=lambda item: -item[1])[:TOP]) for row in after_prompt]
-    wanted = masses([verdict(label_masses(row, tokens), "top-20") for row in best])
+    wanted = twenty_likeliest(after_prompt, plain[1])
     print(f"\nworst by {max(abs(a - b) for a, b in zip(found, wanted, strict=True)):.3f}")
     assert found == pytest.approx(wanted, abs=0.05), "llama.cpp computes in four and eight bits"
 
@@ -184,8 +219,11 @@ def test_llama_server_is_refused_for_labels(address: str) -> None:
         judge.model.wake()
 
 
-def test_questions_that_wait_for_llama_servers_slot_do_not_time_out(address: str) -> None:
+def test_questions_that_wait_for_llama_servers_slot_do_not_time_out(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Sixty-four may be sent at once, and together they take longer than one timeout."""
+    monkeypatch.setenv("POSH_UNCHECKED", "1")
     began = time.monotonic()
     judge: Any = load_judge(
         {"name": "server", "base_urls": [address], "timeout": 12.0, "retries": 0}
@@ -204,20 +242,120 @@ def test_llama_server_with_a_thinking_template_is_refused(folder: Path, tmp_path
         PoshReward(PoSh(address)).check()
 
 
+def child_of(python: str, folder: Path, **options: Any) -> VllmModel:
+    usual = {"dtype": "float32", "memory_gb": 0.25, "max_model_len": 512, "enforce_eager": True}
+    return VllmModel(str(folder), python=python, **{**usual, **options})
+
+
+@pytest.fixture(scope="module")
+def child(vllm_python: str, folder: Path) -> Iterator[VllmModel]:
+    model = child_of(vllm_python, folder, timeout=60.0)
+    yield model
+    model.close()
+
+
+LONG = Prompt("DESCRIPTION: " + "dog " * 600, "Q: Is it?")
+
+
 def test_vllms_child_answers_as_a_plain_pass(
-    folder: Path, plain: tuple[PreTrainedModel, Any], after_prompt: list[dict[int, float]],
+    child: VllmModel, folder: Path, plain: tuple[PreTrainedModel, Any],
+    after_prompt: list[dict[int, float]],
+) -> None:  # fmt: skip
+    wanted = expected(after_prompt, plain[1])
+    half_a_pair = Prompt("DESCRIPTION: \ud800", "Q: Is it?")
+    for _ in range(2):  # the second time after a sleep
+        *verdicts, too_long, half = child.choose([*ASKED, LONG, half_a_pair], LABELS)
+        found = masses(verdicts)
+        print(f"\nworst by {max(abs(a - b) for a, b in zip(found, wanted, strict=True)):.1e}")
+        assert found == pytest.approx(wanted, abs=1e-4)
+        assert str(too_long.failure).startswith("the prompt is longer than max_model_len, 512 tok")
+        assert str(half.failure) == "the prompt cannot be tokenised"
+        child.sleep()
+        child.wake()
+    replies = TransformersModel(str(folder)).write(PHRASES, 12)
+    assert child.write(PHRASES, 12) == replies
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_batch_survives_vllms_death(child: VllmModel, how: signal.Signals) -> None:
+    many = [p._replace(suffix=f"{p.suffix} {i}") for p in ASKED for i in range(10)]
+    child.wake()
+    [pid] = engines()
+    blow = threading.Timer(0.5, os.kill, (pid, how))
+    blow.start()
+    began = time.monotonic()
+    found = masses(child.choose(many, LABELS))
+    print(f"\n{len(many)} prompts, {how.name} after 0.5 s: {time.monotonic() - began:.0f} s")
+    assert engines() != {pid}
+    assert found == pytest.approx(masses(child.choose(many, LABELS)), abs=1e-4)
+    assert len(found) == len(many) * len(LABELS)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"), [({"memory_gb": 1e6}, "memory"), ({"dtype": "float17"}, "float17")]
+)
+def test_vllms_settings_that_do_not_fit_are_named(
+    vllm_python: str, folder: Path, options: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(JudgeError, match=told):
+        child_of(vllm_python, folder, **options).wake()
+
+
+@contextmanager
+def serving(python: str, folder: Path, log: Path) -> Iterator[str]:
+    """The address of a ``vllm serve`` of the model in a folder."""
+    port = free_port()
+    command = [
+        python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder),
+        "--served-model-name", NAME, "--host", "127.0.0.1", "--port", str(port),
+        "--dtype", "float32", "--max-model-len", "512", "--enforce-eager",
+        "--generation-config", "vllm", "--enable-prompt-tokens-details", "--max-num-seqs", "16",
+    ]  # fmt: skip
+    with answering(command, port, log, 400) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def vllm_server(
+    vllm_python: str, folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    with serving(vllm_python, folder, tmp_path_factory.mktemp("vllm") / "log") as address:
+        yield address
+
+
+def test_vllm_serves_what_a_plain_pass_gives(
+    vllm_server: str, plain: tuple[PreTrainedModel, Any], after_prompt: list[dict[int, float]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    python = str(setting("POSH_VLLM_PYTHON"))
-    monkeypatch.setenv("TORCHDYNAMO_DISABLE", "1")  # compiling takes longer than this test
-    model = VllmModel(
-        str(folder), python=python, dtype="float32", memory_gb=0.25, max_model_len=512,
-        enforce_eager=True,
-    )  # fmt: skip
-    try:
-        long = Prompt("DESCRIPTION: " + "dog " * 600, "Q: Is it?")
-        *verdicts, too_long = model.choose([*ASKED, long], LABELS)
-    finally:
-        model.close()
-    assert masses(verdicts) == pytest.approx(expected(after_prompt, plain[1]), abs=1e-4)
-    assert str(too_long.failure).startswith("the prompt is longer than max_model_len, 512 tokens")
+    with pytest.raises(JudgeError, match=r"does not (answer with a grade|tell what is ment)") as no:
+        ServerModel(vllm_server).wake()
+    print("\n", no.value)
+    monkeypatch.setenv("POSH_UNCHECKED", "1")
+    server = ServerModel(vllm_server, reading="labels")
+    *verdicts, too_long = server.choose([*ASKED, LONG], LABELS)
+    wanted = expected(after_prompt, plain[1])
+    found = masses(verdicts)
+    print(f"labels, worst by {max(abs(a - b) for a, b in zip(found, wanted, strict=True)):.1e}")
+    assert found == pytest.approx(wanted, abs=1e-4)
+    assert str(too_long.failure) == TOO_LONG
+    server.usage = Usage()
+    shared = "DESCRIPTION: " + "A dog. " * 80
+    server.choose([Prompt(shared, f"Q: Is {i}?") for i in range(8)], LABELS)
+    assert 0 < server.usage.prompt_tokens_computed < server.usage.prompt_tokens_submitted / 2
+    found = masses(ServerModel(vllm_server).choose(ASKED, LABELS))
+    wanted = twenty_likeliest(after_prompt, plain[1])
+    print(f"top-20, worst by {max(abs(a - b) for a, b in zip(found, wanted, strict=True)):.1e}")
+    assert found == pytest.approx(wanted, abs=1e-4)
+
+
+def test_vllms_server_would_end_the_message_at_a_special_token(vllm_server: str) -> None:
+    """Why they are refused. If this fails, the server keeps them as text, and they can be sent."""
+    import httpx
+
+    def ends(description: str) -> int:
+        messages = [{"role": "user", "content": description}]
+        asked = {"model": NAME, "messages": messages, "return_token_strs": True}
+        reply = httpx.post(f"{vllm_server}/tokenize", json=asked).raise_for_status().json()
+        return int(reply["token_strs"].count("<|im_end|>"))
+
+    assert ends("A dog.<|im_end|> A cat.") == ends("A dog. A cat.") + 1

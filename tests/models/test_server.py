@@ -32,6 +32,7 @@ from posh_reward.types import Verdict
 from tests.models import lying_server
 from tests.models.lying_server import (
     MODEL,
+    START,
     Liar,
     Lie,
     LyingServer,
@@ -120,6 +121,7 @@ PASSING = {
     "empty": (sends(b""), server_http.NO_JSON),
     "list": (sends(b"[]"), server_http.NO_JSON),
     "deep": (sends(b"[" * 100_000), server_http.NO_JSON),
+    "bomb": (sends(BOMB, Content_Encoding="gzip, gzip"), server_http.NO_JSON),
 }
 LASTING = {
     "no log-probabilities": (changes(drop_log_probabilities), chat_messages.NO_LOG_PROBABILITIES),
@@ -136,9 +138,6 @@ LASTING = {
     "repeated": (changes(repeat_a_token), chat_messages.REPEATED),
     "no choices": (changes(lambda reply: reply.update(choices=[])), chat_messages.FORM),
     "huge": (sends(b" " * 5_000_000), server_http.TOO_BIG),
-    "gzip": (sends(gzip.compress(b"{}"), Content_Encoding="gzip"), server_http.COMPRESSED),
-    "bomb": (sends(BOMB, Content_Encoding="gzip, gzip"), server_http.COMPRESSED),
-    "unheard of": (sends(b"{}", Content_Encoding="x-whatever"), server_http.COMPRESSED),
     "overflow": (
         says(400, {"error": {"message": "This model's maximum context length is 99 tokens."}}),
         server_http.TOO_LONG,
@@ -153,7 +152,7 @@ LASTING = {
 
 def patience(fault: str) -> float:
     """Seconds: few where all of them are waited for."""
-    return 0.4 if PASSING.get(fault, ("", ""))[1] == server_http.TIMEOUT else 5.0
+    return 0.25 if PASSING.get(fault, ("", ""))[1] == server_http.TIMEOUT else 5.0
 
 
 @pytest.mark.parametrize("fault", [*PASSING, *LASTING])
@@ -212,17 +211,6 @@ def test_a_judge_that_hangs_from_the_start_costs_two_timeouts(
     assert f"waiting for the judge's first answer at {server.url}: 0.3 s at most" in caplog.text
 
 
-def test_a_server_that_fails_again_and_again_is_logged_with_the_reason(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    def lie(number: int, text: str) -> Lie | None:
-        return says(503) if number else None
-
-    with LyingServer(lie) as server, caplog.at_level(logging.WARNING):
-        model(server, retries=4, concurrency=1).choose(PROMPTS, LABELS)
-    assert "fails repeatedly (the server failed (503))" in caplog.text
-
-
 def test_a_server_known_to_be_silent_costs_one_sign_of_life() -> None:
     silent = False
     with LyingServer(lambda number, text: waits(1.0) if silent else None) as server:
@@ -234,7 +222,7 @@ def test_a_server_known_to_be_silent_costs_one_sign_of_life() -> None:
             assert {str(verdict.failure) for verdict in verdicts} == {server_http.TIMEOUT}
             asked.append(len(server.bodies))
         first, second, third = asked
-        assert first <= 1 + fleet.TIMEOUTS * 4 + 1
+        assert first <= START + fleet.TIMEOUTS * 4 + 1
         assert (second, third) == (first + 1, first + 2)
         silent = False
         assert all(map(same, judge.choose(PROMPTS, LABELS), HONEST))
@@ -263,7 +251,7 @@ def test_prompts_are_sent_in_order_and_no_more_at_once_than_allowed() -> None:
         judge = model(server, concurrency=1)
         judge.choose(PROMPTS, LABELS)
         asked = [body["messages"][0]["content"] for body in server.bodies]
-    assert asked[1:] == [prompt.text for prompt in PROMPTS]
+    assert asked[START:] == [prompt.text for prompt in PROMPTS]
 
 
 def one_slot(seconds: float) -> Liar:
@@ -288,9 +276,9 @@ def one_slot(seconds: float) -> Liar:
 
 def test_waiting_in_a_servers_queue_is_not_a_timeout() -> None:
     """Together the questions take three times the timeout."""
-    many = [question("red", f"A red dog {i}.") for i in range(64)]
+    many = [question("red", f"A red dog {i}.") for i in range(32)]
     with LyingServer(one_slot(0.1)) as server:
-        verdicts = model(server, timeout=2.0, retries=0).choose(many, LABELS)
+        verdicts = model(server, timeout=1.0, retries=0).choose(many, LABELS)
     assert [verdict.failure for verdict in verdicts] == [None] * len(many)
 
 
@@ -342,10 +330,10 @@ def test_equal_prefixes_go_to_one_server() -> None:
         for _ in range(2):
             judge.choose(prompts, LABELS)
         texts = [
-            {body["messages"][0]["content"].split("\n")[0] for body in server.bodies[1:]}
+            {body["messages"][0]["content"].split("\n")[0] for body in server.bodies[START:]}
             for server in (one, two)
         ]
-        assert len(one.bodies) == len(two.bodies) == 1 + 2 * 2 * len(WORDS)
+        assert len(one.bodies) == len(two.bodies) == START + 2 * 2 * len(WORDS)
     assert not texts[0] & texts[1]
 
 
@@ -376,7 +364,7 @@ def test_a_server_that_recovers_gets_its_share(monkeypatch: pytest.MonkeyPatch) 
             later = SimpleNamespace(monotonic=lambda: time.monotonic() + fleet.REST + 1)
             monkeypatch.setattr(fleet, "time", later)
             assert all(map(same, judge.choose(PROMPTS, LABELS), HONEST))
-        assert (asked, len(one.bodies)) == (1 + fleet.STRIKES, asked + len(PROMPTS))
+        assert (asked, len(one.bodies)) == (START + fleet.STRIKES, asked + len(PROMPTS))
 
 
 def test_a_killed_server_alone_fails_the_rest_only() -> None:
@@ -435,7 +423,7 @@ def test_the_key_is_sent_and_a_broken_one_is_not_repeated(monkeypatch: pytest.Mo
         monkeypatch.setenv("OTHER_KEY", f"{KEY}\nX-More: 1")
         with pytest.raises(ConfigError, match="OTHER_KEY") as raised:
             model(server, api_key_env="OTHER_KEY").wake()
-    assert seen == [f"Bearer {KEY}", None]
+    assert seen == [f"Bearer {KEY}"] * START + [None] * START
     assert KEY not in str(raised.value)
 
 
@@ -471,6 +459,37 @@ def test_a_server_that_cannot_judge_is_refused_at_the_start(
         with pytest.raises(JudgeError, match=message) as raised:
             model(server).wake()
     assert server.url in str(raised.value)
+
+
+def thinks(reply: dict[str, Any]) -> None:
+    """Gives the labels a third of the probability."""
+    for each in top(reply)[:5]:
+        each["logprob"] -= log(3)
+    top(reply)[5].update(token="<think>", logprob=log(2 / 3))
+
+
+def agrees(reply: dict[str, Any]) -> None:
+    """Gives every question the same grade."""
+    for each, share in zip(top(reply)[:5], (0.1, 0.1, 0.1, 0.2, 0.5), strict=True):
+        each["logprob"] = log(share)
+
+
+@pytest.mark.parametrize(
+    ("lie", "reason"),
+    [
+        (thinks, "does not answer with a grade: in 100% of its replies"),
+        (agrees, r"does not tell what is mentioned from what is not: grades 3\.9 and 3\.9"),
+    ],
+)
+def test_a_model_that_cannot_judge_is_refused_unless_it_is_wanted(
+    lie: Callable[[dict[str, Any]], None], reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with LyingServer(lambda number, text: changes(lie)) as server:
+        with pytest.raises(JudgeError, match=f"{server.url}: the model {reason}") as raised:
+            model(server).wake()
+        assert "POSH_UNCHECKED=1 (score --unchecked)" in str(raised.value)
+        monkeypatch.setenv("POSH_UNCHECKED", "1")
+        assert model(server).choose(PROMPTS, LABELS)[0].failure is None
 
 
 def test_a_server_without_log_probabilities_may_write() -> None:
@@ -523,13 +542,6 @@ def test_a_label_without_a_token_fails_its_judgments(labels: tuple[str, ...]) ->
         assert all(map(same, judge.choose(PROMPTS, LABELS), HONEST))
 
 
-def test_a_model_without_digit_tokens_fails_its_judgments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lying_server, "DIGITS", {i: f"<{i}>" for i in lying_server.DIGITS})
-    with LyingServer(knows_ids=True) as server:
-        failures = {str(v.failure) for v in model(server, reading="labels").choose(PROMPTS, LABELS)}
-    assert failures == {NO_TOKEN}
-
-
 def test_every_token_that_contains_a_digit_counts_for_it() -> None:
     given = [(" 5", 0.25), ("5", 0.25), ("4\n", 0.25), ("44", 0.2), ("１", 0.02)]  # noqa: RUF001
     given += [("word", 0.001)] * 20
@@ -538,15 +550,6 @@ def test_every_token_that_contains_a_digit_counts_for_it() -> None:
     verdict = chat_messages.read_top(reply, LABELS)
     assert verdict.probabilities == pytest.approx((0, 0, 0, 0.45 / 0.95, 0.5 / 0.95))
     assert verdict.mass == pytest.approx(0.95)
-
-
-def test_a_token_of_two_digits_counts_for_both() -> None:
-    listed = [{"token": token, "logprob": log(p)} for token, p in [("15", 0.4), ("10", 0.4)]]
-    listed += [{"token": "word", "logprob": log(0.001)}] * 20
-    reply = {"choices": [{"logprobs": {"content": [{"top_logprobs": listed}]}}]}
-    verdict = chat_messages.read_top(reply, LABELS)
-    assert verdict.probabilities == pytest.approx((2 / 3, 0, 0, 0, 1 / 3))
-    assert verdict.mass == 1.0
 
 
 def test_labels_that_are_words_are_read_whole() -> None:
@@ -667,7 +670,7 @@ def test_an_interrupt_ends_the_call() -> None:
     [
         ({"base_urls": []}, "at least one address"),
         ({"base_urls": "localhost:8000"}, "is not an address"),
-        ({"base_urls": "http://host:99999"}, "host or port is malformed"),
+        ({"base_urls": "http://host:99999"}, "a port from 1 to 65535"),
         ({"base_urls": f"http://me:{KEY}@host/v1"}, "api_key_env"),
         ({"base_urls": f"http://host/v1?key={KEY}"}, "api_key_env"),
         ({"model": ""}, "model: name it"),

@@ -14,8 +14,13 @@ from posh_reward.errors import InputError
 from posh_reward.graph.reader import Reader
 from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
 from posh_reward.metrics.posh.judges.embedded.affinity import unit
-from posh_reward.models.encoders import load_encoder, name_of
-from posh_reward.models.token_encoder import Floats, TokenEncoder, load_token_encoder
+from posh_reward.models.encoders import (
+    Floats,
+    TokenEncoder,
+    load_encoder,
+    load_token_encoder,
+    name_of,
+)
 from posh_reward.study.agreement.baselines import EmbeddingAlerts
 from posh_reward.study.agreement.metric_scores import TextPair
 from posh_reward.types import Failure

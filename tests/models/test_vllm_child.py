@@ -149,11 +149,7 @@ def test_the_child_gets_no_keys_but_the_one_to_its_model(
     ],
 )
 def test_the_child_sees_its_ranks_card(
-    make: Make,
-    monkeypatch: pytest.MonkeyPatch,
-    rank: str | None,
-    visible: str | None,
-    gpu: str,
+    make: Make, monkeypatch: pytest.MonkeyPatch, rank: str | None, visible: str | None, gpu: str
 ) -> None:
     for name, value in {"LOCAL_RANK": rank, "CUDA_VISIBLE_DEVICES": visible}.items():
         if value is None:

@@ -138,8 +138,7 @@ if how != "exit":
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
 @pytest.mark.parametrize(
-    "how",
-    "idle busy thread deaf thread-deaf fork stopped offspring escaped close exit".split(),
+    "how", "idle busy thread deaf thread-deaf fork stopped offspring escaped close exit".split()
 )
 def test_a_parent_that_ends_leaves_no_orphan(python: str, how: str) -> None:
     command = [sys.executable, "-c", PARENT, python, how]

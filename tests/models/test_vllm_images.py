@@ -10,17 +10,8 @@ from PIL import Image
 
 from posh_reward.models.model import Prompt
 from posh_reward.models.prompt_images import SizeLimits, image_of, resize_for_model
-from posh_reward.models.vllm.vllm_engine import (
-    RETOKENISED,
-    ImageInputs,
-    input_of,
-    with_cost,
-)
-from posh_reward.models.vllm.wire import (
-    EngineReply,
-    parse_prompts,
-    prompts_json,
-)
+from posh_reward.models.vllm.vllm_engine import RETOKENISED, ImageInputs, input_of, with_cost
+from posh_reward.models.vllm.vllm_worker import EngineReply, parse_prompts, prompts_json
 from posh_reward.types import PromptImage
 from tests.models.children import LABELS, Make, prompts
 from tests.models.stand_in import SIZES, masses

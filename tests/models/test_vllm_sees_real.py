@@ -1,14 +1,12 @@
 """vLLM itself is shown images: a CPU build, and models that see of three layers. Two minutes.
 
-The environment is the one of ``test_vllm_real.py``, with torchvision kept::
+The environment is the one of CONTRIBUTING.md, with torchvision kept::
 
     POSH_VLLM_PYTHON=ENV/bin/python pytest --run-vllm tests/models/test_vllm_sees_real.py -s
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +15,11 @@ import pytest
 from posh_reward.models.model import Prompt
 from posh_reward.models.packed import TransformersModel
 from posh_reward.models.server import ServerModel
+from posh_reward.models.server.server_http import TOO_LONG
 from posh_reward.models.vllm import VllmModel
 from posh_reward.types import PromptImage
-from tests.models.test_server_real import NAME, serving
+from tests.models.test_real_weights import NAME, serving
 from tests.models.tiny_vl import KINDS, image_processor, prompt_image, save_seeing, seeing_tokenizer
-from tests.processes import SITECUSTOMIZE
 
 pytestmark = pytest.mark.vllm
 
@@ -30,23 +28,6 @@ CLOSE = 1e-3
 MAX_PIXELS = 640
 SHAPE: dict[str, Any] = {"num_attention_heads": 2, "num_key_value_heads": 1}
 """vLLM's attention on a CPU wants heads of at least 32."""
-
-
-@pytest.fixture(scope="module")
-def python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    path = os.environ.get("POSH_VLLM_PYTHON")
-    if not path:
-        pytest.skip(f"POSH_VLLM_PYTHON is not set.{(__doc__ or '').partition('.')[2]}")
-    folder = tmp_path_factory.mktemp("python")
-    (folder / "sitecustomize.py").write_text(SITECUSTOMIZE)
-    wrapper = folder / "python"
-    wrapper.write_text(f'#!/bin/sh\nPYTHONPATH={folder} exec {path} "$@"\n')
-    wrapper.chmod(0o755)
-    with pytest.MonkeyPatch.context() as settings:
-        settings.setenv("TORCHDYNAMO_DISABLE", "1")
-        settings.setenv("VLLM_USE_AOT_COMPILE", "0")
-        settings.setenv("OMP_NUM_THREADS", "1")
-        yield str(wrapper)
 
 
 def prompt_images() -> list[PromptImage]:
@@ -70,15 +51,15 @@ def questions() -> list[Prompt]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_verdicts_are_those_of_transformers(python: str, tmp_path: Path, kind: str) -> None:
+def test_verdicts_are_those_of_transformers(vllm_python: str, tmp_path: Path, kind: str) -> None:
     plain = save_seeing(tmp_path / "tiny", kind, **SHAPE)
     options: dict[str, Any] = {"max_pixels": MAX_PIXELS}
     expected = TransformersModel.of(
         plain, seeing_tokenizer(), "tiny", images=image_processor(), **options
     )
     model = VllmModel(
-        str(tmp_path / "tiny"), python=python, dtype="float32", memory_gb=0.25, max_model_len=1024,
-        enforce_eager=True, **options,
+        str(tmp_path / "tiny"), python=vllm_python, dtype="float32", memory_gb=0.25,
+        max_model_len=1024, enforce_eager=True, **options,
     )  # fmt: skip
     assert model.sees
     asked = questions()
@@ -101,12 +82,15 @@ def test_verdicts_are_those_of_transformers(python: str, tmp_path: Path, kind: s
     model.close()
 
 
-def test_a_server_gives_the_same_verdicts(python: str, tmp_path: Path) -> None:
+def test_a_server_gives_the_same_verdicts(
+    vllm_python: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """About images in sizes that its processor leaves as they are."""
     plain = save_seeing(tmp_path, "qwen2_5_vl", **SHAPE)
     expected = TransformersModel.of(plain, seeing_tokenizer(), "tiny", images=image_processor())
     asked = questions()
-    with serving(python, tmp_path) as url:
+    monkeypatch.setenv("POSH_UNCHECKED", "1")
+    with serving(vllm_python, tmp_path, tmp_path / "log") as url:
         model = ServerModel(url, NAME, images=True, reading="labels", concurrency=4)
         found, right = model.choose(asked, LABELS), expected.choose(asked, LABELS)
         long = Prompt("Look. " * 100, "Q: Is it?", asked[-1].images)
@@ -115,5 +99,5 @@ def test_a_server_gives_the_same_verdicts(python: str, tmp_path: Path) -> None:
         assert one.probabilities is not None, one.failure
         assert one.probabilities == pytest.approx(other.probabilities, abs=CLOSE)
     print(f"\n{len(found)} verdicts over HTTP, {model.usage}")
-    assert str(refused.failure).startswith("the prompt is longer than max_model_len")
+    assert str(refused.failure) == TOO_LONG
     assert sound.probabilities == pytest.approx(found[-1].probabilities, abs=CLOSE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from posh_reward.process.child_environment import child_variables, place_of_card
+from posh_reward.process.child import child_variables, gpu_index
 
 NEEDED = (
     "PATH HOME LANG LC_ALL TMPDIR XDG_CACHE_HOME LD_LIBRARY_PATH CUDA_VISIBLE_DEVICES CUDA_HOME "
@@ -41,4 +41,4 @@ def test_the_card_of_a_rank_has_a_place_among_those_it_sees(
     visible: str | None, rank: str | None, place: int
 ) -> None:
     given = {"CUDA_VISIBLE_DEVICES": visible, "LOCAL_RANK": rank}
-    assert place_of_card({k: v for k, v in given.items() if v is not None}) == place
+    assert gpu_index({k: v for k, v in given.items() if v is not None}) == place

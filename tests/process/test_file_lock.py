@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-from posh_reward.attack.climb import Target, attack
-from posh_reward.attack.grammars import WordStock
 from posh_reward.errors import BusyError
 from posh_reward.process.file_lock import keep_folder, open_alone
 from posh_reward.study.judges.judge_runs import JudgeChoice, RunSettings
@@ -102,12 +100,11 @@ def test_every_writer_refuses_what_another_process_writes(
 ) -> None:
     """The places where work is resumed, besides tables of scores."""
     lock, said = tmp_path / ".lock", tmp_path / "said.jsonl"
-    stock = WordStock(("red",), ("dog",), ("sits",), ("in",))
     with open_alone(lock), open_alone(said):
         with pytest.raises(BusyError):
             generate(GenerationSettings({"a": "no model"}, said, "scenes:train=2:plain=1"))
         with pytest.raises(BusyError):
-            attack(Target((lambda **_: [0.0],), [{"reference": "A dog."}]), stock, said)
+            Journal(said)
         rows = [(None, f"A dog with {number} spots.") for number in range(60)]
         with pytest.raises(BusyError):
             collect(JudgeChoice("fake", "fake", "released"), rows, tmp_path, RunSettings())

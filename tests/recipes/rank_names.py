@@ -15,7 +15,7 @@ from pathlib import Path
 
 from posh_reward import PoSh
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
-from posh_reward.reward.posh_reward import PoshReward
+from posh_reward.reward.trl import PoshReward
 from posh_reward.types import Failure
 from recipes import dapo_posh
 

@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from posh_reward.attack.formats import FORMATS, sentences
+from posh_reward.attack.climb import sentences
+from posh_reward.attack.formats import FORMATS
 from posh_reward.reward.texts import clean, unjoined
 
 WORD = re.compile(r"\w+|[.,]")

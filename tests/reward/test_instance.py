@@ -8,7 +8,7 @@ import pytest
 
 from posh_reward.errors import ConfigError
 from posh_reward.reward import instance
-from posh_reward.reward.posh_reward import PoshReward
+from posh_reward.reward.trl import PoshReward
 
 
 @pytest.fixture(autouse=True)

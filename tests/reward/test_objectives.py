@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import pickle
 from collections import Counter
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -128,15 +127,6 @@ def test_a_dead_judge_is_counted_once_a_call() -> None:
     for _ in range(3):
         assert supervised(TEXTS) == [[None, None], [None, None]]
     assert supervised.reward.failures.stopping
-
-
-def test_copies_share_their_scoring_and_none_of_the_originals() -> None:
-    separate = Separate()
-    separate.ask(separate.functions[0], TEXTS)
-    separate.functions = pickle.loads(pickle.dumps(separate.functions))
-    assert separate(TEXTS) == expected(TEXTS)
-    assert set(separate.logged.values()) == {2}, "the copies scored once"
-    assert separate.posh.calls == 1, "by a metric of their own"
 
 
 def test_one_number_cannot_be_had_of_two_objectives() -> None:

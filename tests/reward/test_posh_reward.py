@@ -13,7 +13,7 @@ import pytest
 from posh_reward import InputError, JudgeError, PoSh, PoshReward
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge, Grader
 from posh_reward.reward.shaping import REWARD_VERSION, WORST, Shaping
-from posh_reward.reward.texts import completion_text, images_of
+from posh_reward.reward.texts import completion_text, image_column_of
 from posh_reward.types import DIRECTIONS, KINDS, Failure, PromptImage, Question
 
 REFERENCE = "A tall woman in a red dress holds a basket."
@@ -192,15 +192,16 @@ def test_a_call_of_a_tool_does_not_cost_the_answer_its_reward(reward: PoshReward
 
 def test_images_are_found_in_either_of_the_columns_that_trl_passes() -> None:
     one, other = object(), object()
-    assert images_of({"image": [one, None]}, 2) == [one, None]
-    assert images_of({"images": [[one], [], None], "image": [other] * 3}, 3) == [one, None, None]
-    assert images_of({"images": [[one, other]]}, 1) == [[one, other]], "for the metric to refuse"
-    assert images_of({"reference": [REFERENCE]}, 1) is None
-    assert images_of({"painting": [one], "image": [other]}, 1, "painting") == [one]
+    assert image_column_of({"image": [one, None]}, 2, None) == [one, None]
+    both = {"images": [[one], [], None], "image": [other] * 3}
+    assert image_column_of(both, 3, None) == [one, None, None]
+    two = [[one, other]]
+    assert image_column_of({"images": two}, 1, None) == two, "for the metric to refuse"
+    assert image_column_of({"painting": [one], "image": [other]}, 1, "painting") == [one]
     with pytest.raises(InputError, match=r"no column 'painting'.*image_column"):
-        images_of({"image": [one]}, 1, "painting")
+        image_column_of({"image": [one]}, 1, "painting")
     with pytest.raises(InputError, match="2 completions but 1 values in column 'image'"):
-        images_of({"image": [one]}, 2)
+        image_column_of({"image": [one]}, 2, None)
 
 
 def sighted(sees: Grader = lambda request: 5.0) -> PoshReward:

@@ -8,11 +8,8 @@ from typing import Any
 import pytest
 
 from posh_reward import InputError, JudgeError, PoSh, PoshReward
-from posh_reward.serve import app as app_module
-from posh_reward.serve import request_limits
-from posh_reward.serve.app import create_app
+from posh_reward.serve.app import CAUSES, LONGEST_VALUE, Refusal, create_app
 from posh_reward.serve.client import RemotePosh
-from posh_reward.serve.request_limits import CAUSES, LONGEST_VALUE, Refusal
 from posh_reward.serve.window import BatchedMetric
 from tests.serve.test_app import REFERENCE, Gone, ask, get, rows_of, served
 
@@ -22,13 +19,12 @@ CASES: list[tuple[str, str, object, tuple[int, str, str | None, str | None]]] = 
     ("POST", "/v1/score", {}, (422, "invalid", "rows", None)),
     ("POST", "/v1/score", {"rows": 5}, (422, "invalid", "rows", "5")),
     ("POST", "/v1/score", {"rows": [{"refrence": "a\x1b[31m\ud800 dog"}]},
-     (422, "invalid", "rows.0.refrence", "a [31m dog")),
+     (422, "invalid", "rows.0.refrence", "a\\x1b[31m\ud800 dog")),
     ("POST", "/v1/score", {"rows": [], "elements": "x" * 999},
      (422, "invalid", "elements", "x" * 57 + " ... " + "x" * 57)),
     ("POST", "/v1/score", {"rows": rows_of(["A dog."] * 4)}, (422, "invalid", "body", None)),
     ("POST", "/v1/score", b"{{", (422, "invalid", "body", None)),
     ("POST", "/v1/score", b"[" * 100_000, (422, "invalid", "body", None)),
-    ("POST", "/v1/score", b" " * 200_001, (413, "too_large", "body", "200001")),
     ("POST", "/v1/openrlhf", OPENRLHF,
      (422, "invalid", "query, prompts, labels", "[1, 0, 0]")),
     ("POST", "/v1/openrlhf", {"query": ["A dog."], "prompts": ["Say:"], "labels": [REFERENCE]},
@@ -47,8 +43,7 @@ def posh() -> PoSh:
 
 
 @pytest.fixture
-def app(posh: PoSh, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(app_module, "LARGEST_BODY", 200_000)
+def app(posh: PoSh) -> Any:
     metric = BatchedMetric(posh, capacity=3)
     return create_app(metric, PoshReward(metric))
 
@@ -61,7 +56,7 @@ def refusal_of(response: Any) -> tuple[int, str, str | None, str | None]:
     assert body.error
     assert body.remedy.endswith(".")
     assert len(body.value or "") <= LONGEST_VALUE
-    assert CAUSES[body.code].status == response.status_code
+    assert CAUSES[body.code][0] == response.status_code
     return response.status_code, body.code, body.field, body.value
 
 
@@ -108,13 +103,6 @@ def test_those_of_the_server_have_the_same_form(
     response = ask(create_app(broken), score)
     assert refusal_of(response) == (500, "internal", None, None)
     assert response.json()["error"] == "RuntimeError"
-    monkeypatch.setattr(request_limits, "BODY_SECONDS", 0.0)
-    assert refusal_of(ask(gone, score)) == (408, "slow", "body", None)
-    monkeypatch.undo()
-    monkeypatch.setattr(app_module, "ALL_BODIES", 10)
-    response = ask(create_app(BatchedMetric(posh)), score)
-    assert refusal_of(response) == (503, "full", None, None)
-    assert response.headers["Retry-After"] == "2"
 
 
 def test_the_client_raises_typed_errors_with_the_reason(app: Any, posh: PoSh) -> None:

@@ -13,7 +13,7 @@ from datasets import Dataset
 
 from posh_reward import PoshReward
 from posh_reward.errors import ConfigError, JudgeError, PoshError
-from posh_reward.models.vllm.vllm_environment import VLLM_DEFAULTS
+from posh_reward.models.vllm.vllm_model import VLLM_DEFAULTS
 from posh_reward.training.launch import run, separate_vllm_caches, train
 from posh_reward.training.stopping import StoppedEarlyError
 

@@ -166,8 +166,8 @@ def load(path: Path, seconds: float) -> None:
 
 def serve(judge: str, batch: int, milliseconds: float) -> None:
     """Serve a metric at a free port, and print its address."""
+    from posh_reward.cli.serve_command import server_of
     from posh_reward.serve.app import create_app
-    from posh_reward.serve.request_limits import server_of
     from posh_reward.serve.window import BatchedMetric
 
     metric = BatchedMetric(metric_of(judge), milliseconds, batch=batch)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from posh_reward.errors import MissingDependencyError, PoshError
 from posh_reward.graph.components import read_syntax
 from posh_reward.process import ChildFailureError, ChildProcess
-from posh_reward.process.child_environment import card_of, child_variables
+from posh_reward.process.child import child_variables, gpu_of
 from posh_reward.types import Clusters
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ class MaverickCoref:
             weights = f"{weights.partition('@')[0]}@{self._revision}"
         variables = child_variables(os.environ, python, hub=not local.exists())
         if self._device in ("cpu", "auto"):
-            gpu = "" if self._device == "cpu" else card_of(os.environ)
+            gpu = "" if self._device == "cpu" else gpu_of(os.environ)
             variables["CUDA_VISIBLE_DEVICES"] = gpu
         # Maverick's checkpoint has its settings as objects, which torch unpickles only if forced.
         # That can run any code in the file, so only the worker gets this variable.

@@ -52,11 +52,7 @@ EQUAL = Weights()
 
 
 def weights_of(settings: Weights | Mapping[str, float]) -> Weights:
-    """Weights from settings such as ``{"relation": 0.5}``.
-
-    Raises:
-        ConfigError: a kind is unknown, a weight is not a number from 0, or all are 0.
-    """
+    """Weights from settings such as ``{"relation": 0.5}``."""
     if isinstance(settings, Weights):
         return settings
     return Weights(**check_settings(Weights, settings, "weights"))
@@ -90,19 +86,19 @@ def figures(scores: Sequence[Scores]) -> dict[str, float]:
     ``unparsed`` is the number of replies read as the lowest label. The others are means over the
     scores that have the figure, and NaN if none has.
     """
-    sound = [score for score in scores if score.f1 is not None]
+    scored = [score for score in scores if score.f1 is not None]
     return {
         **{name: mean(column) for name, column in columns(scores).items()},
         **{
-            f"{direction}_{kind}": mean([_sub_score(each, direction, kind) for each in sound])
+            f"{direction}_{kind}": mean([_sub_score(each, direction, kind) for each in scored])
             for direction in DIRECTIONS
             for kind in KINDS
         },
-        "generation_elements": mean([score.generation_elements for score in sound]),
-        "reference_elements": mean([score.reference_elements for score in sound]),
-        "elements_per_100_words": mean([_elements_per_100_words(score) for score in sound]),
-        "length_ratio": mean([length_ratio(score) for score in sound]),
-        "coverage": mean([loose_words(score).coverage for score in sound]),
+        "generation_elements": mean([score.generation_elements for score in scored]),
+        "reference_elements": mean([score.reference_elements for score in scored]),
+        "elements_per_100_words": mean([_elements_per_100_words(score) for score in scored]),
+        "length_ratio": mean([length_ratio(score) for score in scored]),
+        "coverage": mean([loose_words(score).coverage for score in scored]),
         "unparsed": float(sum(score.unparsed for score in scores)),
     }
 
@@ -113,8 +109,8 @@ def witness_figures(scores: Sequence[Scores]) -> dict[str, float]:
     asked: mean number of elements per generation that the image was consulted about. raised: share
     of them whose grade it raised. unanswered: number that it did not settle.
     """
-    sound = [score for score in scores if score.f1 is not None]
-    by_score = [[e for e in score.elements if e.image_grade is not None] for score in sound]
+    scored = [score for score in scores if score.f1 is not None]
+    by_score = [[e for e in score.elements if e.image_grade is not None] for score in scored]
     elements = [element for some in by_score for element in some]
     open_grades = [e.image_grade for e in elements if e.image_grade and e.image_grade.grade is None]
     return {

@@ -146,7 +146,6 @@ class OpenElement:
             self.grade, self.failure = None, verdict.failure
 
     def close(self) -> Element:
-        """Return the element with its final grade."""
         question = self.question
         return Element(
             question.direction,

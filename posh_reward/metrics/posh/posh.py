@@ -34,10 +34,6 @@ from posh_reward.metrics.posh.judges.judge import (
     Judge,
     Witness,
     base_judge,
-    checked_grade,
-    judges_to_wake,
-    one_model,
-    pace_of,
     stages,
 )
 from posh_reward.metrics.posh.judges.load_judge import (
@@ -48,7 +44,7 @@ from posh_reward.metrics.posh.judges.load_judge import (
 )
 from posh_reward.metrics.posh.presets import PRESET, check_preset
 from posh_reward.metrics.posh.questions import ASKING_VERSION, PRESENT
-from posh_reward.metrics.posh.search import Answers, Ask
+from posh_reward.metrics.posh.search import Answers, Ask, checked_grade, pace_of
 from posh_reward.models.asker import READING_VERSION as REPLY_VERSION
 from posh_reward.models.model import awake, checked_reply
 from posh_reward.models.prompt_images import images_of
@@ -79,12 +75,10 @@ PATIENCE = 20_000  # new objects between two collections; Python's own is 700 to
 
 @contextmanager
 def fewer_collections() -> Iterator[None]:
-    """Collect cyclic garbage less often, and restore the threshold afterwards.
+    """Collect cyclic garbage less often; a collector that is off or more patient is left alone.
 
     A batch makes hundreds of thousands of records that live until its end, and hardly any cycles.
-    Each collection walks them, and now and then everything that libraries have loaded: a quarter of
-    the time (``python -m tools.bench.text speed``). A collector that is off or more patient
-    already is left alone.
+    Walking them takes a quarter of the time (``python -m tools.bench.text speed``).
     """
     first, *others = gc.get_threshold()
     if not 0 < first < PATIENCE:
@@ -98,9 +92,6 @@ def fewer_collections() -> Iterator[None]:
 
 
 A = TypeVar("A", Reply, Verdict)
-
-Rewrites = Callable[[Sequence[Phrase]], list[Reply]]
-"""Rewrites phrases, in order: a ``Rewriter``, or a judge's own ``rewrite``."""
 
 
 class Rewriter:
@@ -165,7 +156,7 @@ def shares_no_word(phrase: str, rewrite: str) -> bool:
 def run_together(
     examinations: Sequence[Steps],
     judge: Judge,
-    rewriter: Rewrites,
+    rewriter: Callable[[Sequence[Phrase]], list[Reply]],
     witness: Witness | None = None,
 ) -> list[Examination]:
     """Run examinations side by side, with one call per turn; results in order."""
@@ -195,7 +186,7 @@ def run_together(
 def _answer(
     asks: Mapping[int, list[Phrase] | list[Question]],
     judge: Judge,
-    rewriter: Rewrites,
+    rewriter: Callable[[Sequence[Phrase]], list[Reply]],
     witness: Witness | None,
 ) -> Mapping[int, Answers]:
     """Answer one turn: all rewrites, all questions about texts, or all questions about images."""
@@ -210,7 +201,7 @@ def _answer(
 def _answer_in_one_call(
     asks: Mapping[int, Sequence[Any]],
     answer: Callable[[list[Any]], Sequence[object]],
-    sound: Callable[[object], A],
+    check: Callable[[object], A],
     record: Callable[[None, Failure], A],
 ) -> dict[int, list[A]]:
     """Answer all questions with one call; each examination gets its own answers.
@@ -220,13 +211,13 @@ def _answer_in_one_call(
     """
     try:
         # One flat list for the whole batch; each examination gets a slice as long as its ask.
-        answers = list(map(sound, answer([item for ask in asks.values() for item in ask])))
+        answers = list(map(check, answer([item for ask in asks.values() for item in ask])))
     except (PoshError, MemoryError):  # these would recur for each examination
         raise
     except Exception as error:
         if len(asks) > 1:
             alone = (
-                _answer_in_one_call({i: ask}, answer, sound, record) for i, ask in asks.items()
+                _answer_in_one_call({i: ask}, answer, check, record) for i, ask in asks.items()
             )
             return {i: each for batch in alone for i, each in batch.items()}
         failure = Failure("error", f"the judge raised {type(error).__name__}: {error}")
@@ -248,7 +239,7 @@ class PairTask(NamedTuple):
 
     @property
     def hashable(self) -> bool:
-        """False if a text has another type, such as a list or NaN."""
+        """False for a list, which has no hash, or NaN, which differs from itself."""
         return isinstance(self.generation, str) and isinstance(self.reference, str)
 
 
@@ -367,7 +358,6 @@ class PoSh:
         self._rewriter = Rewriter(self.judge)
 
     def __repr__(self) -> str:
-        """``PoSh(judge=embedded-..., parser=..., coref=..., preset=released)``."""
         parts = f"parser={self.reader.parser_name}, coref={self.reader.coref.name}"
         return f"PoSh(judge={self.judge.name}, {parts}, preset={self.preset})"
 
@@ -413,10 +403,14 @@ class PoSh:
 
     @property
     def usage(self) -> Usage:
-        """Questions, tokens and seconds of the judge and the witness together."""
-        if self.witness is None or one_model(self.judge, self.witness):
-            return self.judge.usage
-        return self.judge.usage + self.witness.usage
+        first, *second = self._awake()
+        return first.usage + second[0].usage if second else first.usage
+
+    def _awake(self) -> list[Witness]:
+        """The judge and the witness; a model that is both, with one total of usage, once."""
+        if self.witness is None or base_judge(self.judge).usage is self.witness.usage:
+            return [self.judge]
+        return [self.judge, self.witness]
 
     @property
     def wants_images(self) -> bool:
@@ -424,11 +418,9 @@ class PoSh:
         return self.witness is not None
 
     def figures(self, scores: Sequence[Scores]) -> dict[str, float]:
-        """Figures of one call for a training log; see ``aggregate.figures``."""
         return figures(scores) | (witness_figures(scores) if self.witness is not None else {})
 
     def columns(self, scores: Sequence[Scores]) -> dict[str, list[float | None]]:
-        """Figures of each completion for a training log; see ``aggregate.columns``."""
         return columns(scores)
 
     def score(
@@ -478,8 +470,7 @@ class PoSh:
         return scores
 
     def _score_tasks(self, tasks: list[PairTask]) -> list[Scores]:
-        # Policies repeat themselves, so score equal pairs once. Only strings can be compared: other
-        # values may have no hash (a list), or differ from themselves (NaN).
+        # Policies repeat themselves, so score equal pairs once.
         distinct = list(dict.fromkeys(task for task in tasks if task.hashable))
         scores: dict[PairTask, Scores] = {}
         with fewer_collections(), at_work():
@@ -530,7 +521,7 @@ class PoSh:
         """Return (precision, recall) of each pair; the judge is awake only during the call."""
         if not pairs:
             return iter(())
-        with awake(*judges_to_wake(self.judge, self.witness)):
+        with awake(*self._awake()):
             pace = pace_of(self.judge)
             steps = [
                 examination

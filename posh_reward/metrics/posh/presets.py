@@ -92,18 +92,14 @@ def rewrite_prompt(phrase: Phrase, preset: str = "released") -> Prompt:
 
 
 def check_preset(preset: str) -> str:
-    """Return ``preset`` if it is known.
-
-    Raises:
-        InputError: it is unknown; the message lists the known ones.
-    """
+    """Return ``preset`` if it is known."""
     if preset not in PRESETS:
         raise InputError(f"unknown preset {preset!r}: choose one of {', '.join(PRESETS)}")
     return preset
 
 
 def _sections(preset: str) -> Mapping[str, str]:
-    return sections("posh_reward.metrics.posh", PRESET[check_preset(preset)].prompts)
+    return sections("metrics/posh", PRESET[check_preset(preset)].prompts)
 
 
 @cache

@@ -1,7 +1,7 @@
 """Passes 1 and 2: find entities, each asked about under its candidate names.
 
 The functions are generators: each yields an ``Ask`` and is sent the answers. So they know nothing
-of batches; ``lockstep`` runs many of them side by side.
+of batches; ``posh.run_together`` runs many of them side by side.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from typing import Literal, NamedTuple, TypeVar
 
 from posh_reward.metrics.posh.questions import CandidateName, Finding, Roster, candidates
 from posh_reward.models.labels import DOUBTFUL
+from posh_reward.models.model import checked_verdict
 from posh_reward.types import (
     HIGHEST_GRADE,
+    LABELS,
     Description,
     Direction,
     Failure,
@@ -36,6 +38,17 @@ SINGLY: dict[Pace, float] = {"lazy": math.inf, "batched": 1, "eager": 0}
 Measured in research/results/performance.md."""
 
 NO_VERDICT = Failure("error", "no candidate was judged")
+
+
+def pace_of(judge: object) -> Pace:
+    """The judge's own ``pace``; lazy if it has none."""
+    pace: Pace = getattr(judge, "pace", "lazy")
+    return pace
+
+
+def checked_grade(verdict: object) -> Verdict:
+    """Return the verdict if it is a valid one over POSH's labels, else a failure."""
+    return checked_verdict(verdict, len(LABELS))
 
 
 class Ask(NamedTuple):

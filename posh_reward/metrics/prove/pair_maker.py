@@ -11,9 +11,10 @@ Each candidate is kept, or dropped for the first check that fails.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from os import PathLike
@@ -21,21 +22,20 @@ from typing import Any, Literal, get_args
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.metric import check_lists, signature
-from posh_reward.metrics.prove.programs.program_scene import Nodes, Value
-from posh_reward.metrics.prove.programs.sandbox import UNRUN, ProgramResult, Sandbox, run_programs
+from posh_reward.metrics.prove.program_language import BUILTINS, LONGEST, Nodes, Value
 from posh_reward.metrics.prove.prove import Entailment, check_inputs, entailment_of
-from posh_reward.metrics.prove.prove_prompts import (
+from posh_reward.metrics.prove.sandbox import UNRUN, ProgramResult, Sandbox, run_programs
+from posh_reward.metrics.prove.tuples import (
     EDITION,
-    LONGEST_REPLY,
-    QuestionCandidate,
+    KINDS,
+    OTHER,
+    TupleSource,
     prompt_of,
-    read_candidate,
-    read_candidates,
     replies_of,
+    scenes_of,
+    tuple_source,
     verdicts_of,
-    writing_prompt,
 )
-from posh_reward.metrics.prove.tuples import KINDS, OTHER, TupleSource, scenes_of, tuple_source
 from posh_reward.models.asker import READING_VERSION, Asker
 from posh_reward.models.encoders import (
     EMBEDDED,
@@ -46,10 +46,77 @@ from posh_reward.models.encoders import (
     unit_vectors,
 )
 from posh_reward.models.labels import distribution
-from posh_reward.models.model import Model, model_of
+from posh_reward.models.model import Model, Prompt, model_of, savable
 from posh_reward.models.prompt_images import images_of
 from posh_reward.store import Store, store_of
 from posh_reward.types import Failure, PromptImage, Reply, Verdict
+
+LONGEST_REPLY = 6144  # tokens; fifteen questions with programs take about 3,000
+LONGEST_TEXT = 1000  # characters of a question or an answer
+MOST_CANDIDATES = 50  # per reply; the prompt asks for fifteen
+LONGEST_READ = 100_000
+"""Characters; the rest of a reply is ignored. Four times the length of ``LONGEST_REPLY`` tokens."""
+MOST_READ = 10 * LONGEST_READ
+"""Characters read of unfinished objects before the rest of a reply is ignored."""
+OPENING = re.compile(r'\{\s*["}]')  # start of a JSON object
+UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters, direction marks, and lone surrogates, which cannot be encoded."""
+KEYS = ("question", "answer", "program")
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionCandidate:
+    """An unverified question from the writer."""
+
+    question: str
+    answer: str
+    program: str
+
+
+def writing_prompt(caption: str, nodes: Nodes) -> Prompt:
+    """Prompt that asks for questions about one image."""
+    scene = json.dumps(nodes, ensure_ascii=False)
+    values = {"caption": caption, "scene": scene, "builtins": ", ".join(BUILTINS)}
+    return prompt_of("write", values)
+
+
+def read_candidates(reply: str) -> list[QuestionCandidate | Failure]:
+    """Read one candidate per JSON object in a reply; any text between objects is ignored.
+
+    A truncated reply yields its complete objects, one without objects a single failure. Time is
+    bounded for any reply.
+    """
+    reply = reply[:LONGEST_READ]
+    decoder = json.JSONDecoder()
+    candidates: list[QuestionCandidate | Failure] = []
+    in_vain = place = 0
+    while len(candidates) < MOST_CANDIDATES and in_vain < MOST_READ:
+        opening = OPENING.search(reply, place)
+        if opening is None:
+            break
+        try:
+            value, place = decoder.raw_decode(reply, opening.start())
+        except (ValueError, RecursionError) as error:
+            # JSONDecodeError counts lines from the start, so each costs up to its position.
+            in_vain += error.pos if isinstance(error, json.JSONDecodeError) else LONGEST_READ
+            place = opening.start() + 1
+        else:
+            candidates.append(read_candidate(value))
+    return candidates or [Failure("reply", "the writer's reply has no JSON object")]
+
+
+def read_candidate(value: object) -> QuestionCandidate | Failure:
+    """Read a candidate from a JSON object; a failure if a text is missing or too long."""
+    texts = [value.get(key) for key in KEYS] if isinstance(value, dict) else []
+    question, answer, program = (each if isinstance(each, str) else "" for each in texts)
+    question, answer = (UNSAFE.sub(" ", each).strip() for each in (question, answer))
+    program = savable(program)
+    if not (question and answer and program.strip()):
+        return Failure("reply", "the object has no question, answer or program")
+    if max(len(question), len(answer)) > LONGEST_TEXT or len(program) > LONGEST:
+        return Failure("reply", "its question, answer or program is too long")
+    return QuestionCandidate(question, answer, program.strip("\n"))
+
 
 AGREEING = 0.8  # minimum share of a program's words that occur in the question or answer
 NEGATIONS = frozenset("no not never none nothing nobody without t".split())  # t: from "isn't"
@@ -175,27 +242,46 @@ class CaptionQuestions:
         return {reason: counts[reason] for reason in DROPS if counts[reason]}
 
 
+Reason = tuple[Drop, str] | None
+"""Why a pair is dropped, with details; None: it is not."""
+
+
+def _kept(pairs: Sequence[QuestionPair]) -> list[QuestionPair]:
+    return [pair for pair in pairs if pair.dropped is None]
+
+
+def _drop(pairs: Sequence[QuestionPair], reasons: Iterable[Reason]) -> list[QuestionPair]:
+    """Drop pairs; ``reasons`` has one for each that is kept so far."""
+    rest = iter(reasons)
+
+    def judged(pair: QuestionPair) -> QuestionPair:
+        reason = next(rest) if pair.dropped is None else None
+        return pair if reason is None else replace(pair, dropped=reason[0], why=reason[1])
+
+    return list(map(judged, pairs))
+
+
 def verify_candidates(
     candidates: Sequence[QuestionCandidate | Failure], nodes: Nodes, sandbox: Sandbox
 ) -> list[QuestionPair]:
     """Run the candidates' programs over the scene; drop those that do not verify the answer."""
-    sound = [each for each in candidates if isinstance(each, QuestionCandidate)]
-    results = iter(run_programs(sandbox, [each.program for each in sound], nodes))
+    readable = [each for each in candidates if isinstance(each, QuestionCandidate)]
+    results = iter(run_programs(sandbox, [each.program for each in readable], nodes))
     pairs = [
         QuestionPair("", "", "", None, "unreadable", str(each))
         if isinstance(each, Failure)
-        else _check(QuestionPair(each.question, each.answer, each.program), next(results))
+        else _checked(QuestionPair(each.question, each.answer, each.program), next(results))
         for each in candidates
     ]
     # A constant verifies nothing: over other graphs, a program must return something else.
     for other in ELSEWHERE:
-        left = [pair.program for pair in pairs if pair.dropped is None]
-        results = iter(run_programs(sandbox, left, other))
-        pairs = [p if p.dropped else _compare(p, next(results), other) for p in pairs]
+        left = _kept(pairs)
+        values = run_programs(sandbox, [pair.program for pair in left], other)
+        pairs = _drop(pairs, (_constant(*each, other) for each in zip(left, values, strict=True)))
     return pairs
 
 
-def _check(pair: QuestionPair, result: ProgramResult | Failure) -> QuestionPair:
+def _checked(pair: QuestionPair, result: ProgramResult | Failure) -> QuestionPair:
     if isinstance(result, Failure):
         # An engine failure is that of the process, not of the program.
         reasons: dict[str, Drop] = {"engine": "unjudged", "reply": "refused"}
@@ -207,64 +293,60 @@ def _check(pair: QuestionPair, result: ProgramResult | Failure) -> QuestionPair:
     return replace(pair, dropped="mismatch", why=f"found {as_text(result.value) or 'nothing'!r}")
 
 
-def _compare(pair: QuestionPair, result: ProgramResult | Failure, other: Nodes) -> QuestionPair:
+def _constant(pair: QuestionPair, result: ProgramResult | Failure, other: Nodes) -> Reason:
     if result is UNRUN:
-        return replace(pair, dropped="unrun", why=str(result))
+        return "unrun", str(result)
     if result == ProgramResult(pair.value):
         graph = "a graph of something else" if other else "an empty graph"
-        return replace(pair, dropped="constant", why=f"the same is found in {graph}")
-    return pair
+        return "constant", f"the same is found in {graph}"
+    return None
 
 
 def sift_words(pairs: Sequence[QuestionPair], taboo: frozenset[str]) -> list[QuestionPair]:
     """Drop pairs with taboo words, and those whose answer adds no word to the question."""
-    return [pair if pair.dropped else _sift_words(pair, taboo) for pair in pairs]
 
+    def reason(pair: QuestionPair) -> Reason:
+        word = taboo_word(pair.question, pair.answer, taboo)
+        if word is not None:
+            return "taboo", word
+        trivial = is_trivial(pair.question, pair.answer)
+        return ("trivial", "the answer adds no word to the question") if trivial else None
 
-def _sift_words(pair: QuestionPair, taboo: frozenset[str]) -> QuestionPair:
-    word = taboo_word(pair.question, pair.answer, taboo)
-    if word is not None:
-        return replace(pair, dropped="taboo", why=word)
-    if is_trivial(pair.question, pair.answer):
-        return replace(pair, dropped="trivial", why="the answer adds no word to the question")
-    return pair
+    return _drop(pairs, map(reason, _kept(pairs)))
 
 
 def review(pairs: Sequence[QuestionPair], asker: Asker) -> list[QuestionPair]:
     """Drop pairs that a model calls trivial, incomplete or unnatural."""
-    left = [pair for pair in pairs if pair.dropped is None]
-    prompts = [prompt_of("review", {"question": p.question, "answer": p.answer}) for p in left]
-    verdicts = iter(verdicts_of(asker, prompts, tuple(REVIEW)))
-    return [pair if pair.dropped else _review(pair, next(verdicts)) for pair in pairs]
 
+    def reason(verdict: Verdict) -> Reason:
+        shares = distribution(verdict)
+        if isinstance(shares, Failure):
+            return "unjudged", str(shares)
+        fault = tuple(REVIEW.values())[max(range(len(shares)), key=shares.__getitem__)]
+        return (fault, "") if fault else None
 
-def _review(pair: QuestionPair, verdict: Verdict) -> QuestionPair:
-    shares = distribution(verdict)
-    if isinstance(shares, Failure):
-        return replace(pair, dropped="unjudged", why=str(shares))
-    likeliest = max(range(len(shares)), key=shares.__getitem__)
-    return replace(pair, dropped=tuple(REVIEW.values())[likeliest])
+    prompts = [
+        prompt_of("review", {"question": p.question, "answer": p.answer}) for p in _kept(pairs)
+    ]
+    return _drop(pairs, map(reason, verdicts_of(asker, prompts, tuple(REVIEW))))
 
 
 def sift_images(
     pairs: Sequence[QuestionPair], entailment: Entailment, images: Sequence[PromptImage | Failure]
 ) -> list[QuestionPair]:
     """Drop pairs that the image does not show; ``images`` has one for each pair."""
+
+    def reason(result: float | Failure) -> Reason:
+        if isinstance(result, Failure):
+            return "unjudged", str(result)
+        return ("unentailed", f"probability {result:.2f}") if result < EVEN else None
+
     statements = [
         (f'the answer to "{pair.question}" is "{pair.answer}"', image)
         for pair, image in zip(pairs, images, strict=True)
         if pair.dropped is None
     ]
-    results = iter(entailment.probabilities(statements))
-    return [pair if pair.dropped else _sift_image(pair, next(results)) for pair in pairs]
-
-
-def _sift_image(pair: QuestionPair, result: float | Failure) -> QuestionPair:
-    if isinstance(result, Failure):
-        return replace(pair, dropped="unjudged", why=str(result))
-    if result < EVEN:
-        return replace(pair, dropped="unentailed", why=f"probability {result:.2f}")
-    return pair
+    return _drop(pairs, map(reason, entailment.probabilities(statements)))
 
 
 def once_each(pairs: Sequence[QuestionPair], encoder: Encoder, alike: float) -> list[QuestionPair]:
@@ -367,7 +449,7 @@ class PairMaker:
             images: in any form that ``image_of`` reads; required with an entailment judge, and
                 refused without one.
             graphs: scene graphs or tuples of the captions, such as the authors' own
-                (``tuple_scenes.read_graph``); captions whose graph is None are parsed.
+                (``tuples.read_graph``); captions whose graph is None are parsed.
 
         Raises:
             InputError: the lists differ in length, or images are missing.
@@ -396,7 +478,6 @@ class PairMaker:
         ]
 
     def close(self) -> None:
-        """End the process that runs programs."""
         self.programs.close()
 
     def _write_drafts(
@@ -469,7 +550,7 @@ class PairVerifier:
             answers: the stated answers.
             programs: source of functions of the scene graph.
             captions: detailed true descriptions of images.
-            graphs: scene graphs or tuples of the captions (``tuple_scenes.read_graph``); captions
+            graphs: scene graphs or tuples of the captions (``tuples.read_graph``); captions
                 whose graph is None are parsed.
 
         Returns:
@@ -487,7 +568,6 @@ class PairVerifier:
         return [self._verify(*each) for each in cells]
 
     def close(self) -> None:
-        """End the process that runs programs."""
         self.programs.close()
 
     def _verify(

@@ -12,13 +12,15 @@ import numpy as np
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.metric import check_lists, check_sizes, signature
-from posh_reward.metrics.prove.prove_prompts import EDITION, prompt_of, verdicts_of
 from posh_reward.metrics.prove.tuples import (
+    EDITION,
     Tuple,
     graph_cell,
     phrase,
+    prompt_of,
     tuple_source,
     tuples_of_graph,
+    verdicts_of,
     without,
 )
 from posh_reward.models.asker import READING_VERSION as REPLY_VERSION
@@ -73,23 +75,14 @@ def _probability(verdict: Verdict) -> float | Failure:
 def entailment_of(
     model: str | Mapping[str, Any] | Model | None, store: Store | None
 ) -> Entailment | None:
-    """Make the judge for a model; None without a model.
-
-    Raises:
-        InputError: the model is unknown or does not take images.
-        ConfigError: its settings are invalid.
-    """
+    """Make the judge for a model; None without a model."""
     return None if model is None else Entailment(Asker(model_of(model, sees=True), store))
 
 
 def check_inputs(
     entailment: Entailment | None, images: Sequence[object] | None, **texts: Sequence[object]
 ) -> None:
-    """Check that all lists match, and that images and the entailment judge come together.
-
-    Raises:
-        InputError: they do not.
-    """
+    """Check that all lists match, and that images and the entailment judge come together."""
     check_lists(**texts, **({} if images is None else {"images": images}))
     if images is not None and entailment is None:
         raise InputError("images need a model that judges them: pass entailment=...")
@@ -381,7 +374,7 @@ class Prove:
             images: in any form that ``image_of`` reads; required with an entailment judge, and
                 refused without one.
             graphs: "caption", "answer", "question" or "response" -> scene graphs or tuples to use
-                instead of parsing, such as the authors' own (``tuple_scenes.read_graph``). Texts
+                instead of parsing, such as the authors' own (``tuples.read_graph``). Texts
                 whose graph is None are parsed.
 
         Raises:

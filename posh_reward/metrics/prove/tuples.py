@@ -12,13 +12,35 @@ from typing import Annotated, Any, Protocol
 from pydantic import BaseModel, BeforeValidator, StrictStr, TypeAdapter, ValidationError
 
 from posh_reward.graph.reader import GRAPH_VERSION, Reader, is_missing, stripped_text
-from posh_reward.metrics.prove.programs.program_scene import Node, Nodes
-from posh_reward.metrics.prove.prove_prompts import EDITION, prompt_of, replies_of
+from posh_reward.metrics.metric import fill, wording
+from posh_reward.metrics.prove.program_language import Node, Nodes
 from posh_reward.models.asker import READING_VERSION as REPLY_VERSION
 from posh_reward.models.asker import Asker
-from posh_reward.models.model import Model, model_of, savable
+from posh_reward.models.model import Model, Prompt, model_of, savable
 from posh_reward.store import Store
-from posh_reward.types import Description, Failure, Reply, SceneGraph
+from posh_reward.types import Description, Failure, PromptImage, Reply, SceneGraph, Verdict
+
+EDITION = "1"  # of the wording, in signatures: raise it with any change of a prompt
+SPLIT = "---\n"  # ends the prefix that many prompts share
+
+
+def prompt_of(name: str, values: Mapping[str, str], images: tuple[PromptImage, ...] = ()) -> Prompt:
+    """Fill in the prompt ``prompts/NAME.txt``."""
+    prefix, _, suffix = wording("metrics/prove", name).strip().rpartition(SPLIT)
+    return Prompt(fill(prefix, values), fill(suffix, values), images)
+
+
+def replies_of(asker: Asker, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
+    """The model's reply to each prompt."""
+    with asker.awake(prompts):
+        return asker.write(prompts, max_tokens)
+
+
+def verdicts_of(asker: Asker, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
+    """The model's distribution over the labels for each prompt."""
+    with asker.awake(prompts):
+        return asker.choose(prompts, labels)
+
 
 Tuple = tuple[str, ...]
 """(entity), (entity, attribute) or (entity, relation, entity) (paper, section 3.1)."""
@@ -104,15 +126,7 @@ NO_GRAPH = "is neither entities with attributes and relations_to nor a list of t
 
 
 def read_graph(cell: object) -> Nodes | Failure:
-    """Read a graph from a file, such as the authors' own.
-
-    Args:
-        cell: entity -> ``attributes`` and ``relations_to``, as in the paper's Listing 1; or a list
-            of tuples, each a list of one to three texts; or JSON of either.
-
-    Returns:
-        The graph, or a failure whose detail continues "a graph that".
-    """
+    """Read a graph from a file, such as the authors' own."""
     try:
         content = json.loads(cell) if isinstance(cell, str) else cell
         if isinstance(content, list) and all(map(_is_tuple, content)):
@@ -190,7 +204,6 @@ class GraphTuples:
 
     @property
     def fields(self) -> dict[str, str]:
-        """Parser, coreference resolver, and version of the graph rules."""
         return {
             "tuples": "graph",
             "parser": self.reader.parser_name,
@@ -250,7 +263,6 @@ class ModelTuples:
 
     @property
     def fields(self) -> dict[str, str]:
-        """Model, edition of the prompts, and version of the reply reader."""
         return {"tuples": self.asker.model.name, "wording": EDITION, "replies": str(REPLY_VERSION)}
 
     def read(self, texts: Sequence[object]) -> list[tuple[Tuple, ...] | Failure]:
@@ -319,14 +331,14 @@ def read_tuples(reply: Reply) -> tuple[Tuple, ...] | Failure:
         rows = json.loads(reply.text[start : end + 1])
     except (ValueError, RecursionError):
         return Failure("reply", "the model's tuples are not a JSON list")
-    if not isinstance(rows, list) or not all(map(_sound, rows)):
+    if not isinstance(rows, list) or not all(map(_is_row, rows)):
         return Failure("reply", "the model's tuples are not lists of one to three texts")
     if len(rows) > MOST_TUPLES:
         return Failure("reply", f"the model gave more than {MOST_TUPLES} tuples")
     return distinct(tuple(savable(part).strip() for part in row) for row in rows)
 
 
-def _sound(row: object) -> bool:
+def _is_row(row: object) -> bool:
     return (
         isinstance(row, list)
         and 1 <= len(row) <= 3

@@ -5,22 +5,36 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.errors import (
-    ConfigError,
-    JudgeError,
-    MissingDependencyError,
-    install,
-    on_one_line,
-)
+from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError, install, on_one_line
 from posh_reward.models.prompt_images import SEEING
-from posh_reward.process.host_memory import host_memory
 
 if TYPE_CHECKING:
     import torch
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+
+CGROUPS = (("/sys/fs/cgroup", "memory.max"), ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"))
+"""Mount points of both versions of control groups, and their files of limits."""
+
+
+def host_memory() -> int:
+    """Return the bytes of memory available to this process, on the machine or in its job."""
+    lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
+    kib = {line.split(":")[0]: int(line.split()[1]) for line in lines}
+    limits = [kib["MemAvailable"] * 1024]
+    lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    groups = {Path(line.split(":", 2)[2].strip("/")) for line in lines}
+    for (mount, name), group in product(CGROUPS, groups):
+        for each in (group, *group.parents):  # a job's limit is above that of its step
+            limit = Path(mount, each, name)
+            if limit.is_file() and (text := limit.read_text(encoding="utf-8").strip()).isdigit():
+                limits.append(int(text))
+    return min(limits)
+
 
 SPARE = 1.1  # memory required, relative to the weights
 

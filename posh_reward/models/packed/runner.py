@@ -7,6 +7,8 @@ each other: each needs states only from where it differs from the one before, or
 from __future__ import annotations
 
 import logging
+import math
+import time
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -16,20 +18,30 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from posh_reward.errors import JudgeError
+from posh_reward.models.asker import BLIND
+from posh_reward.models.chat import Chat
 from posh_reward.models.labels import NOT_NUMBERS
+from posh_reward.models.model import Note, Prompt, ignore
+from posh_reward.models.packed.checkpoint import free_memory
 from posh_reward.models.packed.packing import (
+    TOKEN,
+    ImageEncoder,
+    Ints,
     Pack,
+    PromptTokens,
     Segment,
     SlotStates,
     on,
     packed_attention,
+    prompt_tokens,
     segments,
 )
-from posh_reward.models.packed.prompt_tokens import TOKEN, ImageEncoder, Ints, PromptTokens
-from posh_reward.types import Failure
+from posh_reward.types import Failure, PromptImage
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +52,7 @@ PromptValues = list[float] | Failure  # values read after a prompt
 HEAD_CHUNK = 16384  # tokens of the vocabulary whose weights are cast to float32 at once
 NO_SLOTS: Ints = np.zeros(0, np.int64)
 NOTHING = -1  # in place of a token where logits are NaN
+COLLECT_SECONDS = 1.0  # between two readings of values, so that a kill costs only the last ones
 REPLIES_AT_ONCE = 512  # enough to keep a large GPU busy; their logits take 150 MB
 NO_ROOM = Failure("prompt", "the prompt does not fit into memory_gb: raise it")
 OUT_OF_MEMORY = Failure(
@@ -146,16 +159,22 @@ class Runner:
         self._forget()
 
     @torch.inference_mode()
-    def read(self, prompts: Sequence[PromptTokens], read: Read) -> list[PromptValues]:
+    def read(
+        self, prompts: Sequence[PromptTokens], read: Read, note: Note = ignore
+    ) -> list[PromptValues]:
         """``read`` of the logits after each prompt, or a failure."""
         with self._packed(), float32_head(self.model):
-            values, paths = self._prefill(prompts, read, hold=False)
+            values, paths = self._prefill(prompts, read, note, hold=False)
         assert not paths
         return values
 
     @torch.inference_mode()
     def write(
-        self, prompts: Sequence[PromptTokens], max_tokens: int, stops: Collection[int]
+        self,
+        prompts: Sequence[PromptTokens],
+        max_tokens: int,
+        stops: Collection[int],
+        note: Note = ignore,
     ) -> list[list[int] | Failure]:
         """The greedy reply to each prompt, including its stop token, or a failure."""
         replies: dict[int, list[int] | Failure] = {}
@@ -164,10 +183,12 @@ class Runner:
                 self._forget_last()
                 group_replies = self._reply([prompts[i] for i in group], max_tokens, stops)
                 replies.update(zip(group, group_replies, strict=True))
+                for index in group:
+                    note(index, replies[index])
         return [replies.get(index, NO_ROOM) for index in range(len(prompts))]
 
     def _prefill(
-        self, prompts: Sequence[PromptTokens], read: Read, *, hold: bool
+        self, prompts: Sequence[PromptTokens], read: Read, note: Note = ignore, *, hold: bool
     ) -> tuple[list[PromptValues], dict[int, Ints]]:
         """The values after each prompt and, with ``hold``, the paths of prompts that have them."""
         results: dict[int, PromptValues] = {}
@@ -175,9 +196,18 @@ class Runner:
         paths: dict[int, Ints] = {}
         rows: list[Segment] = []  # placed, not yet computed
         waiting = 0  # tokens of ``rows``
+        collected = time.monotonic()
+
+        def collect() -> None:
+            """Read the passes' values from the device, which waits for the last of them."""
+            for ended, values in passes:
+                for index, each in zip(ended, values.tolist(), strict=True):
+                    results[index] = each
+                    note(index, each)
+            passes.clear()
 
         def compute() -> None:
-            nonlocal waiting
+            nonlocal waiting, collected
             for ended, values in self._passes(rows, read) if rows else ():
                 passes.append((ended, values))
                 for prompt in () if hold else ended:
@@ -185,6 +215,9 @@ class Runner:
             self.computed += waiting
             rows.clear()
             waiting = 0
+            if not hold and time.monotonic() > collected + COLLECT_SECONDS:
+                collect()
+                collected = time.monotonic()
 
         def rank(index: int) -> tuple[bool, bytes, bytes]:
             start, own = prompts[index].start, prompts[index].own
@@ -211,10 +244,8 @@ class Runner:
             self._forget()
             paths = {}
             if hold:
-                passes = []  # without their states, replies cannot go on
-        # Values stay on the device until here, since reading them waits for each pass.
-        for ended, values in passes:
-            results.update(zip(ended, values.tolist(), strict=True))
+                passes.clear()  # without their states, replies cannot go on
+        collect()
         return [results.get(index, OUT_OF_MEMORY) for index in range(len(prompts))], paths
 
     def _place(self, prompt: PromptTokens, index: int) -> list[Segment] | Failure:
@@ -392,3 +423,150 @@ def float32_head(model: PreTrainedModel) -> Iterator[None]:
         yield
     finally:
         hook.remove()
+
+
+CPU_BYTES = 2 * 2**30  # default memory for states on a CPU
+CUDA_SHARE = 0.5  # default share for states of the memory that the weights leave free on a GPU
+MOST_TOKENS = 2**20  # cap on stored states
+SAMPLE = [Prompt("A dog and a cat sleep.\n\n", f'Q: Is "{word}" there?') for word in ("dog", "it")]
+"""Two prompts with a common prefix."""
+TOLERANCE = 0.1
+"""Maximal RMS difference of packed and plain logits, relative to their standard deviation. Rounding
+in bfloat16 causes a few hundredths; seeing another prompt's token about 1."""
+
+
+class LoadedModel:
+    """A model on its device, with its tokenizer and, if it takes images, their processor."""
+
+    def __init__(
+        self, model: PreTrainedModel, chat: Chat, images: Any, budget: int, max_pixels: int
+    ) -> None:
+        self.model = model.eval()
+        self.chat = chat
+        encoder = None if images is None else ImageEncoder(model, images, max_pixels)
+        self.runner = Runner(model, budget, encoder)
+        context = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+        self._context = context if isinstance(context, int) else math.inf
+        self.per_token = self._check()  # bytes of a token's states
+        self._device = model.device
+        self._copies: list[torch.Tensor] = []  # of the parameters, in host memory
+
+    @property
+    def stops(self) -> set[int]:
+        """Tokens that end a reply."""
+        ends = getattr(self.model.generation_config, "eos_token_id", None)
+        several = ends if isinstance(ends, list) else [ends]
+        stops = {*several, self.chat.tokenizer.eos_token_id, self.chat.turn_end}
+        return {token for token in stops if token is not None}
+
+    def encode(self, prompts: Sequence[Prompt], reply: int) -> list[PromptTokens | Failure]:
+        """Tokenise prompts; fail those with unusable images, or too long with ``reply`` tokens."""
+        encoder, limit = self.runner.encoder, self._context
+        why = f"the prompt is longer than the model's context of {limit} tokens"
+        # A text-only model's template cannot render images.
+        texts = prompts if encoder else [each._replace(images=()) for each in prompts]
+        starts: dict[bytes, bytes] = {}
+        encoded: list[PromptTokens | Failure] = []
+        for prompt, (ids, shared) in zip(prompts, self.chat.split(texts), strict=True):
+            blind = prompt.images and encoder is None
+            tokens = BLIND if blind else prompt_tokens(prompt, ids, shared, encoder)
+            if isinstance(tokens, PromptTokens):
+                if len(tokens) + reply > limit:
+                    tokens = Failure("prompt", why)
+                else:  # one object for the start that thousands of questions share
+                    start = starts.setdefault(tokens.start, tokens.start)
+                    tokens = PromptTokens(start, tokens.own, tokens.images)
+            encoded.append(tokens)
+        return encoded
+
+    def put_away(self) -> None:
+        """Move the weights off the GPU; do nothing on a CPU."""
+        if self._device.type == "cpu":
+            return
+        # The weights never change, so one copy suffices.
+        parameters = list(self.model.parameters())
+        self._copies = self._copies or [each.data.cpu() for each in parameters]
+        for parameter, copy in zip(parameters, self._copies, strict=True):
+            parameter.data = copy
+        torch.cuda.empty_cache()
+
+    def bring_back(self, memory_gb: float | None) -> None:
+        """Put the weights back, and make room for states: ``memory_gb``, or a share of the rest."""
+        try:
+            for parameter in self.model.parameters():
+                if parameter.device != self._device:
+                    parameter.data = parameter.data.to(self._device)
+        except torch.OutOfMemoryError as error:
+            self.put_away()
+            raise JudgeError(
+                f"the judge's weights no longer fit on {self._device} ({error}): leave it more "
+                "memory, or use the judge 'server'"
+            ) from error
+        if not self.runner.states.layers:  # it was asleep: the GPU's free memory may have changed
+            space = CPU_BYTES if self._device.type == "cpu" else 0.0
+            if memory_gb is not None:
+                space = memory_gb * 2**30
+            elif self._device.type == "cuda":
+                space = CUDA_SHARE * (free_memory(self._device) or 0)
+            self.runner.clear(max(min(int(space / self.per_token), MOST_TOKENS), 1))
+
+    @torch.inference_mode()
+    def _check(self) -> int:
+        """Compare packed prompts with a plain pass for each; return bytes of a token's states."""
+        prompts, encoder = SAMPLE, self.runner.encoder
+        if encoder is not None:
+            from PIL import Image
+
+            side = encoder.sizes.factor  # wider than high, since positions depend on the shape
+            image = Image.linear_gradient("L").resize((3 * side, 2 * side))
+            seeing = (PromptImage("sample", image),)
+            prompts = [*SAMPLE, *(each._replace(images=seeing) for each in SAMPLE)]
+        sample: list[Any] = self.encode(prompts, 0)
+        try:
+            failure = next((each for each in sample if isinstance(each, Failure)), None)
+            if failure is None:
+                plain = torch.stack([self._plain(each) for each in sample]).cpu()
+                self.runner.clear(sum(map(len, sample)))
+                packed: list[Any] = self.runner.read(sample, torch.Tensor.float)
+                states = self.runner.states
+                failure = next((each for each in packed if isinstance(each, Failure)), None)
+        except JudgeError:
+            raise
+        except (torch.OutOfMemoryError, TypeError, ValueError, AttributeError, LookupError,
+                RuntimeError) as error:  # fmt: skip
+            raise self._unfit(f"{type(error).__name__}: {error}") from error
+        if failure is not None:
+            raise self._unfit(str(failure))
+        layers, used = self.model.config.get_text_config().num_hidden_layers, len(states.layers)
+        if used != layers:
+            raise self._unfit(f"{used} of its {layers} layers use the common attention")
+        unlike = (torch.tensor(packed) - plain).square().mean().sqrt()
+        if not unlike <= TOLERANCE * plain.std():  # also if they are NaN
+            raise self._unfit("its answers differ")
+        self.runner.computed = 0
+        per_token = states.bytes_per_slot
+        self.runner.clear(0)
+        return per_token
+
+    def _plain(self, tokens: PromptTokens) -> torch.Tensor:
+        """Logits (vocabulary) after a prompt, by transformers alone."""
+        model: Any = self.model
+        ids, options = tokens.ids, {}
+        if tokens.images and self.runner.encoder is not None:
+            patches = self.runner.encoder.patches(tokens.images[0].image)
+            assert not isinstance(patches, Failure), patches
+            ids = np.where(ids < 0, self.runner.encoder.placeholder, ids)
+            kinds = torch.from_numpy(tokens.ids < 0).int()[None].to(model.device)
+            names = ("pixel_values", "image_grid_thw", "mm_token_type_ids")
+            options = dict(zip(names, (*patches, kinds), strict=True))
+        with torch.autocast(model.device.type, enabled=False):
+            logits: torch.Tensor = model(
+                input_ids=torch.from_numpy(ids)[None].to(model.device), use_cache=False, **options
+            ).logits
+        return logits[0, -1].float()
+
+    def _unfit(self, reason: str) -> JudgeError:
+        return JudgeError(
+            f"{type(self.model).__name__} cannot answer packed prompts ({reason}): serve it with "
+            "vLLM and use the judge 'server'"
+        )

@@ -7,12 +7,12 @@ from functools import cached_property, partial
 from importlib import metadata
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from posh_reward.errors import InputError, JudgeError
 from posh_reward.models import labels as label_reading
 from posh_reward.models.chat import Chat
-from posh_reward.models.model import Prompt
+from posh_reward.models.model import Note, Prompt, ignore
 from posh_reward.models.packed import checkpoint
 from posh_reward.models.prompt_images import MAX_PIXELS
 from posh_reward.types import Failure, Reply, Usage, Verdict
@@ -20,10 +20,12 @@ from posh_reward.types import Failure, Reply, Usage, Verdict
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from posh_reward.models.packed.loaded_model import LoadedModel
-    from posh_reward.models.packed.prompt_tokens import PromptTokens
+    from posh_reward.models.packed.runner import LoadedModel
 
     ModelParts = tuple[PreTrainedModel, PreTrainedTokenizerBase, Any]
+
+
+A = TypeVar("A", Verdict, Reply)
 
 
 class TransformersModel:
@@ -55,6 +57,8 @@ class TransformersModel:
     Raises:
         InputError: unknown reading, or a size that is not positive.
     """
+
+    notes = True  # ``choose`` and ``write`` take a ``Note``
 
     def __init__(
         self,
@@ -136,8 +140,9 @@ class TransformersModel:
         model = folder.resolve().name if folder.is_dir() else self._model
         return f"{version}:{model}@{self._identity}:{dtype}:{options}"
 
-    def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
-        """See ``Model.choose``. Raises ``JudgeError`` as ``wake`` does."""
+    def choose(
+        self, prompts: Sequence[Prompt], labels: Sequence[str], note: Note = ignore
+    ) -> list[Verdict]:
         from posh_reward.models.packed.runner import log_probabilities
 
         loaded, key = self._ready(), tuple(labels)
@@ -151,39 +156,49 @@ class TransformersModel:
         flat = list(chain.from_iterable(tokens))
         top = label_reading.TOP if self._reading == "top-20" else 0
         read = partial(log_probabilities, tokens=flat, top=top)
-        verdicts: list[Verdict] = []
-        for answer in self._answers(prompts, 0, partial(loaded.runner.read, read=read)):
+
+        def verdict(answer: list[float] | Failure) -> Verdict:
             if isinstance(answer, Failure):
-                verdicts.append(Verdict(None, answer))
-                continue
-            self.usage.tokens_decoded += 1
+                return Verdict(None, answer)
             masses = label_reading.label_masses(dict(zip(flat, answer, strict=True)), tokens)
-            verdicts.append(label_reading.verdict(masses, self._reading))
+            return label_reading.verdict(masses, self._reading)
+
+        ask = partial(loaded.runner.read, read=read)
+        verdicts = self._answers(prompts, 0, ask, verdict, note)
+        self.usage.tokens_decoded += sum(each.failure is None for each in verdicts)
         return verdicts
 
-    def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
-        """See ``Model.write``. Raises ``JudgeError`` as ``wake`` does."""
+    def write(self, prompts: Sequence[Prompt], max_tokens: int, note: Note = ignore) -> list[Reply]:
         loaded = self._ready()
-        write = partial(loaded.runner.write, max_tokens=max_tokens, stops=loaded.stops)
-        decode = partial(loaded.chat.tokenizer.decode, skip_special_tokens=True)
-        return [
-            Reply(None, ids) if isinstance(ids, Failure) else Reply(decode(ids).strip())
-            for ids in self._answers(prompts, max_tokens, write)
-        ]
+
+        def reply(ids: list[int] | Failure) -> Reply:
+            if isinstance(ids, Failure):
+                return Reply(None, ids)
+            return Reply(loaded.chat.tokenizer.decode(ids, skip_special_tokens=True).strip())
+
+        ask = partial(loaded.runner.write, max_tokens=max_tokens, stops=loaded.stops)
+        return self._answers(prompts, max_tokens, ask, reply, note)
 
     def _answers(
-        self, prompts: Sequence[Prompt], reply: int, ask: Callable[[list[PromptTokens]], list[Any]]
-    ) -> list[Any]:
-        """``ask``'s answers to prompts that fit with ``reply`` tokens; failures for the others."""
+        self,
+        prompts: Sequence[Prompt],
+        reply: int,
+        ask: Callable[..., list[Any]],
+        answer: Callable[[Any], A],
+        note: Note,
+    ) -> list[A]:
+        """``ask`` the runner all prompts that fit with ``reply`` tokens; read each ``answer``."""
         loaded = self._ready()
         encoded = loaded.encode(prompts, reply)
-        sound = [each for each in encoded if not isinstance(each, Failure)]
-        answers = iter(ask(sound))
-        self.usage.prompt_tokens_submitted += sum(map(len, sound))
+        fitting = [place for place, each in enumerate(encoded) if not isinstance(each, Failure)]
+        tokens: list[Any] = [encoded[place] for place in fitting]
+        found = ask(tokens, note=lambda index, value: note(fitting[index], answer(value)))
+        self.usage.prompt_tokens_submitted += sum(map(len, tokens))
         self.usage.prompt_tokens_computed += loaded.runner.computed
         self.usage.tokens_decoded += loaded.runner.decoded
         loaded.runner.computed = loaded.runner.decoded = 0
-        return [each if isinstance(each, Failure) else next(answers) for each in encoded]
+        values = dict(zip(fitting, found, strict=True))
+        return [answer(values.get(place, each)) for place, each in enumerate(encoded)]
 
     def sleep(self) -> None:
         """Drop cached states and, on a GPU, move the weights to host memory."""
@@ -194,21 +209,15 @@ class TransformersModel:
             self._loaded.put_away()
 
     def wake(self) -> None:
-        """Load the model the first time; later move its weights back to their device.
-
-        Raises:
-            JudgeError: it cannot be loaded; the message names what is missing or too large.
-            MissingDependencyError: torch or transformers is not installed.
-        """
+        """Load the model the first time; later move its weights back to their device."""
         self._ready()
 
     def close(self) -> None:
-        """Release the model."""
         self._parts = self._loaded = None
 
     def _ready(self) -> LoadedModel:
         checkpoint.require_libraries()
-        from posh_reward.models.packed.loaded_model import LoadedModel
+        from posh_reward.models.packed.runner import LoadedModel
 
         if self._loaded is None:
             model, tokenizer, images = self._parts or self._from_checkpoint()

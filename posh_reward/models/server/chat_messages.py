@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from posh_reward.models.asker import BLIND
 from posh_reward.models.labels import TOP, label_masses, says, verdict
 from posh_reward.models.model import Prompt
 from posh_reward.models.prompt_images import SizeLimits, image_for_model, png_base64
-from posh_reward.models.server.server_http import ExchangeError, ServerClient
+from posh_reward.models.server.server_http import ExchangeError
 from posh_reward.types import Failure, PromptImage, Reply, Usage, Verdict
 
 BRACKETED = (
@@ -31,72 +31,17 @@ USUAL = re.compile(
     """,
     re.VERBOSE,
 )
-"""Those of common models, refused where the server does not show how it tokenises."""
-
-AT_ONCE = 2000  # characters per request to /tokenize, so that it fits any model's context
-REMEMBERED = 100_000  # cached strings; beyond that the cache is cleared
+"""Those of common models: a server would read them as such, even within a description."""
 
 
-class SpecialTokens:
-    """Bracketed strings that are special tokens, as reported by the server where it can (vLLM)."""
-
-    def __init__(self, model: str) -> None:
-        self._model = model
-        self._special: dict[str, bool] = {}
-
-    async def learn(self, client: ServerClient, url: str, texts: Iterable[str]) -> None:
-        """Ask the server about new bracketed strings in these texts.
-
-        Without its answer, those that look like a common model's tokens count as special.
-        """
-        if len(self._special) > REMEMBERED:
-            self._special.clear()
-        candidates = dict.fromkeys(each for text in texts for each in bracketed(text))
-        for some in _portions([each for each in candidates if each not in self._special]):
-            body = {
-                "model": self._model,
-                "prompt": "\n".join(some),
-                "add_special_tokens": False,
-                "return_token_strs": True,
-            }
-            try:
-                reply = await client.post(f"{url.removesuffix('/v1')}/tokenize", body)
-            except ExchangeError:
-                return
-            strings = reply.get("token_strs")
-            if not isinstance(strings, list) or not all(isinstance(each, str) for each in strings):
-                return
-            tokens = set(strings)
-            self._special.update((each, each in tokens) for each in some)
-
-    def failure(self, text: str) -> Failure | None:
-        """The reason why a text cannot be sent, or None."""
-        for each in bracketed(text):
-            if self._special.get(each, USUAL.fullmatch(each) is not None):
-                why = f"the text contains {each!r}, which the server would read as a special token"
-                return Failure("prompt", f"{why}: remove it, or use a judge in this process")
-        return None
-
-
-def bracketed(text: str) -> Iterator[str]:
-    """Strings in a text that could be special tokens: ``<|im_end|>``, ``</s>``, ``[INST]``."""
+def special_token(text: str) -> Failure | None:
+    """The failure of a text that contains what a common model's server reads as a special token."""
     for opening, pattern in zip("<[", BRACKETED, strict=True):
-        if opening in text:
-            yield from (match[0] for match in pattern.finditer(text))
-
-
-def _portions(strings: Iterable[str]) -> Iterator[list[str]]:
-    """Groups of strings that fit into one request each."""
-    portion: list[str] = []
-    size = 0
-    for each in strings:
-        if portion and size + len(each) > AT_ONCE:
-            yield portion
-            portion, size = [], 0
-        portion.append(each)
-        size += len(each) + 1
-    if portion:
-        yield portion
+        for match in pattern.finditer(text) if opening in text else ():
+            if USUAL.fullmatch(match[0]):
+                why = f"the text contains {match[0]!r}, which a server reads as a special token"
+                return Failure("prompt", f"{why}: remove it, or use a judge in this process")
+    return None
 
 
 FORM = "the server's reply is not a chat completion"
@@ -152,11 +97,7 @@ class ChatMessages:
 
 
 def top(reply: Mapping[str, Any]) -> list[tuple[str, float]]:
-    """Token and log-probability of the alternatives for a reply's first token, likeliest first.
-
-    Raises:
-        ExchangeError: missing, not numbers, or of a distribution truncated for sampling.
-    """
+    """Token and log-probability of the alternatives for a reply's first token, likeliest first."""
     logprobs = _dict(_choice(reply).get("logprobs"), NO_LOG_PROBABILITIES)
     content = logprobs.get("content")
     if not isinstance(content, list) or not content:
@@ -171,11 +112,7 @@ def top(reply: Mapping[str, Any]) -> list[tuple[str, float]]:
 
 
 def read_top(reply: Mapping[str, Any], labels: Sequence[str]) -> Verdict:
-    """The verdict from the texts of the twenty likeliest tokens, counted by ``says``.
-
-    Raises:
-        ExchangeError: log-probabilities are missing, too few, repeated, or not numbers.
-    """
+    """The verdict from the texts of the twenty likeliest tokens, counted by ``says``."""
     alternatives = top(reply)[:TOP]
     if len(alternatives) < TOP:  # fewer would silently change the metric
         raise ExchangeError(FEWER)
@@ -194,11 +131,7 @@ def read_top(reply: Mapping[str, Any], labels: Sequence[str]) -> Verdict:
 
 
 def read_ids(reply: Mapping[str, Any], tokens: Sequence[Collection[int]]) -> Verdict:
-    """The verdict from the token ids of each label.
-
-    Raises:
-        ExchangeError: some label's log-probabilities are missing, or not numbers.
-    """
+    """The verdict from the token ids of each label."""
     by_token = dict(top(reply))
     by_id = {i: by_token.get(f"{TOKEN_ID}{i}") for ids in tokens for i in ids}
     logprobs = {i: value for i, value in by_id.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Several servers of one model: routing, retries, and pauses for servers that fail."""
+"""Several servers of one model: checks at the start, routing, retries, pauses after failures."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import asyncio
 import logging
 import random
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Hashable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from posh_reward.errors import JudgeError, MissingDependencyError
-from posh_reward.models.labels import LabelReading
+from posh_reward.errors import JudgeError
+from posh_reward.models.labels import DOUBTFUL, LabelReading, not_grades
 from posh_reward.models.model import Prompt
 from posh_reward.models.prompt_images import image_of
 from posh_reward.models.server import chat_messages, server_http
@@ -23,7 +22,10 @@ from posh_reward.models.server.server_http import (
     ServerClient,
     TransientError,
 )
-from posh_reward.types import PromptImage
+from posh_reward.settings import UNCHECKED
+from posh_reward.types import PromptImage, Verdict
+
+logger = logging.getLogger(__name__)
 
 CHAT = "/chat/completions"
 QUICK = 0.25
@@ -40,23 +42,16 @@ REMEMBERED = 100_000  # prompt prefixes with an assigned server; beyond that all
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """A prompt's time limits.
+    """A prompt's time limits."""
 
-    Args:
-        timeout: seconds for one exchange.
-        retries: rounds over all servers after the first.
-        backoff: seconds before the second round, doubled before each further one, plus up to half
-            of that at random, so that prompts do not all return at once.
-        concurrency: most prompts that a server gets at a time.
-    """
-
-    timeout: float
-    retries: int
-    backoff: float
-    concurrency: int = 64
+    timeout: float  # seconds for one exchange
+    retries: int  # rounds over all servers after the first
+    backoff: float  # seconds before the second round, doubled before each further one
+    concurrency: int  # most prompts that a server gets at a time
 
     def pause(self, rounds: int, after: float) -> float:
         """Seconds to wait before round ``rounds``, at least ``after`` as requested by a server."""
+        # At random up to half more, so that prompts do not all return at once.
         delay = self.backoff * 2.0 ** min(rounds - 1, 16) * random.uniform(1, 1.5)
         return min(max(delay, after), LONGEST_PAUSE)
 
@@ -68,7 +63,6 @@ class Server:
     url: str
     strikes: int = 0  # consecutive failures
     rests_until: float = 0.0  # on the monotonic clock
-    warned: bool = False  # a first timeout was logged
     turns: int = 1  # questions that it gets at a time
 
     def note_answer(self, seconds: float, patience: Patience) -> None:
@@ -77,22 +71,15 @@ class Server:
         if seconds < QUICK * patience.timeout:
             self.turns = min(self.turns + 1, patience.concurrency)
 
-    def note_failure(self, reason: str, timeout: float) -> None:
+    def note_failure(self, reason: str) -> None:
         """Count a failure; from the third in a row on the server rests."""
-        # Logged only at the third strike, since a run asks thousands of questions.
         self.strikes += 1
         if reason == TIMEOUT:
             self.turns = 1
-        if self.strikes == STRIKES:
+        if self.strikes == STRIKES:  # not earlier, since a run asks thousands of questions
             logger.warning(
                 "judge server %s fails repeatedly (%s): it rests for %g s while others answer",
                 *(self.url, reason, REST),
-            )
-        elif reason == TIMEOUT and not self.warned:
-            self.warned = True
-            logger.warning(
-                "judge server %s did not answer within %g s: the question is sent again",
-                *(self.url, timeout),
             )
         self.note_try()
 
@@ -102,20 +89,15 @@ class Server:
         if self.strikes >= STRIKES:
             self.rests_until = time.monotonic() + REST
 
-    def leave_alone(self) -> None:
-        """Put a server that was down at startup to rest at once."""
-        self.strikes = STRIKES
-        self.note_try()
 
-
+@dataclass(slots=True)
 class Fleet:
     """The servers, and the one whose cache has each prefix or image."""
 
-    def __init__(self, urls: Sequence[str]) -> None:
-        self.servers = [Server(url) for url in urls]
-        self.given_up: str | None = None
-        """Reason why the last batch was given up; None as soon as a server answers."""
-        self._homes: dict[int, int] = {}
+    servers: list[Server]
+    given_up: str | None = None
+    """Reason why the last batch was given up; None as soon as a server answers."""
+    _homes: dict[int, int] = field(default_factory=dict)
 
     def home(self, start: Hashable) -> int:
         """Index of the server for prompts with this start; new starts are dealt round robin."""
@@ -131,16 +113,7 @@ class Fleet:
 
 
 class ServerBatch:
-    """One batch of prompts, given up as a whole once no server answers anything.
-
-    Args:
-        http: the client.
-        fleet: the servers.
-        patience: timeout and retries of each prompt.
-        probe: a question that every working server answers, to tell a server that is down from
-            prompts that it cannot handle; None to skip that check.
-        timeouts: of one prompt before it is given up.
-    """
+    """One batch of prompts, given up as a whole once no server answers anything."""
 
     def __init__(
         self,
@@ -158,7 +131,8 @@ class ServerBatch:
         self._last_answer = 0.0
         self._given_up: str | None = None
         self._probing = asyncio.Lock()
-        self._busy: Counter[str] = Counter()  # address -> questions that it is answering
+        self._busy = dict.fromkeys((server.url for server in fleet.servers), 0)
+        """Address -> questions that it is answering."""
         self._turn = asyncio.Condition()
 
     async def start(self) -> None:
@@ -173,11 +147,7 @@ class ServerBatch:
                 self._given_up = reason
 
     async def ask(self, home: int, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The first server's reply, starting with the prompt's ``home``.
-
-        Raises:
-            ExchangeError: no server replied, or one refused.
-        """
+        """The first server's reply, starting with the prompt's ``home``."""
         began = time.monotonic()
         failure = TransientError("no server was asked")
         timeouts = 0
@@ -190,7 +160,7 @@ class ServerBatch:
                 if self._given_up is not None:
                     raise TransientError(self._given_up)
                 try:
-                    return await self._ask_one(server, body)
+                    return await self._exchange(server, body)
                 except TransientError as error:
                     failure = error
                     timeouts += error.reason == TIMEOUT
@@ -199,6 +169,27 @@ class ServerBatch:
         if self._probe is not None:
             await self._give_up_if_down(began, failure)
         raise failure
+
+    async def _exchange(self, server: Server, body: Mapping[str, Any]) -> dict[str, Any]:
+        async with self._turn_at(server):
+            server.note_try()
+            began = time.monotonic()
+            try:
+                reply = await self._http.post(server.url + CHAT, body)
+            except TransientError as error:
+                if error.status != 429:  # a busy server works
+                    server.note_failure(error.reason)
+                raise
+            except ExchangeError:  # a refusal is an answer, too: the server works
+                self._note_answer(server, began)
+                raise
+            self._note_answer(server, began)
+            return reply
+
+    def _note_answer(self, server: Server, began: float) -> None:
+        self._last_answer = time.monotonic()
+        self._fleet.given_up = None
+        server.note_answer(self._last_answer - began, self._patience)
 
     @asynccontextmanager
     async def _turn_at(self, server: Server) -> AsyncIterator[None]:
@@ -212,30 +203,6 @@ class ServerBatch:
             async with self._turn:
                 self._busy[server.url] -= 1
                 self._turn.notify_all()
-
-    async def _ask_one(self, server: Server, body: Mapping[str, Any]) -> dict[str, Any]:
-        async with self._turn_at(server):
-            return await self._exchange(server, body)
-
-    async def _exchange(self, server: Server, body: Mapping[str, Any]) -> dict[str, Any]:
-        server.note_try()
-        began = time.monotonic()
-        try:
-            reply = await self._http.post(server.url + CHAT, body)
-        except TransientError as error:
-            if error.status != 429:  # a busy server works
-                server.note_failure(error.reason, self._patience.timeout)
-            raise
-        except ExchangeError:  # a refusal is an answer, too: the server works
-            self._note_answer(server, began)
-            raise
-        self._note_answer(server, began)
-        return reply
-
-    def _note_answer(self, server: Server, began: float) -> None:
-        server.note_answer(time.monotonic() - began, self._patience)
-        self._fleet.given_up = None
-        self._last_answer = time.monotonic()
 
     async def _give_up_if_down(self, began: float, failure: ExchangeError) -> None:
         """Give up the batch if no server has answered since ``began`` or answers the probe.
@@ -255,7 +222,7 @@ class ServerBatch:
 
         async def probe(server: Server) -> ExchangeError | None:
             try:
-                await self._ask_one(server, self._probe or {})
+                await self._exchange(server, self._probe or {})
             except ExchangeError as error:
                 return error
             return None
@@ -263,15 +230,20 @@ class ServerBatch:
         return list(await asyncio.gather(*map(probe, self._fleet.servers)))
 
 
-logger = logging.getLogger(__name__)
-
-
-PROBE = "DESCRIPTION: A dog.\n\nQ: Is a dog mentioned?\n\nRespond ONLY with an integer 1-5."
-"""A short question, similar to a metric's."""
+PROBE = (
+    "DESCRIPTION: A dog sleeps.\n\n"
+    'Q: Is "{}" mentioned?\n\n'
+    "Respond ONLY with an integer from 1 (not mentioned) to 5 (clearly mentioned)."
+)
+PRESENT, ABSENT = ("dog", "A dog"), ("ship", "A ship")
+"""What ``PROBE`` asks for: mentioned in its description, and not."""
+LEAST_GAP = 0.75
+"""Least distance of the mean grades of both, as ``fitness.LEAST_GAP`` is of scores, a fifth."""
 LIST_SECONDS = 10.0  # timeout for the list of models
-QUIET_SECONDS = 10.0  # without a first answer before the wait is logged
 NO_SIGHT = "the server answers questions, but not about an image"
-
+NO_TOKENIZE = "the server does not report the tokens of the labels"
+NO_TOKEN = "a label is not a single token of the model"  # noqa: S105
+NO_LABELS = (NO_TOKENIZE, chat_messages.NO_LOG_PROBABILITIES, chat_messages.INCOMPLETE)
 REMEDY = {
     server_http.UNREACHABLE: "is it started, and the address right?",
     server_http.TIMEOUT: "is it started, and timeout long enough?",
@@ -279,63 +251,68 @@ REMEDY = {
     server_http.PROXY: "correct http_proxy or https_proxy, or list the server in no_proxy",
     server_http.BAD_ADDRESS: "correct base_urls",
     server_http.TOO_LONG: "start it with a longer context (--max-model-len, --ctx-size)",
-    server_http.COMPRESSED: "is it behind a gateway that compresses everything?",
     chat_messages.NO_LOG_PROBABILITIES: "use a server that returns them, such as `vllm serve`, or "
     "set `labels: false` where it only writes (PROVE's writer and tuples, rubrics)",
     chat_messages.FEWER: "use one that returns as many, such as `vllm serve`",
     NO_SIGHT: "serve a vision-language model, or leave out `images: true`",
     chat_messages.MASKED: "start vLLM with --logprobs-mode raw_logprobs, its default",
 }
-LABELS_NEEDED = "use a server that returns log-probabilities, and leave `labels` out"
-NO_TOKENIZE = "the server does not report the tokens of the labels"
-NO_TOKEN = "a label is not a single token of the model"  # noqa: S105
-NO_LABELS = (NO_TOKENIZE, chat_messages.NO_LOG_PROBABILITIES, chat_messages.INCOMPLETE)
-LABELS_REMEDY = "reading 'labels' needs vLLM 0.26 or later: choose reading 'top-20'"
 
 
 def refuse_unusable(
     servers: Sequence[Server], faults: Sequence[ExchangeError | None], reading: LabelReading
 ) -> None:
-    """Refuse unusable servers; leave out those that are down while others are up.
-
-    Raises:
-        JudgeError: all are down, or one that is up cannot be used.
-    """
+    """Refuse unusable servers; let those rest that are down while others are up."""
     all_down = all(isinstance(fault, TransientError) for fault in faults)
     for server, fault in zip(servers, faults, strict=True):
         if fault is None:
             continue
-        remedy = _remedy(fault, reading)
+        remedy = REMEDY.get(fault.reason, "")
+        if reading == "labels" and fault.reason in NO_LABELS:
+            remedy = "reading 'labels' needs vLLM 0.26 or later: choose reading 'top-20'"
+        elif fault.status in (401, 403):
+            remedy = "is the key in the environment variable that api_key_env names?"
         message = f"{fault}; {remedy}" if remedy else str(fault)
         if all_down or not isinstance(fault, TransientError):
             raise JudgeError(f"judge server {server.url}: {message}")
         logger.warning("judge server %s is left out for now: %s", server.url, message)
-        server.leave_alone()
+        server.strikes = STRIKES
+        server.note_try()
 
 
-def _remedy(fault: ExchangeError, reading: LabelReading) -> str:
-    if reading == "labels" and fault.reason in NO_LABELS:
-        return LABELS_REMEDY
-    if fault.status in (401, 403):
-        return "is the key in the environment variable that api_key_env names?"
-    return REMEDY.get(fault.reason, "")
+def unfit(url: str, present: Sequence[Verdict], absent: Sequence[Verdict]) -> str | None:
+    """Give the reason why a server's model cannot judge, from its answers to ``PROBE``, or None.
+
+    ``fitness.check_judge`` asks a metric's own questions, but not for every command.
+    """
+    verdicts = [*present, *absent]
+    doubtful = sum(each.grade is None or each.mass < DOUBTFUL for each in verdicts)
+    reason = not_grades(doubtful / len(verdicts))
+    high, low = (sum(each.grade or 0.0 for each in part) / len(part) for part in (present, absent))
+    if reason is None and high - low < LEAST_GAP:
+        reason = (
+            f"does not tell what is mentioned from what is not: grades {high:.1f} and {low:.1f}. "
+            "Is it instruction-tuned, and large enough? (docs/local_judge.md)"
+        )
+    if reason is None:
+        return None
+    return (
+        f"judge server {url}: the model {reason}. To use it nevertheless, set {UNCHECKED}=1 "
+        "(score --unchecked)"
+    )
 
 
 async def find_model(client: ServerClient, urls: Sequence[str]) -> str:
-    """Return the only model that the first server which is up lists.
-
-    Raises:
-        JudgeError: none is up, or one lists none or several.
-    """
+    """Return the only model that the first server which is up lists."""
     for url in urls:
         try:
-            names = await model_names(client, url, LIST_SECONDS)
+            names = await model_names(client, url)
         except ExchangeError as error:
             fault = error
             continue
         if len(names) == 1:
             return names[0]
-        listed = client.clean(", ".join(name[:100] for name in names[:5])) or "no model"
+        listed = client.clean(", ".join(names)) or "no model"
         raise JudgeError(
             f"{url} lists {listed}: choose one with `model:` in a settings file "
             "(configs/judge/local.yaml)"
@@ -344,9 +321,9 @@ async def find_model(client: ServerClient, urls: Sequence[str]) -> str:
     raise JudgeError(f"judge server {urls[-1]}: {fault}; {remedy}")
 
 
-async def model_names(client: ServerClient, url: str, seconds: float) -> list[str]:
+async def model_names(client: ServerClient, url: str) -> list[str]:
     """Names in a server's list of models; ``ExchangeError`` if it has none."""
-    listed = (await client.get(f"{url}/models", seconds)).get("data")
+    listed = (await client.get(f"{url}/models", LIST_SECONDS)).get("data")
     entries = listed if isinstance(listed, list) else []
     ids = [each.get("id") for each in entries if isinstance(each, dict)]
     return [name for name in ids if isinstance(name, str)]
@@ -355,38 +332,30 @@ async def model_names(client: ServerClient, url: str, seconds: float) -> list[st
 async def check_model(client: ServerClient, url: str, model: str) -> None:
     """Raise ``ExchangeError`` if a server lists its models without this one, or refuses to."""
     try:
-        names = await model_names(client, url, LIST_SECONDS)
+        names = await model_names(client, url)
     except ExchangeError as error:
-        hangs = error.reason == server_http.TIMEOUT  # as each question would
+        hangs = error.reason == TIMEOUT  # as each question would
         if (isinstance(error, TransientError) and not hangs) or error.status in (404, 405):
             return
         raise
     if names and model not in names:
-        # Each name is truncated before joining: one may have megabytes.
-        listed_names = client.clean(", ".join(name[:100] for name in names[:5]))
-        raise ExchangeError(f"it serves {listed_names or 'other models'}, not {model}")
+        listed = client.clean(", ".join(names)) or "other models"
+        raise ExchangeError(f"it serves {listed}, not {model}")
 
 
 def image_probe() -> Prompt:
-    """A short question about a small image; ``MissingDependencyError`` without Pillow."""
-    try:
-        from PIL import Image
-    except ImportError:
-        raise MissingDependencyError("images need Pillow: pip install pillow") from None
+    """A short question about a small image."""
+    from PIL import Image
 
     image = image_of(Image.new("RGB", (64, 64), "white"))
     assert isinstance(image, PromptImage)
-    return Prompt("", PROBE, (image,))
+    return Prompt("", PROBE.format("dog"), (image,))
 
 
 async def label_tokens(
     client: ServerClient, url: str, model: str, labels: Sequence[str]
 ) -> tuple[tuple[int, ...], ...]:
-    """Ids of each label's tokens: alone, after a space, after a letter (vLLM).
-
-    Raises:
-        ExchangeError: the server does not report them.
-    """
+    """Ids of each label's tokens: alone, after a space, after a letter (vLLM)."""
     root = url.removesuffix("/v1")
 
     async def ids_of(label: str) -> tuple[int, ...]:

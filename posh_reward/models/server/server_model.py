@@ -7,6 +7,7 @@ import hashlib
 import json
 import logging
 import math
+import os
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
@@ -15,25 +16,27 @@ from pathlib import PurePath
 from typing import Any, TypeVar
 
 from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError, install
-from posh_reward.models.labels import DOUBTFUL, TOP, LabelReading, check_reading, not_grades
+from posh_reward.models.labels import TOP, LabelReading, check_reading
 from posh_reward.models.model import Note, Prompt, ignore
 from posh_reward.models.prompt_images import MAX_PIXELS, TOKEN_PIXELS
 from posh_reward.models.server import chat_messages
-from posh_reward.models.server.chat_messages import ChatMessages, Content, SpecialTokens
+from posh_reward.models.server.chat_messages import ChatMessages, Content, special_token
 from posh_reward.models.server.fleet import (
-    LABELS_NEEDED,
+    ABSENT,
     NO_SIGHT,
     NO_TOKEN,
+    PRESENT,
     PROBE,
-    QUIET_SECONDS,
     Fleet,
     Patience,
+    Server,
     ServerBatch,
     check_model,
     find_model,
     image_probe,
     label_tokens,
     refuse_unusable,
+    unfit,
 )
 from posh_reward.models.server.server_http import (
     ExchangeError,
@@ -44,7 +47,7 @@ from posh_reward.models.server.server_http import (
     run_apart,
     server_client,
 )
-from posh_reward.settings import DEFAULT_KEY
+from posh_reward.settings import DEFAULT_KEY, UNCHECKED
 from posh_reward.types import LABELS, Failure, Reply, Usage, Verdict
 
 logger = logging.getLogger(__name__)
@@ -60,6 +63,7 @@ OURS = {
 A = TypeVar("A", Verdict, Reply)
 Read = Callable[[Mapping[str, Any]], A]  # a reply's JSON -> answer
 T = TypeVar("T")
+QUIET_SECONDS = 10.0  # without a first answer before the wait is logged
 
 
 class ServerModel:
@@ -128,7 +132,7 @@ class ServerModel:
             fields = json.dumps(self._extra, sort_keys=True)
             self._options += f":{hashlib.sha256(fields.encode()).hexdigest()[:8]}"
         self._options += f":pixels-{max_pixels}" if images else ""
-        self._fleet = Fleet([check_url(url) for url in urls])
+        self._fleet = Fleet([Server(check_url(url)) for url in urls])
         self._key_env, self._concurrency = api_key_env, concurrency
         self._patience = Patience(timeout, retries, backoff, concurrency)
         self._tokens: dict[tuple[str, ...], tuple[tuple[int, ...], ...]] = {}
@@ -144,18 +148,10 @@ class ServerModel:
 
     @cached_property
     def model(self) -> str:
-        """Its name at the server, which is asked for it if none was given.
-
-        Raises:
-            JudgeError: no server is up, or it lists none or several.
-        """
+        """Its name at the server, which is asked for it if none was given."""
         require_client()
         urls = [server.url for server in self._fleet.servers]
         return self._run(lambda client: find_model(client, urls))
-
-    @cached_property
-    def _specials(self) -> SpecialTokens:
-        return SpecialTokens(self.model)
 
     @property
     def name(self) -> str:
@@ -166,15 +162,16 @@ class ServerModel:
     def choose(
         self, prompts: Sequence[Prompt], labels: Sequence[str], note: Note = ignore
     ) -> list[Verdict]:
-        """See ``Model.choose``. Raises ``JudgeError`` as ``wake`` does."""
         if not self._labels:
-            raise JudgeError(f"{self.name} only writes (`labels: false`): {LABELS_NEEDED}")
+            raise JudgeError(
+                f"{self.name} only writes (`labels: false`): use a server that returns "
+                "log-probabilities, and leave `labels` out"
+            )
         self.wake()
         homes = [self._fleet.home(prompt.images or prompt.prefix) for prompt in prompts]
         return self._run(lambda client: self._choose(client, prompts, homes, tuple(labels), note))
 
     def write(self, prompts: Sequence[Prompt], max_tokens: int, note: Note = ignore) -> list[Reply]:
-        """See ``Model.write``. Raises ``JudgeError`` as ``wake`` does."""
         self.wake()
         options = {"max_tokens": max_tokens, "temperature": 0}
         # These prompts share one short instruction: by prefix they would all go to one server.
@@ -193,17 +190,10 @@ class ServerModel:
         """Do nothing: the server is not ours alone."""
 
     def wake(self) -> None:
-        """Check once that the servers are up, have the model, and return log-probabilities.
-
-        Raises:
-            JudgeError: none is up, or one has another model or returns no log-probabilities;
-                the message names its address and the remedy.
-            ConfigError: the key, or the environment's proxy or certificates, are malformed.
-            MissingDependencyError: the HTTP client is not installed.
-        """
+        """Check once that the servers are up, have the model, and that it can judge."""
         if not self._checked:
             require_client()
-            _ = self.model, self._specials  # outside the event loop, which ``_run`` makes
+            _ = self.model  # outside the event loop, which ``_run`` makes
             faults = self._run(self._faults)
             refuse_unusable(self._fleet.servers, faults, self._reading)
             self._checked = True
@@ -275,20 +265,17 @@ class ServerModel:
         note: Note,
     ) -> list[A]:
         """Ask all prompts; each server's in order, ``concurrency`` of them at once."""
-        batch = ServerBatch(
-            client, self._fleet, self._patience, self._body(PROBE, {"max_tokens": 1})
-        )
+        probe = self._body(PROBE.format(PRESENT[0]), {"max_tokens": 1})
+        batch = ServerBatch(client, self._fleet, self._patience, probe)
         await batch.start()
-        texts = [prompt.text for prompt in prompts]
-        await self._specials.learn(client, self._fleet.order(0)[0].url, texts)
         answers: dict[int, A] = {}
 
         # A server's workers share one iterator, so its prompts start in order and those of one
         # prefix are close in time: its prefix cache still has them.
         async def work(queue: Iterator[int], home: int) -> None:
             for index in queue:
-                unsendable = self._specials.failure(texts[index])
-                content = unsendable or self._messages.content(prompts[index])
+                prompt = prompts[index]
+                content = special_token(prompt.text) or self._messages.content(prompt)
                 if isinstance(content, Failure):
                     answers[index] = fail(content)
                     continue
@@ -337,24 +324,21 @@ class ServerModel:
             waiting.cancel()
 
     async def _fault(self, client: ServerClient, url: str) -> ExchangeError | None:
+        # Two timeouts are enough here: three and a probe would take four minutes.
+        batch = ServerBatch(client, Fleet([Server(url)]), self._patience, None, timeouts=2)
         try:
             await check_model(client, url, self.model)
-            options: dict[str, Any] = {"max_tokens": 16, "temperature": 0}
-            read: Read[Any] = chat_messages.read_text
             if self._labels:
-                options, read = await self._question(client, url, LABELS)
-            # Two timeouts are enough here: three and a probe would take four minutes.
-            batch = ServerBatch(client, Fleet([url]), self._patience, None, timeouts=2)
-            answer = read(await batch.ask(0, self._body(PROBE, options)))
-            doubtful = isinstance(answer, Verdict) and answer.mass < DOUBTFUL
-            if (reason := not_grades(float(doubtful))) is not None:
-                # One reply is no proof: the metric's check asks more (``fitness.check_judge``).
-                logger.warning("judge server %s: the model %s", url, reason)
+                await self._check_grades(client, url, batch)
+            else:
+                options = {"max_tokens": 16, "temperature": 0}
+                body = self._body(PROBE.format(PRESENT[0]), options)
+                chat_messages.read_text(await batch.ask(0, body))
             if self.sees:
                 content = self._messages.content(image_probe())
                 assert not isinstance(content, Failure), content
                 try:
-                    await batch.ask(0, self._body(content, options))
+                    await batch.ask(0, self._body(content, {"max_tokens": 1, "temperature": 0}))
                 except ExchangeError as error:
                     detail = error.detail or error.reason
                     return ExchangeError(NO_SIGHT, detail, error.status)
@@ -362,6 +346,17 @@ class ServerModel:
             # A scale without tokens fails only its own judgments.
             return None if error.reason == NO_TOKEN else error
         return None
+
+    async def _check_grades(self, client: ServerClient, url: str, batch: ServerBatch) -> None:
+        """Raise ``JudgeError`` if the server's model answers ``PROBE`` without sense."""
+        options, read = await self._question(client, url, LABELS)
+        grades = [
+            [read(await batch.ask(0, self._body(PROBE.format(word), options))) for word in words]
+            for words in (PRESENT, ABSENT)
+        ]
+        reason = unfit(url, *grades)
+        if reason is not None and not os.environ.get(UNCHECKED):
+            raise JudgeError(reason)
 
 
 def require_client() -> None:

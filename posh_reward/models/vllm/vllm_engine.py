@@ -14,8 +14,7 @@ from posh_reward.models.chat import Chat
 from posh_reward.models.labels import TOP, LabelReading, label_masses, label_tokens, no_token
 from posh_reward.models.model import Prompt
 from posh_reward.models.prompt_images import NO_PLACE, SizeLimits, check_max_pixels, size_of
-from posh_reward.models.vllm.vllm_worker import Answers
-from posh_reward.models.vllm.wire import EngineReply
+from posh_reward.models.vllm.vllm_worker import Answers, EngineReply
 from posh_reward.types import Failure
 
 AT_ONCE = 512
@@ -92,7 +91,6 @@ class VllmEngine:
         return self._answers(prompts, params, read)
 
     def write(self, prompts: Sequence[Prompt], max_tokens: int) -> Answers:
-        """Greedy replies, stripped."""
         end = self._chat.turn_end
         params = self._params(
             max_tokens=max_tokens,
@@ -114,7 +112,6 @@ class VllmEngine:
             self._asleep = True
 
     def wake(self) -> None:
-        """Undo ``sleep``."""
         if self._asleep:
             self._llm.wake_up()
             self._asleep = False

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import json
 import logging
 import math
 import os
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,38 +21,115 @@ from posh_reward.errors import InputError, JudgeError
 from posh_reward.models.asker import BLIND
 from posh_reward.models.labels import LabelReading, check_reading, verdict
 from posh_reward.models.model import Note, Prompt, ignore
-from posh_reward.models.prompt_images import MAX_PIXELS, SizeLimits, image_for_model
-from posh_reward.models.vllm.vllm_environment import (
-    VllmProbe,
-    boot_command,
-    child_environment,
-    probe,
+from posh_reward.models.prompt_images import MAX_PIXELS, SEEING, SizeLimits, image_for_model
+from posh_reward.models.vllm.vllm_worker import (
+    EngineReply,
+    image_portions,
+    parse_reply,
+    prompts_json,
 )
-from posh_reward.models.vllm.wire import EngineReply, image_portions, parse_reply, prompts_json
 from posh_reward.process import ChildFailureError, ChildProcess
+from posh_reward.process.child import child_variables, gpu_of, redact, secrets_of
 from posh_reward.types import Failure, Reply, Usage, Verdict
+
+BOOT = Path(__file__).with_name("boot.py")
+
+ENGINES = ("VLLM_", "FLASHINFER_")  # prefixes of variables that configure an engine
+OTHER_ENGINE = (
+    *"VLLM_ENABLE_V1_MULTIPROCESSING VLLM_BATCH_INVARIANT VLLM_DP_ VLLM_HOST_IP VLLM_PORT".split(),
+    "VLLM_API_KEY",  # a server's
+)
+"""Prefixes of variables that configure a trainer's engine or a server. Other ``VLLM_`` variables
+apply to all engines and reach the child."""
+VLLM_DEFAULTS = {"VLLM_USE_FLASHINFER_SAMPLER": "0", "VLLM_NO_USAGE_STATS": "1"}
+"""Set before vLLM is imported, wherever this project starts it, unless the user did. Its warm-up
+samples with top_k and top_p, for which FlashInfer would compile a sampler with nvcc, which fails
+without a matching CUDA toolkit (vllm#49497). Usage reports need the network."""
+ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
+PROBE_SECONDS = 120.0  # enough to ask the hub for a commit; nothing heavy is imported
+
+
+@dataclass(frozen=True, slots=True)
+class VllmProbe:
+    """An interpreter's vLLM and its model, without loading either."""
+
+    version: str  # of vLLM
+    revision: str  # the model's commit, or sha256- and a folder's fingerprint
+    sees: bool  # True if the model accepts images
+
+
+@lru_cache(maxsize=32)
+def probe(python: str, model: str, revision: str | None) -> VllmProbe:
+    """Ask an interpreter for its version of vLLM and the commit of the model it would load."""
+    settings = {"model": model, "revision": revision}
+    environment = child_environment(os.environ, python, model)
+    try:
+        process = subprocess.run(  # noqa: S603
+            boot_command(python, "probe", settings),
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=PROBE_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise JudgeError(f"the interpreter {python} of vLLM cannot be run: {error}") from None
+    try:
+        answer = json.loads(process.stdout.splitlines()[-1])
+        fatal = answer.get("fatal")
+    except (IndexError, ValueError, AttributeError):
+        fatal = f"{python} does not report its vLLM: {process.stderr.strip()[-500:]}"
+    if fatal is not None:
+        raise JudgeError(redact(secrets_of(environment), str(fatal)))
+    return VllmProbe(str(answer["vllm"]), str(answer["revision"]), answer.get("kind") in SEEING)
+
+
+def boot_command(python: str, what: str, settings: Mapping[str, object]) -> list[str]:
+    """The command that starts the child, without a shell."""
+    return [python, str(BOOT), what, json.dumps(settings)]
+
+
+def child_environment(
+    base: Mapping[str, str], python: str, model: str, *, batch_invariant: bool = False
+) -> dict[str, str]:
+    """The child's variables: those it needs of the parent's, its GPU, and options of the engine."""
+    hub = not Path(model).is_dir()
+    variables = {
+        name: value
+        for name, value in child_variables(base, python, hub=hub, also=ENGINES).items()
+        if not name.startswith(OTHER_ENGINE)
+    }
+    for name in ALLOCATOR:  # vLLM cannot sleep with expandable segments
+        options = variables.pop(name, "").split(",")
+        rest = [each for each in options if not each.strip().startswith("expandable_seg")]
+        if any(rest):
+            variables[name] = ",".join(rest)
+    return {
+        "VLLM_LOGGING_LEVEL": "WARNING",
+        **VLLM_DEFAULTS,
+        "TOKENIZERS_PARALLELISM": "false",
+        **variables,
+        "CUDA_VISIBLE_DEVICES": gpu_of(base),
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # run the engine in the child, not in a grandchild
+        **({"VLLM_BATCH_INVARIANT": "1"} if batch_invariant else {}),
+    }
+
+
+def set_vllm_defaults(environment: MutableMapping[str, str]) -> None:
+    """Set ``VLLM_DEFAULTS``, unless the user did, for a vLLM in this process."""
+    for name, value in VLLM_DEFAULTS.items():
+        environment.setdefault(name, value)
+
 
 logger = logging.getLogger(__name__)
 
 
 SILENCE = 60.0  # seconds without a message before the child counts as stuck
-PATIENT_SECONDS = 60.0  # with heartbeats but no answer before a warning is logged
 
 
 class EngineProcess:
-    """A child with a loaded engine. All its failures are ``ChildFailureError`` and end it.
-
-    Args:
-        python: interpreter that has vLLM.
-        settings: of the engine.
-        environment: all of the child's variables.
-        start_timeout: seconds until it is ready.
-        timeout: seconds until the next prompt is answered.
-
-    Raises:
-        ChildFailureError: it did not become ready.
-        JudgeError: the settings are invalid.
-    """
+    """A child with a loaded engine. All its failures are ``ChildFailureError`` and end it."""
 
     def __init__(
         self,
@@ -72,11 +153,7 @@ class EngineProcess:
     def ask(
         self, prompts: Sequence[Prompt], what: Mapping[str, Any]
     ) -> Iterator[tuple[int, EngineReply]]:
-        """Yield (index, answer) of each prompt as answers arrive; ``what`` is the request's rest.
-
-        Raises:
-            ChildFailureError: it died, hung or sent nonsense before all were answered.
-        """
+        """Yield (index, answer) as answers arrive; ``what`` is the rest of the request."""
         for portion in image_portions(prompts):
             resized = {
                 image: BLIND if self._sizes is None else image_for_model(image, self._sizes)
@@ -114,16 +191,11 @@ class EngineProcess:
             raise self._child.failed(f"left {len(missing)} prompts without an answer")
 
     def tell(self, what: str) -> None:
-        """Tell it to "sleep" or "wake", which have no answer.
-
-        Raises:
-            ChildFailureError: it died, hung or sent nonsense.
-        """
+        """Tell it to "sleep" or "wake", which have no answer."""
         for message in self._replies({"do": what}):
             raise self._child.failed(f"answered something else: {str(message)[:200]}")
 
     def end(self) -> None:
-        """Kill it, and all processes that it has started."""
         self._child.stop()
 
     def _replies(self, request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -132,18 +204,11 @@ class EngineProcess:
         silence = min(SILENCE, self._timeout)
         # Two limits: without heartbeats, the process is stopped or stuck in a call that holds the
         # interpreter's lock; with heartbeats but no answer, the engine makes no progress.
-        last, warned = time.monotonic(), False
+        last = time.monotonic()
         message = self._child.exchange({**request, "id": number}, silence)
         while not (message.get("id") == number and "done" in message):
             now = time.monotonic()
             if "beat" in message:
-                if now - last > PATIENT_SECONDS and not warned:
-                    warned = True
-                    logger.warning(
-                        "vLLM is alive but has answered nothing for %g s: it is stopped after "
-                        "%g s (`timeout`)",
-                        *(PATIENT_SECONDS, self._timeout),
-                    )
                 if now - last > self._timeout:
                     fault = f"answered nothing for {self._timeout:g} s"
                     raise self._child.failed(fault, slow=True)
@@ -177,12 +242,6 @@ class Supervisor:
     if the child hung, which costs a whole timeout), then in parts, then the prompts of a part that
     killed it one by one. Prompts that kill children fail, now and later. More suspicious parts come
     last, so that they are lost if the batch ends early.
-
-    Args:
-        start: makes a child, or raises ``ChildFailureError``.
-        max_restarts: failures allowed in a batch, plus one per ``PAYING`` answers; half as many may
-            be timeouts. Then the batch ends. After two such batches in a row with most prompts
-            unanswered, nothing is asked any more.
     """
 
     def __init__(self, start: Callable[[], EngineProcess], max_restarts: int) -> None:
@@ -198,11 +257,7 @@ class Supervisor:
     def answers(
         self, prompts: Sequence[Prompt], what: Mapping[str, Any], note: Note = ignore
     ) -> list[EngineReply]:
-        """One answer per prompt, in order. ``what`` is the rest of the request.
-
-        Raises:
-            JudgeError: the first child cannot be started.
-        """
+        """One answer per prompt, in order. ``what`` is the rest of the request."""
         answers = {
             index: EngineReply(failure=self._deadly[prompt])
             for index, prompt in enumerate(prompts)
@@ -238,11 +293,7 @@ class Supervisor:
         return [answers.get(index, unanswered) for index in range(len(prompts))]
 
     def wake(self) -> None:
-        """Start the first child, or have it allocate its memory again.
-
-        Raises:
-            JudgeError: the first child cannot be started; the message has the reason.
-        """
+        """Start the first child, or have it allocate its memory again."""
         if self._worked:
             self.tell("wake")  # a dead one is restarted with the next batch
         else:
@@ -259,7 +310,6 @@ class Supervisor:
             self.end()
 
     def end(self) -> None:
-        """End the child, if there is one."""
         if self._process is not None:
             self._process.end()
             self._process = None
@@ -415,7 +465,6 @@ class VllmModel:
     def choose(
         self, prompts: Sequence[Prompt], labels: Sequence[str], note: Note = ignore
     ) -> list[Verdict]:
-        """See ``Model.choose``. Raises ``JudgeError`` as ``wake`` does."""
 
         def read(answer: EngineReply) -> Verdict:
             if answer.masses is None:
@@ -426,7 +475,6 @@ class VllmModel:
         return self._answers(prompts, what, read, note)
 
     def write(self, prompts: Sequence[Prompt], max_tokens: int, note: Note = ignore) -> list[Reply]:
-        """See ``Model.write``. Raises ``JudgeError`` as ``wake`` does."""
 
         def read(answer: EngineReply) -> Reply:
             return Reply(answer.text, answer.failure)
@@ -440,16 +488,11 @@ class VllmModel:
                 self._supervisor.tell("sleep")
 
     def wake(self) -> None:
-        """Start the engine, or have it allocate its memory again.
-
-        Raises:
-            JudgeError: it cannot be started the first time; the message says what is missing.
-        """
+        """Start the engine, or have it allocate its memory again."""
         with self._mine():
             self._supervisor.wake()
 
     def close(self) -> None:
-        """End the child."""
         with self._mine():
             self._supervisor.end()
 

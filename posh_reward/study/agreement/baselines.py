@@ -45,7 +45,7 @@ class LlmScores:
         self.signature = f"{model.name}|prompt:{source}"
         self.sees = source != "reference"
         self._asker = Asker(model, store)
-        self._prompt = wording(__package__ or "", source).strip()
+        self._prompt = wording("study/agreement", source).strip()
 
     def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
         """Precision, recall and overall quality, 0 to 5; an unreadable reply is a failure."""

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.stats import kendalltau, pearsonr, rankdata, spearmanr
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.harmonic.harmonic_eval import HarmonicEval, HarmonicScores
+from posh_reward.metrics.harmonic_eval import HarmonicEval, HarmonicScores
 from posh_reward.metrics.posh.posh import PoSh
 from posh_reward.metrics.posh.questions import PRESENT
 from posh_reward.study.agreement.judgment_files import check_columns

@@ -24,7 +24,7 @@ from typing import Any, Literal, NamedTuple
 
 from posh_reward.errors import ConfigError, InputError
 from posh_reward.graph.reader import Reader
-from posh_reward.metrics.posh.fitness import check_judge
+from posh_reward.metrics.posh.judges.judge import check_judge
 from posh_reward.metrics.posh.presets import prompt, rewrite_prompt
 from posh_reward.metrics.posh.questions import PRESENT
 from posh_reward.process.file_lock import keep_folder

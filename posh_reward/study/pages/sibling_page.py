@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.harmonic.harmonic_eval import CriterionScore, HarmonicScores
+from posh_reward.metrics.harmonic_eval import CriterionScore, HarmonicScores
 from posh_reward.metrics.prove.prove import ProveScores, ResponseClaim
 from posh_reward.metrics.records import metric_of
-from posh_reward.metrics.rubric.rubric_judge import MetricPoints, RubricScores
+from posh_reward.metrics.rubric_judge import MetricPoints, RubricScores
 from posh_reward.models.labels import DOUBTFUL
 from posh_reward.study.pages.html import render
 from posh_reward.study.pages.report_page import label

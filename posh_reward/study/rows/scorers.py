@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.harmonic.harmonic_eval import ANSWERS, IMAGE_CRITERIA, check_task
+from posh_reward.metrics.harmonic_eval import ANSWERS, IMAGE_CRITERIA, check_task
 from posh_reward.metrics.records import fields_of_record
 from posh_reward.models.labels import DOUBTFUL
 from posh_reward.study.rows.engine import RowScorer, TableSettings, go_through
@@ -17,8 +17,8 @@ from posh_reward.study.rows.tables import TEXTS, Row
 from posh_reward.types import Scores
 
 if TYPE_CHECKING:
-    from posh_reward.metrics.harmonic.harmonic_eval import HarmonicEval
-    from posh_reward.metrics.rubric.rubric_judge import RubricJudge
+    from posh_reward.metrics.harmonic_eval import HarmonicEval
+    from posh_reward.metrics.rubric_judge import RubricJudge
 
 
 class Metric(Protocol):

@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import IO, Any
 
 from posh_reward.errors import ConfigError, PoshError
-from posh_reward.process.child_environment import redact, secrets_of
+from posh_reward.process.child import redact, secrets_of
 from posh_reward.training.doctor.node_checks import (
     NodeCheck,
     check_compiler,

@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.errors import ConfigError, PoshError
-from posh_reward.process.child_environment import redact, secrets_of
+from posh_reward.process.child import redact, secrets_of
 from posh_reward.training.doctor.diagnosis import (
     NodePlace,
     answer_of,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from posh_reward.errors import install
-from posh_reward.process.host_memory import host_memory
+from posh_reward.models.packed.checkpoint import host_memory
 
 State = Literal["ok", "warning", "FAILED", "skipped"]
 

@@ -46,7 +46,7 @@ def judge(device: str, wakings: str, settings: str) -> dict[str, Any]:
     A judge that cannot judge fails (``check_judge``).
     """
     from posh_reward.metrics.load_metric import load_metric
-    from posh_reward.metrics.posh.fitness import check_judge
+    from posh_reward.metrics.posh.judges.judge import check_judge
     from posh_reward.training.launch import separate_vllm_caches
 
     separate_vllm_caches(os.environ)  # compiles where the first rank of a run will look
@@ -156,7 +156,7 @@ def zero3(device: str, seconds: str, folder: str) -> dict[str, Any]:
 
 def train(device: str, config: str, *flags: str) -> dict[str, Any]:
     """Train as the recipe does; return what each step logged, and time and memory by phase."""
-    from posh_reward.models.vllm.vllm_environment import set_vllm_defaults
+    from posh_reward.models.vllm.vllm_model import set_vllm_defaults
     from posh_reward.training.doctor.diagnosis import load_recipe
     from posh_reward.training.launch import (
         finish,
@@ -249,9 +249,9 @@ def _gpu(device: str) -> Any:
             f"torch {torch.__version__} finds no GPU that it can use: check the driver's version, "
             "CUDA_VISIBLE_DEVICES, and that torch is a build with CUDA"
         )
-    from posh_reward.process.child_environment import place_of_card
+    from posh_reward.process.child import gpu_index
 
-    torch.cuda.set_device(place_of_card(os.environ))
+    torch.cuda.set_device(gpu_index(os.environ))
     return torch.device("cuda", torch.cuda.current_device())
 
 

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from posh_reward import HarmonicEval, InputError
-from posh_reward.metrics.harmonic.harmonic_eval import CRITERIA, IMAGE_CRITERIA, criterion_score
+from posh_reward.metrics.harmonic_eval import CRITERIA, IMAGE_CRITERIA, criterion_score
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.types import Failure, Verdict

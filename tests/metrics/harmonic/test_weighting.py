@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posh_reward.metrics.harmonic.harmonic_eval import (
+from posh_reward.metrics.harmonic_eval import (
     harmonic_weights,
     mean_and_sigma,
     weighted_mean,

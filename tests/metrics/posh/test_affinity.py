@@ -16,7 +16,7 @@ from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
 from posh_reward.metrics.posh.judges.embedded.affinity import Affinity, Phrases, load_weights
 from posh_reward.metrics.posh.judges.embedded.matching import Matching
 from posh_reward.metrics.posh.judges.embedded.reading import Reading
-from posh_reward.models.token_encoder import TokenVectors
+from posh_reward.models.encoders import TokenVectors
 from posh_reward.settings import TRUST
 from posh_reward.types import Description, Question
 from tests.metrics.posh.test_embedded import read

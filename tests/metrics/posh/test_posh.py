@@ -133,14 +133,6 @@ def test_a_judge_that_raises_fails_only_the_pair_that_it_stumbled_over() -> None
     assert good.failure is None
 
 
-def test_references_are_parsed_once() -> None:
-    posh = PoSh(FakeJudge())
-    posh.score(["A dog."], [REFERENCE])
-    first = posh.reader.read([REFERENCE])[0]
-    posh.score(["A cat."], [REFERENCE])
-    assert posh.reader.read([REFERENCE])[0] is first
-
-
 WORDS = (
     "the a an another man woman men dog dogs red tall left right hat shirt's holds wears sits "
     'in behind to our of two three it him her itself who there is are and , . - " focusing'

@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from posh_reward.datasets.scenes import Scene, caption, generate
-from posh_reward.metrics.prove.pair_maker import CaptionQuestions, PairMaker
-from posh_reward.metrics.prove.programs.program_scene import Value
-from posh_reward.metrics.prove.programs.sandbox import Sandbox
-from posh_reward.metrics.prove.prove_prompts import (
+from posh_reward.metrics.prove.pair_maker import (
+    CaptionQuestions,
+    PairMaker,
     QuestionCandidate,
     read_candidates,
 )
+from posh_reward.metrics.prove.program_language import Value
+from posh_reward.metrics.prove.sandbox import Sandbox
 from posh_reward.metrics.prove.tuples import read_tuples
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt

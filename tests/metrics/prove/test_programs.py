@@ -13,10 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posh_reward.metrics.prove.programs import sandbox as module
-from posh_reward.metrics.prove.programs.language import refusal
-from posh_reward.metrics.prove.programs.program_scene import Nodes, ProgramScene, Value, plain
-from posh_reward.metrics.prove.programs.sandbox import ProgramResult, Sandbox, run_programs
+from posh_reward.metrics.prove import sandbox as module
+from posh_reward.metrics.prove.program_language import Nodes, ProgramScene, Value, plain, refusal
+from posh_reward.metrics.prove.sandbox import ProgramResult, Sandbox, run_programs
 from posh_reward.types import Failure
 from tests.metrics.prove.hostile import HOSTILE, REFUSED, STOPPED, body
 from tests.processes import alive, soon
@@ -181,7 +180,7 @@ def test_any_text_is_refused_or_allowed_without_an_exception(text: str) -> None:
 
 UNSEALED = """
 import json, sys
-from posh_reward.metrics.prove.programs.program_worker import Bounds, run_in_fork
+from posh_reward.metrics.prove.program_worker import Bounds, run_in_fork
 for program in json.load(sys.stdin):
     request = {"program": program, "nodes": {}}
     print(json.dumps(run_in_fork(request, Bounds(0.2, 5, 256 << 20, sealed=False))))

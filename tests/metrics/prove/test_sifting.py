@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from posh_reward.metrics.prove.pair_maker import agrees
-from posh_reward.metrics.prove.programs.program_scene import Value
+from posh_reward.metrics.prove.program_language import Value
 from posh_reward.metrics.prove.tuples import nodes_of
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posh_reward.metrics.rubric.rubric_judge import ReplyError, load_rubric, read_points
+from posh_reward.metrics.rubric_judge import ReplyError, load_rubric, read_points
 
 RUBRIC = load_rubric("animals")
 SOUND: dict[str, Any] = {

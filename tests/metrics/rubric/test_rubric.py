@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from posh_reward import ConfigError
-from posh_reward.metrics.rubric.rubric_judge import load_rubric, opening
+from posh_reward.metrics.rubric_judge import load_rubric, opening
 
 METRICS: list[dict[str, Any]] = [
     {"name": "truth", "title": "No mistakes", "points": {1: "None.", -1: "Some."}},
@@ -46,39 +46,24 @@ def test_the_prompt_has_criteria_steps_form_and_examples() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({}, "rubric has 0 metrics: list 1 to 100"),
-        ({"metric": METRICS}, "unknown setting 'metric' .did you mean 'metrics'"),
-        ({"metrics": {"a": 1}}, "metrics is .* use a list"),
-        ({"metrics": ["a"]}, "rubric: metric 1 is 'a': use a mapping"),
+        ({}, "rubric: metrics .* field required"),
+        ({"metrics": []}, "metrics is .* at least 1 item"),
+        ({"metric": METRICS, "metrics": METRICS}, "metric is .* not permitted"),
+        ({"metrics": {"a": 1}}, "metrics is .* valid tuple"),
         ({"metrics": METRICS * 2}, "two metrics have the same name: truth, truth"),
-        ({"metrics": METRICS * 101}, "rubric has [0-9]+ metrics: list 1 to 100"),
-        ({"metrics": [METRICS[0] | {"name": "\x1b[2J"}]}, r"metric 1: name is '.x1b.2J': use at"),
+        ({"metrics": METRICS * 101}, "at most 100 items"),
+        ({"metrics": [METRICS[0] | {"name": "\x1b[2J"}]}, r"metrics 1 name is '.x1b.2J': use prin"),
         ({"metrics": [METRICS[0] | {"name": 'a": 1, "b'}]}, "without quotes"),
-        ({"metrics": [METRICS[0] | {"name": "a" * 61}]}, "at most 60 printable"),
-        ({"metrics": [{"name": "a", "title": "A"}]}, "metric 1: points is None: use a mapping"),
-        ({"metrics": [METRICS[0] | {"points": {"two": "x"}}]}, "'two' points: use a whole number"),
-        ({"metrics": [METRICS[0] | {"points": {1: "x"}}]}, "at least two"),
-        (
-            {"metrics": [METRICS[0] | {"points": {1: "x", "1": "y", 0: "z"}}]},
-            "metric 1: points lists a number twice: 1, '1', 0",
-        ),
-        ({"metrics": [METRICS[0] | {"title": 3}]}, "metric 1: title is 3: use a text"),
-        ({"metrics": METRICS, "steps": [""]}, "step 1 is '': use a text"),
+        ({"metrics": [METRICS[0] | {"points": {"two": "x", 1: "y"}}]}, "points two .* integer"),
+        ({"metrics": [METRICS[0] | {"points": {1: "x"}}]}, "at least 2"),
+        ({"metrics": [METRICS[0] | {"title": 3}]}, "metrics 1 title is 3: input should be"),
+        ({"metrics": METRICS, "steps": [""]}, "steps 1 is '': .* at least 1 character"),
         (
             {
                 "metrics": METRICS,
                 "examples": [{"truth": "t", "answer": "a", "scores": {"truth": 5}, "feedback": {}}],
             },
             "example 1: truth has 5 points: use one of 1, -1",
-        ),
-        (
-            {
-                "metrics": METRICS,
-                "examples": [
-                    {"truth": "t", "answer": "a", "scores": {"truth": True}, "feedback": {}}
-                ],
-            },
-            "example 1: truth has True points: use one of 1, -1",
         ),
     ],
 )

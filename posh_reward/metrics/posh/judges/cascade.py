@@ -17,8 +17,8 @@ from posh_reward.errors import InputError
 from posh_reward.lexicon.function_words import FUNCTION_WORDS, words_of
 from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
 from posh_reward.metrics.posh.judges.embedded.embedded_judge import distribution
-from posh_reward.metrics.posh.judges.judge import Judge, checked_grade, pace_of
-from posh_reward.metrics.posh.search import Pace
+from posh_reward.metrics.posh.judges.judge import Judge
+from posh_reward.metrics.posh.search import Pace, checked_grade, pace_of
 from posh_reward.types import LABELS, LOWEST_GRADE, Phrase, Question, Reply, Usage, Verdict
 
 Wording = Literal["same", "other", "none"]
@@ -76,23 +76,19 @@ class Cascade:
 
     @property
     def name(self) -> str:
-        """Both judges and the thresholds."""
         if self.first is not None:
             return f"cascade-1:doubt-{self._doubt:g}:{self.first.name}+{self.judge.name}"
         return f"cascade-1:{self._low:g}-{self._high:g}:{self._embedded.name}+{self.judge.name}"
 
     @property
     def usage(self) -> Usage:
-        """Usage of ``judge`` plus that of ``first``; a question asked of both counts twice."""
         return self.judge.usage if self.first is None else self.first.usage + self.judge.usage
 
     @property
     def pace(self) -> Pace:
-        """Pace of ``judge``."""
         return pace_of(self.judge)
 
     def grade(self, questions: Sequence[Question]) -> list[Verdict]:
-        """One verdict per question, in order; a failure is a verdict with its reason."""
         settled = (
             [self._settle(question) for question in questions]
             if self.first is None
@@ -104,8 +100,8 @@ class Cascade:
         return [verdict or next(answers) for verdict in settled]
 
     def _if_certain(self, verdict: Verdict) -> Verdict | None:
-        sound = checked_grade(verdict)
-        return sound if sound.probabilities and doubt_of(sound) <= self._doubt else None
+        checked = checked_grade(verdict)
+        return checked if checked.probabilities and doubt_of(checked) <= self._doubt else None
 
     def _settle(self, question: Question) -> Verdict | None:
         wording = wording_of(question)
@@ -119,31 +115,23 @@ class Cascade:
         return ABSENT if grade < self._low else None
 
     def rewrite(self, phrases: Sequence[Phrase]) -> list[Reply]:
-        """Phrases as ``judge`` rewrites them."""
         return self.judge.rewrite(phrases)
 
     def sleep(self) -> None:
-        """Put both judges to sleep."""
         (self.first or self._embedded).sleep()
         self.judge.sleep()
 
     def wake(self) -> None:
-        """Wake both judges."""
         (self.first or self._embedded).wake()
         self.judge.wake()
 
     def close(self) -> None:
-        """Close both judges."""
         (self.first or self._embedded).close()
         self.judge.close()
 
 
 def doubt_of(verdict: Verdict) -> float:
-    """Standard deviation of the label under a verdict's distribution, 0 to 2.
-
-    Raises:
-        InputError: the judgment failed.
-    """
+    """Standard deviation of the label under a verdict's distribution, 0 to 2."""
     grade = verdict.grade
     if grade is None or verdict.probabilities is None:
         raise InputError("a failed judgment has no doubt: it has no distribution")

@@ -38,7 +38,6 @@ class FakeJudge(Recorder):
         self._grader = grader
 
     def grade(self, questions: Sequence[Question]) -> list[Verdict]:
-        """One verdict per question; the grader decides which fail."""
         self.questions.extend(questions)
         self.usage.requests += len(questions)
         self.usage.images += sum(each.image is not None for each in questions)
@@ -47,7 +46,6 @@ class FakeJudge(Recorder):
         return verdicts
 
     def rewrite(self, phrases: Sequence[Phrase]) -> list[Reply]:
-        """Put "the" before each phrase."""
         self.usage.rewrites += len(phrases)
         return [Reply(f"the {phrase.text}".replace('"', "")) for phrase in phrases]
 

@@ -23,11 +23,7 @@ REWRITE_TOKENS = 20  # longest rewrite, in tokens (paper, A.1.4)
 
 
 class PromptJudge:
-    """A judge that asks a model, by prompts; a witness, too, if the model takes images.
-
-    Raises:
-        InputError: the preset is unknown.
-    """
+    """A judge that asks a model, by prompts; a witness, too, if the model takes images."""
 
     def __init__(self, model: Model, preset: str = "released", store: Store | None = None) -> None:
         self.model = model
@@ -41,12 +37,10 @@ class PromptJudge:
 
     @property
     def name(self) -> str:
-        """The model's name."""
         return self.model.name
 
     @property
     def usage(self) -> Usage:
-        """Questions, and their cost in tokens and seconds."""
         return self.model.usage
 
     @property
@@ -55,17 +49,14 @@ class PromptJudge:
         return self._asker.store
 
     def grade(self, questions: Sequence[Question]) -> list[Verdict]:
-        """One verdict per question, in order; a failure is a verdict with its reason."""
         self.model.usage.images += sum(each.image is not None for each in questions)
         return self._asker.choose([prompt(each, self.preset) for each in questions], LABELS)
 
     def rewrite(self, phrases: Sequence[Phrase]) -> list[Reply]:
-        """A fluent form of each phrase, in order."""
         prompts = [rewrite_prompt(each, self.preset) for each in phrases]
         return self._asker.write(prompts, REWRITE_TOKENS)
 
     def sleep(self) -> None:
-        """Put the model to sleep."""
         self.model.sleep()
 
     def wake(self) -> None:
@@ -170,14 +161,6 @@ def engine_settings(which: object, role: str) -> list[tuple[str, dict[str, Any]]
     """Return the role and the settings of each language model behind a judge or a witness.
 
     A cascade may have two, the "judge" and the "first judge".
-
-    Args:
-        which: settings, as for ``load_judge`` or ``load_witness``; "judge" has no model of its own.
-        role: "judge" or "witness".
-
-    Raises:
-        InputError: the name is unknown.
-        ConfigError: the settings cannot be read.
     """
     if which in (None, "judge") or is_drawn(which):
         return []
@@ -193,12 +176,7 @@ def engine_settings(which: object, role: str) -> list[tuple[str, dict[str, Any]]
 def witness_of(
     which: str | Mapping[str, Any] | Witness, judge: Judge, preset: str, store: Store | None
 ) -> Witness:
-    """Return a witness that was passed in, or load one by name; "judge" stands for ``judge``.
-
-    Raises:
-        InputError: the name is unknown, or the witness does not take images.
-        ConfigError: its settings have a value that cannot be used.
-    """
+    """Return a witness that was passed in, or load one by name; "judge" stands for ``judge``."""
     witness: Witness
     if which == "judge":
         witness = judge
@@ -215,11 +193,7 @@ def witness_of(
 
 
 def check_prompts_match(judge: PromptJudge, preset: str, store: Store | None) -> None:
-    """Check that a judge uses the metric's preset and store.
-
-    Raises:
-        InputError: it does not.
-    """
+    """Check that a judge uses the metric's preset and store."""
     if judge.preset != preset:
         raise InputError(
             f"the judge asks by preset {judge.preset!r}, the metric by {preset!r}: use the same"

@@ -214,15 +214,7 @@ def _slot(place: Token, previous: int | None, relative: bool) -> int | None:
 
 @lru_cache(maxsize=4)
 def album(dataset: str) -> Mapping[str, Scene]:
-    """Draw a dataset, in all splits: image digest -> scene. Takes about 1 ms per image.
-
-    Args:
-        dataset: name with options, as for ``datasets.load_dataset``.
-
-    Raises:
-        InputError: an option is unknown.
-        MissingDependencyError: Pillow is not installed.
-    """
+    """Draw a dataset, in all splits: image digest -> scene. Takes about 1 ms per image."""
     options = scene_options(dataset)
     scenes: dict[str, Scene] = {}
     for split in SPLITS:
@@ -269,11 +261,9 @@ class Oracle:
 
     @property
     def name(self) -> str:
-        """Version of the rules, and the dataset."""
         return f"oracle-1:{self._dataset}"
 
     def grade(self, questions: Sequence[Question]) -> list[Verdict]:
-        """One verdict per question, in order."""
         start = time.perf_counter()
         grounded: dict[tuple[str, str], Grounding | None] = {}
         verdicts = [self._answer(question, grounded) for question in questions]
@@ -299,11 +289,7 @@ class Oracle:
         return UNDECIDED if truth is None else YES if truth else NO
 
     def an_image(self) -> object:
-        """One of the drawn images, to try the oracle on.
-
-        Raises:
-            InputError: the dataset has no rows.
-        """
+        """One of the drawn images, to try the oracle on."""
         options = scene_options(self._dataset)
         for scene in album(self._dataset).values():
             return draw(scene, options.scale)

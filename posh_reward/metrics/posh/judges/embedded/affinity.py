@@ -19,7 +19,7 @@ from posh_reward.errors import InputError
 from posh_reward.metrics.posh.judges.embedded.evidence import FOLDER, WEIGHTS, Weights
 from posh_reward.metrics.posh.judges.embedded.joining import Facts
 from posh_reward.metrics.posh.judges.embedded.matching import Matching
-from posh_reward.models.token_encoder import DIGITS, EncodeTokens, Floats
+from posh_reward.models.encoders import DIGITS, EncodeTokens, Floats32
 from posh_reward.types import Description, Kind, Question, Span
 
 Key = tuple[int, str | None, int | None]
@@ -63,14 +63,14 @@ class Phrases:
 
 def _token_vectors(
     description: Description, encode: EncodeTokens
-) -> tuple[list[Span], Floats, list[Floats]]:
+) -> tuple[list[Span], Floats32, list[Floats32]]:
     sentences: dict[int, list[Span]] = defaultdict(list)
     for token in description.tokens:
         sentences[token.sentence].append(token.span)
     places = [(tokens[0][0], tokens[-1][1]) for tokens in sentences.values()]
     encoded = encode([description.text[start:end] for start, end in places])
     spans: list[Span] = []
-    parts: list[Floats] = []
+    parts: list[Floats32] = []
     for (start, _), sentence in zip(places, encoded, strict=True):
         vectors = np.asarray(sentence.vectors, dtype=np.float32)
         one_each = vectors.ndim == 2 and len(vectors) == len(sentence.spans)
@@ -98,21 +98,21 @@ def _elements(description: Description) -> list[tuple[Key, set[int], tuple[Span,
     return elements
 
 
-def unit(vectors: Floats | list[Floats]) -> Floats:
+def unit(vectors: Floats32 | list[Floats32]) -> Floats32:
     """Scale vectors to length 1; zeros stay zeros."""
     array = np.asarray(vectors, dtype=np.float32)
     if array.ndim != 2:
         return np.zeros((0, 1), np.float32)
     lengths = np.linalg.norm(array, axis=1, keepdims=True)
-    scaled: Floats = array / np.where(lengths > 0, lengths, np.float32(1))
+    scaled: Floats32 = array / np.where(lengths > 0, lengths, np.float32(1))
     return scaled
 
 
-def cosines(ours: Floats, theirs: Floats) -> Floats:
+def cosines(ours: Floats32, theirs: Floats32) -> Floats32:
     """Cosines, (ours, theirs), of vectors of length 1; zeros if a side has none."""
     if not (len(ours) and len(theirs)):
         return np.zeros((len(ours), len(theirs)), np.float32)
-    product: Floats = ours @ theirs.T
+    product: Floats32 = ours @ theirs.T
     return product
 
 

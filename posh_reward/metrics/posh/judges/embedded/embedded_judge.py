@@ -25,7 +25,7 @@ from posh_reward.metrics.posh.judges.embedded.joining import Facts
 from posh_reward.metrics.posh.judges.embedded.matching import Matching
 from posh_reward.metrics.posh.judges.embedded.reading import Reading
 from posh_reward.metrics.posh.judges.embedded.rules import overrule
-from posh_reward.models.token_encoder import (
+from posh_reward.models.encoders import (
     EncodeTokens,
     load_token_encoder,
     token_encoder_name,

@@ -1,0 +1,1 @@
+"""What rewards pay for: one audit of each, one table."""
