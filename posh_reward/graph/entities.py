@@ -39,8 +39,7 @@ class Coreference:
     cluster_of: Mapping[int, int]
     former: Mapping[int, int]  # cluster that still lists a token of "our left" or "our right"
     sides: Mapping[int, int]  # cluster of each token of "our left" or "our right"
-    left: int
-    right: int  # clusters of the viewer's sides; the same number where the release confuses them
+    right: int  # cluster of "our right": ``LEFT``, too, where the release confuses them
 
 
 def coreference(syntax: Syntax, clusters: Clusters) -> Coreference:
@@ -82,7 +81,6 @@ def coreference(syntax: Syntax, clusters: Clusters) -> Coreference:
         cluster_of={**owner, **sides},
         former={token: owner[token] for token in sides if token in owner},
         sides=sides,
-        left=LEFT,
         right=right_cluster,
     )
 
@@ -268,6 +266,6 @@ def entity(parts: Components, mentions: Sequence[int], attributes: tuple[Attribu
         sentences=tuple(parts.sentence(i) for i in mentions),
         spans=parts.spans(parts.tokens(mentions)),
         us=heads[0].lower() in VIEWER,
-        left=parts.coreference.left in sides,
+        left=LEFT in sides,
         right=parts.coreference.right in sides,
     )

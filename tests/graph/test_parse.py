@@ -27,7 +27,7 @@ from posh_reward.graph.parse import (
     tokenize,
 )
 from posh_reward.graph.reader import MAX_CHARACTERS
-from tools.bench.exponents import FAMILIES
+from tests.graph.hostile_texts import FAMILIES
 
 TEXT = (
     "To our left, a woman in a mustard-yellow shawl holds a black umbrella above a small boy. "

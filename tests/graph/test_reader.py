@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from spacy.tokens import Doc
 
+from posh_reward.errors import InputError
 from posh_reward.graph.reader import Reader, read_description, write_description
 from posh_reward.store import Store
 from posh_reward.types import (
@@ -67,6 +68,11 @@ def test_a_broken_stored_description_is_parsed_again(tmp_path: Path) -> None:
     [description] = reader.read([DOG], keep=True)
     assert isinstance(description, Description)
     assert store.get("graph", reader._space, [DOG]) == {DOG: write_description(description)}
+
+
+def test_a_wrong_device_of_the_parser_is_refused() -> None:
+    with pytest.raises(InputError, match="parser_device is 'gpu': use auto or cpu"):
+        Reader(parser_device="gpu")
 
 
 T = TypeVar("T")

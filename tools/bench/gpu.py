@@ -238,7 +238,7 @@ def run(options: argparse.Namespace, folder: str) -> dict[str, Any]:
         "seconds_of_the_same_questions": seconds,
         "peak_gb": peak / 1e9,
         "failures": failures,
-        "sound": not failures and all(each.sound for each in differences.values()),
+        "equal": not failures and all(each.agrees for each in differences.values()),
     }
 
 
@@ -264,10 +264,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         report = run(options, folder)
     report["total_seconds"] = time.perf_counter() - started
-    print("all judgments made, all answers equal" if report["sound"] else "FAILED: see above")
+    print("all judgments made, all answers equal" if report["equal"] else "FAILED: see above")
     if options.json:
         options.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    return 0 if report["sound"] else 1
+    return 0 if report["equal"] else 1
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ class Difference:
     bound: float  # allowed ``largest``
 
     @property
-    def sound(self) -> bool:
+    def agrees(self) -> bool:
         """True if the grades agree."""
         return self.largest <= self.bound
 

@@ -33,23 +33,17 @@ class Words(Syntax):
 def read_words(doc: Doc) -> Words:
     """Copy what the rules need from a Doc; missing annotations are empty strings."""
     syntax = read_syntax(doc)
-    lower = tuple(text.lower() for text in syntax.text)
     columns = {field.name: getattr(syntax, field.name) for field in fields(syntax)}
-    columns["lemma"] = tuple(map(comparable_lemma, lower, syntax.lemma, syntax.pos))
-    if not any(syntax.sentence):
-        columns["sentence"] = sentences_by_stops(lower)
+    lower = tuple(text.lower() for text in syntax.text)
+    # Lemmatizers keep "people", the plural of "person".
+    columns["lemma"] = tuple(
+        "person" if word == "people" and pos in NOMINAL else lemma.lower() or word
+        for word, lemma, pos in zip(lower, syntax.lemma, syntax.pos, strict=True)
+    )
+    if lower and not any(syntax.sentence):  # no boundaries: full stops end sentences
+        stops = (word in (".", "!", "?") for word in lower[:-1])
+        columns["sentence"] = tuple(accumulate(stops, initial=0))
     return Words(**columns, lower=lower)
-
-
-def comparable_lemma(word: str, lemma: str, pos: str) -> str:
-    """Return the lemma in lower case. Lemmatizers keep "people", the plural of "person"."""
-    return "person" if word == "people" and pos in NOMINAL else lemma.lower() or word
-
-
-def sentences_by_stops(lower: tuple[str, ...]) -> tuple[int, ...]:
-    """Number the sentence of each token of a parse without boundaries, by full stops."""
-    stops = [word in (".", "!", "?") for word in lower]
-    return tuple(accumulate(stops[:-1], initial=0)) if stops else ()
 
 
 DETERMINERS = frozenset("the a an this that these those some any no every each another".split())
