@@ -128,7 +128,10 @@ def _reader() -> Reader:
 
 def _f1(ours: list[list[Term]], theirs: list[list[Term]]) -> float:
     def matched(some: list[list[Term]], others: list[list[Term]]) -> float:
-        hits = sum(any(_same(each, other) for other in others) for each in some)
+        known = set(map(tuple, others))
+        hits = sum(
+            tuple(each) in known or any(_same(each, other) for other in others) for each in some
+        )
         return hits / len(some) if some else 0.0
 
     precision, recall = matched(ours, theirs), matched(theirs, ours)
@@ -136,7 +139,12 @@ def _f1(ours: list[list[Term]], theirs: list[list[Term]]) -> float:
 
 
 def _same(one: list[Term], other: list[Term]) -> bool:
-    return all(a[0] == b[0] or likeness(a, b) >= SAME for a, b in zip(one, other, strict=True))
+    return all(a[0] == b[0] or _synonyms(a, b) for a, b in zip(one, other, strict=True))
+
+
+@cache
+def _synonyms(a: Term, b: Term) -> bool:
+    return likeness(a, b) >= SAME
 
 
 def clair(completions: Texts, reference: Texts, **_: Any) -> list[float | None]:
