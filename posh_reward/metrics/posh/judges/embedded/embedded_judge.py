@@ -19,12 +19,12 @@ from posh_reward.metrics.posh.judges.embedded.evidence import (
     WEIGHTS,
     PairFacts,
     Weights,
+    overrule,
     weigh,
 )
 from posh_reward.metrics.posh.judges.embedded.joining import Facts
 from posh_reward.metrics.posh.judges.embedded.matching import Matching
 from posh_reward.metrics.posh.judges.embedded.reading import Reading
-from posh_reward.metrics.posh.judges.embedded.rules import overrule
 from posh_reward.models.token_encoder import (
     EncodeTokens,
     load_token_encoder,
