@@ -10,9 +10,8 @@ its mentions in the dependency tree, less with each further step, 0 beyond.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 from posh_reward.lexicon.function_words import (
     BOTH,
@@ -34,8 +33,7 @@ from posh_reward.types import Description, Relation, Span, Token
 
 PER_STEP = 0.17  # attachment lost with each step of the tree beyond the first
 MAKING = frozenset(("of", "in"))  # prepositions that join a thing to its material or colour
-BY = frozenset(("by", "with"))  # prepositions of the doer in the passive voice
-MOST_DEEDS = 40  # of one verb or thing, which bounds work on a text of one repeated word
+MOST_RELATIONS = 40  # of one thing, which bounds work on a text of one repeated word
 OTHERS = 0.3  # attachment of another thing's attribute
 PART_OF_IT = 0.5  # the same if the thing has or wears the other: the white of a woman's dress
 MADE_UP = 0.85  # the same if the thing consists of the other, no person: tufts of white hair
@@ -56,14 +54,6 @@ Steps = dict[int, list[int]]
 
 Plain numbers, since thousands of tuples would keep the garbage collector busy.
 """
-
-
-class Deed(NamedTuple):
-    """A verb with its ends, passives turned into actives: "held by her" is that she holds."""
-
-    verb: Term
-    doer: int | None
-    done_to: int | None
 
 
 class Reading:
@@ -172,49 +162,14 @@ class Reading:
         return partners
 
     @cached_property
-    def deeds(self) -> dict[Term, list[Deed]]:
-        """Verb -> its ends, from relations and from attributes that are verbs."""
-        deeds: list[Deed] = []
-        for r in self.graph.relations:
-            deeds += self._deeds(self.tokens_in(r.spans), r.subject, r.object, r.text)
-        for number, entity in enumerate(self.graph.entities):
-            for each in entity.attributes:
-                deeds += self._deeds(self.tokens_in(each.spans), number, None, each.text)
-        by_verb: dict[Term, list[Deed]] = defaultdict(list)
-        for deed in dict.fromkeys(deeds):
-            if len(by_verb[deed.verb]) < MOST_DEEDS:
-                by_verb[deed.verb].append(deed)
-        return by_verb
-
-    def relations_at(self, subject: int, other: int) -> list[Relation]:
-        """Relations of either thing."""
-        return self._relations_of[subject] + self._relations_of[other]
-
-    @cached_property
-    def _relations_of(self) -> dict[int, list[Relation]]:
+    def relations_of(self) -> dict[int, list[Relation]]:
         """Thing -> relations that it is an end of."""
         relations: dict[int, list[Relation]] = defaultdict(list)
         for relation in self.graph.relations:
             for end in {relation.subject, relation.object}:
-                if len(relations[end]) < MOST_DEEDS:
+                if len(relations[end]) < MOST_RELATIONS:
                     relations[end].append(relation)
         return relations
-
-    def _deeds(
-        self, tokens: list[int], subject: int, other: int | None, text: str
-    ) -> Iterator[Deed]:
-        for i in tokens:
-            term = self.terms[i]
-            if term is not None and self.tokens[i].pos == "VERB":
-                yield Deed(term, *self.roles(term[0], subject, other, text))
-
-    def roles(
-        self, verb: str, subject: int, other: int | None, text: str
-    ) -> tuple[int | None, int | None]:
-        """Doer of a verb, and the thing that it is done to."""
-        if verb not in self.passives:
-            return subject, other
-        return (other if BY.intersection(text.lower().split()) else None), subject
 
     @cached_property
     def passives(self) -> set[str]:
