@@ -51,8 +51,9 @@ SURE = 0.8  # certainty of a correspondence above which a contradiction counts
 WORDLESS = 0.5  # support for an attribute without a content word
 EXPECTED = 0.6  # support for a claim, as far as its sentence has no others, and
 CUSTOMARY = 2.0  # the weight of that, in claims
-COHERENT = 0.6  # coherence of a sentence below which its claims are doubtful, and
-INCOHERENT = 0.5  # below which the doubt is full
+SAYING = 0.8  # share of a sentence's coherence that is support, not the nearness of its words
+COHERENT = 0.52  # coherence of a sentence below which its claims are doubtful, and
+INCOHERENT = 0.4  # below which the doubt is full
 BRIEF = 3  # sentences of a text of which two are too much to tell that words stand together
 DENIED = 0.03  # value of a thing that has another material or colour in the target
 WITHOUT = 0.7  # value of a missing thing ("no shoes") that the target lacks, too
@@ -132,7 +133,7 @@ class PairFacts:
             support += self._sums[sentence][0] - own.weight * own.support
             weight += self._sums[sentence][1] - own.weight
         gathered = fsum(map(self._gathered, own.clauses)) / len(own.clauses)
-        coherence = (support / weight + gathered) / 2
+        coherence = SAYING * support / weight + (1 - SAYING) * gathered
         return min(1.0, max(0.0, (COHERENT - coherence) / (COHERENT - INCOHERENT)))
 
     def _gathered(self, clause: int) -> float:
