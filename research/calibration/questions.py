@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
 from posh_reward.metrics.posh.judges.embedded.affinity import fact_names
-from posh_reward.metrics.posh.judges.embedded.evidence import WEIGHTS
+from posh_reward.metrics.posh.judges.embedded.evidence import WEIGHTS, overrule
 from posh_reward.metrics.posh.judges.embedded.joining import Facts
-from posh_reward.metrics.posh.judges.embedded.rules import overrule
 from posh_reward.models.encoders import EncodeTokens, load_token_encoder
 from posh_reward.types import (
     KINDS,

@@ -154,3 +154,44 @@ def test_only_the_same_words_turn_a_relation_round() -> None:
     assert relation_fact("A man chases a dog.", "A dog chases a man.", "turned_round")
     crowned = "The head is crowned with a wreath."
     assert not relation_fact("A wreath circles the head.", crowned, "turned_round")
+
+
+def claim_facts(text: str, other: str, claim: str) -> dict[str, float]:
+    """All facts about one relation of ``text``."""
+    source, target = PoSh().reader.read([text, other])
+    assert isinstance(source, Description)
+    assert isinstance(target, Description)
+    [ends] = [(r.subject, r.object) for r in source.graph.relations if r.text == claim]
+    question = Question("precision", "relation", "", source, target, ends[0], claim, "", ends[1])
+    return PairFacts(Matching(Reading(source), Reading(target))).about(question)
+
+
+CAT_ON_TABLE = "A cat lies on the table, and a dog sleeps on the floor."
+DOG_ON_TABLE = "A dog lies on the table, and a cat sleeps on the floor."
+
+
+def test_what_is_said_of_another_thing_contradicts_in_a_short_text() -> None:
+    assert claim_facts(DOG_ON_TABLE, CAT_ON_TABLE, "lies on")["exchanged"] == 1
+    assert claim_facts(CAT_ON_TABLE, CAT_ON_TABLE, "lies on").get("exchanged", 0.0) == 0
+    assert claim_facts("A man kicks a ball.", "A man throws a ball.", "kicks")["other_verb"] > 0.5
+
+
+def test_a_long_text_says_so_much_that_this_proves_little() -> None:
+    fact = claim_facts(DOG_ON_TABLE, f"{CAT_ON_TABLE} {REFERENCE} {HARBOUR}", "lies on")[
+        "exchanged"
+    ]
+    assert 0 < fact < 0.5
+
+
+@pytest.mark.parametrize(
+    ("text", "other", "claim"),
+    [
+        ("The boat with white sails floats.", "The sails of the boat are white.", "with"),
+        ("A man wears a coat.", "The coat of the man is red.", "wears"),
+        ("The sails of the boat are white.", "The deck of the boat is white, as is a sail.", "of"),
+    ],
+)
+def test_a_whole_with_one_part_may_have_another(text: str, other: str, claim: str) -> None:
+    facts = claim_facts(text, other, claim)
+    assert not facts.get("exchanged")
+    assert not facts.get("turned_round")

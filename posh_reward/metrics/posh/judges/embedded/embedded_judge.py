@@ -19,12 +19,12 @@ from posh_reward.metrics.posh.judges.embedded.evidence import (
     WEIGHTS,
     PairFacts,
     Weights,
+    overrule,
     weigh,
 )
 from posh_reward.metrics.posh.judges.embedded.joining import Facts
 from posh_reward.metrics.posh.judges.embedded.matching import Matching
 from posh_reward.metrics.posh.judges.embedded.reading import Reading
-from posh_reward.metrics.posh.judges.embedded.rules import overrule
 from posh_reward.models.encoders import (
     EncodeTokens,
     load_token_encoder,
@@ -32,7 +32,7 @@ from posh_reward.models.encoders import (
 )
 from posh_reward.types import LABELS, Description, Phrase, Question, Reply, Usage, Verdict
 
-VERSION = "embedded-9"
+VERSION = "embedded-10"
 CAPACITY = 1024  # readings, and pairs of them, kept while awake: enough for 256 pairs at once
 RESTING = 128  # the same from one batch to the next
 ENCODED = 64

@@ -1,9 +1,9 @@
 """Facts for and against an answer, and their weights.
 
 A fact is a number, mostly from 0 to 1; missing facts are 0. One logistic regression per kind of
-question weighs them. Two rules override it: for things that a text says are missing, and for things
-of another material. ``research/calibrate_judge.py`` fits the weights in ``weights.json``; a fact
-that can only support an answer, or only contradict it, has a weight bounded to that sign.
+question weighs them. Rules override it: for things of another material, and for what a text denies.
+``research/calibrate_judge.py`` fits the weights in ``weights.json``; a fact that can only support
+an answer, or only contradict it, has a weight bounded to that sign.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from posh_reward.lexicon.function_words import (
     DEPICTION,
     FUNCTION_WORDS,
     PLACES,
+    PREPOSITIONS,
+    agreement,
     stands_in,
     words_of,
 )
@@ -27,9 +29,9 @@ from posh_reward.lexicon.likeness import is_settled, number
 from posh_reward.lexicon.meaning import Term, is_concrete
 from posh_reward.metrics.posh.judges.embedded.joining import (
     Facts,
+    between,
     place_value,
     relation_facts,
-    role_facts,
 )
 from posh_reward.metrics.posh.judges.embedded.matching import Matching
 from posh_reward.types import Kind, Question, Span
@@ -49,15 +51,21 @@ SURE = 0.8  # certainty of a correspondence above which a contradiction counts
 WORDLESS = 0.5  # support for an attribute without a content word
 EXPECTED = 0.6  # support for a claim, as far as its sentence has no others, and
 CUSTOMARY = 2.0  # the weight of that, in claims
-COHERENT = 0.55  # coherence of a sentence below which its claims are doubtful, and
-INCOHERENT = 0.45  # below which the doubt is full
+SAYING = 0.8  # share of a sentence's coherence that is support, not the nearness of its words
+COHERENT = 0.52  # coherence of a sentence below which its claims are doubtful, and
+INCOHERENT = 0.4  # below which the doubt is full
 BRIEF = 3  # sentences of a text of which two are too much to tell that words stand together
+DENIED = 0.03  # value of a thing that has another material or colour in the target
+WITHOUT = 0.7  # value of a missing thing ("no shoes") that the target lacks, too
 MANY = frozenset("many several multiple numerous various some group bunch".split())
 CONTRARY = (
-    "denied", "mixed_up", "exchanged", "opposed", "excluded", "rivalled", "turned_round",
-    "role_crossed", "role_taken", "verb_unsaid", "other_preposition",
+    "denied", "mixed_up", "exchanged", "opposed", "excluded", "turned_round", "other_verb",
+    "other_preposition",
 )  # fmt: skip
 """Facts that contradict a claim."""
+OF_BRIEF = ("exchanged", "other_preposition", "other_verb")
+"""Those that a long text contains by chance, since it says more of each thing."""
+SHORT = 20  # different content words of a text up to which these count fully
 PICKING = frozenset("own other another same such certain".split())
 """Words that select one thing among several without describing it."""
 
@@ -77,6 +85,7 @@ class Claim(NamedTuple):
     """An attribute or a relation of the source."""
 
     clauses: tuple[int, ...]
+    sentences: frozenset[int]
     support: float  # how far the target says it, or joins its ends, 0 to 1
     weight: float  # how far the target has what it is about, 0 to 1: else it tells nothing
 
@@ -98,7 +107,9 @@ class PairFacts:
         if question.kind == "entity":
             return entity_facts(self.matching, question.entity, question.identifier)
         key = question.entity, question.text or "", question.other_entity
-        return self._claim_facts(key) | {"incoherent": self._incoherence(key)}
+        facts = self._claim_facts(key) | {"incoherent": self._incoherence(key)}
+        brevity = min(1.0, SHORT / max(1, len(self.matching.target.places)))
+        return facts | {name: brevity * facts[name] for name in OF_BRIEF if name in facts}
 
     def _claim_facts(self, key: Key) -> Facts:
         """Facts about an attribute or a relation by itself."""
@@ -113,16 +124,16 @@ class PairFacts:
         return facts
 
     def _incoherence(self, key: Key) -> float:
-        """Incoherence, 0 to 1, of the clauses that make a claim, leaving out the claim itself."""
+        """Incoherence, 0 to 1, of what a claim is said in, leaving out the claim itself."""
         own = self._claims.get(key)
         if own is None or not own.clauses:
             return 0.0
         support, weight = EXPECTED * CUSTOMARY, CUSTOMARY
-        for clause in own.clauses:
-            support += self._sums[clause][0] - own.weight * own.support
-            weight += self._sums[clause][1] - own.weight
+        for sentence in own.sentences:
+            support += self._sums[sentence][0] - own.weight * own.support
+            weight += self._sums[sentence][1] - own.weight
         gathered = fsum(map(self._gathered, own.clauses)) / len(own.clauses)
-        coherence = (support / weight + gathered) / 2
+        coherence = SAYING * support / weight + (1 - SAYING) * gathered
         return min(1.0, max(0.0, (COHERENT - coherence) / (COHERENT - INCOHERENT)))
 
     def _gathered(self, clause: int) -> float:
@@ -165,32 +176,33 @@ class PairFacts:
                 known = fsum(map(matching.anywhere, terms)) / max(1, len(terms))
                 said = borne_out(self._claim_facts((index, attribute.text, None)), "said")
                 weight = (1 - matching.doubt(index)) * known
-                claims[index, attribute.text, None] = Claim(
-                    self._clauses(attribute.spans), said, weight
-                )
+                places = self._places(attribute.spans)
+                claims[index, attribute.text, None] = Claim(*places, said, weight)
         for relation in graph.relations:
             ends = relation.subject, relation.object
             if not any(graph.entities[end].flagged for end in ends):
                 facts = self._claim_facts((ends[0], relation.text, ends[1]))
                 joined = borne_out(facts, "as_such")
                 weight = (1 - matching.doubt(ends[0])) * (1 - matching.doubt(ends[1]))
-                claims[ends[0], relation.text, ends[1]] = Claim(
-                    self._clauses(relation.spans), joined, weight
-                )
+                places = self._places(relation.spans)
+                claims[ends[0], relation.text, ends[1]] = Claim(*places, joined, weight)
         return claims
 
-    def _clauses(self, spans: tuple[Span, ...]) -> tuple[int, ...]:
+    def _places(self, spans: tuple[Span, ...]) -> tuple[tuple[int, ...], frozenset[int]]:
+        """Clauses and sentences of some words."""
         source = self.matching.source
-        return tuple(sorted({source.clauses[token] for token in source.tokens_in(spans)}))
+        tokens = source.tokens_in(spans)
+        clauses = sorted({source.clauses[token] for token in tokens})
+        return tuple(clauses), frozenset(source.tokens[token].sentence for token in tokens)
 
     @cached_property
     def _sums(self) -> dict[int, tuple[float, float]]:
-        """Clause -> weighted support for its claims, and their weight."""
+        """Sentence -> weighted support for its claims, and their weight."""
         sums: dict[int, tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
         for claim in self._claims.values():
-            for clause in claim.clauses:
-                support, weight = sums[clause]
-                sums[clause] = support + claim.weight * claim.support, weight + claim.weight
+            for sentence in claim.sentences:
+                support, weight = sums[sentence]
+                sums[sentence] = support + claim.weight * claim.support, weight + claim.weight
         return sums
 
 
@@ -309,8 +321,7 @@ def attribute_facts(matching: Matching, entity: int, text: str) -> Facts:
     by_word = [word_facts(matching, entity, term) for term in terms] or [{"said": WORDLESS}]
     facts = {name: fsum(word[name] for word in by_word) / len(by_word) for name in by_word[0]}
     facts["said_of_it"] = facts["said"] * matching.best_score(entity)
-    facts["unsaid_in_scene"] = (1 - facts["said"]) * matching.scene
-    return facts | role_facts(matching, entity, text, None, 1 - matching.doubt(entity))
+    return facts
 
 
 def word_facts(matching: Matching, entity: int, term: Term) -> Facts:
@@ -346,7 +357,6 @@ def word_facts(matching: Matching, entity: int, term: Term) -> Facts:
         "of_another": float(best < SUPPORT and is_of_another(matching, term, likeliest)),
         "exchanged": float(best < SUPPORT and is_of_known(matching, entity, term, likeliest)),
         "elsewhere": max(0.0, elsewhere - best),
-        "nowhere": float(elsewhere < MENTION),
     }
 
 
@@ -384,3 +394,77 @@ def weigh(weights: Mapping[str, float], facts: Facts) -> float:
     """Probability that the target contains the element."""
     total = weights["bias"] + fsum([weights[name] * value for name, value in facts.items()])
     return 1 / (1 + exp(-total))
+
+
+def overrule(matching: Matching, question: Question, value: float) -> float:
+    """Return an answer's value after the rules for materials and for what a text denies."""
+    thing = question.entity
+    if question.kind == "entity":
+        owners = [owner for owner, material in matching.source.made_of if material == thing]
+        if any(is_made_otherwise(matching, owner, thing) for owner in owners):
+            return DENIED
+    if not (matching.source.denied or matching.target.denied):
+        return value
+    if question.kind == "entity":
+        ours = thing in matching.source.absences
+        theirs = is_absent(matching, thing)
+    else:
+        key = thing, question.text or "", question.other_entity
+        ours = key in matching.source.denied_claims
+        theirs = is_denied(matching, key)
+    if ours == theirs:
+        return value
+    return DENIED if theirs else WITHOUT * (1 - value)
+
+
+def is_absent(matching: Matching, thing: int) -> bool:
+    """Return True if the target says that nothing of this name is there."""
+    named = matching.by_name(tuple(matching.source.heads[thing]))
+    like = {other for other, alike in named.items() if alike >= SUPPORT}
+    return bool(like) and like <= matching.target.absences
+
+
+def is_denied(matching: Matching, key: Key) -> bool:
+    """Return True if the target has a claim's words about its thing under a negation only."""
+    entity, text, other = key
+    target = matching.target
+    things = {
+        thing for end in (entity, other) if end is not None for thing in likely(matching, end)
+    }
+    terms = [term for term in terms_in(matching, text) if term[0] not in PREPOSITIONS]
+    said = {
+        token
+        for term in terms
+        for like, alike in matching.words(term).items()
+        if alike >= SUPPORT
+        for token in target.places[like]
+        if any(target.attachments(thing).get(token, 0.0) >= SUPPORT for thing in things)
+    }
+    if not terms and other is not None:
+        words = set(words_of(text))
+        said = {
+            token
+            for a in likely(matching, entity)
+            for b in likely(matching, other)
+            for token in between(matching, a, b)
+            if max(agreement(word, target.tokens[token].text.lower()) for word in words) >= CLEAR
+        }
+    return bool(said) and said <= target.denied
+
+
+def likely(matching: Matching, thing: int) -> list[int]:
+    """Things of the target that are almost certainly this one."""
+    return [other for other, certainty in matching.cast(thing) if certainty > SURE]
+
+
+def is_made_otherwise(matching: Matching, owner: int, material: int) -> bool:
+    """Return True if the owner has another material or colour in the target: a glass cup."""
+    if matching.doubt(owner):
+        return False
+    return any(
+        all(
+            matching.support(term, thing) < SUPPORT and matching.denies(term, thing)
+            for term in matching.source.heads[material]
+        )
+        for thing, _ in matching.cast(owner)[:1]
+    )

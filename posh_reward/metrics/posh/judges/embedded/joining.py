@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import fsum
-from typing import NamedTuple
 
 from posh_reward.lexicon.function_words import (
     FUNCTION_WORDS,
@@ -12,15 +11,13 @@ from posh_reward.lexicon.function_words import (
     PREPOSITIONS,
     agreement,
     converse,
-    stands_in,
     words_of,
 )
 from posh_reward.lexicon.likeness import conflict, likeness
-from posh_reward.lexicon.meaning import Term, dictionary_forms
+from posh_reward.lexicon.meaning import Term
 from posh_reward.metrics.posh.judges.embedded.matching import Matching
 from posh_reward.metrics.posh.judges.embedded.negation import WITHOUT
 from posh_reward.metrics.posh.judges.embedded.reading import Reading
-from posh_reward.types import PART_OF
 
 ONE_THING = 0.5  # link if both ends correspond to the same thing of the target
 TURNED = 0.7  # link if the target joins the two only in the opposite direction
@@ -36,8 +33,6 @@ SPATIAL = PREPOSITIONS - frozenset(
     "of with by for to from as part having wearing at close out off after before along".split()
 )
 """Prepositions of place, which exclude each other."""
-LIGHT_VERBS = frozenset("have use do make get be show include contain display depict".split())
-"""Verbs that say so little that no text need repeat them."""
 SAME_VERB = 0.5  # minimum similarity of verbs that say the same
 SAME_PREPOSITION = 0.8  # minimum agreement of prepositions that say the same
 OPEN = 0.5  # value of a place if none of the things there is found
@@ -50,102 +45,43 @@ Facts = dict[str, float]
 Players = Sequence[tuple[int, float]]  # (thing of the target, certainty), the likeliest first
 
 
-class Joint(NamedTuple):
-    """Connection of two things in the target, compared with a relation."""
-
-    link: float  # attachment of the two, whatever joins them, 0 to 1
-    match: float  # agreement with the relation's words, 0 to 1
-
-
 def relation_facts(matching: Matching, subject: int, text: str, other: int) -> Facts:
     """Facts about a relation of two things."""
     words = ["with" if word in WITHOUT else word for word in words_of(text)]
     # A few candidates for each end: the likeliest thing may not be in any relation, and pronouns
     # may stand for it.
     firsts, seconds = matching.players(subject), matching.players(other)
-    best = joint(matching, firsts, words, seconds)
-    known = (1 - matching.doubt(subject)) * (1 - matching.doubt(other))
-    facts = {
-        "as_such": best.match,
-        "verbless": float(not verbs_in(matching.source, words)),
-        "part_of": float(text == PART_OF),
-    }
+    best = best_match(matching, firsts, words, seconds)
+    facts = {"as_such": best}
     if not (firsts and seconds):
         return facts
     a, b = firsts[0][0], seconds[0][0]
+    known = (1 - matching.doubt(subject)) * (1 - matching.doubt(other))
     facts["verb_said"] = verb_support(matching, words, a, b)
-    facts.update(role_facts(matching, subject, text, other, known))
-    theirs = matching.target.partners[a].get(b, {})
+    facts["other_verb"] = known * other_verb(matching, a, words, b)
     facts["other_preposition"] = known * other_place(matching, a, words, b)
-    if best.match < SAID:
-        facts["exchanged"] = known * is_exchanged(matching, a, words, b)
+    if best < SAID:
+        facts["exchanged"] = known * exchanged(matching, a, words, b)
     # Facts against a relation need certainty about both ends: only the same two things can
     # contradict who holds what.
-    if not (matching.doubt(subject) or matching.doubt(other)):
+    if known == 1:
+        theirs = matching.target.partners[a].get(b, {})
         turned = is_turned(matching, a, words, b) and say_the_same(words, theirs)
-        facts["turned_round"] = float(turned)
+        facts["turned_round"] = float(
+            turned and part_comes_first(words) == part_comes_first(theirs)
+        )
         facts["opposed"] = float(opposes(matching, a, words, b))
-        if best.match < JOINED:
+        if best < JOINED:
             facts["excluded"] = float(excludes(matching, a, words, b))
-            facts["rivalled"] = float(
-                has_rival(matching, firsts, words, seconds)
-                or has_rival(matching, seconds, words, firsts)
-            )
     return facts
 
 
-def role_facts(
-    matching: Matching, subject: int, text: str, other: int | None, known: float = 1.0
-) -> Facts:
-    """Facts about who does what to whom; none without a verb.
-
-    Each is the mean over the verbs. ``known`` scales what is doubtful only if the target has both
-    ends.
-    """
-    source, target = matching.source, matching.target
-    verbs = [verb for verb in verbs_in(source, words_of(text)) if verb[1] == "v"]
-    facts = dict.fromkeys(ROLES, 0.0)
-    for verb in verbs:
-        doer, done_to = source.roles(verb[0], subject, other, text)
-        doers = dict(matching.players(doer)) if doer is not None else {}
-        done = dict(matching.players(done_to)) if done_to is not None else {}
-        alike = matching.words(verb)
-        held = crossed = said = taken = 0.0
-        for like, deed in (
-            (like, deed)
-            for other, like in alike.items()
-            if like >= SAME_VERB
-            for deed in target.deeds.get(other, ())
-        ):
-            said = max(said, like)
-            fits = [
-                ends.get(end, 0.0)
-                for ends, end in ((doers, deed.doer), (done, deed.done_to))
-                if ends and end is not None
-            ]
-            held = max(held, like * sum(fits) / len(fits) if fits else 0.0)
-            taken = max(taken, like * (1 - min(fits)) if fits else 0.0)
-            swapped = max(
-                done.get(deed.doer, 0.0) if deed.doer is not None else 0.0,
-                doers.get(deed.done_to, 0.0) if deed.done_to is not None else 0.0,
-            )
-            crossed = max(crossed, like * swapped)
-        for name, value in (
-            ("role_held", held),
-            ("role_crossed", max(0.0, crossed - held)),
-            ("role_taken", known * max(0.0, taken - held)),
-            ("verb_unsaid", known * (1 - said) * (not is_light(verb))),
-        ):
-            facts[name] += value / len(verbs)
-    return facts
-
-
-def is_light(verb: Term) -> bool:
-    """Return True for a verb that hardly says anything: has, uses."""
-    return not LIGHT_VERBS.isdisjoint(dictionary_forms(verb[0]))
-
-
-ROLES = ("role_held", "role_crossed", "role_taken", "verb_unsaid")
+def other_verb(matching: Matching, a: int, words: list[str], b: int) -> float:
+    """Difference, 0 to 1, of a relation's verbs from those that join the two in the target."""
+    ours = [verb for verb in verbs_in(matching.source, words) if verb[1] == "v"]
+    between = verbs_in(matching.target, matching.target.partners[a].get(b, ()))
+    theirs = [verb for verb in between if verb[1] == "v"]
+    return 1 - max((likeness(x, y) for x in ours for y in theirs), default=1.0)
 
 
 def other_place(matching: Matching, a: int, words: list[str], b: int) -> float:
@@ -170,39 +106,48 @@ def related(matching: Matching, a: int, b: int) -> list[str]:
     ]
 
 
-def is_exchanged(matching: Matching, a: int, words: list[str], b: int) -> bool:
-    """Return True if the target says this of another pair, of which the source does not say it.
+def exchanged(matching: Matching, a: int, words: list[str], b: int) -> float:
+    """Certainty, 0 to 1, that the target says this of another thing than ``a``, the source not.
 
-    "A sunflower in a vase on a table" for "a vase on a table with a sunflower": the target has the
-    vase on the table, and the source knows the vase, too.
+    "A dog lies on the table" where the target has a cat on it, and a dog elsewhere. Whoever has
+    one part has others, too, so there the part is what both texts must name: "the man's hat" where
+    the target has the woman's.
     """
-    for relation in matching.target.relations_at(a, b):
-        ends = relation.subject, relation.object
-        first, second = (matching.counterpart(end) for end in ends)
-        if first is None or second is None or ends == (a, b):
+    first = part_comes_first(words)
+    shared = a if first else b
+    here, most = matching.counterpart(shared), 0.0
+    for relation in matching.target.relations_of[shared] if here is not None else ():
+        theirs = relation.text.lower().split()
+        theirs_first = part_comes_first(theirs)
+        ends = relation.object, relation.subject
+        other, end = ends if theirs_first else ends[::-1]
+        if end != shared or other in (a, b) or (first is None) != (theirs_first is None):
             continue
-        if say_the_same(words, words_of(relation.text)) and not any(
-            (r.subject, r.object) == (first, second) and say_the_same(words, words_of(r.text))
-            for r in matching.source.relations_at(first, second)
-        ):
-            return True
-    return False
+        there = matching.counterpart(other)
+        if there is not None and say_the_same(words, theirs):
+            said = any(
+                say_the_same(words, r.text.lower().split())
+                for r in matching.source.relations_of[there]
+                if here in (r.subject, r.object)
+            )
+            most = max(most, 0.0 if said else 1 - matching.doubt(there))
+    return most
 
 
-def joint(matching: Matching, firsts: Players, words: list[str], seconds: Players) -> Joint:
-    """Link and match of a relation's ends, each the highest over all pairs of players."""
-    links, matches = [0.0], [0.0]
-    for a, p in firsts:
-        for b, q in seconds:
-            if p * q > POSSIBLE:
-                link, match = link_between(matching, a, words, b)
-                links.append(p * q * link)
-                matches.append(p * q * match)
-    return Joint(max(links), max(matches))
+def part_comes_first(words: Iterable[str]) -> bool | None:
+    """Return True if a relation's subject is part of its object, False if it has it, else None."""
+    having = HAVING.intersection(words)
+    return bool(having & {"of", "part"}) if having else None
 
 
-def link_between(matching: Matching, a: int, words: list[str], b: int) -> Joint:
-    """Link of two things of the target, and its match with a relation's words."""
+def best_match(matching: Matching, firsts: Players, words: list[str], seconds: Players) -> float:
+    """Agreement of a relation with what joins its ends, the highest over all pairs of players."""
+    likely = [(a, b, p * q) for a, p in firsts for b, q in seconds if p * q > POSSIBLE]
+    return max((sure * match(matching, a, words, b) for a, b, sure in likely), default=0.0)
+
+
+def match(matching: Matching, a: int, words: list[str], b: int) -> float:
+    """Agreement of a relation with what joins two things of the target, 0 to 1."""
     target = matching.target
     reverse = is_turned(matching, a, words, b)
     if a == b:
@@ -216,14 +161,14 @@ def link_between(matching: Matching, a: int, words: list[str], b: int) -> Joint:
         preposition_value(matching, a, word, b, reverse) for word in words if word in PREPOSITIONS
     ]
     if prepositions and not any(prepositions):
-        return Joint(link, EXCLUDED)  # what lies under a box does not lie on it
+        return EXCLUDED  # what lies under a box does not lie on it
     verbs = verbs_in(matching.source, words)
     values = prepositions + [
         verb_value(matching, a, verb, b) * (CONVERSE if reverse else 1.0) for verb in verbs
     ]
-    match = fsum(values) / len(values) if values else BARE
+    said = fsum(values) / len(values) if values else BARE
     # Half for being joined at all, half for the words, which count less between unlinked things.
-    return Joint(link, 0.5 * link + 0.5 * match * (0.4 + 0.6 * link))
+    return 0.5 * link + 0.5 * said * (0.4 + 0.6 * link)
 
 
 def is_turned(matching: Matching, a: int, words: list[str], b: int) -> bool:
@@ -300,29 +245,6 @@ def opposes(matching: Matching, a: int, words: list[str], b: int) -> bool:
     ours = verbs_in(matching.source, words)
     theirs = verbs_in(matching.target, matching.target.partners[a].get(b, ()))
     return any(conflict(x, y) for x in ours for y in theirs)
-
-
-def has_rival(matching: Matching, ends: Players, words: list[str], others: Players) -> bool:
-    """Return True if the target relates ``others`` to a rival: Mary's shoulders, the angel's."""
-    possible = {thing for thing, _ in ends}
-    end, other = ends[0][0], others[0][0]
-    return any(
-        partner not in possible
-        and partner != other
-        and same_sort(matching, end, partner)
-        and say_the_same(words, theirs)
-        for partner, theirs in matching.target.partners[other].items()
-    )
-
-
-def same_sort(matching: Matching, a: int, b: int) -> bool:
-    """Return True if two things are persons, or have the same or excluding names: left, right."""
-    heads = matching.target.heads
-    if stands_in(heads[a]) or stands_in(heads[b]):
-        return False
-    persons = matching.target.genders[a] and matching.target.genders[b]
-    alike = any(x[0] == y[0] or conflict(x, y) for x in heads[a] for y in heads[b])
-    return alike or bool(persons)
 
 
 def say_the_same(words: Iterable[str], others: Iterable[str]) -> bool:

@@ -10,9 +10,8 @@ its mentions in the dependency tree, less with each further step, 0 beyond.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 from posh_reward.lexicon.function_words import (
     BOTH,
@@ -29,30 +28,32 @@ from posh_reward.lexicon.function_words import (
 )
 from posh_reward.lexicon.likeness import TermIndex, is_stuff
 from posh_reward.lexicon.meaning import Term, is_concrete, is_material, is_plural
-from posh_reward.metrics.posh.judges.embedded.attachment import (
-    NOUNS,
-    clause_tops,
-    distances,
-    steps_between,
-)
 from posh_reward.metrics.posh.judges.embedded.negation import denied_tokens
-from posh_reward.types import Description, Relation, Span
+from posh_reward.types import Description, Relation, Span, Token
 
 PER_STEP = 0.17  # attachment lost with each step of the tree beyond the first
 MAKING = frozenset(("of", "in"))  # prepositions that join a thing to its material or colour
-BY = frozenset(("by", "with"))  # prepositions of the doer in the passive voice
-MOST_DEEDS = 40  # of one verb or thing, which bounds work on a text of one repeated word
+MOST_RELATIONS = 40  # of one thing, which bounds work on a text of one repeated word
 OTHERS = 0.3  # attachment of another thing's attribute
 PART_OF_IT = 0.5  # the same if the thing has or wears the other: the white of a woman's dress
 MADE_UP = 0.85  # the same if the thing consists of the other, no person: tufts of white hair
 
+JOINED = ("conj", "parataxis", "ccomp")  # labels of joined clauses, if they have subjects
+NOUNS = frozenset(("NOUN", "PROPN"))
+NO_LINKS = frozenset("det punct cc mark expl predet case intj dep".split())
+"""Dependency labels of words that attach nothing to a thing."""
+HALF = frozenset("prep pobj agent pcomp aux auxpass".split())
+"""Labels that count half a step, so that a preposition and its object together count one."""
+LOOSE = frozenset("advcl ccomp xcomp parataxis npadvmod".split())
+"""Labels that count a step and a half: other clauses."""
+FURTHEST = 8  # reach of an attachment, in half steps of the tree
+COSTS = 4  # base that packs a neighbour and the cost of its step into one number
 
-class Deed(NamedTuple):
-    """A verb with its ends, passives turned into actives: "held by her" is that she holds."""
+Steps = dict[int, list[int]]
+"""Token -> neighbours in the dependency tree, each as ``COSTS`` * neighbour + half steps.
 
-    verb: Term
-    doer: int | None
-    done_to: int | None
+Plain numbers, since thousands of tuples would keep the garbage collector busy.
+"""
 
 
 class Reading:
@@ -161,49 +162,14 @@ class Reading:
         return partners
 
     @cached_property
-    def deeds(self) -> dict[Term, list[Deed]]:
-        """Verb -> its ends, from relations and from attributes that are verbs."""
-        deeds: list[Deed] = []
-        for r in self.graph.relations:
-            deeds += self._deeds(self.tokens_in(r.spans), r.subject, r.object, r.text)
-        for number, entity in enumerate(self.graph.entities):
-            for each in entity.attributes:
-                deeds += self._deeds(self.tokens_in(each.spans), number, None, each.text)
-        by_verb: dict[Term, list[Deed]] = defaultdict(list)
-        for deed in dict.fromkeys(deeds):
-            if len(by_verb[deed.verb]) < MOST_DEEDS:
-                by_verb[deed.verb].append(deed)
-        return by_verb
-
-    def relations_at(self, subject: int, other: int) -> list[Relation]:
-        """Relations of either thing."""
-        return self._relations_of[subject] + self._relations_of[other]
-
-    @cached_property
-    def _relations_of(self) -> dict[int, list[Relation]]:
+    def relations_of(self) -> dict[int, list[Relation]]:
         """Thing -> relations that it is an end of."""
         relations: dict[int, list[Relation]] = defaultdict(list)
         for relation in self.graph.relations:
             for end in {relation.subject, relation.object}:
-                if len(relations[end]) < MOST_DEEDS:
+                if len(relations[end]) < MOST_RELATIONS:
                     relations[end].append(relation)
         return relations
-
-    def _deeds(
-        self, tokens: list[int], subject: int, other: int | None, text: str
-    ) -> Iterator[Deed]:
-        for i in tokens:
-            term = self.terms[i]
-            if term is not None and self.tokens[i].pos == "VERB":
-                yield Deed(term, *self.roles(term[0], subject, other, text))
-
-    def roles(
-        self, verb: str, subject: int, other: int | None, text: str
-    ) -> tuple[int | None, int | None]:
-        """Doer of a verb, and the thing that it is done to."""
-        if verb not in self.passives:
-            return subject, other
-        return (other if BY.intersection(text.lower().split()) else None), subject
 
     @cached_property
     def passives(self) -> set[str]:
@@ -393,3 +359,52 @@ def is_noun(word: str) -> bool:
     """Return True for a word that mostly names a material or object: porcelain bowl."""
     noun = (word, "n")
     return is_material(noun) or is_concrete(noun)
+
+
+def steps_between(tokens: Sequence[Token]) -> Steps:
+    """Neighbours in the dependency tree, without function words."""
+    steps: Steps = defaultdict(list)
+    for index, token in enumerate(tokens):
+        if token.head == index or token.dep in NO_LINKS:
+            continue
+        cost = 1 if token.dep in HALF else 3 if token.dep in LOOSE else 2
+        steps[index].append(COSTS * token.head + cost)
+        steps[token.head].append(COSTS * index + cost)
+    return steps
+
+
+def distances(tokens: Sequence[Token], steps: Steps, mentions: set[int]) -> dict[int, int]:
+    """Token -> length of the shortest path to a mention, in half steps, up to ``FURTHEST``."""
+    best = dict.fromkeys(mentions, 0)
+    # Dijkstra's algorithm with a bucket per distance instead of a heap: there are only nine.
+    buckets: list[list[int]] = [[] for _ in range(FURTHEST + 1)]
+    buckets[0] = list(mentions)
+    for distance, bucket in enumerate(buckets):
+        for token in bucket:
+            if distance > best[token]:
+                continue
+            # Words beyond another noun more likely describe that noun: one step more.
+            toll = 2 if distance and tokens[token].pos in NOUNS else 0
+            for step in steps.get(token, ()):
+                neighbour, cost = divmod(step, COSTS)
+                through = distance + cost + toll
+                if through <= FURTHEST and through < best.get(neighbour, FURTHEST + 1):
+                    best[neighbour] = through
+                    buckets[through].append(neighbour)
+    return best
+
+
+def clause_tops(tokens: Sequence[Token]) -> list[int]:
+    """Per token the first word of its clause: of its sentence, or of a joined one."""
+    with_subject = {t.head for t in tokens if t.dep in ("nsubj", "nsubjpass", "expl")}
+    tops = [
+        i if t.head == i or (t.dep in JOINED and i in with_subject) else -1
+        for i, t in enumerate(tokens)
+    ]
+    for start in range(len(tops)):
+        path = [start]
+        while tops[path[-1]] < 0 and len(path) <= len(tops):
+            path.append(tokens[path[-1]].head)
+        for i in path:
+            tops[i] = tops[path[-1]]
+    return tops
