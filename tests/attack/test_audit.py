@@ -51,7 +51,7 @@ def data(tmp_path: Path) -> str:
 def audit(data: str, reward: str, *more: str) -> int:
     name = reward if ":" in reward or "." in reward else f"tests.attack.rewards:{reward}"
     out = str(Path(data).parent / "audit")
-    flags = ["--budget", "0", "--rows", "10", *more]
+    flags = ["--budget", "0", "--rows", "7", *more]
     return main(["attack", data, "-o", out, "--reward", name, *flags])
 
 
@@ -258,7 +258,7 @@ def test_settings_name_the_column(tmp_path: Path, capsys: Capture) -> None:
 
 def test_a_metric_that_looks_at_length_is_found_out(tmp_path: Path, capsys: Capture) -> None:
     """HarmonicEval with a model that grades by length; a grade of 5 is a reward of 1."""
-    flags = ["attack", "scenes:heldout=16", "-o", str(tmp_path / "audit"), "--rows", "10",
+    flags = ["attack", "scenes:heldout=16", "-o", str(tmp_path / "audit"), "--rows", "7",
              "--reward", "tests.attack.rewards:harmonic", "--budget", "0"]  # fmt: skip
     assert main(flags) == FOUND
     assert found(capsys.readouterr().out) >= {"every verb negated", "verbs random", "guesses"}
