@@ -186,6 +186,9 @@ class DyingReward(PoshReward):
         judge = FakeJudge(lambda _: 3.0 if self.step < 2 else Failure("engine", "gone"))
         super().__init__(PoSh(judge), max_failed_calls=script.max_failed_calls)
 
+    def check(self) -> None:
+        """Accept a judge that gives all the same grade."""
+
     def __call__(self, *args: Any, **columns: Any) -> list[float | None]:
         self.step = columns["trainer_state"].global_step
         rewards = super().__call__(*args, **columns)
