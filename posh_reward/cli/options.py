@@ -74,7 +74,7 @@ def add_columns(
 ) -> Add:
     """Add how a table is read whose columns are texts, id, model and image."""
     add = add_reading(command, *texts)
-    add("--id", metavar="COLUMN", help="id column (default: rows are numbered from 1)")
+    add("--id", metavar="COLUMN", help="id column, such as id (default: rows are numbered from 1)")
     add("--model", metavar="COLUMN", help=f"column with the model that wrote the {texts[0]} "
         "(default: model, if present); several models get a leaderboard")  # fmt: skip
     add("--image", metavar="COLUMN", help=f"column of image paths or row numbers, {image} "

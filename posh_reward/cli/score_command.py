@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 
 SCORE = f"""\
-Score each generation of a table against its reference. OUT gets one row per pair: id, model and
-image (if INPUT has them), generation, reference, precision, recall, f1, failure (kind and detail),
-unparsed, doubtful_share, generation_elements and reference_elements (how many were graded) and
-signature. A pair with a missing cell or an empty reference has no score, and its row says why. The
-precision of an empty generation is 1, with 0 generation_elements.
+Score each generation of a table against its reference. OUT gets one row per pair: id (the row's
+number, or --id), model and image (if INPUT has them), generation, reference, precision, recall, f1,
+failure (kind and detail), unparsed, doubtful_share, generation_elements and reference_elements (how
+many were graded) and signature. A pair with a missing cell or an empty reference has no score, and
+its row says why. The precision of an empty generation is 1, with 0 generation_elements.
 
 {options.MEANING}
 

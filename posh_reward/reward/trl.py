@@ -170,7 +170,7 @@ class MetricReward(ABC, Generic[T]):
         log_extra: LogExtra | None = None,
         **columns: Any,
     ) -> Rewards:
-        """Return one reward per completion, at most 1; None where judging failed.
+        """Return one reward per completion, 0.2 to 1; None where judging failed.
 
         Args:
             prompts: unused; part of TRL's contract.

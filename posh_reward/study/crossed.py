@@ -57,7 +57,7 @@ class CrossedDesign:
         self._asked = self.items / self._count
         # (answers,) of each answer in the mean of the items that raters saw
         self._weights = 1 / (self._sizes[self._item_of] * self.items)
-        # Chance that an answer about an item is from a given one of its raters.
+        # Mean of 1 / (number of raters of an item).
         self._single = float((1 / self._sizes).mean())
         if self.raters > 1:
             self._expect(rater_of)
@@ -78,8 +78,8 @@ class CrossedDesign:
         covariances = [centre @ source @ centre.T for source in sources]
         self._in_sums = np.array([np.trace(each) for each in covariances])
         self._products = np.array([[np.sum(a * b) for b in covariances] for a in covariances])
-        # The third, as far as it shows between raters: not at all where all raters see all items,
-        # as if it were the second where each item has one rater.
+        # What an item's raters share shows between raters only as far as they see different items:
+        # not at all where all see all; like single answers where each item has one rater.
         visible = min(self._in_sums[2] * squares.sum() / self._in_sums[1], 1 / self.items)
         self._in_mean = np.array([np.square(of_raters).sum(), squares.sum(), visible])
         # Two raters who both see three items: every answer has a weight of 1/6, each rater .5. Of
@@ -144,7 +144,8 @@ class CrossedDesign:
         reach = student * np.sqrt(both)
         # Three items by two raters who see all, 0 1, 1 2 and 2 3: the raters' means are 1 and 2, so
         # their part of the variance is s^2 / 2 = .25, with t(1) = 12.71. The items' means are .5,
-        # 1.5 and 2.5: s^2 / 3 = 1/3, of which .5 / 2 / 3 is the raters', which leaves .25, with
+        # 1.5 and 2.5: s^2 / 3 = 1/3. Single answers of an item vary by .5, of which .5 / 2 / 3 is
+        # in the raters' part already, which leaves .25, with
         # t(2) = 4.30. Both shares are .5, the power is 1.5: ((12.71^1.5 + 4.30^1.5) / 2)^(2/3) is
         # 9.02, times the root of .25 + .25 is 6.38.
         # Raters may agree by chance, about few items even exactly, so bound the width from below.
@@ -153,7 +154,7 @@ class CrossedDesign:
         return np.asarray(np.maximum(reach, least))
 
     def test(self, values: Sequence[float], largest: float = 2.0) -> MeanTest:
-        """Mean of one study, with its 95 % interval and p-value."""
+        """Mean of one study, with its 95 % interval, cut at +-``largest``, and its p-value."""
         from scipy.optimize import brentq
 
         [mean], variances = self.moments(np.asarray([values], dtype=np.float64))

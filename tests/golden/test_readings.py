@@ -103,7 +103,7 @@ def test_a_change_of_a_constant_raises_the_version(
     known = json.loads(DIGESTS.read_text(encoding="utf-8"))
     assert known.get(f"{version}/constants") == digest, (
         f"a word list or a number has changed: raise {constant}, unless that changes no graph, "
-        f'question or score, and put "<version>/constants": "{digest}" into '
+        f'question or score, and put "<its version>/constants": "{digest}" into '
         "tests/golden/readings.json"
     )
 

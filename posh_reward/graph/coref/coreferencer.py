@@ -122,8 +122,8 @@ class Referent:
     ofs: set[str] = field(default_factory=set)  # nouns of its "of" phrases
     possessor: Referent | None = None
     members: list[Referent] = field(default_factory=list)
-    weight: float = 0.0  # prominence up to sentence, without boost
-    boost: float = 0.0  # the most prominent mention of the latest sentence
+    weight: float = 0.0  # prominence from earlier sentences, as of ``sentence``
+    boost: float = 0.0  # that of the most prominent mention in ``sentence``
 
     @property
     def last(self) -> Mention:
@@ -347,7 +347,7 @@ FAR = 30
 PEOPLE_FIRST = 60.0  # "they" refers to people or animals
 SINGULAR_THEY = -80.0  # "they" refers to one person of unknown gender
 NOT_LISTED = -200.0  # "he" or "she" refers to a subject that is not in the lexicon
-FLOOR = 12.0  # prominence below which a referent is forgotten
+FLOOR = 12.0  # prominence, and sum, below which a referent is forgotten
 
 
 def antecedent_of_pronoun(words: Words, discourse: Discourse, mention: Mention) -> Referent | None:
@@ -372,7 +372,7 @@ def antecedent_of_pronoun(words: Words, discourse: Discourse, mention: Mention) 
             continue
         far = mention.sentence - referent.sentence > WINDOW
         # Lappin and Leass: prominence halves with each sentence, and a referent below the floor is
-        # forgotten. Not a pair: "between them" can mean nothing else, however long ago.
+        # forgotten. Pairs are kept within the window, and beyond it after "between".
         score = referent.salience(mention.sentence)
         if (score < FLOOR or far) and not (referent.is_pair and (between or not far)):
             continue

@@ -106,8 +106,8 @@ def figures(scores: Sequence[Scores]) -> dict[str, float]:
 def witness_figures(scores: Sequence[Scores]) -> dict[str, float]:
     """Return what the image contributed to one call.
 
-    asked: mean number of elements per generation that the image was consulted about. raised: share
-    of them whose grade it raised. unanswered: number that it did not settle.
+    Mean number of elements per generation about which the image was asked, the share of them whose
+    grade it raised, and the number that it did not settle.
     """
     scored = [score for score in scores if score.f1 is not None]
     by_score = [[e for e in score.elements if e.image_grade is not None] for score in scored]

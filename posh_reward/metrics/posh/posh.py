@@ -295,8 +295,7 @@ class PoSh:
             published ones.
         parser: "embedded", or an installed spaCy pipeline (the paper: "en_core_web_trf").
         coref: a name ("rules", "none") or a ``Coreferencer``.
-        preset: wording of the questions to LLM judges, and whether the release's mistakes in
-            scene graphs are corrected; see ``presets.PRESET``.
+        preset: wording of the questions to LLM judges; see ``presets.PRESET``.
         parser_device: "auto", the GPU for a transformer pipeline if it works there; or "cpu".
         weights: weights of entities, attributes and relations in the means; a mapping such
             as ``{"relation": 0.5}`` leaves the others at 1.
@@ -366,7 +365,7 @@ class PoSh:
 
     @property
     def signature(self) -> str:
-        """``posh|preset:released|judge:...|parser:...|coref:...|rules:3.2|present:2|version:...``."""
+        """``posh|preset:released|judge:...|parser:...|coref:...|rules:4.2|present:2|version:...``."""
         return self._signature(joined=False)
 
     def _signature(self, *, joined: bool) -> str:
@@ -441,7 +440,7 @@ class PoSh:
         A pair fails if a text is missing (None, NaN), not a string, too long or unparseable, if
         the reference is empty, or if a witness cannot read its image. An empty generation is
         scored as in the release: precision 1, since it makes no mistakes. It has no elements
-        (``count("precision")`` is 0), so rewards pay it the minimum.
+        (``generation_elements`` is 0), so rewards pay it the minimum.
 
         Args:
             generations: descriptions to score.

@@ -23,7 +23,8 @@ CONTAINING = frozenset(
     "have has had having hold holds holding contain contains contained containing "
     "wear wears wore wearing".split()
 )
-"""Relations that make their object a part of their subject."""
+"""Relations that make their object a part of their subject: the release's list, which a metric that
+is to be POSH keeps. The ``HAVING`` of the resolver and of the judge are lists of their own."""
 
 NO_NAMES = frozenset(
     "he him his himself she her hers herself it its itself they them their theirs themselves "
