@@ -11,6 +11,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
@@ -37,6 +38,8 @@ HARMS = {
     "hub_token": "it is an account to upload with",
     "log_completions_hub_repo": "it uploads completions",
     "trackio_space_id": "it uploads the log",
+    "trackio_bucket_id": "it uploads the log",
+    "trackio_static_space_id": "it uploads the log",
 }
 """Setting -> what it would do, whatever its value."""
 
@@ -64,6 +67,10 @@ def _mappings(settings: object) -> Iterator[Mapping[Any, Any]]:
     rest = [settings]
     while rest:
         each = rest.pop()
+        if isinstance(each, str) and each.lstrip()[:1] in ("{", "["):
+            # Recipes' arguments may be mappings in JSON, which transformers parses.
+            with suppress(ValueError, RecursionError):
+                each = json.loads(each)
         if isinstance(each, Mapping):
             yield each
             rest += each.values()

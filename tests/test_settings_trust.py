@@ -134,11 +134,13 @@ RECIPES = {
     "env": {"env": {"LD_PRELOAD": "evil.so"}},
     "trust_remote_code": {"trust_remote_code": True},
     "model_init_kwargs": {"model_init_kwargs": {"trust_remote_code": True}},
+    "a mapping in JSON": {"model_init_kwargs": ' {"trust_remote_code": true}'},
     "attn_implementation": {"attn_implementation": "evil/kernel"},
     "push_to_hub": {"push_to_hub": True},
     "hub_token": {"hub_token": "hf_theirs"},
     "log_completions_hub_repo": {"log_completions_hub_repo": "evil/log"},
     "trackio_space_id": {"trackio_space_id": "evil/log"},
+    "trackio_bucket_id": {"trackio_bucket_id": "evil/log"},
 }
 
 

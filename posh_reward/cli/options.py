@@ -118,6 +118,8 @@ def add_dataset(add: Add) -> None:
     add("--dataset", metavar="NAME", help="dataset whose rows the image column numbers, with all "
         "its options, as given to recipes/generate.py")  # fmt: skip
     add("--split", default="test", metavar="NAME", help="split of the dataset")
+    add("--dataset-reference", default="reference", metavar="COLUMN", help="column of the dataset "
+        "with its references (default: reference)")  # fmt: skip
 
 
 def add_metric(command: argparse.ArgumentParser, *, witness: bool = False) -> None:
@@ -174,7 +176,9 @@ def dataset_of(flags: argparse.Namespace) -> DatasetImages | None:
     from posh_reward.datasets.load_dataset import load_images
     from posh_reward.study.rows.dataset_images import DatasetImages
 
-    return DatasetImages(load_images(flags.dataset, flags.split), flags.dataset)
+    return DatasetImages(
+        load_images(flags.dataset, flags.split, flags.dataset_reference), flags.dataset
+    )
 
 
 def read_text(argument: str) -> str:

@@ -34,6 +34,7 @@ def audit_references(flags: argparse.Namespace) -> int:
     from posh_reward.study.agreement.judgment_files import read_rows
     from posh_reward.study.reference_audit import audit, page
 
+    options.check_replaceable(str(flags.output) if flags.output else None)
     name, split = flags.input, flags.split
     rows = load_images(name, split) if is_drawn(name) else read_rows(name, split=split)
     cells = [row.get(flags.reference) for row in rows]

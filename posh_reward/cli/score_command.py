@@ -52,8 +52,8 @@ def add_score(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     options.add_files(command)
     add("--elements", action="store_true", help="also write each graded element and its spans")
-    options.add_metric(command, witness=True)
     options.add_dataset(options.add_columns(command, "generation", "reference"))
+    options.add_metric(command, witness=True)
     add = options.add_running(command, "pairs")
     add("--processes", type=options.positive, default=1, help="processes for the embedded judge, "
         "such as one per core")  # fmt: skip
@@ -191,6 +191,8 @@ def report(flags: argparse.Namespace) -> int:
 
     check_apart(flags.scores, flags.output)
     options.check_replaceable(flags.output)
+    if flags.output != STANDARD and Path(flags.output).suffix not in (".html", ".htm"):
+        raise InputError(f"{flags.output!r} is not the name of a page: let it end in .html")
     if flags.plots:
         require_matplotlib()
     folder = Path.cwd() if flags.scores == STANDARD else Path(flags.scores).parent

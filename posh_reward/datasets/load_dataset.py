@@ -31,8 +31,8 @@ logger = logging.getLogger(__name__)
 
 COLUMNS = ("uuid", "image", "reference")
 REFERENCE_COLUMN = (
-    "name its column of references: load_images(..., reference_column=...), or for a recipe "
-    "--reference_column"
+    "name its column of references: load_images(..., reference_column=...), or a recipe's "
+    "--reference_column, generate.py's --reference, otherwise --dataset-reference"
 )
 EXAMPLES = 5  # broken images named in an error
 OTHER_NAME = {"val": "validation", "validation": "val"}

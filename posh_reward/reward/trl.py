@@ -354,6 +354,11 @@ class PoshReward(MetricReward[Scores]):
     ) -> None:
         if isinstance(posh, str):
             raise InputError(f"posh is {posh!r}: pass PoSh({posh!r}) or load_metric({posh!r})")
+        if isinstance(posh, Shaping) or not isinstance(shaping, Shaping | None):
+            raise InputError(
+                f"posh is {posh!r} and shaping is {shaping!r}: the first argument is a metric; "
+                'write PoshReward(shaping=Shaping("separate"))'
+            )
         self.metric: PoshLike = posh if posh is not None else PoSh()
         self.shaping = shaping if shaping is not None else Shaping()
         self.reference_column = reference_column

@@ -15,10 +15,12 @@ import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.datasets.image_files import NewSize, as_jpeg, open_image
 from posh_reward.datasets.load_dataset import (
+    check_name_of_hub,
     open_images,
     source_of,
     why_broken,
@@ -57,9 +59,12 @@ def load_processor(
 
     Raises:
         InputError: ``max_pixels`` is less than one token's square.
+        ConfigError: ``name`` is a folder that does not exist.
     """
     from transformers import AutoProcessor, AutoTokenizer, Qwen2VLImageProcessorPil
 
+    if not Path(name).exists():
+        check_name_of_hub(name)
     limits = {} if max_pixels is None else {"min_pixels": MIN_PIXELS, "max_pixels": max_pixels}
     if has_torchvision():
         processor: ProcessorMixin = AutoProcessor.from_pretrained(

@@ -12,7 +12,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from posh_reward.datasets.load_dataset import check_dataset, is_drawn, prompt, scene_options
+from posh_reward.datasets.load_dataset import (
+    check_dataset,
+    check_name_of_hub,
+    is_drawn,
+    prompt,
+    scene_options,
+)
 from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError, install
 from posh_reward.graph.coref.maverick import setup_command
 from posh_reward.metrics.load_metric import load_metric, metric_flags, read_metric
@@ -204,6 +210,12 @@ def missing_packages(
             yield f"{package}, for {user}: {install(extra)}"
     if model.attn_implementation == "flash_attention_2" and find_spec("flash_attn") is None:
         yield "flash-attn, for attn_implementation: install it, or leave the setting out"
+    name = str(model.model_name_or_path)
+    if not Path(name).exists():
+        try:
+            check_name_of_hub(name)
+        except ConfigError as error:
+            yield f"model: {error}"
     for asset in graph_assets(metric):
         if asset.kind == "spacy" and not is_here(asset):
             yield f"{asset.name}, for the parser: python -m spacy download {asset.name}"

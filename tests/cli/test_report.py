@@ -180,3 +180,8 @@ def test_help_is_light_and_has_the_exit_statuses() -> None:
     assert "some pairs have no score" in ran.stdout
     assert "none, or maverick" in " ".join(ran.stdout.split())
     assert "0.2 to 1, higher is better" in ran.stdout
+
+
+def test_a_page_is_not_called_pdf(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "scores.jsonl", "-o", str(tmp_path / "report.pdf")]) == UNUSABLE
+    assert "let it end in .html" in capsys.readouterr().err

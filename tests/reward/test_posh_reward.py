@@ -262,3 +262,9 @@ def test_thoughts_are_cut_wherever_their_tags_stand(reward: PoshReward, thoughts
     """Tags beside a mark or a letter are tags, too."""
     expected = WORST if thoughts == "<think>" else call(reward, TEXTS)[0]
     assert call(reward, [thoughts + TEXTS[0]])[0] == expected
+
+
+@pytest.mark.parametrize("wrong", [{"posh": Shaping("separate")}, {"shaping": "separate"}])
+def test_a_shaping_in_the_wrong_place_is_refused_at_once(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="the first argument is a metric"):
+        PoshReward(**wrong)

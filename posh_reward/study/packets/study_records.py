@@ -11,7 +11,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from posh_reward.study.agreement.rater_agreement import tokens_in
 from posh_reward.study.packets.rater_texts import AXES, SIDES, Form, RaterTexts, shipped_texts
@@ -69,17 +71,21 @@ class ItemTexts:
         return sum(len(word_spans(text)) for text in texts)
 
 
+FileName = Annotated[str, Field(pattern=r"^[\w-]{1,64}$")]
+"""Text that is part of file names, so it has no dots or slashes."""
+
+
 @dataclass(frozen=True, slots=True)
 class PacketKey:
     """Everything needed to read answers, and hidden from raters."""
 
-    packet: str
+    packet: FileName
     seed: int
     # In the order of the input; results count a preference towards the later of two models.
     models: tuple[str, ...]
     images: bool
     items: dict[str, ItemTexts]
-    raters: dict[str, Rater]
+    raters: dict[FileName, Rater]
     identical: tuple[RaterTask, ...]  # pairs of equal texts: not asked, counted as ties
     incomplete: tuple[str, ...] = ()  # items left out, since not all models wrote about them
     inputs: dict[str, str] = field(default_factory=dict)  # SHA-256 of each input file

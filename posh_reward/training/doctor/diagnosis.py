@@ -119,7 +119,10 @@ def load_recipe(config: Path) -> ModuleType:
         spec.loader.exec_module(module)
         if hasattr(module, "SETTINGS"):
             return module
-    raise ConfigError(f"the launch line of {config} names no recipe, such as recipes/dapo_posh.py")
+    raise ConfigError(
+        f"{config} names no recipe: begin it with `# python recipes/sft.py --config {config}`, or "
+        "with the line that launches another recipe"
+    )
 
 
 def device_of(result: RunCheck) -> str:

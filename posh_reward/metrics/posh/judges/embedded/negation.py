@@ -2,7 +2,8 @@
 
 "A man is not holding the red ball" denies *holding*; the ball, being definite, is there. "No man
 holds a ball" denies man, holding and ball. "The clock is not on the wall" has nothing but its place
-to deny, so the wall is denied there.
+to deny, so the wall is denied there. "A cat and a dog are missing" denies both. What is asked, or
+only imagined, counts as denied: the text does not say that it is there.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ NOBODY = frozenset("nobody none nothing neither nowhere noone".split())
 WITHOUT = frozenset("without lacking lack lacks lacked sans".split())
 FAILING = frozenset("fail refuse decline neglect".split())
 UNTRUE = frozenset("false untrue incorrect wrong".split())
+ABSENT = frozenset("missing absent nonexistent".split())
+UNREAL = frozenset("imagine suppose".split())
+QUOTES = frozenset("\" \u201c \u201d \u2018 ' `` ''".split())
 NO_MORE = frozenset("longer more".split())
 NOT_ABSENT = frozenset("doubt less fewer matter".split())  # nouns and the like after "no"
 DEFINITE = frozenset("the this that these those its his her their our".split())
@@ -43,7 +47,7 @@ def denied_tokens(tokens: Sequence[Token]) -> frozenset[int]:
     return frozenset(token for i in range(len(tokens)) for token in tree.denied_by(i))
 
 
-CUES = NOT | NOBODY | WITHOUT | UNTRUE | {"no", "cannot"}
+CUES = NOT | NOBODY | WITHOUT | UNTRUE | ABSENT | UNREAL | {"no", "cannot", "?"}
 
 
 class _Tree:
@@ -64,9 +68,17 @@ class _Tree:
             return [*self._scope(head), *self._predicate(head)]
         if word in NOBODY and after != "but":
             owner = head if word == "neither" and self.tokens[cue].dep not in SUBJECTS else cue
-            return self._predicate(owner)
+            subject = self.tokens[head].dep in SUBJECTS
+            own = () if owner == cue or subject or not self._is_thing(head) else self._scope(head)
+            return [*own, *self._predicate(owner)]
         if word in WITHOUT:
-            return [cue, *self._scope(cue, definite=True)]
+            return [cue, *self._scope(cue, definite=True, lists=True)]
+        if word in ABSENT:
+            return self._absentees(cue)
+        if word in UNREAL and self._opens(cue):
+            return self._sentence_after(cue)
+        if word == "?":
+            return self._sentence_before(cue)
         if self.tokens[cue].lemma in FAILING:
             clauses = [i for i in self.below[cue] if self.tokens[i].dep == "xcomp"]
             return [token for i in clauses for token in self._scope(i)]
@@ -79,23 +91,44 @@ class _Tree:
         token = self.tokens[noun]
         return self._scope(token.head) if token.dep in SUBJECTS else ()
 
-    def _scope(self, top: int, *, definite: bool = False) -> Iterator[int]:
+    def _absentees(self, predicate: int) -> list[int]:
+        """All that is said to be missing: the subject, with all members of a list."""
+        verb = self.tokens[predicate].head
+        holders = (predicate, verb) if self.tokens[verb].lemma == "be" else (predicate,)
+        subjects = [i for h in holders for i in self.below[h] if self.tokens[i].dep in SUBJECTS]
+        return [token for i in subjects for token in self._scope(i, definite=True, lists=True)]
+
+    def _scope(self, top: int, *, definite: bool = False, lists: bool = False) -> Iterator[int]:
         """A word and those below it, but for its subject, other clauses, and definite things."""
         definite = definite or self.tokens[top].lemma == "be"
         yield top
-        alternatives = any(self.words[i] in ("or", "nor") for i in self.below[top])
+        alternatives = lists or any(self.words[i] in ("or", "nor") for i in self.below[top])
         for i in self.below[top]:
             label = self.tokens[i].dep
             if label in OUTSIDE or (label == "conj" and not alternatives):
                 continue
             if definite or not self._is_definite(i):
-                yield from self._scope(i, definite=definite)
+                yield from self._scope(i, definite=definite, lists=lists)
+
+    def _is_thing(self, token: int) -> bool:
+        return self.tokens[token].pos in ("NOUN", "PROPN", "PRON")
 
     def _is_definite(self, noun: int) -> bool:
-        return self.tokens[noun].pos in ("NOUN", "PROPN", "PRON") and (
+        return self._is_thing(noun) and (
             self.tokens[noun].pos != "NOUN"
             or any(self.words[i] in DEFINITE for i in self.below[noun])
         )
+
+    def _opens(self, token: int) -> bool:
+        before = token - 1
+        return before < 0 or self.tokens[before].sentence != self.tokens[token].sentence
+
+    def _sentence_before(self, end: int) -> list[int]:
+        """A question's words; none of a quotation, which is a sign in the image."""
+        sentence = self.tokens[end].sentence
+        own = [i for i, token in enumerate(self.tokens) if token.sentence == sentence]
+        quoted = any(self.words[i] in QUOTES for i in own)
+        return own if own[-1] == end and not quoted else []
 
     def _sentence_after(self, start: int) -> Iterator[int]:
         """The rest of a sentence, but for definite subjects."""
