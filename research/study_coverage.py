@@ -6,7 +6,7 @@
 For each design of `packets make`: the share of 95 % intervals that contain the truth, and the share
 of studies with a false significant statement, with only items as random (as until version 0.1) and
 as `packets read` does it. Each study has three axes; raters' tastes (lean) are drawn per model, and
-a pair differs by them as in ``rater_model``. With ``--grid``: the coverage on one axis, where all
+a pair differs by them as in ``study_plan``. With ``--grid``: the coverage on one axis, where all
 raters see all images, where each sees a random third, and where one sees all and each other one
 60 % of what the one before saw.
 """

@@ -80,7 +80,7 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
         groups: Iterable[Any],
         prefix: str | None,
     ) -> str:
-        """What must be given; all flags follow below, with their meaning."""
+        """Show only what must be given; all flags follow below, with their meaning."""
         needed = [each for each in actions if each.required or each.nargs == argparse.PARSER]
         text = super()._format_usage(usage, needed, (), prefix)
         names_a_command = prefix is not None  # argparse: the start of its subcommands' usage

@@ -102,11 +102,15 @@ def _caparena(command: argparse.ArgumentParser) -> None:
     _paper(add)
 
 
+def _judged(command: argparse.ArgumentParser, flag: str, use: str) -> None:
+    command.add_argument(flag, metavar="[AXIS=]COLUMN", action="append", default=[],
+                         help=f"column of {flag.strip('-')}s, for all axes or for mistakes, "
+                         f"omissions or overall; {use}")  # fmt: skip
+
+
 def _pairs(command: argparse.ArgumentParser) -> None:
     _input(command)
-    command.add_argument("--label", metavar="[AXIS=]COLUMN", action="append", default=[],
-                         help="column of labels, for all axes or for mistakes, omissions or "
-                         "overall; repeatable")  # fmt: skip
+    _judged(command, "--label", "repeatable")
     add = options.add_reading(command, "generation1", "generation2", "reference")
     _split(add)
     _image(add)
@@ -115,9 +119,7 @@ def _pairs(command: argparse.ArgumentParser) -> None:
 
 def _ratings(command: argparse.ArgumentParser) -> None:
     _input(command)
-    command.add_argument("--rating", metavar="[AXIS=]COLUMN", action="append", default=[],
-                         help="column of ratings, for all axes or for mistakes, omissions or "
-                         "overall; repeatable (default: rating)")  # fmt: skip
+    _judged(command, "--rating", "repeatable (default: rating)")
     add = options.add_reading(command, "generation")
     add("--reference", metavar="COLUMN", default="references", help="reference column: a text or a "
         "list of texts")  # fmt: skip

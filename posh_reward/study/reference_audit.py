@@ -79,7 +79,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Omission:
-    """What long references say and short ones do not; shares of references that mention it."""
+    """A detail of long references that short ones lack, with the share that mentions it in each."""
 
     what: str
     long: float

@@ -1,1 +1,1 @@
-"""What rewards pay for: one audit of each, one table."""
+"""One audit for each of several rewards, and one table of them."""

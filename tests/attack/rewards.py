@@ -159,7 +159,7 @@ def plain(text: str) -> str:
 
 
 def claims(text: str, scene: Scene) -> dict[tuple[str, ...], bool]:
-    """What a text claims of a drawing, and whether the drawing shows it."""
+    """Claims of a text about a drawing, each with True if the drawing shows it."""
     [read] = reader().read([corrected(plain(text))])
     if not isinstance(read, Description):
         return {("nothing",): False}

@@ -22,7 +22,7 @@ def test_a_command_loads_its_own_parser_alone() -> None:
 
 
 def test_a_flag_means_the_same_in_every_command() -> None:
-    """Whether it takes a value, and whether that is a column; ``explain`` has no table."""
+    """Test for a value, and for a column as the value; ``explain`` has no table."""
     meanings: dict[str, set[tuple[bool, bool]]] = {}
     for command, action in flags_of(command_line()):
         for name in action.option_strings if not command.endswith(" explain") else ():

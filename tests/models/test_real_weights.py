@@ -350,7 +350,7 @@ def test_vllm_serves_what_a_plain_pass_gives(
 
 
 def test_vllms_server_would_end_the_message_at_a_special_token(vllm_server: str) -> None:
-    """Why they are refused. If this fails, the server keeps them as text, and they can be sent."""
+    """Special tokens are refused; if this fails, the server keeps them as text: send them."""
     import httpx
 
     def ends(description: str) -> int:

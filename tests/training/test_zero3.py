@@ -162,7 +162,7 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_happened(launcher: Launcher, ki
 
 
 def difference(output: Path) -> dict[str, Any]:
-    """How a run's model differs from the plain one, on 1,000 tokens with an image."""
+    """Differences of a run's model from the plain one, on 1,000 tokens with an image."""
     said: dict[str, Any] = json.loads(Path(f"{output}.plain.json").read_text())
     print(output.name, said)
     assert said["tokens"] > 1000

@@ -243,7 +243,7 @@ class CaptionQuestions:
 
 
 Reason = tuple[Drop, str] | None
-"""Why a pair is dropped, with details; None: it is not."""
+"""Reason for dropping a pair, with details; None if it is kept."""
 
 
 def _kept(pairs: Sequence[QuestionPair]) -> list[QuestionPair]:

@@ -236,9 +236,9 @@ PROBE = (
     "Respond ONLY with an integer from 1 (not mentioned) to 5 (clearly mentioned)."
 )
 PRESENT, ABSENT = ("dog", "A dog"), ("ship", "A ship")
-"""What ``PROBE`` asks for: mentioned in its description, and not."""
+"""Questions of ``PROBE``: about things that its description mentions, and does not."""
 LEAST_GAP = 0.75
-"""Least distance of the mean grades of both, as ``fitness.LEAST_GAP`` is of scores, a fifth."""
+"""Least distance of the mean grades of both, as ``judge.LEAST_GAP`` is of scores, a fifth."""
 LIST_SECONDS = 10.0  # timeout for the list of models
 NO_SIGHT = "the server answers questions, but not about an image"
 NO_TOKENIZE = "the server does not report the tokens of the labels"
@@ -283,7 +283,7 @@ def refuse_unusable(
 def unfit(url: str, present: Sequence[Verdict], absent: Sequence[Verdict]) -> str | None:
     """Give the reason why a server's model cannot judge, from its answers to ``PROBE``, or None.
 
-    ``fitness.check_judge`` asks a metric's own questions, but not for every command.
+    ``judge.check_judge`` asks a metric's own questions, but not for every command.
     """
     verdicts = [*present, *absent]
     doubtful = sum(each.grade is None or each.mass < DOUBTFUL for each in verdicts)

@@ -87,7 +87,7 @@ class Measurement:
 
 @dataclass(slots=True)
 class Rung:
-    """What one rung has measured so far."""
+    """Measurements of one rung so far."""
 
     name: str
     status: Literal["ran", "failed", "needs a GPU"] = "ran"

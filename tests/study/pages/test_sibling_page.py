@@ -33,7 +33,7 @@ class Judge(FakeModel):
 
 
 def words(page: str) -> str:
-    """What a reader sees of a page."""
+    """Text of a page that a reader sees."""
     shown = re.sub(r"<style>.*?</style>|<[^>]*>", " ", page, flags=re.DOTALL)
     return " ".join(unescape(shown).split())
 

@@ -66,11 +66,13 @@ class _Tree:
             return self._scope(self.tokens[head].head)
         if word == "no" and self.words[head] not in NOT_ABSENT:
             return [*self._scope(head), *self._predicate(head)]
+        if word == "neither" and after != "but" and self.tokens[cue].dep not in SUBJECTS:
+            # "Neither man rides": there are men. "Neither a cat nor a dog." denies both.
+            if self.tokens[head].dep in SUBJECTS or not self._is_thing(head):
+                return self._predicate(head)
+            return self._scope(head)
         if word in NOBODY and after != "but":
-            owner = head if word == "neither" and self.tokens[cue].dep not in SUBJECTS else cue
-            subject = self.tokens[head].dep in SUBJECTS
-            own = () if owner == cue or subject or not self._is_thing(head) else self._scope(head)
-            return [*own, *self._predicate(owner)]
+            return self._predicate(cue)
         if word in WITHOUT:
             return [cue, *self._scope(cue, definite=True, lists=True)]
         if word in ABSENT:
