@@ -350,6 +350,8 @@ def _connect(path: str) -> sqlite3.Connection:
 
 def _is_store(connection: sqlite3.Connection) -> bool:
     """Return True if the file has our tables, False if it is empty and may become a store."""
+    # Counted before the id is read: another process may add tables and id between two statements.
+    tables = _number(connection, "SELECT count(*) FROM sqlite_master")
     application = _number(connection, "PRAGMA application_id")
     version = _number(connection, "PRAGMA user_version")
     if application == APPLICATION and version > VERSION:
@@ -357,7 +359,6 @@ def _is_store(connection: sqlite3.Connection) -> bool:
             f"was written by a newer posh-reward (version {version} of its tables, this one "
             f"reads {VERSION}): update, or use another file"
         )
-    tables = _number(connection, "SELECT count(*) FROM sqlite_master")
     if application != APPLICATION and (application or tables):
         raise UnusableStoreError("is a database of another program: use another file")
     return application == APPLICATION

@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -72,15 +73,27 @@ print(store.dropped)
 
 def test_eight_processes_at_once(path: str) -> None:
     writers = [start(WRITER, path, name, 8) for name in range(8)]
-    for writer in writers:
-        out, err = writer.communicate(timeout=60)
-        assert (out, err) == ("0\n", "")
+    said = [writer.communicate(timeout=60) for writer in writers]
+    assert said == [("0\n", "")] * 8
     there = Store(path)
     for name in range(8):
         for i in range(8):
             wanted = items(50, f"{name}.{i}.")
             assert there.get("verdict", "a", list(wanted)) == wanted
     check_sound(path)
+
+
+def test_eight_make_the_tables_at_once(tmp_path: Path) -> None:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # tables appear between two statements of another's check
+    try:
+        for name in range(30):
+            stores = [Store(tmp_path / f"{name}.sqlite") for _ in range(8)]
+            with ThreadPoolExecutor(8) as pool:
+                list(pool.map(lambda kept: kept.put("verdict", "a", {"k": "v"}), stores))
+            assert [kept.dropped for kept in stores] == [0] * 8
+    finally:
+        sys.setswitchinterval(before)
 
 
 def forked(kept: Store, name: str) -> None:
