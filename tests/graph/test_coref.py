@@ -87,6 +87,20 @@ def test_they_resumes_a_plural_or_a_coordination() -> None:
     assert linked(both, they) == [["A man and a boy", "They"]]
 
 
+def test_they_is_a_person_or_several_but_not_one_animal() -> None:
+    smile = "They/PRP/nsubj/1 smile/VBP/ROOT/1 ././punct/1"
+    person = "A/DT/det/1 person/NN/nsubj/2 stands/VBZ/ROOT/2 ././punct/2"
+    assert linked(person, smile) == [["A person", "They"]]
+    assert linked(person.replace("person", "horse"), smile) == []
+
+
+def test_a_cow_is_alive() -> None:
+    cow = "A/DT/det/1 cow/NN/nsubj/2 grazes/VBZ/ROOT/2 ././punct/2"
+    bulky = "The/DT/det/2 bulky/JJ/amod/2 cow/NN/nsubj/3 sleeps/VBZ/ROOT/3 ././punct/3"
+    assert linked(cow, bulky) == [["A cow", "The bulky cow"]]
+    assert linked(cow.replace("cow", "ship"), bulky.replace("cow", "ship")) == []
+
+
 def test_subjects_are_resumed_before_other_phrases() -> None:
     faces = "A/DT/det/1 man/NN/nsubj/2 faces/VBZ/ROOT/2 a/DT/det/4 boy/NN/dobj/2 ././punct/2"
     he = "He/PRP/nsubj/1 sleeps/VBZ/ROOT/1 ././punct/1"

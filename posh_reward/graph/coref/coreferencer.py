@@ -54,7 +54,7 @@ class Coreferencer(Protocol):
 
     @property
     def name(self) -> str:
-        """Name and version, e.g. ``"rules-1"``: part of every score's signature."""
+        """Name and version, e.g. ``"rules-2"``: part of every score's signature."""
 
     def resolve(self, docs: Sequence[Doc]) -> list[Clusters]:
         """Return the clusters of each text, which is a whole description.
@@ -91,7 +91,7 @@ def load_coref(name: str = "rules") -> Coreferencer:
 class RuleCoreferencer:
     """Coreference by agreement, modifiers, binding and prominence. No model, no download."""
 
-    name = "rules-1"  # for signatures; the version changes with any rule or word
+    name = "rules-2"  # for signatures; the version changes with any rule or word
 
     def resolve(self, docs: Sequence[Doc]) -> list[Clusters]:
         """Clusters of each text, ordered by first mention."""
@@ -280,7 +280,7 @@ def only_one(mention: Mention, referent: Referent) -> bool:
     """
     if lexicon.has("relational", mention.lemma) or mention.gender is None:
         return False
-    if lexicon.animate(mention.gender):
+    if lexicon.animate(mention.gender, (mention.lemma,)):
         bare = replace(mention, modifiers=frozenset())
         return not contrasts(mention, referent) and compatible(bare, referent)
     qualities = {fact for fact in mention.modifiers if not fact.startswith("+")}
@@ -391,10 +391,11 @@ def agreement(mention: Mention, referent: Referent) -> float | None:
         return None
     if mention.number == PLURAL:
         if "p" in referent.number:
-            living = referent.gender is not None and lexicon.animate(referent.gender)
+            living = referent.gender and lexicon.animate(referent.gender, referent.lemmas)
             return PEOPLE_FIRST if living else 0.0
         of_either_sex = referent.gender in (lexicon.PERSON, lexicon.ANY)
-        return SINGULAR_THEY if of_either_sex else None
+        person = of_either_sex and not any(map(lexicon.is_animal, referent.lemmas))
+        return SINGULAR_THEY if person else None
     if "s" not in referent.number:
         return None
     if mention.gender == lexicon.THING:

@@ -36,6 +36,9 @@ PRONOUNS: dict[str, tuple[Number, Gender]] = {
 }
 """Number and gender of each personal pronoun."""
 
+ANIMALS = ("animal", "femaleanimal", "kind.animal", "kind.bird", "kind.dog", "kind.fish")
+"""Classes of ``lexicon.txt``."""
+
 
 @lru_cache(maxsize=1)
 def classes() -> dict[str, frozenset[str]]:
@@ -66,7 +69,7 @@ def gender_of(lemma: str) -> Gender | None:
         return PERSON
     if lemma in table["femaleanimal"] or lemma in table["vessel"]:
         return frozenset("fn")
-    if lemma in table["animal"] or lemma in table["kind.animal"] or lemma in table["kind.bird"]:
+    if is_animal(lemma):
         return ANY
     # Compounds: a "horsewoman" is female, a "bookkeeper" may be either.
     if any(lemma.endswith(suffix) and lemma != suffix for suffix in table["personsuffix"]):
@@ -87,9 +90,15 @@ def gender_of_name(words: Iterable[str]) -> Gender:
     return ANY
 
 
-def animate(gender: Gender) -> bool:
-    """Test for the gender of a person or an animal; a ship may be "she" but is not animate."""
-    return "m" in gender or gender == frozenset("f")
+def is_animal(lemma: str) -> bool:
+    """Test whether a noun names an animal."""
+    table = classes()
+    return any(lemma in table[name] for name in ANIMALS)
+
+
+def animate(gender: Gender, lemmas: Iterable[str]) -> bool:
+    """Test for a person or an animal; a ship may be "she", and a horse "it"."""
+    return "m" in gender or gender == frozenset("f") or any(map(is_animal, lemmas))
 
 
 @lru_cache(maxsize=CACHED)
@@ -120,5 +129,4 @@ def resumes(anaphor: str, antecedent: str) -> bool:
 def is_person(lemma: str) -> bool:
     """Test whether a noun names a human being."""
     gender = gender_of(lemma)
-    animal = has("animal", lemma) or has("kind.animal", lemma) or has("kind.bird", lemma)
-    return gender is not None and animate(gender) and not animal
+    return gender is not None and animate(gender, ()) and not is_animal(lemma)
