@@ -54,7 +54,6 @@ COMMANDS = {
     "harmonic": ("sibling_commands:add_harmonic", "score texts about images, without references"),
     "rubric": ("sibling_commands:add_rubric", "score texts by a rubric, with reasons"),
     "serve": ("serve_command:add_serve", "serve the metric over HTTP"),
-    "store": ("housekeeping:add_store", "inspect or clear a store"),
     "fetch": ("housekeeping:add_fetch", "download what a run needs"),
     "doctor": ("housekeeping:add_doctor", "check that this node can run a recipe"),
     "init": ("housekeeping:add_init", "copy recipes and configurations"),

@@ -335,7 +335,6 @@ def test_rows_of_a_stream_are_written_as_they_are_scored() -> None:
                 ("score in.jsonl --judge fake -o out.jsonl", OK),
                 ("explain a 'A dog.' --judge fake", UNWRITABLE),
                 ("report in.jsonl", UNUSABLE),
-                ("store info in.jsonl", UNUSABLE),
             )
         ),
     ],
