@@ -61,7 +61,6 @@ class DapoScriptArguments(MetricSettings, ScriptArguments):  # type: ignore[misc
     )
     precision_weight: float = flag(1.0, "Higher: fewer mistakes.")
     recall_weight: float = flag(1.0, "Higher: fewer omissions.")
-    mistake_floor: float | None = flag(None, "Scale the reward down below this precision.")
     length_limit: float | None = flag(None, "Words per word of the reference without penalty.")
     repetition_limit: float | None = flag(
         None, "Share of repeated four-word sequences without penalty, such as 0.15."
