@@ -19,7 +19,7 @@ from trl import GRPOConfig, ModelConfig, ScriptArguments
 
 from posh_reward import PoshReward
 from posh_reward.datasets.load_dataset import PROMPT, prompt
-from posh_reward.metrics.load_metric import MetricSettings, load_metric, metric_flags
+from posh_reward.metrics.metric import MetricSettings, load_metric, metric_flags
 from posh_reward.reward.objectives import settle_aggregation
 from posh_reward.training.dapo.sampling import MIN_SPREAD, DynamicSampling
 from posh_reward.training.dapo.trainer import DapoTrainer

@@ -32,12 +32,9 @@ from posh_reward import PoSh
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.study.pages.element_marks import PairCard, page
 from posh_reward.study.pages.model_plots import run_plot
-from posh_reward.study.rows.engine import TableSettings, score_table
-from posh_reward.study.rows.journal import read_journal
-from posh_reward.study.rows.scored_rows import scores_of
-from posh_reward.study.rows.standings import Standing, difference, leaderboard, standings
-from posh_reward.study.rows.table_items import Columns
-from posh_reward.study.rows.tables import Row
+from posh_reward.study.rows.engine import Columns, TableSettings, score_table
+from posh_reward.study.rows.standings import Standing, difference, leaderboard, scores_of, standings
+from posh_reward.study.rows.tables import Row, read_journal
 from posh_reward.study.statistics import Interval
 from posh_reward.training.generation import GenerationSettings, generate
 

@@ -14,17 +14,19 @@ from statistics import fmean
 from typing import Any, Literal
 
 from posh_reward.attack.climb import Climb, Units, half, sentences
-from posh_reward.attack.falsehoods import (
+from posh_reward.attack.ledger import Ledger, Reward, RowText
+from posh_reward.attack.variants import (
     CONTINUATIONS,
     EDITS,
     FALSE_THROUGHOUT,
+    FORMATS,
     JOINERS,
     MUSEUM,
+    SLIPS,
     all_but_nouns,
     reader,
+    simple_sentences,
 )
-from posh_reward.attack.formats import FORMATS, SLIPS, simple_sentences
-from posh_reward.attack.ledger import Ledger, Reward, RowText
 from posh_reward.errors import JudgeError
 from posh_reward.reward.texts import LABEL, templates
 from posh_reward.study.pages.html import render

@@ -19,7 +19,7 @@ from posh_reward.errors import ConfigError, InputError, PoshError
 from posh_reward.reward.instance import make_reward
 from posh_reward.reward.trl import MetricReward
 from posh_reward.settings import check_settings, read_settings
-from posh_reward.study.rows.journal import Journal
+from posh_reward.study.rows.tables import Journal
 
 BEGINS = b'{"row": '  # first bytes of the journal's lines
 AT_ONCE = 96

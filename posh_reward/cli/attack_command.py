@@ -54,10 +54,10 @@ def add_attack(command: argparse.ArgumentParser) -> None:
 def attack_reward(flags: argparse.Namespace) -> int:
     from posh_reward.attack import audit
     from posh_reward.attack.climb import GRAMMARS, Climb, vocabulary
-    from posh_reward.attack.falsehoods import reader
     from posh_reward.attack.ledger import BEGINS, Ledger, open_reward
+    from posh_reward.attack.variants import reader
     from posh_reward.process.progress import progress_bar
-    from posh_reward.study.rows.journal import Journal
+    from posh_reward.study.rows.tables import Journal
     from posh_reward.types import Description
 
     reward = open_reward(flags.reward, flags.reference)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from posh_reward.cli import EXITS, OK, HelpFormatter
 from posh_reward.errors import InputError
-from posh_reward.metrics.load_metric import MetricSettings, load_metric, metric_flags
+from posh_reward.metrics.metric import MetricSettings, load_metric, metric_flags
 from posh_reward.settings import trust_settings
-from posh_reward.study.rows.scored_rows import EXPLANATION
+from posh_reward.study.rows.standings import EXPLANATION
 from posh_reward.study.rows.tables import FORMATS, STANDARD, standard_input, standard_output
 
 if TYPE_CHECKING:
@@ -94,8 +94,7 @@ def add_running(command: argparse.ArgumentParser, rows: str, batch: int = 32) ->
 
 
 def table_settings(flags: argparse.Namespace, texts: Mapping[str, str | None]) -> TableSettings:
-    from posh_reward.study.rows.engine import TableSettings
-    from posh_reward.study.rows.table_items import Columns
+    from posh_reward.study.rows.engine import Columns, TableSettings
 
     columns = Columns(texts, flags.id, flags.model, flags.image)
     return TableSettings(

@@ -11,8 +11,7 @@ from typing import Any, Literal, get_args
 from posh_reward.errors import InputError
 from posh_reward.metrics.metric import check_lists, mean, sections, signature, usable
 from posh_reward.models.asker import READING_VERSION, Asker
-from posh_reward.models.labels import DOUBTFUL, distribution
-from posh_reward.models.model import Model, Prompt, model_of, savable
+from posh_reward.models.model import DOUBTFUL, Model, Prompt, distribution, model_of, savable
 from posh_reward.models.prompt_images import images_of
 from posh_reward.store import Store, store_of
 from posh_reward.types import LABELS, Failure, PromptImage, Usage, Verdict

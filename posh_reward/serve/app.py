@@ -39,9 +39,8 @@ from posh_reward.errors import (
     on_one_line,
     shortened,
 )
-from posh_reward.metrics.metric import package_version
+from posh_reward.metrics.metric import package_version, record_class, records_adapter
 from posh_reward.metrics.posh.aggregate import Weights
-from posh_reward.metrics.records import record_class, records_adapter
 from posh_reward.reward.texts import completion_of
 from posh_reward.reward.trl import MetricReward, figure_columns
 from posh_reward.serve.client import MetricInfo, fields_of

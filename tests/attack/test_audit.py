@@ -26,14 +26,13 @@ from posh_reward.attack.audit import (
     table,
 )
 from posh_reward.attack.climb import Climb, half
-from posh_reward.attack.falsehoods import reader, roles_exchanged
-from posh_reward.attack.formats import simple_sentences
 from posh_reward.attack.ledger import Ledger, Reward
+from posh_reward.attack.variants import reader, roles_exchanged, simple_sentences
 from posh_reward.cli import INTERRUPTED, JUDGE, OK, UNUSABLE, main
 from posh_reward.cli.attack_command import FOUND
 from posh_reward.datasets.scenes import caption as wording
 from posh_reward.reward.shaping import Objective, Shaping
-from posh_reward.study.rows.journal import Journal
+from posh_reward.study.rows.tables import Journal
 from posh_reward.types import Description
 from tests.attack.rewards import ADDRESS, CredulousModel, length, scenes
 

@@ -19,13 +19,12 @@ pytest.importorskip("transformers")
 import torch
 
 from posh_reward import ConfigError, InputError, JudgeError, PoSh
-from posh_reward.metrics.posh.judges.load_judge import PromptJudge, load_judge
-from posh_reward.metrics.posh.presets import prompt, rewrite_prompt
+from posh_reward.metrics.posh.judges.judge import PromptJudge, load_judge
+from posh_reward.metrics.posh.questions import prompt, rewrite_prompt
 from posh_reward.models import asker
 from posh_reward.models.asker import Asker
 from posh_reward.models.chat import Chat
-from posh_reward.models.labels import label_tokens
-from posh_reward.models.model import Prompt
+from posh_reward.models.model import Prompt, label_tokens
 from posh_reward.models.packed import TransformersModel, runner
 from posh_reward.models.packed.packing import Pack
 from posh_reward.models.packed.runner import NO_ROOM

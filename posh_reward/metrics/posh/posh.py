@@ -32,23 +32,20 @@ from posh_reward.metrics.posh.aggregate import (
 from posh_reward.metrics.posh.examine import SUPPORTED, Examination, Steps, examine
 from posh_reward.metrics.posh.judges.judge import (
     Judge,
+    PromptJudge,
     Witness,
     base_judge,
-    stages,
-)
-from posh_reward.metrics.posh.judges.load_judge import (
-    PromptJudge,
     check_prompts_match,
     load_judge,
+    stages,
     witness_of,
 )
-from posh_reward.metrics.posh.presets import PRESET, check_preset
-from posh_reward.metrics.posh.questions import ASKING_VERSION, PRESENT
+from posh_reward.metrics.posh.questions import ASKING_VERSION, PRESENT, PRESET, check_preset
 from posh_reward.metrics.posh.search import Answers, Ask, checked_grade, pace_of
 from posh_reward.models.asker import READING_VERSION as REPLY_VERSION
 from posh_reward.models.model import awake, checked_reply
 from posh_reward.models.prompt_images import images_of
-from posh_reward.process.fork_guard import at_work
+from posh_reward.process.locks import at_work
 from posh_reward.settings import brief
 from posh_reward.store import Store, store_of
 from posh_reward.types import (

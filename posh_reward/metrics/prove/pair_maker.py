@@ -45,8 +45,7 @@ from posh_reward.models.encoders import (
     name_of,
     unit_vectors,
 )
-from posh_reward.models.labels import distribution
-from posh_reward.models.model import Model, Prompt, model_of, savable
+from posh_reward.models.model import Model, Prompt, distribution, model_of, savable
 from posh_reward.models.prompt_images import images_of
 from posh_reward.store import Store, store_of
 from posh_reward.types import Failure, PromptImage, Reply, Verdict

@@ -33,8 +33,7 @@ from posh_reward.models.encoders import (
     name_of,
     unit_vectors,
 )
-from posh_reward.models.labels import distribution
-from posh_reward.models.model import Model, model_of
+from posh_reward.models.model import Model, distribution, model_of
 from posh_reward.models.prompt_images import MISSING, images_of
 from posh_reward.store import Store, store_of
 from posh_reward.types import Failure, PromptImage, Verdict

@@ -16,8 +16,7 @@ from pathlib import PurePath
 from typing import Any, TypeVar
 
 from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError, install
-from posh_reward.models.labels import TOP, LabelReading, check_reading
-from posh_reward.models.model import Note, Prompt, ignore
+from posh_reward.models.model import TOP, LabelReading, Note, Prompt, check_reading, ignore
 from posh_reward.models.prompt_images import MAX_PIXELS, TOKEN_PIXELS
 from posh_reward.models.server import chat_messages
 from posh_reward.models.server.chat_messages import ChatMessages, Content, special_token

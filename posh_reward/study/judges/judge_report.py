@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posh_reward.metrics.posh.presets import question
-from posh_reward.metrics.posh.questions import PRESENT
+from posh_reward.metrics.posh.questions import PRESENT, question
 from posh_reward.process.progress import progress_bar
 from posh_reward.study.agreement.agreement_report import align
 from posh_reward.study.judges.judge_runs import AGAIN, JudgeRun, QuestionKey, ScoredPair

@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 
 from posh_reward.errors import InputError
 from posh_reward.graph.reader import Reader
-from posh_reward.metrics.posh.judges.judge import Judge
-from posh_reward.metrics.posh.judges.load_judge import load_judge
+from posh_reward.metrics.posh.judges.judge import Judge, load_judge
 from posh_reward.metrics.posh.posh import PoSh
-from posh_reward.metrics.posh.presets import PRESETS, check_preset
+from posh_reward.metrics.posh.questions import PRESETS, check_preset
 from posh_reward.metrics.posh.search import Pace, checked_grade, pace_of
 from posh_reward.models.model import awake, checked_reply
 from posh_reward.process.progress import progress_bar

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from posh_reward.errors import on_one_line
-from posh_reward.study.packets import rater_texts
 from posh_reward.study.packets.results import AxisPreference, Comparison, StudyResults
+from posh_reward.study.packets.study_records import BETTER, MARKS, VALUES
 from posh_reward.study.pages.html import number, render
 from posh_reward.study.statistics import Interval
 
@@ -40,9 +40,9 @@ def results_page(results: StudyResults, title: str = "What people preferred") ->
         spread=spread,
         p_text=p_text,
         duration=duration,
-        meanings=rater_texts.BETTER,
-        sides=rater_texts.MARKS,
-        choices=sorted(rater_texts.VALUES),
+        meanings=BETTER,
+        sides=MARKS,
+        choices=sorted(VALUES),
         forms=FORMS,
         footer=[*METHODS, f"Packet {results.packet}."],
     )
@@ -81,7 +81,7 @@ def notes(results: StudyResults) -> list[str]:
         )
     lines += [
         f"Raters preferred the text shown as #{1 if bias.mean > 0 else 2} "
-        f"({rater_texts.BETTER[axis]}: {bias}). Sides are balanced, so this hardly moves the "
+        f"({BETTER[axis]}: {bias}). Sides are balanced, so this hardly moves the "
         "preferences."
         for axis, bias in results.side_bias.items()
         if bias.excludes_zero
@@ -102,7 +102,7 @@ def verdict(axis: AxisPreference, comparison: Comparison) -> str:
     """One axis in a sentence fit to quote."""
     earlier, later = comparison.earlier, comparison.later
     better = later if axis.mean.mean > 0 else earlier
-    meaning, general = rater_texts.BETTER[axis.axis], _with_sign(axis.mean)
+    meaning, general = BETTER[axis.axis], _with_sign(axis.mean)
     few = f" ({amount(comparison.raters, 'rater')})" if comparison.raters < FEW else ""
     if axis.settled:
         return f"{meaning}: {better}{few}, {general}"

@@ -11,10 +11,10 @@ import numpy as np
 
 from posh_reward.errors import InputError
 from posh_reward.study.crossed import LEVEL, CrossedDesign
-from posh_reward.study.packets import rater_texts
+from posh_reward.study.packets import study_records
 from posh_reward.study.statistics import FEWEST, Floats
 
-VALUES = tuple(sorted(rater_texts.VALUES))
+VALUES = tuple(sorted(study_records.VALUES))
 NORMAL = NormalDist()
 NODES = 64  # of the quadrature over the shared part
 

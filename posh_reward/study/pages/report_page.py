@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.records import row_of
+from posh_reward.metrics.metric import row_of
 from posh_reward.study.pages.element_marks import (
     GLOSS,
     TITLE,
@@ -31,15 +31,18 @@ from posh_reward.study.pages.element_marks import (
 )
 from posh_reward.study.pages.html import Thumbnails, render, script_json
 from posh_reward.study.rows.dataset_images import OTHER_IMAGES
-from posh_reward.study.rows.scored_rows import AXES, EXPLANATION, SCALE, scores_of
 from posh_reward.study.rows.standings import (
+    AXES,
+    EXPLANATION,
     GAINS,
+    SCALE,
     Gain,
     IdScores,
     Tally,
     baseline_of,
     best_first,
     gains,
+    scores_of,
     verdict,
 )
 from posh_reward.study.rows.tables import Row

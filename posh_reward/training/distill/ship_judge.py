@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from posh_reward.metrics.posh.judges.cascade import doubt_of
+from posh_reward.metrics.posh.judges.judge import doubt_of
 from posh_reward.metrics.posh.questions import PRESENT
 from posh_reward.models.model import Model, Prompt, awake, load_model
 from posh_reward.study.judges.judge_report import (

@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.records import read_scores
-from posh_reward.study.rows.journal import Journal, read_journal
-from posh_reward.study.rows.scored_rows import scores_of
+from posh_reward.metrics.metric import read_scores
 from posh_reward.study.rows.standings import (
     IdScores,
     best_first,
@@ -21,9 +19,11 @@ from posh_reward.study.rows.standings import (
     gains,
     gains_table,
     leaderboard,
+    scores_of,
     standings,
     verdict,
 )
+from posh_reward.study.rows.tables import Journal, read_journal
 from posh_reward.study.statistics import (
     bootstrap_mean,
 )
