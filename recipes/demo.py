@@ -33,8 +33,8 @@ from posh_reward.datasets.load_dataset import load_images
 from posh_reward.study.pages.element_marks import PairCard, page
 from posh_reward.study.pages.model_plots import run_plot
 from posh_reward.study.rows.engine import Columns, TableSettings, score_table
-from posh_reward.study.rows.standings import Standing, difference, leaderboard, scores_of, standings
-from posh_reward.study.rows.tables import Row, read_journal
+from posh_reward.study.rows.standings import Standing, difference, leaderboard, standings
+from posh_reward.study.rows.tables import Row, read_journal, scores_of
 from posh_reward.study.statistics import Interval
 from posh_reward.training.generation import GenerationSettings, generate
 

@@ -15,8 +15,13 @@ from posh_reward.cli import EXITS, OK, HelpFormatter
 from posh_reward.errors import InputError
 from posh_reward.metrics.metric import MetricSettings, load_metric, metric_flags
 from posh_reward.settings import trust_settings
-from posh_reward.study.rows.standings import EXPLANATION
-from posh_reward.study.rows.tables import FORMATS, STANDARD, standard_input, standard_output
+from posh_reward.study.rows.tables import (
+    EXPLANATION,
+    FORMATS,
+    STANDARD,
+    standard_input,
+    standard_output,
+)
 
 if TYPE_CHECKING:
     from posh_reward.metrics.posh.posh import PoSh

@@ -38,8 +38,7 @@ from posh_reward.study.agreement.agreement_report import (
 )
 from posh_reward.study.agreement.judgment_files import check_columns, image_in, text_in
 from posh_reward.study.agreement.metric_scores import ScoreColumn, TextPair
-from posh_reward.study.rows.standings import JUDGED
-from posh_reward.study.rows.tables import Row, cell_number
+from posh_reward.study.rows.tables import JUDGED, Row, cell_number
 from posh_reward.study.statistics import Floats, Ints, correlation_p, kendall, spearman
 
 LABELS = {

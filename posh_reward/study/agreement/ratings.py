@@ -34,8 +34,7 @@ from posh_reward.study.agreement.judgment_files import (
     texts_in,
 )
 from posh_reward.study.agreement.metric_scores import ScoreColumn, TextPair, number_in
-from posh_reward.study.rows.standings import JUDGED
-from posh_reward.study.rows.tables import Row
+from posh_reward.study.rows.tables import JUDGED, Row
 from posh_reward.study.statistics import (
     Floats,
     Ints,

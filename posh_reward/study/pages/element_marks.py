@@ -13,7 +13,7 @@ from posh_reward.errors import safe
 from posh_reward.metrics.metric import field_of, fields_of_record, main_type
 from posh_reward.metrics.posh.questions import PRESETS, question
 from posh_reward.study.pages.html import number, render
-from posh_reward.study.rows.standings import EXPLANATION
+from posh_reward.study.rows.tables import EXPLANATION
 from posh_reward.types import (
     Description,
     Direction,

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from posh_reward.errors import MissingDependencyError, on_one_line
-from posh_reward.study.rows.standings import AXES, SCALE, Standing, Tally, Totals, best_first
-from posh_reward.study.rows.tables import whole_file
+from posh_reward.study.rows.standings import Standing, Tally, Totals, best_first
+from posh_reward.study.rows.tables import AXES, SCALE, whole_file
 from posh_reward.study.statistics import Interval, bootstrap_mean
 
 if TYPE_CHECKING:

@@ -32,20 +32,16 @@ from posh_reward.study.pages.element_marks import (
 from posh_reward.study.pages.html import Thumbnails, render, script_json
 from posh_reward.study.rows.dataset_images import OTHER_IMAGES
 from posh_reward.study.rows.standings import (
-    AXES,
-    EXPLANATION,
     GAINS,
-    SCALE,
     Gain,
     IdScores,
     Tally,
     baseline_of,
     best_first,
     gains,
-    scores_of,
     verdict,
 )
-from posh_reward.study.rows.tables import Row
+from posh_reward.study.rows.tables import AXES, EXPLANATION, SCALE, Row, scores_of
 from posh_reward.study.statistics import Interval, bootstrap_mean
 from posh_reward.types import KINDS, Element, Scores
 

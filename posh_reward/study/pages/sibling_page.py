@@ -19,8 +19,7 @@ from posh_reward.models.model import DOUBTFUL
 from posh_reward.study.pages.html import Thumbnails, render
 from posh_reward.study.pages.report_page import label
 from posh_reward.study.rows.sibling_rows import HARMONIC_SCALE, average_values
-from posh_reward.study.rows.standings import read_row
-from posh_reward.study.rows.tables import Row
+from posh_reward.study.rows.tables import Row, read_row
 from posh_reward.study.statistics import bootstrap_mean
 
 HARMONIC, PROVE = (1.0, 5.0), (0.0, 1.0)  # ranges of scores

@@ -18,13 +18,21 @@ from dataclasses import dataclass, is_dataclass, replace
 from io import BufferedReader, BytesIO, TextIOWrapper
 from itertools import islice, takewhile, zip_longest
 from pathlib import Path
+from reprlib import repr as short
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, Literal, get_args, get_origin, get_type_hints
 
 from posh_reward.errors import BusyError, InputError, MissingDependencyError, shortened
-from posh_reward.metrics.metric import RECORDS, fields_of_record, main_type, metric_of
+from posh_reward.metrics.metric import (
+    EARLIER,
+    RECORDS,
+    fields_of_record,
+    main_type,
+    metric_of,
+    read_scores,
+)
 from posh_reward.process.locks import open_alone
 from posh_reward.settings import brief
-from posh_reward.types import Failure
+from posh_reward.types import Failure, Scores
 
 if TYPE_CHECKING:
     from _csv import Reader as CsvReader
@@ -136,7 +144,7 @@ def read_table(source: IO[bytes], name: str, format: Format) -> Iterator[Row]:
         raise InputError(f"cannot read {name}: {error}") from None
 
 
-def _read_jsonl(source: IO[bytes], name: str) -> Iterator[Row]:
+def _read_jsonl(source: Iterable[bytes], name: str) -> Iterator[Row]:
     for number, line in enumerate(source, start=1):
         try:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
@@ -423,7 +431,7 @@ class Journal:
         """The complete rows, one at a time; ``InputError`` for one that is not a JSON object."""
         self._check_sole()
         with self.path.open("rb") as file:
-            yield from _parsed(islice(file, self.count), self.path)
+            yield from _read_jsonl(islice(file, self.count), repr(str(self.path)))
 
     def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Add rows; once this returns they are on disk."""
@@ -476,18 +484,7 @@ def read_journal(path: Path) -> list[Row]:
         return []
     with path.open("rb") as file:
         whole = takewhile(lambda line: line.endswith(b"\n") and b"\0" not in line, file)
-        return list(_parsed(whole, path))
-
-
-def _parsed(lines: Iterable[bytes], path: Path) -> Iterator[Row]:
-    for number, line in enumerate(lines, start=1):
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{str(path)!r}, line {number}: not JSON ({error})") from None
-        if not isinstance(row, dict):
-            raise InputError(f"{str(path)!r}, line {number}: not a JSON object")
-        yield row
+        return list(_read_jsonl(whole, repr(str(path))))
 
 
 def check_apart(source: str, output: str) -> None:
@@ -525,3 +522,56 @@ def sink(name: str, format: Format, overwrite: bool) -> Iterator[Journal | Strea
             if place != path:
                 write_table(journal.rows(), path, format)
                 place.unlink()
+
+
+AXES = {
+    "precision": "how much of the description the reference supports",
+    "recall": "how much of the reference the description covers",
+    "f1": "their harmonic mean",
+}
+"""Field of ``Scores`` -> meaning."""
+NAMES = tuple(AXES)
+SCALE = "0.2 to 1, higher is better"
+EXPLANATION = f"Scores are {SCALE}; " + "; ".join(f"{name}: {AXES[name]}" for name in AXES)
+"""Shown once on each page and under each table."""
+JUDGED = {"mistakes": "precision", "omissions": "recall", "overall": "f1"}
+"""Axis that people judge -> score that is compared with it."""
+
+
+def scores_of(row: Row) -> Scores:
+    """The scores that a row of any format was written from; ``InputError`` if it is not scored."""
+    scores: Scores = read_row("posh", row)
+    return scores
+
+
+def read_row(metric: str, row: Row) -> Any:
+    """The record of a metric's row; ``InputError`` if it is no such row."""
+    return read_scores(metric, parse_cells(metric, row))
+
+
+def parse_cells(metric: str, row: Row) -> Row:
+    """A metric's row read from CSV, with numbers and lists where it has their texts."""
+    fields = fields_of_record(metric)
+    types = {**fields, **{old: fields.get(new) for old, new in EARLIER[metric].items()}}
+    read = dict(row)
+    if "failure_kind" in row:  # before 0.2 a reason was a text
+        read["failure"] = row.get("failure") or None
+        del types["failure"]
+    for name, hint in types.items():
+        cell, kind = read.get(name), main_type(hint)
+        if isinstance(cell, str) and kind not in (str, type(None)):
+            try:
+                read[name] = _cell_value(cell, kind) if cell else None
+            except (ValueError, RecursionError) as error:
+                what = "a number" if kind in (float, int) else f"JSON ({error})"
+                raise InputError(f"{name} is {short(cell)}, not {what}") from None
+    return read
+
+
+def _cell_value(cell: str, kind: Any) -> object:
+    if kind is bool:
+        return cell == "True"
+    number = cell_number(cell) if kind in (float, int) else None
+    if number is None:
+        return json.loads(cell)
+    return int(number) if kind is int and number.is_integer() else number

@@ -19,11 +19,10 @@ from posh_reward.study.rows.standings import (
     gains,
     gains_table,
     leaderboard,
-    scores_of,
     standings,
     verdict,
 )
-from posh_reward.study.rows.tables import Journal, read_journal
+from posh_reward.study.rows.tables import Journal, read_journal, scores_of
 from posh_reward.study.statistics import (
     bootstrap_mean,
 )
