@@ -17,18 +17,7 @@ from posh_reward.graph.coref import Coreferencer
 from posh_reward.graph.reader import GRAPH_VERSION, MAX_CHARACTERS, Reader
 from posh_reward.lexicon.function_words import LIGHT
 from posh_reward.metrics.metric import check_lists, check_sizes, joined_references, signature
-from posh_reward.metrics.posh.aggregate import (
-    EQUAL,
-    WORD,
-    Weights,
-    columns,
-    figures,
-    harmonic_mean,
-    lacks,
-    mean_score,
-    weights_of,
-    witness_figures,
-)
+from posh_reward.metrics.posh import aggregate
 from posh_reward.metrics.posh.examine import SUPPORTED, Examination, Steps, examine
 from posh_reward.metrics.posh.judges.judge import (
     Judge,
@@ -146,8 +135,8 @@ class Rewriter:
 
 def shares_no_word(phrase: str, rewrite: str) -> bool:
     """Return True if no content word of a phrase is in its rewrite in any form."""
-    words = [word for word in WORD.findall(phrase) if word.lower() not in LIGHT]
-    return bool(words) and all(lacks(rewrite, word) for word in words)
+    words = [word for word in aggregate.WORD.findall(phrase) if word.lower() not in LIGHT]
+    return bool(words) and all(aggregate.lacks(rewrite, word) for word in words)
 
 
 def run_together(
@@ -320,7 +309,7 @@ class PoSh:
         preset: str = "released",
         *,
         parser_device: str = "auto",
-        weights: Weights | Mapping[str, float] = EQUAL,
+        weights: aggregate.Weights | Mapping[str, float] = aggregate.EQUAL,
         witness: str | Mapping[str, Any] | Witness | None = None,
         supported: float = SUPPORTED,
         store: str | PathLike[str] | Store | None = None,
@@ -349,7 +338,7 @@ class PoSh:
         for each in prompt_judges:
             check_prompts_match(each, preset, self.store)
         self._uses_models = bool(prompt_judges)
-        self.weights = weights_of(weights)
+        self.weights = aggregate.weights_of(weights)
         self._pairs_at_once = pairs_at_once
         self._rewriter = Rewriter(self.judge)
 
@@ -377,7 +366,7 @@ class PoSh:
             "rules": f"{GRAPH_VERSION}.{ASKING_VERSION}",
             "present": f"{PRESENT:g}",
         }
-        if self.weights != EQUAL:
+        if self.weights != aggregate.EQUAL:
             fields["weights"] = ",".join(f"{weight:g}" for weight in astuple(self.weights))
         if self.witness is not None:
             fields |= {"witness": self.witness.name, "supported": f"{self._supported:g}"}
@@ -414,10 +403,11 @@ class PoSh:
         return self.witness is not None
 
     def figures(self, scores: Sequence[Scores]) -> dict[str, float]:
-        return figures(scores) | (witness_figures(scores) if self.witness is not None else {})
+        seen = {} if self.witness is None else aggregate.witness_figures(scores)
+        return aggregate.figures(scores) | seen
 
     def columns(self, scores: Sequence[Scores]) -> dict[str, list[float | None]]:
-        return columns(scores)
+        return aggregate.columns(scores)
 
     def score(
         self,
@@ -535,12 +525,12 @@ class PoSh:
     def _scores(
         self, pair: DescriptionPair, precision: Examination, recall: Examination, signature: str
     ) -> Scores:
-        supported = mean_score(precision.elements, self.weights)
-        covered = mean_score(recall.elements, self.weights)
+        supported = aggregate.mean_score(precision.elements, self.weights)
+        covered = aggregate.mean_score(recall.elements, self.weights)
         return Scores(
             precision=supported,
             recall=covered,
-            f1=harmonic_mean(supported, covered),
+            f1=aggregate.harmonic_mean(supported, covered),
             signature=signature,
             elements=precision.elements + recall.elements,
             failure=precision.failure or recall.failure,
