@@ -22,6 +22,7 @@ from posh_reward.study.agreement.agreement_report import (
     Figure,
     Judgments,
     RowMeasure,
+    Sample,
     make_report,
     on_rows,
     score_columns,
@@ -154,7 +155,7 @@ def rating_figures(ratings: TextRatings) -> list[Figure]:
 
 
 def _in_part(inside: NDArray[np.bool_], measure: RowMeasure) -> RowMeasure:
-    return lambda scores, people, draws: measure(scores, people, [d[inside[d]] for d in draws])
+    return lambda all, draws: measure(all, [rows[inside[rows]] for rows in draws])
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,8 @@ class WithinImages:
     def of(cls, groups: Sequence[Hashable], texts: Ints) -> WithinImages:
         return cls(rows_by_group(groups), texts)
 
-    def accuracies(self, scores: Floats, people: Floats, draws: Sequence[Ints]) -> list[float]:
+    def accuracies(self, all: Sample, draws: Sequence[Ints]) -> list[float]:
+        _, scores, people = all
         # Images are drawn whole, so each image's pairs are counted once and weighted in each draw.
         usable = np.zeros(len(people), dtype=bool)
         for rows in draws:
