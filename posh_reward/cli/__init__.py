@@ -44,11 +44,8 @@ COMMANDS = {
     "report": ("score_command:add_report", "write a page about scores"),
     "agreement": ("agreement:add_agreement", "measure how well metrics agree with people"),
     "judges": ("judge_commands:add_judges", "compare judges, or collect a judge's answers"),
-    "attack": ("attack_command:add_attack", "search for texts that a reward overpays"),
-    "audit-references": (
-        "references_command:add_references",
-        "find references that teach omissions",
-    ),
+    "attack": ("audit_commands:add_attack", "search for texts that a reward overpays"),
+    "audit-references": ("audit_commands:add_references", "find references that teach omissions"),
     "packets": ("packets:add_packets", "have people compare models, blind"),
     "prove": ("sibling_commands:add_prove", "write questions about images, score responses"),
     "harmonic": ("sibling_commands:add_harmonic", "score texts about images, without references"),
