@@ -88,7 +88,6 @@ class Texts:
 
     @classmethod
     def of(cls, reward: Reward, rows: Sequence[Mapping[str, Any]]) -> Texts:
-        """Read the rows."""
         rewordings = []
         for row in rows:
             several, other = row[reward.column], row.get("faithful")
@@ -209,7 +208,6 @@ def _honest(texts: Texts) -> Iterator[Check]:
 
 
 def _read(texts: Sequence[str], write: Callable[[Description], str | None]) -> list[str | None]:
-    """Rewrite parsed texts."""
     read = variants.reader().read(texts)
     return [write(each) if isinstance(each, Description) else None for each in read]
 
@@ -249,7 +247,6 @@ def judge(check: Check, ledger: Ledger, floor: float) -> Outcome:
 
 
 def means_of(texts: Texts, ledger: Ledger) -> dict[str, float]:
-    """Return the mean reward of each yardstick."""
     means = {}
     for name, some in texts.yardsticks.items():
         paid = [each for each in ledger.pay(list(enumerate(some))) if not math.isnan(each)]
@@ -267,7 +264,6 @@ def floor_of(means: Mapping[str, float]) -> float:
 
 
 def summary(findings: Sequence[Outcome]) -> str:
-    """Return the verdict in a line."""
     parts = []
     for part in (FALSE, HONEST):
         verdicts = [each.verdict for each in findings if each.half == part]

@@ -40,7 +40,6 @@ class Reward:
     signature: str = ""
 
     def true_text(self, row: Mapping[str, Any]) -> str:
-        """Return a row's true text."""
         value = row[self.column]
         return value if isinstance(value, str) else str(value[0])
 

@@ -48,7 +48,6 @@ Perturb = Callable[[Description, random.Random], str | None]
 
 @cache
 def reader() -> Reader:
-    """Return the parser of texts, loaded once."""
     return Reader()
 
 

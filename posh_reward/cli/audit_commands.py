@@ -122,7 +122,6 @@ def read_references(name: str, split: str, column: str) -> list[dict[str, Any]]:
 
 
 def rows_of(name: str, split: str) -> Iterable[dict[str, Any]]:
-    """Read a table or a dataset, with its images."""
     from posh_reward.datasets.load_dataset import is_drawn, load_images
     from posh_reward.study.agreement.judgment_files import read_rows
 

@@ -276,7 +276,6 @@ def metric_of(row: Mapping[str, Any]) -> str:
 
 
 def record_class(metric: str) -> type[Any]:
-    """Class of a metric's scores."""
     if metric not in RECORDS:
         raise JudgeError(f"unknown metric {metric!r}: expected one of {', '.join(RECORDS)}")
     module, _, name = RECORDS[metric].partition(":")

@@ -69,7 +69,6 @@ class Keeper(Generic[A]):
             self.put()
 
     def put(self) -> None:
-        """Store what was taken since the last time."""
         waiting, self._waiting = self._waiting, {}
         if self._store is not None and waiting:
             self._store.put(self._kind.kind, self._kind.space, waiting)

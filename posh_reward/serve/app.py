@@ -321,7 +321,6 @@ class Service:
         return {"status": "ok", "waiting": len(self.metric.window)}
 
     async def metrics(self) -> Response:
-        """Return counts for Prometheus."""
         return Response(generate_latest(self.registry), media_type="text/plain; version=0.0.4")
 
     async def _rewards(
@@ -383,7 +382,6 @@ class Service:
         self._seconds = 0.8 * self._seconds + 0.2 * seconds / size  # per text, smoothed
 
     async def refuse(self, request: Request, error: Exception) -> Response:
-        """Reply to a request that has no result."""
         why = str(error)
         if isinstance(error, RequestError):
             return refusal(error.code, why, error.field, error.value)

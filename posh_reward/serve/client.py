@@ -237,7 +237,6 @@ class RemoteMetric:
         return code, f"{self.url}: {error.reason}: {why}{place}. {remedy}"
 
     def _failed(self, why: Failure) -> Any:
-        """Return the record of a text without scores."""
         record = record_class(self.name)
         needed = [e.name for e in fields(record) if MISSING is e.default is e.default_factory]
         return record(**dict.fromkeys(needed) | {"signature": self.signature, "failure": why})

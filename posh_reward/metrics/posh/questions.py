@@ -370,7 +370,6 @@ def rewrite_prompt(phrase: Phrase, preset: str = "released") -> Prompt:
 
 
 def check_preset(preset: str) -> str:
-    """Return ``preset`` if it is known."""
     if preset not in PRESETS:
         raise InputError(f"unknown preset {preset!r}: choose one of {', '.join(PRESETS)}")
     return preset

@@ -90,7 +90,6 @@ def check_inputs(
 
 
 def statement(parts: Tuple) -> str:
-    """A tuple as a statement about an image."""
     if len(parts) == 1:
         return f'the image shows "{parts[0]}"'
     if len(parts) == 2:

@@ -60,7 +60,6 @@ class PlacedImage(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The index after its last token."""
         return self.start + self.rows * self.columns
 
 
@@ -88,7 +87,6 @@ class PromptTokens:
 
     @property
     def shared(self) -> int:
-        """Tokens of ``start``."""
         return len(self.start) // TOKEN.itemsize
 
     def __len__(self) -> int:

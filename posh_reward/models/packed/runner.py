@@ -378,7 +378,6 @@ class LoadedModel:
 
     @property
     def stops(self) -> set[int]:
-        """Tokens that end a reply."""
         ends = getattr(self.model.generation_config, "eos_token_id", None)
         several = ends if isinstance(ends, list) else [ends]
         stops = {*several, self.chat.tokenizer.eos_token_id, self.chat.turn_end}

@@ -343,7 +343,6 @@ async def check_model(client: ServerClient, url: str, model: str) -> None:
 
 
 def image_probe() -> Prompt:
-    """A short question about a small image."""
     from PIL import Image
 
     image = image_of(Image.new("RGB", (64, 64), "white"))

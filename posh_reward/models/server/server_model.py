@@ -289,7 +289,6 @@ class ServerModel:
             logger.warning("%s: %s", self.name, error)
 
     async def _faults(self, client: ServerClient) -> list[ExchangeError | None]:
-        """Each server's fault, if it has one."""
         urls = [server.url for server in self._fleet.servers]
 
         async def log_wait() -> None:

@@ -103,7 +103,6 @@ def in_batches(
     pairs: Sequence[TextPair],
     quiet: bool,
 ) -> list[Result]:
-    """Apply a metric to each distinct pair once."""
     # Sorted by reference, so that a reference's graph is still cached for its next text.
     queue = sorted(dict.fromkeys(pairs), key=lambda pair: pair.reference)
     results: dict[TextPair, Result] = {}

@@ -432,7 +432,6 @@ def percent(estimate: Estimate) -> str:
 
 
 def spread(estimate: Estimate, digits: int = 3, sign: str = "", unit: str = "") -> str:
-    """Format a figure with its interval."""
     form = f"{sign}.{digits}f"
     if isnan(estimate.value):
         return "none"
@@ -558,7 +557,6 @@ def _comparison_json(line: JudgeComparison, floor: JudgeComparison | None) -> di
 
 
 def _plain(value: Any) -> Any:
-    """Replace NaN, which JSON lacks, by None."""
     if isinstance(value, Mapping):
         return {key: _plain(each) for key, each in value.items()}
     return None if isinstance(value, float) and isnan(value) else value

@@ -81,7 +81,6 @@ class QuestionLog:
         return replies
 
     def clear(self) -> None:
-        """Forget what was recorded."""
         for each in (self.questions, self.verdicts, self.replies):
             each.clear()
 
@@ -227,7 +226,6 @@ def _search(
 def _answer_missing(
     label: str, log: QuestionLog, questions: Mapping[QuestionKey, Question], settings: RunSettings
 ) -> None:
-    """Ask a judge the questions that its own search did not ask."""
     missing = [question for key, question in questions.items() if key not in log.verdicts]
     title = f"{label}, others' questions"
     with (

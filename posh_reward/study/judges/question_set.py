@@ -132,7 +132,6 @@ class EditDraft:
         return self.rng.choice(places) if places else None
 
     def absent(self, words: Sequence[str]) -> list[str]:
-        """Words that the text lacks."""
         present = set(self.description.text.lower().split())
         return [word for word in words if word not in present]
 

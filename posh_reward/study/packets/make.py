@@ -84,7 +84,6 @@ class StudyItems:
 
 
 def items_of(rows: Iterable[Row], columns: Columns) -> StudyItems:
-    """Group rows by id."""
     items: dict[str, StudyItem] = {}
     models: dict[str, None] = {}
     for number, row in enumerate(rows, start=1):

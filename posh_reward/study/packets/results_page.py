@@ -129,7 +129,6 @@ def p_text(p: float) -> str:
 
 
 def spread(interval: Interval | None, digits: int = 2) -> str:
-    """A mean with its interval, for people."""
     if interval is None:
         return "none"
     ends = interval.mean, interval.low, interval.high

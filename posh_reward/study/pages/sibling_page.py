@@ -137,7 +137,6 @@ def _lead(sheets: Sequence[SiblingSheet], explanation: str, signatures: int) -> 
 
 
 def _means(sheets: Sequence[SiblingSheet], metric: str) -> dict[str, dict[str, list[float]]]:
-    """Collect the values of each score, by model."""
     means: dict[str, dict[str, list[float]]] = {}
     for model in dict.fromkeys(sheet.model for sheet in sheets):
         scores: dict[str, list[float | None]] = {}

@@ -227,7 +227,6 @@ class RowScorer(ABC):
         return {**head, **{name: fields[name] for name in last if name not in head}}
 
     def head(self, item: TableItem) -> Row:
-        """Columns that a row repeats from its item."""
         return item.head
 
     def has_question(self, row: Row) -> bool:

@@ -195,7 +195,6 @@ class GraphRows(RowScorer):
     """Rows of a table that may have graphs, which its rows repeat only where they are texts."""
 
     def head(self, item: TableItem) -> Row:
-        """The item's columns, without other graphs."""
         head = item.head.items()
         return {name: value for name, value in head if value or not name.endswith(GRAPH)}
 

@@ -217,7 +217,6 @@ class Gain:
 
     @property
     def count(self) -> int:
-        """Number of ids with scores of both."""
         return next((interval.count for interval in self.axes.values()), 0)
 
 

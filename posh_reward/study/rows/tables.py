@@ -123,7 +123,6 @@ def cell_number(cell: str) -> float:
 
 
 def bare(cell: str) -> str:
-    """The text that a cell was written from."""
     return cell[1:] if cell.startswith("'") and LIKE_A_FORMULA.match(cell) else cell
 
 
@@ -224,7 +223,6 @@ def _read_parquet(source: IO[bytes], name: str) -> Iterator[Row]:
 
 
 def display_name(name: str) -> str:
-    """Name of an input or output in messages."""
     return "standard input" if name == STANDARD else repr(name)
 
 
@@ -409,7 +407,6 @@ class Journal:
             raise
 
     def _whole_lines(self, begins: bytes) -> tuple[int, int]:
-        """Bytes and number of the complete rows."""
         end = count = 0
         for line in self._file:
             # A power cut can leave zeros where a line's bytes should be.
