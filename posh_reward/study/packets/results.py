@@ -13,7 +13,6 @@ import numpy as np
 
 from posh_reward.errors import MissingDependencyError
 from posh_reward.study.agreement.rater_agreement import Matches, count_ratings, span_matches
-from posh_reward.study.crossed import ALIKE, LEVEL, CrossedDesign, MeanTest, holm, unanimous
 from posh_reward.study.packets.rater_answers import AnswerCollection
 from posh_reward.study.packets.study_records import (
     AXES,
@@ -27,11 +26,17 @@ from posh_reward.study.packets.study_records import (
 )
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import (
+    ALIKE,
+    LEVEL,
+    CrossedDesign,
     Floats,
     Interval,
     Ints,
+    MeanTest,
     bootstrap,
     bootstrap_mean,
+    holm,
+    unanimous,
 )
 
 SHRINKAGE = 0.5  # wins of each model over each other one added to those counted
