@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from math import nan
+from math import isnan, nan
 from statistics import NormalDist
 from typing import Any, Literal, NamedTuple
 
@@ -92,7 +92,20 @@ class Interval:
         return self.count >= FEWEST and (self.low > 0 or self.high < 0)
 
     def __str__(self) -> str:
-        return f"{self.mean:+.3f} [{self.low:+.3f}, {self.high:+.3f}]"
+        return f"{self:+.3f}"
+
+    def __format__(self, form: str) -> str:
+        return with_ends(self.mean, self.low, self.high, form or "+.3f")
+
+
+def with_ends(value: float, low: float, high: float, form: str) -> str:
+    """``0.1 [-0.2, 0.3]``, each number in a format such as ``.1f``; "none" for nan."""
+    if isnan(value):
+        return "none"
+    ends = [low, high] if not isnan(low) else []
+    digits = int(form.strip("+.f"))
+    first, *others = (f"{round(each, digits) + 0:{form}}" for each in (value, *ends))  # never -0.0
+    return f"{first} [{', '.join(others)}]" if others else first
 
 
 def bootstrap_mean(values: Sequence[float], *, resamples: int = 10_000) -> Interval:
@@ -161,6 +174,9 @@ class Estimate:
     def excludes_zero(self) -> bool:
         """True if the sign of the figure is settled at the interval's level."""
         return self.low > 0 or self.high < 0
+
+    def __format__(self, form: str) -> str:
+        return with_ends(self.value, self.low, self.high, form)
 
 
 def bootstrap(

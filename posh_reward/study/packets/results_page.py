@@ -102,7 +102,7 @@ def verdict(axis: AxisPreference, comparison: Comparison) -> str:
     """One axis in a sentence fit to quote."""
     earlier, later = comparison.earlier, comparison.later
     better = later if axis.mean.mean > 0 else earlier
-    meaning, general = BETTER[axis.axis], _with_sign(axis.mean)
+    meaning, general = BETTER[axis.axis], f"{axis.mean:+.2f}"
     few = f" ({amount(comparison.raters, 'rater')})" if comparison.raters < FEW else ""
     if axis.settled:
         return f"{meaning}: {better}{few}, {general}"
@@ -110,14 +110,10 @@ def verdict(axis: AxisPreference, comparison: Comparison) -> str:
         these = "the one rater" if comparison.raters == 1 else f"these {comparison.raters} raters"
         p = f", {general}, p {p_text(axis.p_mean)}, Holm {p_text(axis.p_holm)}"
         return (
-            f"{meaning}: {better} in the eyes of {these}, {_with_sign(axis.these_raters)}; not "
+            f"{meaning}: {better} in the eyes of {these}, {axis.these_raters:+.2f}; not "
             f"settled for other raters{p if comparison.raters > 1 else ''}"
         )
     return f"{meaning}: not settled between {later} and {earlier}, {general}"
-
-
-def _with_sign(interval: Interval) -> str:
-    return f"{interval.mean:+.2f} [{interval.low:+.2f}, {interval.high:+.2f}]"
 
 
 def ties(comparison: Comparison) -> str:
@@ -129,11 +125,7 @@ def p_text(p: float) -> str:
 
 
 def spread(interval: Interval | None, digits: int = 2) -> str:
-    if interval is None:
-        return "none"
-    ends = interval.mean, interval.low, interval.high
-    mean, low, high = (f"{round(x, digits) + 0:.{digits}f}" for x in ends)  # never -0.00
-    return f"{mean} [{low}, {high}]"
+    return "none" if interval is None else f"{interval:.{digits}f}"
 
 
 def duration(seconds: float | None) -> str:

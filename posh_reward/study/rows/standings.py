@@ -188,8 +188,7 @@ def leaderboard(standings: Sequence[Standing], board: Board = POSH) -> str:
         if not s.axes:
             lines.append(f"{name:<{width}}  none of its {s.failures} generations was scored")
             continue
-        lead = s.axes[board.leading]
-        interval = f"{lead.mean:.3f} [{lead.low:.3f}, {lead.high:.3f}]"
+        interval = f"{s.axes[board.leading]:.3f}"
         means = "  ".join(f"{s.axes[each].mean:>{len(each)}.3f}" for each in others)
         lines.append(
             f"{name:<{width}}  {interval:>20}  {means}  {s.words:>5.1f}  "
