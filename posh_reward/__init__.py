@@ -26,7 +26,7 @@ from posh_reward.types import Element, Scores
 if TYPE_CHECKING:
     from posh_reward.datasets.load_dataset import load_images, prompt
     from posh_reward.metrics.harmonic_eval import HarmonicEval
-    from posh_reward.metrics.load_metric import load_metric
+    from posh_reward.metrics.metric import load_metric
     from posh_reward.metrics.posh.posh import PoSh
     from posh_reward.metrics.prove.prove import Prove
     from posh_reward.metrics.rubric_judge import RubricJudge

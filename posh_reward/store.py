@@ -16,8 +16,6 @@ import time
 import weakref
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -408,86 +406,3 @@ def _batches(values: Sequence[T]) -> Iterable[Sequence[T]]:
 
 def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
-
-
-def _log_bytes(path: str) -> int:
-    log = Path(path + "-wal")
-    return log.stat().st_size if log.exists() else 0
-
-
-@dataclass(frozen=True, slots=True)
-class Holding:
-    """Row count and size of one kind and space."""
-
-    kind: str
-    space: str
-    rows: int
-    bytes: int  # of the values, without some 60 bytes a row for keys and indices
-
-
-@dataclass(frozen=True, slots=True)
-class Survey:
-    """Size and contents of a store."""
-
-    path: str
-    version: int  # of its tables
-    bytes: int  # of the file and its log
-    holdings: tuple[Holding, ...]
-
-
-def survey(path: str) -> Survey:
-    """Count a store's rows; reads the whole file, which takes seconds if it is large."""
-    file = _existing(path)
-    try:
-        with closing(_open(file)) as connection:
-            rows = connection.execute(
-                "SELECT kind, spaces.space, count(*), sum(length(value)) "
-                "FROM kept JOIN spaces ON spaces.id = kept.space "
-                "GROUP BY kept.space ORDER BY kind, spaces.space"
-            ).fetchall()
-    except sqlite3.Error as error:
-        raise _unreadable(path, error) from None
-    size = Path(file).stat().st_size + _log_bytes(file)
-    return Survey(path, VERSION, size, tuple(Holding(*row) for row in rows))
-
-
-def clear(path: str, kind: str | None = None, space: str = "") -> int:
-    """Remove rows and return their space to the disk."""
-    file = _existing(path)
-    try:
-        with closing(_open(file)) as connection:
-            return _clear_rows(connection, kind, space)
-    except sqlite3.Error as error:
-        raise _unreadable(path, error) from None
-
-
-def _clear_rows(connection: sqlite3.Connection, kind: str | None, space: str) -> int:
-    query = "SELECT id FROM spaces WHERE kind = ifnull(?, kind) AND instr(space, ?) > 0"
-    spaces = [row[0] for row in connection.execute(query, (kind, space))]
-    rows = 0
-    connection.execute("BEGIN IMMEDIATE")
-    for number in spaces:
-        rows += connection.execute("DELETE FROM kept WHERE space = ?", (number,)).rowcount
-        connection.execute("DELETE FROM spaces WHERE id = ?", (number,))
-    connection.execute("COMMIT")
-    connection.execute("VACUUM")
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    return rows
-
-
-def _existing(path: str) -> str:
-    """Resolve links: SQLite keeps its log next to the file itself."""
-    if not Path(path).is_file():
-        raise InputError(f"there is no store {path!r}")
-    return os.path.realpath(path)
-
-
-def _unreadable(path: str, error: sqlite3.Error) -> InputError:
-    if isinstance(error, UnusableStoreError):
-        return InputError(f"{path!r} {error}")
-    if fault_of(error) == "broken":
-        return InputError(
-            f"{path!r} is damaged, or is not a store ({error}); to start afresh, delete it: "
-            f"rm {shlex.quote(path)}*"
-        )
-    return InputError(f"the store {path!r} cannot be used now: {error}")

@@ -308,7 +308,7 @@ class Element:
 class Scores:
     """POSH scores of one generation against one reference (paper, section 3).
 
-    Files, pages and servers have the same fields (``metrics/records.py``).
+    Files, pages and servers have the same fields (``metrics/metric.py``).
     Scores are 0.2 to 1, higher is better; None if a judgment that they depend on failed.
     """
 

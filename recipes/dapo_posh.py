@@ -19,7 +19,7 @@ from trl import GRPOConfig, ModelConfig, ScriptArguments
 
 from posh_reward import PoshReward
 from posh_reward.datasets.load_dataset import PROMPT, prompt
-from posh_reward.metrics.load_metric import MetricSettings, load_metric, metric_flags
+from posh_reward.metrics.metric import MetricSettings, load_metric, metric_flags
 from posh_reward.reward.objectives import settle_aggregation
 from posh_reward.training.dapo.sampling import MIN_SPREAD, DynamicSampling
 from posh_reward.training.dapo.trainer import DapoTrainer
@@ -61,7 +61,6 @@ class DapoScriptArguments(MetricSettings, ScriptArguments):  # type: ignore[misc
     )
     precision_weight: float = flag(1.0, "Higher: fewer mistakes.")
     recall_weight: float = flag(1.0, "Higher: fewer omissions.")
-    mistake_floor: float | None = flag(None, "Scale the reward down below this precision.")
     length_limit: float | None = flag(None, "Words per word of the reference without penalty.")
     repetition_limit: float | None = flag(
         None, "Share of repeated four-word sequences without penalty, such as 0.15."

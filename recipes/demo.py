@@ -21,25 +21,25 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from posh_reward import PoSh
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.study.pages.element_marks import PairCard, page
-from posh_reward.study.pages.model_plots import run_plot
-from posh_reward.study.rows.engine import TableSettings, score_table
-from posh_reward.study.rows.journal import read_journal
-from posh_reward.study.rows.scored_rows import scores_of
+from posh_reward.study.pages.model_plots import INK, PRECISION, RECALL, plain
+from posh_reward.study.rows.engine import Columns, TableSettings, score_table
 from posh_reward.study.rows.standings import Standing, difference, leaderboard, standings
-from posh_reward.study.rows.table_items import Columns
-from posh_reward.study.rows.tables import Row
+from posh_reward.study.rows.tables import Row, read_journal, scores_of
 from posh_reward.study.statistics import Interval
 from posh_reward.training.generation import GenerationSettings, generate
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 ROOT = Path(__file__).resolve().parents[1]
 SCENES = "scenes:heldout=512:plain=1"
@@ -54,6 +54,14 @@ MODELS = {
 }
 """Model in the table -> the folder of its weights."""
 TWO_CORES = "configs/accelerate/cpu_2.yaml"
+SIGNS = {
+    "posh/length_ratio": "words per word of the reference",
+    "posh/repeated_share": "share of repeated phrases",
+    "posh/coverage": "share of content words in elements",
+    "posh/failed_share": "share without a score",
+    "judging_share": "share of the time spent judging",
+}
+"""Logged figures that rise (coverage: falls) when a policy games the reward or a judge fails."""
 LOADED = time.time()
 BEGUN = float(os.environ.get("DEMO_BEGUN", LOADED))
 """Start of ``make demo``, in seconds: the demo's time includes the installation."""
@@ -231,6 +239,51 @@ def run(*arguments: str | Path) -> None:
     )
     if child.returncode:
         sys.exit(f"{words[0]} failed with exit status {child.returncode}: see above")
+
+
+def run_plot(history: Sequence[Mapping[str, Any]]) -> bytes:
+    """A PNG of one run: the reward over steps, beside figures that reveal reward hacking.
+
+    ``history`` is TRL's ``trainer.state.log_history``; lines without ``reward`` are left out.
+    """
+    import matplotlib
+
+    matplotlib.use("agg")
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
+    # With objective separate, TRL logs the sum of two rewards, which is on another scale.
+    two = any("rewards/posh_recall_reward/mean" in line for line in history)
+    for key, name, color, width in (
+        ("posh/precision", "precision", PRECISION, 1.2),
+        ("posh/recall", "recall", RECALL, 1.2),
+        ("posh/f1", "f1", INK, 2.4) if two else ("reward", "reward", INK, 2.4),
+    ):
+        _line(left, history, key, color=color, linewidth=width, label=name)
+    for key, name in SIGNS.items():
+        _line(right, history, key, linewidth=1.4, label=name)
+    right.set_ylim(bottom=0)
+    for axes, title in ((left, "Reward while training"), (right, "What to watch")):
+        plain(axes)
+        axes.set_title(title, loc="left", fontsize=11, color=INK)
+        axes.set_xlabel("step")
+        axes.locator_params(axis="x", integer=True)
+        if axes.lines:
+            axes.legend(edgecolor="none", fontsize=9)  # opaque, as lines may pass behind it
+    content = BytesIO()
+    figure.savefig(content, format="png", dpi=110)
+    return content.getvalue()
+
+
+def _line(axes: Axes, history: Sequence[Mapping[str, Any]], key: str, **style: Any) -> None:
+    """Plot a figure over the steps at which it was logged, if it was."""
+    lines = [line for line in history if line.get("reward") is not None]
+    steps = [line.get("step", index + 1) for index, line in enumerate(lines)]
+    pairs = zip(steps, lines, strict=True)
+    points = [(step, line[key]) for step, line in pairs if line.get(key) is not None]
+    if points:
+        axes.plot(*zip(*points, strict=True), **style)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from trl import ModelConfig, ScriptArguments
 
 from posh_reward.errors import ConfigError
 from posh_reward.models.chat import Chat
-from posh_reward.models.labels import label_tokens, no_token
+from posh_reward.models.model import label_tokens, no_token
 from posh_reward.study.judges.question_set import SUMMARY, read_question_set
 from posh_reward.training.distill.answer_trainer import AnswerTrainer, AnswerTrees, read_rows
 from posh_reward.training.distill.ship_judge import measure_judge, save_judge, write_card

@@ -17,8 +17,8 @@ from pathlib import Path
 from statistics import fmean
 
 from posh_reward.graph.reader import describe
-from posh_reward.metrics.posh.judges.cascade import ABSENT, VERBATIM, Cascade, Wording, wording_of
 from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
+from posh_reward.metrics.posh.judges.judge import ABSENT, VERBATIM, Cascade, Wording, wording_of
 from posh_reward.metrics.posh.posh import Rewriter, run_together
 from posh_reward.metrics.posh.questions import PRESENT
 from posh_reward.types import Kind, Question, Verdict

@@ -116,7 +116,7 @@ def tokens_counted(texts: Sequence[TextMarks]) -> TokenCounts:
     """Count flagged tokens at every threshold, as ``posh-reward agreement spans`` does."""
     grades = [np.array(text.grades) for text in texts]
     marks = [np.array(text.marks, dtype=bool) for text in texts]
-    return count_tokens(grades, marks, [True] * len(texts))
+    return count_tokens(grades, marks)
 
 
 def macro_f1(texts: Sequence[TextMarks], threshold: float) -> float:

@@ -20,8 +20,7 @@ import numpy.typing as npt
 from scipy.stats import spearmanr
 
 from posh_reward.metrics.posh.aggregate import Weights, mean_score
-from posh_reward.study.rows.scored_rows import scores_of
-from posh_reward.study.rows.tables import format_of, open_table
+from posh_reward.study.rows.tables import format_of, open_table, scores_of
 from posh_reward.types import Scores
 
 FACTORS = (0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 4.0)

@@ -21,11 +21,10 @@ from itertools import combinations, product
 
 import numpy as np
 
-from posh_reward.study.crossed import LEVEL, CrossedDesign, holm
 from posh_reward.study.packets.draw import Design, draw
 from posh_reward.study.packets.study_plan import Opinions
 from posh_reward.study.packets.study_records import StudyItem
-from posh_reward.study.statistics import Floats, Ints
+from posh_reward.study.statistics import LEVEL, CrossedDesign, Floats, Ints, holm
 
 AXES = 3
 SHARED = 0.3

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.metrics.posh.examine import Steps, examine
-from posh_reward.metrics.posh.presets import question, rewrite_prompt
+from posh_reward.metrics.posh.questions import question, rewrite_prompt
 from posh_reward.metrics.posh.search import Pace
 from posh_reward.models.fake_model import Recorder
 from posh_reward.types import (

@@ -17,12 +17,10 @@ from pathlib import Path
 from zlib import crc32
 
 from posh_reward.graph.reader import describe
-from posh_reward.metrics.posh.judges.cascade import Cascade
 from posh_reward.metrics.posh.judges.fake_judge import quoted_words, raw_phrase
-from posh_reward.metrics.posh.judges.judge import Judge
-from posh_reward.metrics.posh.judges.load_judge import PromptJudge
+from posh_reward.metrics.posh.judges.judge import Cascade, Judge, PromptJudge
 from posh_reward.metrics.posh.posh import Rewriter, run_together
-from posh_reward.metrics.posh.presets import prompt, rewrite_prompt
+from posh_reward.metrics.posh.questions import prompt, rewrite_prompt
 from posh_reward.metrics.posh.search import Pace
 from posh_reward.models.chat import Chat
 from posh_reward.models.fake_model import verdict_of

@@ -25,10 +25,15 @@ from posh_reward.cli import main as posh_reward
 from posh_reward.datasets.scenes import scene_rows
 from posh_reward.study.packets.make import read_key
 from posh_reward.study.packets.rater_answers import collect, with_checksum
-from posh_reward.study.packets.rater_texts import AXES
 from posh_reward.study.packets.results import FASTEST, results
 from posh_reward.study.packets.study_plan import Opinions, opinions_with
-from posh_reward.study.packets.study_records import ANSWERS_FORMAT, PacketKey, RaterTask, word_spans
+from posh_reward.study.packets.study_records import (
+    ANSWERS_FORMAT,
+    AXES,
+    PacketKey,
+    RaterTask,
+    word_spans,
+)
 from posh_reward.study.rows.tables import Row
 
 MODELS = ("sft", "posh-tuned")

@@ -13,17 +13,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Literal
 
+from posh_reward.attack import variants
 from posh_reward.attack.climb import Climb, Units, half, sentences
-from posh_reward.attack.falsehoods import (
-    CONTINUATIONS,
-    EDITS,
-    FALSE_THROUGHOUT,
-    JOINERS,
-    MUSEUM,
-    all_but_nouns,
-    reader,
-)
-from posh_reward.attack.formats import FORMATS, SLIPS, simple_sentences
 from posh_reward.attack.ledger import Ledger, Reward, RowText
 from posh_reward.errors import JudgeError
 from posh_reward.reward.texts import LABEL, templates
@@ -97,7 +88,6 @@ class Texts:
 
     @classmethod
     def of(cls, reward: Reward, rows: Sequence[Mapping[str, Any]]) -> Texts:
-        """Read the rows."""
         rewordings = []
         for row in rows:
             several, other = row[reward.column], row.get("faithful")
@@ -147,8 +137,8 @@ def _falsehoods(texts: Texts) -> Iterator[Check]:
         truths = [f"{start} {text}".strip() for start, text in zip(starts, old, strict=True)]
         return Check(FALSE, "falsehood", name, joined, truths, below, share)
 
-    read = [reader().read(sentences(rest)) for rest in rests]
-    for name, falsify in CONTINUATIONS.items():
+    read = [variants.reader().read(sentences(rest)) for rest in rests]
+    for name, falsify in variants.CONTINUATIONS.items():
         changed: list[tuple[str | None, str]] = []
         for row, parsed in enumerate(read):
             rng = random.Random(f"0 {name} {row}")
@@ -159,7 +149,7 @@ def _falsehoods(texts: Texts) -> Iterator[Check]:
             ]
             new, old = (" ".join(part) for part in zip(*pairs, strict=True)) if pairs else ("", "")
             changed.append((new or None, old))
-        share = WORTHLESS if name in FALSE_THROUGHOUT else DETAIL
+        share = WORTHLESS if name in variants.FALSE_THROUGHOUT else DETAIL
         yield after(name, [new for new, _ in changed], [old for _, old in changed], share)
     # Not the next row's, whose whole text the row's start may be.
     foreign = [rests[(row + 2) % len(rests)] for row in range(len(rests))]
@@ -168,9 +158,9 @@ def _falsehoods(texts: Texts) -> Iterator[Check]:
     more: dict[str, Sequence[str | None]] = {
         "another row's sentences": foreign,
         "guesses": [" ".join(f"Perhaps {each}" for each in some if each) for some in lowered],
-        "praise, as of a museum": [MUSEUM] * len(rests),
+        "praise, as of a museum": [variants.MUSEUM] * len(rests),
         "said again": texts.halves,
-        "said again in other words": _read(texts.halves, simple_sentences),
+        "said again in other words": _read(texts.halves, variants.simple_sentences),
     }
     for name, some in more.items():
         yield after(name, some, rests, WORTHLESS)
@@ -183,13 +173,13 @@ def _edits(texts: Texts) -> Iterator[Check]:
     def check(kind: str, name: str, new: Sequence[str], share: float = -TOLERANCE) -> Check:
         return Check(FALSE, kind, name, new, halves, texts.others, share)
 
-    for name, edit in EDITS.items():
+    for name, edit in variants.EDITS.items():
         share = DETAIL if name in UNREADABLE else -TOLERANCE
         yield check("edit", name, [edit(text.split()) for text in halves], share)
     lines = (line.strip() for template in templates() for line in template.splitlines())
     for label in sorted({found[0] for line in lines if (found := LABEL.match(line))}):
         yield check("label", label, [f"{text}\n{label} {LINE}" for text in halves])
-    for joiner in JOINERS:
+    for joiner in variants.JOINERS:
         name = f"U+{ord(joiner):04X} for spaces"
         yield check("character", name, [text.replace(" ", joiner) for text in halves])
 
@@ -197,10 +187,10 @@ def _edits(texts: Texts) -> Iterator[Check]:
 def _honest(texts: Texts) -> Iterator[Check]:
     """True texts in other forms, lengths and words."""
     true, halves, single, others = texts.true, texts.halves, texts.single, texts.others
-    for name, write in FORMATS.items():
-        share = 2 * TOLERANCE if name in SLIPS else TOLERANCE
+    for name, write in variants.FORMATS.items():
+        share = 2 * TOLERANCE if name in variants.SLIPS else TOLERANCE
         yield Check(HONEST, "format", name, list(map(write, true)), true, others, share)
-    simple = _read(true, simple_sentences)
+    simple = _read(true, variants.simple_sentences)
     yield Check(HONEST, "words", "simple sentences", simple, true, others, TOLERANCE)
     longer = [a if a != b else None for a, b in zip(true, halves, strict=True)]
     lengths = (
@@ -210,7 +200,7 @@ def _honest(texts: Texts) -> Iterator[Check]:
     )
     for name, new, old, share in lengths:
         yield Check(HONEST, "length", name, new, old, others, share)
-    wrong = _read(true, lambda each: all_but_nouns(each, random.Random(each.text)))
+    wrong = _read(true, lambda each: variants.all_but_nouns(each, random.Random(each.text)))
     pairs = zip(texts.rewordings, wrong, strict=True)
     told = [new if new and false else None for new, false in pairs]
     yield Check(HONEST, "words", "a rewording over the same text made false", told,
@@ -218,8 +208,7 @@ def _honest(texts: Texts) -> Iterator[Check]:
 
 
 def _read(texts: Sequence[str], write: Callable[[Description], str | None]) -> list[str | None]:
-    """Rewrite parsed texts."""
-    read = reader().read(texts)
+    read = variants.reader().read(texts)
     return [write(each) if isinstance(each, Description) else None for each in read]
 
 
@@ -258,7 +247,6 @@ def judge(check: Check, ledger: Ledger, floor: float) -> Outcome:
 
 
 def means_of(texts: Texts, ledger: Ledger) -> dict[str, float]:
-    """Return the mean reward of each yardstick."""
     means = {}
     for name, some in texts.yardsticks.items():
         paid = [each for each in ledger.pay(list(enumerate(some))) if not math.isnan(each)]
@@ -276,7 +264,6 @@ def floor_of(means: Mapping[str, float]) -> float:
 
 
 def summary(findings: Sequence[Outcome]) -> str:
-    """Return the verdict in a line."""
     parts = []
     for part in (FALSE, HONEST):
         verdicts = [each.verdict for each in findings if each.half == part]

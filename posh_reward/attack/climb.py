@@ -79,11 +79,9 @@ class Grammar(NamedTuple):
     """Approximate number of units of a first text."""
 
     def unit(self, rng: random.Random, words: Words) -> str:
-        """Draw a template and words for its fields."""
         return FIELD.sub(lambda field: rng.choice(words[field[1]]), rng.choice(self.units))
 
     def join(self, units: Units) -> str:
-        """Write a text."""
         return self.frame.replace("{}", self.joint.join(units))
 
 

@@ -19,7 +19,7 @@ from posh_reward.errors import ConfigError, InputError, PoshError
 from posh_reward.reward.instance import make_reward
 from posh_reward.reward.trl import MetricReward
 from posh_reward.settings import check_settings, read_settings
-from posh_reward.study.rows.journal import Journal
+from posh_reward.study.rows.tables import Journal
 
 BEGINS = b'{"row": '  # first bytes of the journal's lines
 AT_ONCE = 96
@@ -38,11 +38,8 @@ class Reward:
     column: str = "reference"
     """Column of the true texts; of a list of texts, the first is used."""
     signature: str = ""
-    requests: Callable[[], int] = lambda: 0
-    """Questions that a language model was asked so far."""
 
     def true_text(self, row: Mapping[str, Any]) -> str:
-        """Return a row's true text."""
         value = row[self.column]
         return value if isinstance(value, str) else str(value[0])
 
@@ -90,13 +87,8 @@ def open_reward(which: str | None, column: str | None) -> Reward:
         reward, signature = make_reward(**check_settings(make_reward, settings, "reward")), ""
     if not isinstance(reward, MetricReward):
         return Reward([reward], column or "reference", signature)
-
-    def requests() -> int:
-        usage = reward.metric.usage
-        return usage.requests + usage.rewrites if usage.prompt_tokens_submitted else 0
-
     name = column or reward.reference_column
-    return Reward(reward.functions(), name, signature + reward.signature, requests)
+    return Reward(reward.functions(), name, signature + reward.signature)
 
 
 def _imported(which: str) -> tuple[Any, str]:

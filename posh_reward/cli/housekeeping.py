@@ -1,27 +1,16 @@
-"""``posh-reward store``, ``fetch``, ``doctor`` and ``init``: what comes before and after a run."""
+"""``posh-reward fetch``, ``doctor`` and ``init``: what comes before a run."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import warnings
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from posh_reward.cli import OK, UNUSABLE, options
 from posh_reward.errors import safe
 from posh_reward.shipped import FOLDERS, copy_to
 
-if TYPE_CHECKING:
-    from posh_reward.store import Survey
-
-STORE = """\
-Inspect or clear a file made by `--store`: scene graphs and language models' answers, kept for other
-runs. Kinds are graph, rewrite and verdict. A space names everything that an answer depends on."""
-CLEAR = """\
-Remove all of a store's rows, or some, and return the space to the disk. Runs that use the store can
-continue."""
 FETCH = """\
 Download what a configuration needs: policy, judge, dataset, spaCy model, and Maverick with its
 environment. What is already here is not downloaded again. Afterwards the run needs no network: set
@@ -42,59 +31,10 @@ recipe is one file and one run; each configuration opens with its launch line. N
 overwritten."""
 
 
-def add_store(command: argparse.ArgumentParser) -> None:
-    options.describe(command, STORE)
-    add = options.commands_of(command).add_parser
-    info = add("info", help="show what a store holds")
-    options.describe(info, "Show a store's rows and bytes.", "store info runs/answers.sqlite")
-    info.add_argument("path", metavar="PATH", help="the store")
-    info.add_argument("--json", metavar="FILE", help="write JSON; - for standard output, instead "
-                      "of the table")  # fmt: skip
-    info.set_defaults(command=show_store)
-    clear = options.describe(add("clear", help="remove what a store holds"), CLEAR,
-                     "store clear runs/answers.sqlite --kind verdict --space Qwen3")  # fmt: skip
-    clear.add_argument("path", metavar="PATH", help="the store")
-    clear.add_argument("--kind", choices=("graph", "rewrite", "verdict"), help="only this kind")
-    clear.add_argument("--space", metavar="TEXT", default="", help="only spaces that contain this "
-                       "text, such as a model's name")  # fmt: skip
-    clear.set_defaults(command=clear_store)
-
-
 def add_init(command: argparse.ArgumentParser) -> None:
     options.describe(command, INIT, "init runs/mine")
     command.add_argument("folder", metavar="DIR", help="folder to copy to; created if missing")
     command.set_defaults(command=init)
-
-
-def show_store(flags: argparse.Namespace) -> int:
-    from posh_reward.store import survey
-
-    options.check_replaceable(flags.json, options.FIGURES)
-    summary = survey(flags.path)
-    options.show_figures(flags, asdict(summary), listing(summary))
-    return OK
-
-
-def clear_store(flags: argparse.Namespace) -> int:
-    from posh_reward.store import clear
-
-    removed = clear(flags.path, flags.kind, flags.space)
-    print(f"removed {removed:,} row{'s' if removed != 1 else ''}", file=sys.stderr)
-    return OK
-
-
-def listing(survey: Survey) -> str:
-    held = [(each.kind, each.rows, each.bytes, each.space) for each in survey.holdings]
-    held.append(("all", sum(row[1] for row in held), sum(row[2] for row in held), ""))
-    rows = [(kind, f"{count:,}", options.size(total), space) for kind, count, total, space in held]
-    rows.insert(0, ("kind", "rows", "size", "space"))
-    kinds, counts, sizes = (max(len(row[column]) for row in rows) for column in range(3))
-    lines = [
-        f"{kind:{kinds}}  {count:>{counts}}  {amount:>{sizes}}  {space}".rstrip()
-        for kind, count, amount, space in rows
-    ]
-    about = f"{survey.path!r}: {options.size(survey.bytes)} on disk, version {survey.version}"
-    return "\n".join((about, *lines))
 
 
 def init(flags: argparse.Namespace) -> int:

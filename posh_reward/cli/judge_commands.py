@@ -93,7 +93,7 @@ def _add_metric(command: argparse.ArgumentParser) -> options.Add:
 def compare(flags: argparse.Namespace) -> int:
     from posh_reward.study.judges.judge_report import as_json, judge_report, terminal_text
     from posh_reward.study.judges.judge_runs import RunSettings, judge_choice, run_judges
-    from posh_reward.study.rows.journal import check_apart
+    from posh_reward.study.rows.tables import check_apart
 
     choices = list(map(judge_choice, flags.judges))
     figures = None if flags.json in (None, "-") else Path(flags.json)
@@ -122,7 +122,7 @@ def check_output(path: Path) -> None:
 
 def answers_beside(figures: Path | None, choices: Sequence[JudgeChoice]) -> Path | None:
     """Choose a file for language models' answers if there is no --store; None without any."""
-    from posh_reward.metrics.posh.judges.load_judge import engine_settings
+    from posh_reward.metrics.posh.judges.judge import engine_settings
 
     if not any(engine_settings(choice.judge, "judge") for choice in choices):
         return None
@@ -173,8 +173,7 @@ def pairs_of(flags: argparse.Namespace) -> list[ScoredPair]:
 
 
 def _text_rows(flags: argparse.Namespace) -> list[tuple[Any, ...]]:
-    from posh_reward.study.rows.engine import TableSettings, open_items
-    from posh_reward.study.rows.table_items import Columns
+    from posh_reward.study.rows.engine import Columns, TableSettings, open_items
 
     texts = {"generation": flags.generation or None, "reference": flags.reference}
     table = TableSettings(Columns(texts), flags.format, flags.delimiter)

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from posh_reward.cli import EXITS, OK, HelpFormatter
 from posh_reward.errors import InputError
-from posh_reward.metrics.load_metric import MetricSettings, load_metric, metric_flags
+from posh_reward.metrics.metric import MetricSettings, load_metric, metric_flags
 from posh_reward.settings import trust_settings
-from posh_reward.study.rows.scored_rows import EXPLANATION
-from posh_reward.study.rows.tables import FORMATS, STANDARD, standard_input, standard_output
+from posh_reward.study.rows import tables
 
 if TYPE_CHECKING:
     from posh_reward.metrics.posh.posh import PoSh
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 Add = Callable[..., argparse.Action]
 """``add_argument`` of a command or of a group of its flags."""
 INPUTS = "JSON lines, CSV, TSV or Parquet, by file ending"
-MEANING = fill(EXPLANATION + ".", 100)
+MEANING = fill(tables.EXPLANATION + ".", 100)
 
 
 def describe(
@@ -63,7 +62,8 @@ def add_reading(command: argparse.ArgumentParser, *columns: str) -> Add:
     add = command.add_argument_group("reading the input").add_argument
     for name in columns:
         add(f"--{name}", metavar="COLUMN", default=name, help=f"{name} column")
-    add("--format", choices=tuple(FORMATS), help="format of the input (default: by file ending)")
+    formats = tuple(tables.FORMATS)
+    add("--format", choices=formats, help="format of the input (default: by file ending)")
     add("--delimiter", metavar="CHARACTER", help="cell separator of CSV input, such as ';' "
         "(default: comma, or tab for TSV)")  # fmt: skip
     return add
@@ -94,8 +94,7 @@ def add_running(command: argparse.ArgumentParser, rows: str, batch: int = 32) ->
 
 
 def table_settings(flags: argparse.Namespace, texts: Mapping[str, str | None]) -> TableSettings:
-    from posh_reward.study.rows.engine import TableSettings
-    from posh_reward.study.rows.table_items import Columns
+    from posh_reward.study.rows.engine import Columns, TableSettings
 
     columns = Columns(texts, flags.id, flags.model, flags.image)
     return TableSettings(
@@ -161,8 +160,8 @@ def add_reports(command: argparse.ArgumentParser, *, page: bool = True) -> None:
 def show_figures(flags: argparse.Namespace, figures: object, table: str) -> None:
     """Print the table, or the figures for ``--json -``; write the figures to another file."""
     text = "" if flags.json is None else json.dumps(figures, indent=2, ensure_ascii=False)
-    write_text(text if flags.json == STANDARD else table)
-    if flags.json not in (None, STANDARD):
+    write_text(text if flags.json == tables.STANDARD else table)
+    if flags.json not in (None, tables.STANDARD):
         write_file(Path(flags.json), f"{text}\n".encode("utf-8", "replace"))
 
 
@@ -186,8 +185,8 @@ def read_text(argument: str) -> str:
     if not argument.startswith("@") or argument.startswith("@@"):
         return argument.removeprefix("@")
     try:
-        if argument[1:] == STANDARD:
-            return standard_input().read().decode("utf-8")
+        if argument[1:] == tables.STANDARD:
+            return tables.standard_input().read().decode("utf-8")
         return Path(argument[1:]).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
@@ -197,7 +196,7 @@ def read_text(argument: str) -> str:
 
 def write_text(text: str) -> None:
     """Write lines to standard output; characters outside its encoding become ``?``."""
-    output = standard_output()
+    output = tables.standard_output()
     output.write(text.encode(sys.stdout.encoding or "utf-8", "replace") + b"\n")
 
 
@@ -207,7 +206,7 @@ FIGURES = b"{\n"  # JSON with indents; a line of JSON lines begins otherwise
 
 def check_replaceable(output: str | None, start: bytes = PAGE) -> None:
     """Raise ``InputError`` if an output would replace a file that does not begin like ours."""
-    if output in (None, STANDARD) or not (path := Path(output)).is_file():
+    if output in (None, tables.STANDARD) or not (path := Path(output)).is_file():
         return
     with path.open("rb") as file:
         begins = file.read(len(start)).lower()
@@ -218,10 +217,8 @@ def check_replaceable(output: str | None, start: bytes = PAGE) -> None:
 
 def write_file(path: Path, data: bytes) -> None:
     """Write a whole file or nothing, in a folder that is made if missing, and print its path."""
-    from posh_reward.study.rows.tables import whole_file
-
     path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(path) as file:
+    with tables.whole_file(path) as file:
         file.write(data)
     print(f"wrote {str(path)!r} ({size(len(data))})", file=sys.stderr)
 

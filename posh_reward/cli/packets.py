@@ -14,9 +14,8 @@ from posh_reward.errors import InputError, MissingDependencyError, install, on_o
 
 if TYPE_CHECKING:
     from posh_reward.study.packets.rater_answers import AnswerCollection
-    from posh_reward.study.packets.rater_texts import RaterTexts
-    from posh_reward.study.packets.study_records import PacketKey
-    from posh_reward.study.rows.table_items import Columns
+    from posh_reward.study.packets.study_records import PacketKey, RaterTexts
+    from posh_reward.study.rows.engine import Columns
     from posh_reward.study.rows.tables import Row
 
 
@@ -51,10 +50,10 @@ def add_read(command: argparse.ArgumentParser) -> None:
 
 def read(flags: argparse.Namespace) -> int:
     from posh_reward.study.packets import rater_answers, results, results_page
-    from posh_reward.study.rows import journal, tables
+    from posh_reward.study.rows import tables
 
     for output in filter(None, (flags.output, flags.json, flags.page)):
-        journal.check_apart(flags.key, output)
+        tables.check_apart(flags.key, output)
     options.check_replaceable(flags.page)
     options.check_replaceable(flags.json, options.FIGURES)
     key, collection = _collect(flags)
@@ -219,7 +218,7 @@ def make(flags: argparse.Namespace) -> int:
     from itertools import chain
 
     from posh_reward.study.packets import draw, make
-    from posh_reward.study.rows.table_items import Columns
+    from posh_reward.study.rows.engine import Columns
 
     seed = secrets.randbits(64) if flags.seed is None else flags.seed
     reference = None if flags.no_reference else flags.reference
@@ -255,7 +254,7 @@ def make(flags: argparse.Namespace) -> int:
 
 def _rows(file: Path, columns: Columns, flags: argparse.Namespace, several: bool) -> Iterator[Row]:
     from posh_reward.study.packets.make import rows_with_models
-    from posh_reward.study.rows.table_items import check_column
+    from posh_reward.study.rows.engine import check_column
     from posh_reward.study.rows.tables import display_name, format_of, open_table
 
     images = {} if flags.no_images else {"image": columns.image}
@@ -271,7 +270,7 @@ def _rows(file: Path, columns: Columns, flags: argparse.Namespace, several: bool
 
 
 def _texts(flags: argparse.Namespace) -> RaterTexts:
-    from posh_reward.study.packets.rater_texts import read_texts, texts_source
+    from posh_reward.study.packets.study_records import read_texts, texts_source
 
     if flags.language:
         texts_source(flags.language)  # raises for an unknown one
@@ -292,7 +291,7 @@ def _add_texts(command: argparse.ArgumentParser) -> None:
 
 
 def texts(flags: argparse.Namespace) -> int:
-    from posh_reward.study.packets.rater_texts import texts_source
+    from posh_reward.study.packets.study_records import texts_source
 
     source = texts_source(flags.language)
     if flags.output is None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from posh_reward.cli import INCOMPLETE, OK, options
 from posh_reward.errors import InputError
-from posh_reward.metrics.load_metric import metric_flags, read_metric
+from posh_reward.metrics.metric import metric_flags, read_metric
 from posh_reward.settings import UNCHECKED
 
 if TYPE_CHECKING:
@@ -181,13 +181,12 @@ def add_report(command: argparse.ArgumentParser) -> None:
 
 
 def report(flags: argparse.Namespace) -> int:
-    from posh_reward.metrics.records import metric_of
+    from posh_reward.metrics.metric import metric_of
     from posh_reward.study.pages.html import Thumbnails
     from posh_reward.study.pages.model_plots import require_matplotlib
     from posh_reward.study.pages.report_page import contents_of
     from posh_reward.study.pages.sibling_page import SIBLINGS, sibling_page
-    from posh_reward.study.rows.journal import check_apart
-    from posh_reward.study.rows.tables import STANDARD, standard_output
+    from posh_reward.study.rows.tables import STANDARD, check_apart, standard_output
 
     check_apart(flags.scores, flags.output)
     options.check_replaceable(flags.output)

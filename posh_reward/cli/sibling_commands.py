@@ -98,7 +98,8 @@ def _add_judge(command: argparse.ArgumentParser) -> options.Add:
 
 def score_harmonic(flags: argparse.Namespace) -> int:
     from posh_reward.metrics.harmonic_eval import CRITERIA, HarmonicEval
-    from posh_reward.study.rows.engine import HarmonicRows, score_work
+    from posh_reward.study.rows.engine import score_work
+    from posh_reward.study.rows.sibling_rows import HarmonicRows
 
     criteria = flags.criteria.split(",") if flags.criteria else CRITERIA
     metric = HarmonicEval(
@@ -114,7 +115,8 @@ def score_harmonic(flags: argparse.Namespace) -> int:
 
 def score_rubric(flags: argparse.Namespace) -> int:
     from posh_reward.metrics.rubric_judge import RubricJudge
-    from posh_reward.study.rows.engine import RubricRows, score_work
+    from posh_reward.study.rows.engine import score_work
+    from posh_reward.study.rows.sibling_rows import RubricRows
 
     judge = RubricJudge(flags.judge, flags.rubric, flags.store)
     if not flags.quiet:  # name the rubric, so that nobody mistakes the default for their own
@@ -237,7 +239,7 @@ def _add_tuples(add: options.Add) -> None:
 
 def make_questions(flags: argparse.Namespace) -> int:
     from posh_reward.metrics.prove.pair_maker import PairMaker
-    from posh_reward.study.rows.prove_rows import candidates_summary, make_pairs
+    from posh_reward.study.rows.sibling_rows import candidates_summary, make_pairs
 
     settings = options.table_settings(flags, _columns(flags, "caption"))
     taboo = _words(Path(flags.taboo)) if flags.taboo else []
@@ -261,7 +263,7 @@ def _words(path: Path) -> list[str]:
 
 def verify_prove(flags: argparse.Namespace) -> int:
     from posh_reward.metrics.prove.pair_maker import PairVerifier
-    from posh_reward.study.rows.prove_rows import verify_pairs
+    from posh_reward.study.rows.sibling_rows import verify_pairs
 
     verifier = PairVerifier(flags.tuples, store=flags.store)
     settings = options.table_settings(flags, _columns(flags, *PAIR_TEXTS))
@@ -274,7 +276,7 @@ def verify_prove(flags: argparse.Namespace) -> int:
 
 def score_prove(flags: argparse.Namespace) -> int:
     from posh_reward.metrics.prove.prove import Prove
-    from posh_reward.study.rows.prove_rows import score_responses
+    from posh_reward.study.rows.sibling_rows import score_responses
 
     texts = _columns(flags, *RESPONSE_TEXTS)
     prove = Prove(flags.encoder, flags.entailment_judge, flags.tuples, store=flags.store)

@@ -13,9 +13,18 @@ from typing import TYPE_CHECKING, Any
 from posh_reward.errors import InputError, PoshError
 from posh_reward.graph.components import read_syntax
 from posh_reward.graph.coref import Coreferencer, load_coref
-from posh_reward.graph.entities import attributes, entity, qualities, read_components
+from posh_reward.graph.entities import (
+    actions,
+    attributes,
+    entity,
+    positions,
+    possessions,
+    qualities,
+    read_components,
+    relations,
+    states,
+)
 from posh_reward.graph.parse import load_parser, parse, parser_version
-from posh_reward.graph.relations import actions, positions, possessions, relations, states
 from posh_reward.store import Store
 from posh_reward.types import (
     Attribute,

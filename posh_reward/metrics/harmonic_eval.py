@@ -11,8 +11,7 @@ from typing import Any, Literal, get_args
 from posh_reward.errors import InputError
 from posh_reward.metrics.metric import check_lists, mean, sections, signature, usable
 from posh_reward.models.asker import READING_VERSION, Asker
-from posh_reward.models.labels import DOUBTFUL, distribution
-from posh_reward.models.model import Model, Prompt, model_of, savable
+from posh_reward.models.model import DOUBTFUL, Model, Prompt, distribution, model_of, savable
 from posh_reward.models.prompt_images import images_of
 from posh_reward.store import Store, store_of
 from posh_reward.types import LABELS, Failure, PromptImage, Usage, Verdict
@@ -52,14 +51,12 @@ class HarmonicItem:
 
 
 def check_task(task: str) -> Task:
-    """Return ``task`` if it is known."""
     if task not in TASKS:
         raise InputError(f"task is {task!r}: choose one of {', '.join(TASKS)}")
     return task
 
 
 def check_criteria(criteria: Sequence[str]) -> tuple[str, ...]:
-    """Return ``criteria`` if they are valid."""
     unknown = [each for each in criteria if each not in CRITERIA]
     if isinstance(criteria, str) or not criteria or unknown:
         raise InputError(f"criteria is {criteria!r}: use a list of {', '.join(CRITERIA)}")
@@ -125,12 +122,10 @@ class HarmonicScores:
 
     @property
     def means(self) -> dict[str, float | None]:
-        """Criterion -> score."""
         return {each.criterion: each.mean for each in self.criteria}
 
     @property
     def sigmas(self) -> dict[str, float | None]:
-        """Criterion -> standard deviation of its score."""
         return {each.criterion: each.sigma for each in self.criteria}
 
 

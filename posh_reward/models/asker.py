@@ -10,9 +10,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from posh_reward.models.labels import DOUBTFUL, not_grades
-from posh_reward.models.model import Model, Prompt, awake, checked_reply, checked_verdict
-from posh_reward.process.fork_guard import at_work
+from posh_reward.models.model import (
+    DOUBTFUL,
+    Model,
+    Prompt,
+    awake,
+    checked_reply,
+    checked_verdict,
+    not_grades,
+)
+from posh_reward.process.locks import at_work
 from posh_reward.store import Store
 from posh_reward.types import Failure, Reply, Verdict
 
@@ -62,7 +69,6 @@ class Keeper(Generic[A]):
             self.put()
 
     def put(self) -> None:
-        """Store what was taken since the last time."""
         waiting, self._waiting = self._waiting, {}
         if self._store is not None and waiting:
             self._store.put(self._kind.kind, self._kind.space, waiting)

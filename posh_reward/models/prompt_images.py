@@ -48,7 +48,6 @@ class SizeLimits(NamedTuple):
     max_pixels: int
 
     def tokens(self, width: int, height: int) -> int:
-        """Tokens of an image after resizing."""
         width, height = size_for_model(width, height, *self)
         return width * height // self.factor**2
 

@@ -58,7 +58,7 @@ UNSPECIFIC = LIGHT | PLACES | DEPICTION
 """Words of headings ("Foreground", "Colours", "Style"), which name nothing in the image."""
 
 BOUNDS = {
-    "precision_weight": (0, math.inf), "recall_weight": (0, math.inf), "mistake_floor": (0.21, 1),
+    "precision_weight": (0, math.inf), "recall_weight": (0, math.inf),
     "length_limit": (0.01, math.inf), "repetition_limit": (0, 0.99), "detail_floor": (0, math.inf),
     "coverage_floor": (0, 1), "loose_weight": (0, math.inf), "disorder_limit": (0, math.inf),
     "image_cap": (LOWEST_GRADE, HIGHEST_GRADE),
@@ -79,8 +79,6 @@ class Shaping:
     separate: two rewards, each normalised within its group before the trainer adds them."""
     precision_weight: float = 1.0
     recall_weight: float = 1.0
-    mistake_floor: float | None = None
-    """Precision below which the reward falls, to the worst at precision 0.2."""
     length_limit: float | None = None
     """Words per word of the reference that cost nothing; twice as many get the worst reward."""
     repetition_limit: float | None = None
@@ -129,7 +127,7 @@ def shape(scores: Scores, shaping: Shaping, weights: Weights = EQUAL) -> float |
     axes = _axes(scores, shaping, weights)
     if axes is None:
         return None
-    return _towards_worst(_combine(*axes, shaping), _share_left(scores, axes[0], shaping))
+    return _towards_worst(_combine(*axes, shaping), _share_left(scores, shaping))
 
 
 def shape_axes(
@@ -143,7 +141,7 @@ def shape_axes(
     if axes is None:
         return None
     precision, recall = axes
-    left = _share_left(scores, precision, shaping)
+    left = _share_left(scores, shaping)
     return _towards_worst(precision, left), _towards_worst(recall, left)
 
 
@@ -276,12 +274,10 @@ def _combine(precision: float, recall: float, shaping: Shaping) -> float:
     return max(min(precision, recall), min(mean, max(precision, recall)))  # despite rounding
 
 
-def _share_left(scores: Scores, precision: float, shaping: Shaping) -> float:
+def _share_left(scores: Scores, shaping: Shaping) -> float:
     """Share of its distance from the worst that a reward keeps."""
     # Factors, not differences: two faults cost more than one, and none goes below the worst.
     left = 1.0
-    if shaping.mistake_floor is not None:
-        left *= _clip((precision - WORST) / (shaping.mistake_floor - WORST))
     if shaping.length_limit is not None:
         left *= _clip(2 - length_ratio(scores) / shaping.length_limit)
     if shaping.repetition_limit is not None:

@@ -39,9 +39,8 @@ from posh_reward.errors import (
     on_one_line,
     shortened,
 )
-from posh_reward.metrics.metric import package_version
+from posh_reward.metrics.metric import package_version, record_class, records_adapter
 from posh_reward.metrics.posh.aggregate import Weights
-from posh_reward.metrics.records import record_class, records_adapter
 from posh_reward.reward.texts import completion_of
 from posh_reward.reward.trl import MetricReward, figure_columns
 from posh_reward.serve.client import MetricInfo, fields_of
@@ -322,7 +321,6 @@ class Service:
         return {"status": "ok", "waiting": len(self.metric.window)}
 
     async def metrics(self) -> Response:
-        """Return counts for Prometheus."""
         return Response(generate_latest(self.registry), media_type="text/plain; version=0.0.4")
 
     async def _rewards(
@@ -384,7 +382,6 @@ class Service:
         self._seconds = 0.8 * self._seconds + 0.2 * seconds / size  # per text, smoothed
 
     async def refuse(self, request: Request, error: Exception) -> Response:
-        """Reply to a request that has no result."""
         why = str(error)
         if isinstance(error, RequestError):
             return refusal(error.code, why, error.field, error.value)

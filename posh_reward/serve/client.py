@@ -13,21 +13,10 @@ from inspect import Parameter, signature
 from typing import Any, TypeVar
 
 from posh_reward.errors import InputError, JudgeError, MissingDependencyError
-from posh_reward.metrics.metric import check_lists, check_sizes
+from posh_reward.metrics.metric import check_lists, check_sizes, read_scores, record_class
 from posh_reward.metrics.posh import aggregate
-from posh_reward.metrics.records import read_scores, record_class
 from posh_reward.models.prompt_images import image_of, png_base64
-from posh_reward.models.server.server_http import (
-    TOO_BIG,
-    ExchangeError,
-    ServerClient,
-    TransientError,
-    check_url,
-    clean,
-    read_key,
-    run_apart,
-    server_client,
-)
+from posh_reward.models.server import server_http
 from posh_reward.types import Failure, Scores, Usage
 
 KEY = "POSH_REWARD_KEY"
@@ -102,7 +91,7 @@ class RemoteMetric:
         check_sizes(batch=batch, connections=connections)
         if find_spec("httpx") is None:
             raise MissingDependencyError("a remote metric needs httpx: pip install httpx")
-        self.url = check_url(url)
+        self.url = server_http.check_url(url)
         self.usage = Usage()
         self._batch, self._connections = batch, connections
         self._timeout, self._patience, self._key_env = timeout, patience, key_env
@@ -125,7 +114,7 @@ class RemoteMetric:
                 self._info = MetricInfo(**reply)
             except TypeError as error:
                 raise JudgeError(f"{url} does not describe a metric: {error}") from None
-            except ExchangeError as error:
+            except server_http.ExchangeError as error:
                 hint = f": is the key in {self._key_env}?" if error.status == 401 else ""
                 raise JudgeError(f"no metric at {self._reason(error)[1]}{hint}") from None
         return self._info
@@ -169,26 +158,28 @@ class RemoteMetric:
         self.usage += Usage(requests=len(rows), seconds=time.perf_counter() - begun)
         return [score for part in parts for score in part]
 
-    def _run(self, work: Callable[[ServerClient], list[Coroutine[Any, Any, T]]]) -> list[T]:
+    def _run(
+        self, work: Callable[[server_http.ServerClient], list[Coroutine[Any, Any, T]]]
+    ) -> list[T]:
         """Run coroutines that share a client; return their results in order."""
-        key = read_key(self._key_env)
+        key = server_http.read_key(self._key_env)
 
         async def main() -> list[T]:
-            async with server_client(key, self._timeout, [self.url]) as client:
+            async with server_http.server_client(key, self._timeout, [self.url]) as client:
                 return await asyncio.gather(*work(client))
 
-        return run_apart(main)
+        return server_http.run_apart(main)
 
     async def _scores(
-        self, client: ServerClient, limit: asyncio.Semaphore, rows: list[dict[str, Any]]
+        self, client: server_http.ServerClient, limit: asyncio.Semaphore, rows: list[dict[str, Any]]
     ) -> list[Any]:
         """Score some rows; halve them if the request or the reply is too large."""
         body = {"rows": rows, "elements": True}
         try:
             async with limit:
                 reply = await self._patiently(lambda: client.post(f"{self.url}/score", body))
-        except ExchangeError as error:
-            if error.status != 413 and error.reason != TOO_BIG:
+        except server_http.ExchangeError as error:
+            if error.status != 413 and error.reason != server_http.TOO_BIG:
                 code, why = self._reason(error)
                 raise (InputError(why) if code == "invalid" else JudgeError(why)) from None
             if len(rows) > 1:
@@ -221,7 +212,7 @@ class RemoteMetric:
         while True:
             try:
                 return await exchange()
-            except TransientError as error:
+            except server_http.TransientError as error:
                 # Random, so that clients return at different times; not before the server asks.
                 wait = max(pause * random.uniform(0.5, 1), error.after * random.uniform(1, 1.25))
                 if time.monotonic() + wait > until:
@@ -229,7 +220,7 @@ class RemoteMetric:
             await asyncio.sleep(wait)
             pause = min(2 * pause, LONGEST_PAUSE)
 
-    def _reason(self, error: ExchangeError) -> tuple[str, str]:
+    def _reason(self, error: server_http.ExchangeError) -> tuple[str, str]:
         """Return code and reason of a refusal; without a code unless our server sent it."""
         try:
             body = json.loads(error.body)
@@ -237,16 +228,15 @@ class RemoteMetric:
             body = None
         if not isinstance(body, dict) or error.status in (401, 403):  # the body may contain the key
             return "", f"{self.url}: {error.reason if error.kind == 'engine' else error}"
-        key = read_key(self._key_env)
+        key = server_http.read_key(self._key_env)
         code, why, field, value, remedy = (
-            clean(str(body.get(name) or ""), key)
+            server_http.clean(str(body.get(name) or ""), key)
             for name in ("code", "error", "field", "value", "remedy")
         )
         place = f" ({field}{value and f': {value}'})" if field else ""
         return code, f"{self.url}: {error.reason}: {why}{place}. {remedy}"
 
     def _failed(self, why: Failure) -> Any:
-        """Return the record of a text without scores."""
         record = record_class(self.name)
         needed = [e.name for e in fields(record) if MISSING is e.default is e.default_factory]
         return record(**dict.fromkeys(needed) | {"signature": self.signature, "failure": why})

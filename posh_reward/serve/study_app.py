@@ -25,7 +25,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from posh_reward.errors import InputError
-from posh_reward.process.file_lock import LOCK, keep_folder
+from posh_reward.process.locks import LOCK, keep_folder
 from posh_reward.study.packets.make import page_to_serve
 from posh_reward.study.packets.rater_answers import AnswerSheet, sheets_in
 from posh_reward.study.packets.study_records import Answer, PacketKey

@@ -196,7 +196,6 @@ class BatchedMetric:
         return getattr(self.metric, name)
 
     def score(self, *arguments: Any, **options: Any) -> list[Any]:
-        """Score texts as the metric does."""
         return results_of(self.submit(*arguments, **options))
 
     def submit(self, *arguments: Any, **options: Any) -> list[Future[Any]]:

@@ -73,7 +73,6 @@ class Reference:
 
     @property
     def rate(self) -> float:
-        """Details per 100 words."""
         return 100 * self.details / max(1, len(self.text.split()))
 
 
@@ -101,16 +100,13 @@ class Audit:
 
     @property
     def share(self) -> float:
-        """Share of references with a problem."""
         return len(self.flagged) / max(1, len(self.references))
 
     @property
     def counts(self) -> dict[str, int]:
-        """Number of references by kind of problem."""
         return dict(Counter(kind for each in self.references for kind in each.problems))
 
     def lines(self) -> Iterator[str]:
-        """The findings in words."""
         rates = [each.rate for each in self.references]
         yield (
             f"{len(self.references):,} references, {len(self.flagged):,} with a problem; median "

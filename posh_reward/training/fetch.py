@@ -23,8 +23,8 @@ from posh_reward.graph.coref.maverick import (
     make_env,
     python_of,
 )
-from posh_reward.metrics.load_metric import read_metric
-from posh_reward.metrics.posh.judges.load_judge import engine_settings
+from posh_reward.metrics.metric import read_metric
+from posh_reward.metrics.posh.judges.judge import engine_settings
 from posh_reward.settings import read_settings
 
 MODEL_FILES = ("config.json", "tokenizer*", "*.safetensors")

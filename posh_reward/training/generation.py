@@ -29,7 +29,7 @@ from posh_reward.models.prompt_images import resize_for_model
 from posh_reward.models.vllm.vllm_model import set_vllm_defaults
 from posh_reward.process.progress import progress_bar
 from posh_reward.study.rows.dataset_images import OTHER_IMAGES
-from posh_reward.study.rows.journal import Journal
+from posh_reward.study.rows.tables import Journal
 from posh_reward.training.launch import warn_of_other_prompt
 from posh_reward.training.processors import load_processor, sizes_of
 from posh_reward.training.rollouts import PromptMismatchError, collapse, placeholder_ids

@@ -18,7 +18,7 @@ from transformers import ProgressCallback, TrainerState
 
 from posh_reward.errors import ConfigError, JudgeError, PoshError, on_one_line, safe
 from posh_reward.models.vllm.vllm_model import set_vllm_defaults
-from posh_reward.process.file_lock import keep_folder
+from posh_reward.process.locks import keep_folder
 from posh_reward.process.progress import on_terminal, progress_bar
 from posh_reward.reward.objectives import metrics_behind
 from posh_reward.reward.texts import content_text

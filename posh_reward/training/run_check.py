@@ -21,8 +21,8 @@ from posh_reward.datasets.load_dataset import (
 )
 from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError, install
 from posh_reward.graph.coref.maverick import setup_command
-from posh_reward.metrics.load_metric import load_metric, metric_flags, read_metric
-from posh_reward.metrics.posh.judges.load_judge import engine_settings
+from posh_reward.metrics.metric import load_metric, metric_flags, read_metric
+from posh_reward.metrics.posh.judges.judge import engine_settings
 from posh_reward.study.judges.question_set import read_question_set
 from posh_reward.training.fetch import Asset, graph_assets, is_here
 from posh_reward.training.fit import ASSUMPTIONS, PUBLISHED, TrainingRun, fits, report, run_of

@@ -14,8 +14,7 @@ from typing import Any
 import httpx
 
 from posh_reward import HarmonicEval, HarmonicReward, RubricJudge, RubricReward
-from posh_reward.attack.falsehoods import reader
-from posh_reward.attack.formats import HEADINGS
+from posh_reward.attack.variants import HEADINGS, reader
 from posh_reward.datasets.scenes import Scene, generate, things
 from posh_reward.datasets.scenes import caption as wording
 from posh_reward.metrics.posh.judges.oracle import ground, is_true

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from http.server import ThreadingHTTPServer
@@ -26,14 +25,13 @@ from posh_reward.attack.audit import (
     table,
 )
 from posh_reward.attack.climb import Climb, half
-from posh_reward.attack.falsehoods import reader, roles_exchanged
-from posh_reward.attack.formats import simple_sentences
 from posh_reward.attack.ledger import Ledger, Reward
+from posh_reward.attack.variants import reader, roles_exchanged, simple_sentences
 from posh_reward.cli import INTERRUPTED, JUDGE, OK, UNUSABLE, main
-from posh_reward.cli.attack_command import FOUND
+from posh_reward.cli.audit_commands import FOUND
 from posh_reward.datasets.scenes import caption as wording
 from posh_reward.reward.shaping import Objective, Shaping
-from posh_reward.study.rows.journal import Journal
+from posh_reward.study.rows.tables import Journal
 from posh_reward.types import Description
 from tests.attack.rewards import ADDRESS, CredulousModel, length, scenes
 
@@ -127,7 +125,6 @@ def test_a_broken_off_audit_pays_for_nothing_twice(
     assert audit(data, f"{__name__}:counted", *searching) == INTERRUPTED
     assert audit(data, f"{__name__}:counted", *searching) == FOUND
     resumed = capsys.readouterr()
-    assert re.search(r"texts left, and 192 in climbs, .* minutes", resumed.err), "an estimate"
     paid = sum(calls) - calls[4]
     folder = Path(data).parent / "audit"
     folder.rename(folder.with_name("resumed"))

@@ -11,7 +11,7 @@ import pytest
 from posh_reward.attack.climb import GRAMMARS, Climb, addition, half, stems
 from posh_reward.attack.ledger import BEGINS, Ledger, Reward
 from posh_reward.errors import BusyError
-from posh_reward.study.rows.journal import Journal
+from posh_reward.study.rows.tables import Journal
 
 WORDS = {"word": ["dog", "cat", "house", "red", "old", "green"], "adjective": ["red", "old"]}
 ROWS = [{"reference": "A green dog sits. It is old."}, {"reference": "A cat runs. It is red."}]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from posh_reward.cli import OK, UNUSABLE, main
-from posh_reward.store import survey
 from tests.cli.running import run, write_rows
+from tests.stores import rows_by_kind
 from tests.study.agreement.judgment_rows import caparena_rows, docent_rows
 
 QUICK = ("--resamples", 10, "--quiet")
@@ -51,8 +51,7 @@ def test_docent_with_everything_to_compare(
     assert found["metrics"][0]["signature"].startswith("posh|")
     assert found["compared_with"] == "POSH"
     # Graphs of all texts are kept, so that a run that broke off does not parse them again.
-    kept = {each.kind: each.rows for each in survey(str(tmp_path / "kept.sqlite")).holdings}
-    assert kept["graph"] == 16 + 4
+    assert rows_by_kind(tmp_path / "kept.sqlite")["graph"] == 16 + 4
 
 
 def test_caparena_from_a_list_in_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

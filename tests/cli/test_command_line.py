@@ -41,7 +41,7 @@ def flags_of(parser: ArgumentParser) -> Iterator[tuple[str, Action]]:
             yield parser.prog, action
 
 
-@pytest.mark.parametrize("words", [[], ["packets"], ["judges"], ["store"], ["prove"]])
+@pytest.mark.parametrize("words", [[], ["packets"], ["judges"], ["prove"]])
 def test_a_group_alone_prints_its_help(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

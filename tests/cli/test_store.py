@@ -1,4 +1,4 @@
-"""``--store`` and ``posh-reward store``."""
+"""``--store``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from posh_reward.cli import OK, UNUSABLE, main
 from tests.cli.running import rows_in
+from tests.stores import rows_by_kind
 
 
 def score(table: Path, out: Path, *flags: object) -> int:
@@ -23,52 +24,17 @@ def store(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Pa
     return path
 
 
-def info(path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, int]:
-    """Rows by kind."""
-    assert main(["store", "info", str(path), "--json", "-"]) == OK
-    found = json.loads(capsys.readouterr().out)
-    assert found["version"] == 1
-    assert found["bytes"] == path.stat().st_size
-    return {each["kind"]: each["rows"] for each in found["holdings"]}
-
-
 def test_a_second_run_adds_nothing(
     table: Path, tmp_path: Path, store: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = info(store, capsys)
+    before = rows_by_kind(store)
     config = tmp_path / "metric.json"
     config.write_text(json.dumps({"judge": {"name": "fake-model"}, "store": str(store)}))
     assert score(table, tmp_path / "b.jsonl", "--metric", config) == OK
-    capsys.readouterr()
-    assert info(store, capsys) == before
+    assert rows_by_kind(store) == before
     assert before.keys() == {"graph", "verdict", "rewrite"}  # the check asks for rewrites, too
     assert before["graph"] == 7  # the table's five texts, and the two of the check
     assert rows_in(tmp_path / "a.jsonl") == rows_in(tmp_path / "b.jsonl")
-
-
-def test_clear_removes_what_it_is_told_to(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = info(store, capsys)
-    assert main(["store", "clear", str(store), "--space", "fake-model"]) == OK
-    assert capsys.readouterr().err == f"removed {before['verdict'] + before['rewrite']} rows\n"
-    assert info(store, capsys) == {"graph": 7}
-    assert main(["store", "clear", str(store), "--kind", "rewrite"]) == OK
-    assert main(["store", "clear", str(store)]) == OK
-    assert capsys.readouterr().err == "removed 0 rows\nremoved 7 rows\n"
-    assert info(store, capsys) == {}
-
-
-def test_a_damaged_store_or_another_file_is_not_touched(
-    table: Path, store: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    store.write_bytes(store.read_bytes()[:9000])
-    for command in ("info", "clear"):
-        for path in (store, table):
-            before = path.read_bytes()
-            assert main(["store", command, str(path)]) == UNUSABLE
-            assert f"to start afresh, delete it: rm {path}*" in capsys.readouterr().err
-            assert path.read_bytes() == before
-        assert main(["store", command, f"{store}.none"]) == UNUSABLE
-        assert "there is no store" in capsys.readouterr().err
 
 
 def test_a_run_goes_on_without_a_damaged_store(

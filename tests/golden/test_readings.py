@@ -14,8 +14,7 @@ from posh_reward.graph.reader import GRAPH_VERSION, Reader, write_description
 from posh_reward.metrics import rubric_judge
 from posh_reward.metrics.harmonic_eval import EDITION
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
-from posh_reward.metrics.posh.presets import PRESET
-from posh_reward.metrics.posh.questions import ASKING_VERSION
+from posh_reward.metrics.posh.questions import ASKING_VERSION, PRESET
 from posh_reward.metrics.prove import tuples
 from posh_reward.types import Description
 from tests.syntax import tree

@@ -8,8 +8,7 @@ import pytest
 
 from posh_reward import ConfigError
 from posh_reward.models.chat import Chat
-from posh_reward.models.labels import label_tokens, verdict
-from posh_reward.models.model import Prompt
+from posh_reward.models.model import Prompt, label_tokens, verdict
 from tests.models.tokenizers_here import qwen_tokenizer
 
 HEAD, TAIL = "<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from posh_reward.metrics.posh.judges.cascade import Cascade
 from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
+from posh_reward.metrics.posh.judges.judge import Cascade
 from posh_reward.models.packed import TransformersModel
 from posh_reward.models.server import ServerModel
 from posh_reward.models.vllm import VllmModel

@@ -22,12 +22,10 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from posh_reward import JudgeError, PoSh, PoshReward
-from posh_reward.metrics.posh.judges.judge import PROBES
-from posh_reward.metrics.posh.judges.load_judge import PromptJudge, load_judge
-from posh_reward.metrics.posh.presets import rewrite_prompt
+from posh_reward.metrics.posh.judges.judge import PROBES, PromptJudge, load_judge
+from posh_reward.metrics.posh.questions import rewrite_prompt
 from posh_reward.models.chat import Chat
-from posh_reward.models.labels import TOP, label_masses, label_tokens, verdict
-from posh_reward.models.model import Prompt
+from posh_reward.models.model import TOP, Prompt, label_masses, label_tokens, verdict
 from posh_reward.models.packed import TransformersModel
 from posh_reward.models.server import ServerModel
 from posh_reward.models.server.server_http import TOO_LONG

@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posh_reward import ConfigError, InputError, JudgeError, PoSh
-from posh_reward.metrics.posh.judges.load_judge import PromptJudge, load_judge
+from posh_reward.metrics.posh.judges.judge import PromptJudge, load_judge
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.models.server import ServerModel, chat_messages, fleet, server_http, server_model

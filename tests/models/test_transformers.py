@@ -19,17 +19,16 @@ pytest.importorskip("transformers")
 import torch
 
 from posh_reward import ConfigError, InputError, JudgeError, PoSh
-from posh_reward.metrics.posh.judges.load_judge import PromptJudge, load_judge
-from posh_reward.metrics.posh.presets import prompt, rewrite_prompt
+from posh_reward.metrics.posh.judges.judge import PromptJudge, load_judge
+from posh_reward.metrics.posh.questions import prompt, rewrite_prompt
 from posh_reward.models import asker
 from posh_reward.models.asker import Asker
 from posh_reward.models.chat import Chat
-from posh_reward.models.labels import label_tokens
-from posh_reward.models.model import Prompt
+from posh_reward.models.model import Prompt, label_tokens
 from posh_reward.models.packed import TransformersModel, runner
 from posh_reward.models.packed.packing import Pack
 from posh_reward.models.packed.runner import NO_ROOM
-from posh_reward.store import Store, survey
+from posh_reward.store import Store
 from posh_reward.types import (
     Description,
     Failure,
@@ -41,6 +40,7 @@ from posh_reward.types import (
     Verdict,
 )
 from tests.models.tiny import byte_tokenizer, tiny_model
+from tests.stores import rows_by_kind
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -269,7 +269,7 @@ def test_a_kill_costs_only_the_last_answers(
 
     def check(_module: object, _inputs: object) -> None:
         if store.exists():
-            kept.append(sum(each.rows for each in survey(str(store)).holdings))
+            kept.append(sum(rows_by_kind(store).values()))
         if kept and kept[-1] >= 2:
             raise KeyboardInterrupt  # a kill here would leave what is stored by now
 

@@ -18,8 +18,7 @@ import torch
 
 from posh_reward import InputError, JudgeError
 from posh_reward.models.asker import Asker
-from posh_reward.models.labels import label_tokens
-from posh_reward.models.model import Prompt, load_model
+from posh_reward.models.model import Prompt, label_tokens, load_model
 from posh_reward.models.packed import TransformersModel
 from posh_reward.models.packed.runner import NO_ROOM, OUT_OF_MEMORY
 from posh_reward.store import Store

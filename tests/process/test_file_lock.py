@@ -13,17 +13,16 @@ from typing import Any
 import pytest
 
 from posh_reward.errors import BusyError
-from posh_reward.process.file_lock import keep_folder, open_alone
+from posh_reward.process.locks import keep_folder, open_alone
 from posh_reward.study.judges.judge_runs import JudgeChoice, RunSettings
 from posh_reward.study.judges.question_set import collect
-from posh_reward.study.rows.journal import Journal
-from posh_reward.study.rows.tables import whole_file
+from posh_reward.study.rows.tables import Journal, whole_file
 from posh_reward.training.generation import GenerationSettings, generate
 
 HOLD = """
 import sys
 from pathlib import Path
-from posh_reward.process.file_lock import open_alone
+from posh_reward.process.locks import open_alone
 file = open_alone(Path(sys.argv[1]))
 file.write(b"mine")
 file.flush()

@@ -12,10 +12,10 @@ import pytest
 
 from posh_reward import PoSh
 from posh_reward.errors import ForkError
-from posh_reward.metrics.posh.judges.load_judge import PromptJudge
+from posh_reward.metrics.posh.judges.judge import PromptJudge
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
-from posh_reward.process import fork_guard
+from posh_reward.process import locks
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
@@ -66,5 +66,5 @@ def test_a_fork_while_another_thread_scores_is_refused() -> None:
 
 
 def test_the_thread_that_forks_while_it_scores_goes_on() -> None:
-    with fork_guard.at_work():
+    with locks.at_work():
         assert in_fork(lambda: PoSh().score(["A cat."], ["A cat."])) == FINE

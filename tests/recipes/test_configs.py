@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from posh_reward.metrics.load_metric import read_metric
-from posh_reward.metrics.posh.judges.cascade import Cascade
-from posh_reward.metrics.posh.judges.load_judge import PromptJudge, load_judge
+from posh_reward.metrics.metric import read_metric
+from posh_reward.metrics.posh.judges.judge import Cascade, PromptJudge, load_judge
 from posh_reward.settings import check_settings as fits_the_class
 from posh_reward.training.doctor.diagnosis import recipe_settings
 from posh_reward.training.fit import fits

@@ -45,7 +45,7 @@ def write(folder: Path, text: str) -> list[str]:
         ("like: nowhere.yaml", "cannot be read: .*nowhere.yaml"),
         ("num_generations: 3", "must be divisible by num_generations"),
         ("objective: sum", "objective is 'sum': choose f1, weighted, separate"),
-        ("mistake_floor: 0.1", "mistake_floor is 0.1"),
+        ("length_limit: 0", "length_limit is 0"),
         ("objective: separate\nreward_weights: [2, 1]", "precision_weight and recall_weight"),
         ("multi_objective_aggregation: normalize_then_sum", "set objective to separate"),
         ("oversample: 0", "oversample is 0"),

@@ -10,9 +10,8 @@ import pytest
 
 from posh_reward import PoSh
 from posh_reward.datasets.load_dataset import load_images
-from posh_reward.study.rows.engine import TableSettings, score_table
-from posh_reward.study.rows.journal import Journal, read_journal
-from posh_reward.study.rows.table_items import Columns
+from posh_reward.study.rows.engine import Columns, TableSettings, score_table
+from posh_reward.study.rows.tables import Journal, read_journal
 from recipes import demo
 
 SAID = {"SFT": "There is a man.", "SFT, then DAPO": "There is a man in a white coat."}

@@ -12,7 +12,7 @@ import pytest
 
 from posh_reward import PoSh
 from posh_reward.errors import ConfigError
-from posh_reward.metrics.posh.judges.load_judge import PromptJudge, load_judge
+from posh_reward.metrics.posh.judges.judge import PromptJudge, load_judge
 from posh_reward.models.model import model_settings
 from posh_reward.settings import read_settings
 from posh_reward.shipped import FOLDERS

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from posh_reward.attack.climb import sentences
-from posh_reward.attack.formats import FORMATS
+from posh_reward.attack.variants import FORMATS
 from posh_reward.reward.texts import clean, unjoined
 
 WORD = re.compile(r"\w+|[.,]")

@@ -180,8 +180,6 @@ def test_repetition_beyond_the_limit_costs() -> None:
 def test_each_axis_can_have_its_own_reward() -> None:
     assert shape_axes(scores(0.9, 0.6), Shaping("separate")) == (0.9, 0.6)
     assert shape_axes(scores(0.9, None), Shaping("separate")) is None
-    below = Shaping("separate", mistake_floor=0.6)
-    assert shape_axes(scores(0.4, 0.8), below) == pytest.approx((0.3, 0.5))
 
 
 def test_words_beyond_the_limit_cost() -> None:
@@ -196,7 +194,6 @@ SHAPINGS = st.builds(
     objective=st.sampled_from(["f1", "weighted", "separate"]),
     precision_weight=st.floats(0.1, 10),
     recall_weight=st.floats(0, 10),
-    mistake_floor=st.none() | st.floats(0.25, 1),
     length_limit=st.none() | st.floats(0.1, 5),
     repetition_limit=st.none() | st.floats(0, 0.99),
     detail_floor=st.floats(0, 5),
@@ -225,7 +222,6 @@ def test_shaping_never_adds_and_never_goes_below_the_worst(
         {"objective": "recall"},
         {"precision_weight": -1},
         {"precision_weight": 0, "recall_weight": 0},
-        {"mistake_floor": 0.1},
         {"length_limit": 0},
         {"repetition_limit": 1.0},
         {"repetition_limit": -0.1},

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from posh_reward.metrics.records import row_of
-from posh_reward.study.rows.table_items import TableItem
+from posh_reward.metrics.metric import row_of
+from posh_reward.study.rows.engine import TableItem
 from posh_reward.study.rows.tables import Row
 from posh_reward.types import Scores
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import stdtr
 
-from posh_reward.study.crossed import CrossedDesign, holm
 from posh_reward.study.packets.study_plan import Opinions
-from posh_reward.study.statistics import Floats, Ints
+from posh_reward.study.statistics import CrossedDesign, Floats, Ints, holm
 
 
 def test_an_item_counts_once_and_a_tie_counts_as_zero() -> None:

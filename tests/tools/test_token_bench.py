@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from posh_reward.metrics.posh.presets import PRESETS
+from posh_reward.metrics.posh.questions import PRESETS
 from posh_reward.models.chat import Chat
 from tools.bench.prompt_log import computed_in_blocks, computed_to_the_token, shared_length
 from tools.bench.qwen import qwen_tokenizer

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from posh_reward import PoSh, PoshReward
-from posh_reward.metrics.posh.judges.load_judge import PromptJudge
+from posh_reward.metrics.posh.judges.judge import PromptJudge
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.store import Store

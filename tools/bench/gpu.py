@@ -27,9 +27,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.metrics.posh.judges.load_judge import PromptJudge
+from posh_reward.metrics.posh.judges.judge import PromptJudge
 from posh_reward.metrics.posh.posh import Rewriter, run_together
-from posh_reward.metrics.posh.presets import prompt
+from posh_reward.metrics.posh.questions import prompt
 from posh_reward.models.model import Model, Prompt
 from posh_reward.models.packed import TransformersModel
 from posh_reward.types import Phrase, Question, Reply, Usage, Verdict

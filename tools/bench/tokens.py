@@ -35,10 +35,9 @@ from posh_reward import PoSh
 from posh_reward.metrics.posh.aggregate import harmonic_mean, mean_score
 from posh_reward.metrics.posh.examine import Examination
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge, quoted_words, raw_phrase
-from posh_reward.metrics.posh.judges.judge import Judge
-from posh_reward.metrics.posh.judges.load_judge import PromptJudge
+from posh_reward.metrics.posh.judges.judge import Judge, PromptJudge
 from posh_reward.metrics.posh.posh import Rewriter, run_together
-from posh_reward.metrics.posh.presets import PRESETS, prompt, rewrite_prompt
+from posh_reward.metrics.posh.questions import PRESETS, prompt, rewrite_prompt
 from posh_reward.metrics.posh.search import Pace
 from posh_reward.models.chat import Chat
 from posh_reward.models.fake_model import verdict_of

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from posh_reward.models.chat import Chat
-from posh_reward.models.labels import label_tokens
-from posh_reward.models.model import Model, Prompt
+from posh_reward.models.model import Model, Prompt, label_tokens
 from posh_reward.models.packed import TransformersModel
 from tools.bench.qwen import random_model
 

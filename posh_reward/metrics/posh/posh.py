@@ -17,38 +17,24 @@ from posh_reward.graph.coref import Coreferencer
 from posh_reward.graph.reader import GRAPH_VERSION, MAX_CHARACTERS, Reader
 from posh_reward.lexicon.function_words import LIGHT
 from posh_reward.metrics.metric import check_lists, check_sizes, joined_references, signature
-from posh_reward.metrics.posh.aggregate import (
-    EQUAL,
-    WORD,
-    Weights,
-    columns,
-    figures,
-    harmonic_mean,
-    lacks,
-    mean_score,
-    weights_of,
-    witness_figures,
-)
+from posh_reward.metrics.posh import aggregate
 from posh_reward.metrics.posh.examine import SUPPORTED, Examination, Steps, examine
 from posh_reward.metrics.posh.judges.judge import (
     Judge,
+    PromptJudge,
     Witness,
     base_judge,
-    stages,
-)
-from posh_reward.metrics.posh.judges.load_judge import (
-    PromptJudge,
     check_prompts_match,
     load_judge,
+    stages,
     witness_of,
 )
-from posh_reward.metrics.posh.presets import PRESET, check_preset
-from posh_reward.metrics.posh.questions import ASKING_VERSION, PRESENT
+from posh_reward.metrics.posh.questions import ASKING_VERSION, PRESENT, PRESET, check_preset
 from posh_reward.metrics.posh.search import Answers, Ask, checked_grade, pace_of
 from posh_reward.models.asker import READING_VERSION as REPLY_VERSION
 from posh_reward.models.model import awake, checked_reply
 from posh_reward.models.prompt_images import images_of
-from posh_reward.process.fork_guard import at_work
+from posh_reward.process.locks import at_work
 from posh_reward.settings import brief
 from posh_reward.store import Store, store_of
 from posh_reward.types import (
@@ -149,8 +135,8 @@ class Rewriter:
 
 def shares_no_word(phrase: str, rewrite: str) -> bool:
     """Return True if no content word of a phrase is in its rewrite in any form."""
-    words = [word for word in WORD.findall(phrase) if word.lower() not in LIGHT]
-    return bool(words) and all(lacks(rewrite, word) for word in words)
+    words = [word for word in aggregate.WORD.findall(phrase) if word.lower() not in LIGHT]
+    return bool(words) and all(aggregate.lacks(rewrite, word) for word in words)
 
 
 def run_together(
@@ -323,7 +309,7 @@ class PoSh:
         preset: str = "released",
         *,
         parser_device: str = "auto",
-        weights: Weights | Mapping[str, float] = EQUAL,
+        weights: aggregate.Weights | Mapping[str, float] = aggregate.EQUAL,
         witness: str | Mapping[str, Any] | Witness | None = None,
         supported: float = SUPPORTED,
         store: str | PathLike[str] | Store | None = None,
@@ -352,7 +338,7 @@ class PoSh:
         for each in prompt_judges:
             check_prompts_match(each, preset, self.store)
         self._uses_models = bool(prompt_judges)
-        self.weights = weights_of(weights)
+        self.weights = aggregate.weights_of(weights)
         self._pairs_at_once = pairs_at_once
         self._rewriter = Rewriter(self.judge)
 
@@ -380,7 +366,7 @@ class PoSh:
             "rules": f"{GRAPH_VERSION}.{ASKING_VERSION}",
             "present": f"{PRESENT:g}",
         }
-        if self.weights != EQUAL:
+        if self.weights != aggregate.EQUAL:
             fields["weights"] = ",".join(f"{weight:g}" for weight in astuple(self.weights))
         if self.witness is not None:
             fields |= {"witness": self.witness.name, "supported": f"{self._supported:g}"}
@@ -417,10 +403,11 @@ class PoSh:
         return self.witness is not None
 
     def figures(self, scores: Sequence[Scores]) -> dict[str, float]:
-        return figures(scores) | (witness_figures(scores) if self.witness is not None else {})
+        seen = {} if self.witness is None else aggregate.witness_figures(scores)
+        return aggregate.figures(scores) | seen
 
     def columns(self, scores: Sequence[Scores]) -> dict[str, list[float | None]]:
-        return columns(scores)
+        return aggregate.columns(scores)
 
     def score(
         self,
@@ -538,12 +525,12 @@ class PoSh:
     def _scores(
         self, pair: DescriptionPair, precision: Examination, recall: Examination, signature: str
     ) -> Scores:
-        supported = mean_score(precision.elements, self.weights)
-        covered = mean_score(recall.elements, self.weights)
+        supported = aggregate.mean_score(precision.elements, self.weights)
+        covered = aggregate.mean_score(recall.elements, self.weights)
         return Scores(
             precision=supported,
             recall=covered,
-            f1=harmonic_mean(supported, covered),
+            f1=aggregate.harmonic_mean(supported, covered),
             signature=signature,
             elements=precision.elements + recall.elements,
             failure=precision.failure or recall.failure,

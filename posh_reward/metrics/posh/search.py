@@ -14,8 +14,7 @@ from itertools import count
 from typing import Literal, NamedTuple, TypeVar
 
 from posh_reward.metrics.posh.questions import CandidateName, Finding, Roster, candidates
-from posh_reward.models.labels import DOUBTFUL
-from posh_reward.models.model import checked_verdict
+from posh_reward.models.model import DOUBTFUL, checked_verdict
 from posh_reward.types import (
     HIGHEST_GRADE,
     LABELS,

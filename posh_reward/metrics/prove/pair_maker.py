@@ -36,17 +36,9 @@ from posh_reward.metrics.prove.tuples import (
     tuple_source,
     verdicts_of,
 )
+from posh_reward.models import encoders
 from posh_reward.models.asker import READING_VERSION, Asker
-from posh_reward.models.encoders import (
-    EMBEDDED,
-    Encoder,
-    content_words,
-    load_encoder,
-    name_of,
-    unit_vectors,
-)
-from posh_reward.models.labels import distribution
-from posh_reward.models.model import Model, Prompt, model_of, savable
+from posh_reward.models.model import Model, Prompt, distribution, model_of, savable
 from posh_reward.models.prompt_images import images_of
 from posh_reward.store import Store, store_of
 from posh_reward.types import Failure, PromptImage, Reply, Verdict
@@ -133,9 +125,12 @@ def agrees(value: Value, question: str, answer: str) -> bool:
     """
     if isinstance(value, bool):
         return value == says_yes(answer)
-    in_question, in_answer = set(content_words(question)), set(content_words(answer))
+    in_question, in_answer = (
+        set(encoders.content_words(question)),
+        set(encoders.content_words(answer)),
+    )
     pair = in_question | in_answer
-    result = [w for w in content_words(as_text(value)) if w in pair or w not in KIND_NAMES]
+    result = [w for w in encoders.content_words(as_text(value)) if w in pair or w not in KIND_NAMES]
     if not result or any(word.isdecimal() and word not in pair for word in result):
         return False
     share = sum(word in pair for word in result) / len(result)
@@ -167,7 +162,7 @@ def _texts(value: Value) -> Iterator[str]:
 
 def is_trivial(question: str, answer: str) -> bool:
     """Return True if the answer adds no word: "What is the concrete bar made of?" "Concrete"."""
-    return not set(content_words(answer)) - set(content_words(question))
+    return not set(encoders.content_words(answer)) - set(encoders.content_words(question))
 
 
 def taboo_word(question: str, answer: str, taboo: frozenset[str]) -> str | None:
@@ -349,10 +344,14 @@ def sift_images(
     return _drop(pairs, map(reason, entailment.probabilities(statements)))
 
 
-def once_each(pairs: Sequence[QuestionPair], encoder: Encoder, alike: float) -> list[QuestionPair]:
+def once_each(
+    pairs: Sequence[QuestionPair], encoder: encoders.Encoder, alike: float
+) -> list[QuestionPair]:
     """Drop pairs that repeat an earlier kept pair of the same image (after SemDeDup)."""
     left = [place for place, pair in enumerate(pairs) if pair.dropped is None]
-    vectors = unit_vectors(encoder, [f"{pairs[i].question} {pairs[i].answer}" for i in left])
+    vectors = encoders.unit_vectors(
+        encoder, [f"{pairs[i].question} {pairs[i].answer}" for i in left]
+    )
     similar = vectors @ vectors.T if left else vectors
     pairs_left, firsts = list(pairs), list[int]()
     for row, place in enumerate(left):
@@ -399,7 +398,7 @@ class PairMaker:
         entailment: str | Mapping[str, Any] | Model | None = None,
         tuples: str | Mapping[str, Any] | Model = "graph",
         *,
-        encoder: str | Encoder = EMBEDDED,
+        encoder: str | encoders.Encoder = encoders.EMBEDDED,
         taboo: Sequence[str] = (),
         parser: str = "embedded",
         store: str | PathLike[str] | Store | None = None,
@@ -412,8 +411,8 @@ class PairMaker:
         self.reviewer = None if reviewer is None else Asker(model_of(reviewer), self.store)
         self.entailment = entailment_of(entailment, self.store)
         self.tuples: TupleSource = tuple_source(tuples, parser, self.store)
-        self.encoder = load_encoder(encoder)
-        self.encoder_name = name_of(encoder)
+        self.encoder = encoders.load_encoder(encoder)
+        self.encoder_name = encoders.name_of(encoder)
         self.taboo = frozenset(word.casefold() for word in taboo)
         self.programs = Sandbox(seconds)
 

@@ -145,14 +145,12 @@ def main() -> None:
 
 
 def claim_stdout() -> IO[str]:
-    """Reserve stdout for the protocol."""
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     return replies
 
 
 def say(replies: IO[str], reply: dict[str, Any]) -> None:
-    """Write one line of the protocol."""
     replies.write(json.dumps(reply) + "\n")
     replies.flush()
 
@@ -204,7 +202,6 @@ def answer(request: dict[str, Any]) -> None:
 
 
 def run(program: str, nodes: Any) -> object:
-    """Run the program's function over the graph."""
     names = {name: getattr(builtins, name) for name in BUILTINS}
     scope: dict[str, Any] = {
         "__builtins__": {**names, "str": ProgramText, TEXT: ProgramText},

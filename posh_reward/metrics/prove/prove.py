@@ -33,8 +33,7 @@ from posh_reward.models.encoders import (
     name_of,
     unit_vectors,
 )
-from posh_reward.models.labels import distribution
-from posh_reward.models.model import Model, model_of
+from posh_reward.models.model import Model, distribution, model_of
 from posh_reward.models.prompt_images import MISSING, images_of
 from posh_reward.store import Store, store_of
 from posh_reward.types import Failure, PromptImage, Verdict
@@ -91,7 +90,6 @@ def check_inputs(
 
 
 def statement(parts: Tuple) -> str:
-    """A tuple as a statement about an image."""
     if len(parts) == 1:
         return f'the image shows "{parts[0]}"'
     if len(parts) == 2:

@@ -25,19 +25,16 @@ SPLIT = "---\n"  # ends the prefix that many prompts share
 
 
 def prompt_of(name: str, values: Mapping[str, str], images: tuple[PromptImage, ...] = ()) -> Prompt:
-    """Fill in the prompt ``prompts/NAME.txt``."""
     prefix, _, suffix = wording("metrics/prove", name).strip().rpartition(SPLIT)
     return Prompt(fill(prefix, values), fill(suffix, values), images)
 
 
 def replies_of(asker: Asker, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
-    """The model's reply to each prompt."""
     with asker.awake(prompts):
         return asker.write(prompts, max_tokens)
 
 
 def verdicts_of(asker: Asker, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
-    """The model's distribution over the labels for each prompt."""
     with asker.awake(prompts):
         return asker.choose(prompts, labels)
 
@@ -212,7 +209,6 @@ class GraphTuples:
         }
 
     def read(self, texts: Sequence[object]) -> list[tuple[Tuple, ...] | Failure]:
-        """Tuples of each text's scene graph."""
         return [
             read if isinstance(read, Failure) else distinct(_tuples(read))
             for read in self.reader.read(texts, keep=True)

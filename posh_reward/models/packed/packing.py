@@ -37,16 +37,8 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from posh_reward.errors import InputError, JudgeError
+from posh_reward.models import prompt_images
 from posh_reward.models.model import Prompt
-from posh_reward.models.prompt_images import (
-    NO_PLACE,
-    SizeLimits,
-    check_max_pixels,
-    image_failure,
-    image_for_model,
-    size_for_model,
-    size_of,
-)
 from posh_reward.types import Failure, PromptImage
 
 if TYPE_CHECKING:
@@ -68,7 +60,6 @@ class PlacedImage(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The index after its last token."""
         return self.start + self.rows * self.columns
 
 
@@ -96,7 +87,6 @@ class PromptTokens:
 
     @property
     def shared(self) -> int:
-        """Tokens of ``start``."""
         return len(self.start) // TOKEN.itemsize
 
     def __len__(self) -> int:
@@ -134,13 +124,13 @@ def prompt_tokens(
     if prompt.images and encoder is not None:
         places = np.flatnonzero(whole == encoder.placeholder)
         if len(places) != len(prompt.images) or places[-1] >= shared:
-            return NO_PLACE
+            return prompt_images.NO_PLACE
         counts = np.ones(len(whole), np.int64)
         for place, image in zip(places.tolist(), prompt.images, strict=True):
             try:
                 rows, columns = encoder.shape(image)
             except InputError as error:
-                return image_failure(error)
+                return prompt_images.image_failure(error)
             images.append(PlacedImage(image, int(counts[:place].sum()), rows, columns))
             counts[place] = rows * columns
             # 63 bits of a digest: among a million images, two are alike with probability 1e-7.
@@ -156,21 +146,21 @@ class ImageEncoder:
 
     def __init__(self, model: PreTrainedModel, processor: Any, max_pixels: int) -> None:
         factor = processor.patch_size * processor.merge_size
-        check_max_pixels(max_pixels, factor)
+        prompt_images.check_max_pixels(max_pixels, factor)
         least = min(processor.size["shortest_edge"], max_pixels)
-        self.sizes = SizeLimits(factor, least, max_pixels)
+        self.sizes = prompt_images.SizeLimits(factor, least, max_pixels)
         self.placeholder: int = model.config.image_token_id
         self._model: Any = model
         self._processor = processor
 
     def shape(self, image: PromptImage) -> tuple[int, int]:
         """Rows and columns of an image's tokens; ``InputError`` if it cannot have any."""
-        width, height = size_for_model(*size_of(image), *self.sizes)
+        width, height = prompt_images.size_for_model(*prompt_images.size_of(image), *self.sizes)
         return height // self.sizes.factor, width // self.sizes.factor
 
     def patches(self, image: PromptImage) -> tuple[torch.Tensor, torch.Tensor] | Failure:
         """Pixels (patches, values per patch) of an image, and its grid (1, 3) of patches."""
-        resized = image_for_model(image, self.sizes)
+        resized = prompt_images.image_for_model(image, self.sizes)
         if isinstance(resized, Failure):
             return resized
         batch = self._processor([resized], do_resize=False, return_tensors="pt")

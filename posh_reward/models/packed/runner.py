@@ -19,8 +19,7 @@ import torch
 from posh_reward.errors import JudgeError
 from posh_reward.models.asker import BLIND
 from posh_reward.models.chat import Chat
-from posh_reward.models.labels import NOT_NUMBERS
-from posh_reward.models.model import Note, Prompt, ignore
+from posh_reward.models.model import NOT_NUMBERS, Note, Prompt, ignore
 from posh_reward.models.packed.checkpoint import free_memory
 from posh_reward.models.packed.packing import (
     NO_SLOTS,
@@ -379,7 +378,6 @@ class LoadedModel:
 
     @property
     def stops(self) -> set[int]:
-        """Tokens that end a reply."""
         ends = getattr(self.model.generation_config, "eos_token_id", None)
         several = ends if isinstance(ends, list) else [ends]
         stops = {*several, self.chat.tokenizer.eos_token_id, self.chat.turn_end}

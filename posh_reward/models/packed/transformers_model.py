@@ -10,9 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from posh_reward.errors import InputError, JudgeError
-from posh_reward.models import labels as label_reading
 from posh_reward.models.chat import Chat
-from posh_reward.models.model import Note, Prompt, ignore
+from posh_reward.models.model import (
+    TOP,
+    LabelReading,
+    Note,
+    Prompt,
+    check_reading,
+    ignore,
+    label_masses,
+    label_tokens,
+    no_token,
+    verdict,
+)
 from posh_reward.models.packed import checkpoint
 from posh_reward.models.prompt_images import MAX_PIXELS
 from posh_reward.types import Failure, Reply, Usage, Verdict
@@ -67,13 +77,13 @@ class TransformersModel:
         *,
         device: str = "auto",
         dtype: str = "auto",
-        reading: label_reading.LabelReading = "labels",
+        reading: LabelReading = "labels",
         max_batch_tokens: int = 8192,
         memory_gb: float | None = None,
         max_pixels: int = MAX_PIXELS,
         sleep: bool = True,
     ) -> None:
-        label_reading.check_reading(reading)
+        check_reading(reading)
         if min(max_batch_tokens, max_pixels) < 1 or (memory_gb is not None and memory_gb <= 0):
             raise InputError("max_batch_tokens, memory_gb and max_pixels must be more than 0")
         self.usage = Usage()
@@ -81,7 +91,7 @@ class TransformersModel:
         self._revision = revision
         self._device = device
         self._dtype = dtype
-        self._reading: label_reading.LabelReading = reading
+        self._reading: LabelReading = reading
         self._budget = max_batch_tokens
         self._memory_gb = memory_gb
         self._max_pixels = max_pixels
@@ -147,24 +157,22 @@ class TransformersModel:
 
         loaded, key = self._ready(), tuple(labels)
         if key not in self._label_tokens:
-            self._label_tokens[key] = label_reading.label_tokens(
-                loaded.chat.tokenizer, labels, self._reading
-            )
+            self._label_tokens[key] = label_tokens(loaded.chat.tokenizer, labels, self._reading)
         tokens = self._label_tokens[key]
-        if (unreadable := label_reading.no_token(labels, tokens)) is not None:
+        if (unreadable := no_token(labels, tokens)) is not None:
             return [Verdict(None, unreadable)] * len(prompts)
         flat = list(chain.from_iterable(tokens))
-        top = label_reading.TOP if self._reading == "top-20" else 0
+        top = TOP if self._reading == "top-20" else 0
         read = partial(log_probabilities, tokens=flat, top=top)
 
-        def verdict(answer: list[float] | Failure) -> Verdict:
+        def judged(answer: list[float] | Failure) -> Verdict:
             if isinstance(answer, Failure):
                 return Verdict(None, answer)
-            masses = label_reading.label_masses(dict(zip(flat, answer, strict=True)), tokens)
-            return label_reading.verdict(masses, self._reading)
+            masses = label_masses(dict(zip(flat, answer, strict=True)), tokens)
+            return verdict(masses, self._reading)
 
         ask = partial(loaded.runner.read, read=read)
-        verdicts = self._answers(prompts, 0, ask, verdict, note)
+        verdicts = self._answers(prompts, 0, ask, judged, note)
         self.usage.tokens_decoded += sum(each.failure is None for each in verdicts)
         return verdicts
 

@@ -9,8 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from posh_reward.models.asker import BLIND
-from posh_reward.models.labels import TOP, label_masses, says, verdict
-from posh_reward.models.model import Prompt
+from posh_reward.models.model import TOP, Prompt, label_masses, says, verdict
 from posh_reward.models.prompt_images import SizeLimits, image_for_model, png_base64
 from posh_reward.models.server.server_http import ExchangeError
 from posh_reward.types import Failure, PromptImage, Reply, Usage, Verdict

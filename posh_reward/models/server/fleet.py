@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from posh_reward.errors import JudgeError
-from posh_reward.models.labels import DOUBTFUL, LabelReading, not_grades
-from posh_reward.models.model import Prompt
+from posh_reward.models.model import DOUBTFUL, LabelReading, Prompt, not_grades
 from posh_reward.models.prompt_images import image_of
 from posh_reward.models.server import chat_messages, server_http
 from posh_reward.models.server.server_http import (
@@ -344,7 +343,6 @@ async def check_model(client: ServerClient, url: str, model: str) -> None:
 
 
 def image_probe() -> Prompt:
-    """A short question about a small image."""
     from PIL import Image
 
     image = image_of(Image.new("RGB", (64, 64), "white"))

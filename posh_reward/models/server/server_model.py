@@ -16,28 +16,10 @@ from pathlib import PurePath
 from typing import Any, TypeVar
 
 from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError, install
-from posh_reward.models.labels import TOP, LabelReading, check_reading
-from posh_reward.models.model import Note, Prompt, ignore
+from posh_reward.models.model import TOP, LabelReading, Note, Prompt, check_reading, ignore
 from posh_reward.models.prompt_images import MAX_PIXELS, TOKEN_PIXELS
-from posh_reward.models.server import chat_messages
+from posh_reward.models.server import chat_messages, fleet
 from posh_reward.models.server.chat_messages import ChatMessages, Content, special_token
-from posh_reward.models.server.fleet import (
-    ABSENT,
-    NO_SIGHT,
-    NO_TOKEN,
-    PRESENT,
-    PROBE,
-    Fleet,
-    Patience,
-    Server,
-    ServerBatch,
-    check_model,
-    find_model,
-    image_probe,
-    label_tokens,
-    refuse_unusable,
-    unfit,
-)
 from posh_reward.models.server.server_http import (
     ExchangeError,
     ServerClient,
@@ -132,9 +114,9 @@ class ServerModel:
             fields = json.dumps(self._extra, sort_keys=True)
             self._options += f":{hashlib.sha256(fields.encode()).hexdigest()[:8]}"
         self._options += f":pixels-{max_pixels}" if images else ""
-        self._fleet = Fleet([Server(check_url(url)) for url in urls])
+        self._fleet = fleet.Fleet([fleet.Server(check_url(url)) for url in urls])
         self._key_env, self._concurrency = api_key_env, concurrency
-        self._patience = Patience(timeout, retries, backoff, concurrency)
+        self._patience = fleet.Patience(timeout, retries, backoff, concurrency)
         self._tokens: dict[tuple[str, ...], tuple[tuple[int, ...], ...]] = {}
         self._checked = False
         self._reasons: set[str] = set()
@@ -151,7 +133,7 @@ class ServerModel:
         """Its name at the server, which is asked for it if none was given."""
         require_client()
         urls = [server.url for server in self._fleet.servers]
-        return self._run(lambda client: find_model(client, urls))
+        return self._run(lambda client: fleet.find_model(client, urls))
 
     @property
     def name(self) -> str:
@@ -195,7 +177,7 @@ class ServerModel:
             require_client()
             _ = self.model  # outside the event loop, which ``_run`` makes
             faults = self._run(self._faults)
-            refuse_unusable(self._fleet.servers, faults, self._reading)
+            fleet.refuse_unusable(self._fleet.servers, faults, self._reading)
             self._checked = True
 
     def close(self) -> None:
@@ -248,7 +230,7 @@ class ServerModel:
             options["top_logprobs"] = TOP
             return options, partial(chat_messages.read_top, labels=labels)
         if labels not in self._tokens:
-            self._tokens[labels] = await label_tokens(client, url, self.model, labels)
+            self._tokens[labels] = await fleet.label_tokens(client, url, self.model, labels)
         tokens = self._tokens[labels]
         options["logprob_token_ids"] = [i for ids in tokens for i in ids]
         options["return_tokens_as_token_ids"] = True
@@ -265,8 +247,8 @@ class ServerModel:
         note: Note,
     ) -> list[A]:
         """Ask all prompts; each server's in order, ``concurrency`` of them at once."""
-        probe = self._body(PROBE.format(PRESENT[0]), {"max_tokens": 1})
-        batch = ServerBatch(client, self._fleet, self._patience, probe)
+        probe = self._body(fleet.PROBE.format(fleet.PRESENT[0]), {"max_tokens": 1})
+        batch = fleet.ServerBatch(client, self._fleet, self._patience, probe)
         await batch.start()
         answers: dict[int, A] = {}
 
@@ -307,7 +289,6 @@ class ServerModel:
             logger.warning("%s: %s", self.name, error)
 
     async def _faults(self, client: ServerClient) -> list[ExchangeError | None]:
-        """Each server's fault, if it has one."""
         urls = [server.url for server in self._fleet.servers]
 
         async def log_wait() -> None:
@@ -325,36 +306,41 @@ class ServerModel:
 
     async def _fault(self, client: ServerClient, url: str) -> ExchangeError | None:
         # Two timeouts are enough here: three and a probe would take four minutes.
-        batch = ServerBatch(client, Fleet([Server(url)]), self._patience, None, timeouts=2)
+        batch = fleet.ServerBatch(
+            client, fleet.Fleet([fleet.Server(url)]), self._patience, None, timeouts=2
+        )
         try:
-            await check_model(client, url, self.model)
+            await fleet.check_model(client, url, self.model)
             if self._labels:
                 await self._check_grades(client, url, batch)
             else:
                 options = {"max_tokens": 16, "temperature": 0}
-                body = self._body(PROBE.format(PRESENT[0]), options)
+                body = self._body(fleet.PROBE.format(fleet.PRESENT[0]), options)
                 chat_messages.read_text(await batch.ask(0, body))
             if self.sees:
-                content = self._messages.content(image_probe())
+                content = self._messages.content(fleet.image_probe())
                 assert not isinstance(content, Failure), content
                 try:
                     await batch.ask(0, self._body(content, {"max_tokens": 1, "temperature": 0}))
                 except ExchangeError as error:
                     detail = error.detail or error.reason
-                    return ExchangeError(NO_SIGHT, detail, error.status)
+                    return ExchangeError(fleet.NO_SIGHT, detail, error.status)
         except ExchangeError as error:
             # A scale without tokens fails only its own judgments.
-            return None if error.reason == NO_TOKEN else error
+            return None if error.reason == fleet.NO_TOKEN else error
         return None
 
-    async def _check_grades(self, client: ServerClient, url: str, batch: ServerBatch) -> None:
+    async def _check_grades(self, client: ServerClient, url: str, batch: fleet.ServerBatch) -> None:
         """Raise ``JudgeError`` if the server's model answers ``PROBE`` without sense."""
         options, read = await self._question(client, url, LABELS)
         grades = [
-            [read(await batch.ask(0, self._body(PROBE.format(word), options))) for word in words]
-            for words in (PRESENT, ABSENT)
+            [
+                read(await batch.ask(0, self._body(fleet.PROBE.format(word), options)))
+                for word in words
+            ]
+            for words in (fleet.PRESENT, fleet.ABSENT)
         ]
-        reason = unfit(url, *grades)
+        reason = fleet.unfit(url, *grades)
         if reason is not None and not os.environ.get(UNCHECKED):
             raise JudgeError(reason)
 

@@ -11,8 +11,7 @@ from typing import Any
 from posh_reward.errors import MissingDependencyError
 from posh_reward.models.asker import BLIND
 from posh_reward.models.chat import Chat
-from posh_reward.models.labels import TOP, LabelReading, label_masses, label_tokens, no_token
-from posh_reward.models.model import Prompt
+from posh_reward.models.model import TOP, LabelReading, Prompt, label_masses, label_tokens, no_token
 from posh_reward.models.prompt_images import NO_PLACE, SizeLimits, check_max_pixels, size_of
 from posh_reward.models.vllm.vllm_worker import Answers, EngineReply
 from posh_reward.types import Failure

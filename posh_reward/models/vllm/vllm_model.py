@@ -19,8 +19,7 @@ from typing import Any, TypeVar
 
 from posh_reward.errors import InputError, JudgeError
 from posh_reward.models.asker import BLIND
-from posh_reward.models.labels import LabelReading, check_reading, verdict
-from posh_reward.models.model import Note, Prompt, ignore
+from posh_reward.models.model import LabelReading, Note, Prompt, check_reading, ignore, verdict
 from posh_reward.models.prompt_images import MAX_PIXELS, SEEING, SizeLimits, image_for_model
 from posh_reward.models.vllm.vllm_worker import (
     EngineReply,

@@ -216,7 +216,6 @@ def serve(make: Callable[[Mapping[str, Any]], Engine], settings: Mapping[str, An
 
 
 def answer(engine: Engine, request: Mapping[str, Any]) -> Answers:
-    """The engine's answers to one request."""
     match request["do"]:
         case "sleep":
             engine.sleep()

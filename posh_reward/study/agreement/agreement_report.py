@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from importlib import resources
 from math import isnan, nan
 from textwrap import fill
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,9 +38,19 @@ NO_IMAGE = (
 
 SimpleMeasure = Callable[[Floats, Floats], float]
 """(Scores, people's numbers), row by row -> figure."""
-RowMeasure = Callable[[Floats, Floats, Sequence[Ints]], Sequence[float]]
-"""(Scores of all rows, people's numbers for all rows, selections of rows) -> a figure for each
-selection: first the rows of the sample, then those of its resamples."""
+
+
+class Sample(NamedTuple):
+    """One metric on one axis."""
+
+    metric: str
+    scores: Floats  # (rows,)
+    people: Floats  # (rows,)
+
+
+RowMeasure = Callable[[Sample, Sequence[Ints]], Sequence[float]]
+"""(All rows, selections of rows) -> a figure for each selection: first the rows with scores, then
+those of its resamples."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +59,10 @@ class Figure:
 
     axis: str
     name: str
-    measure: RowMeasure = lambda *_: ()  # unused where the figure is computed elsewhere
+    measure: RowMeasure
     p_value: SimpleMeasure | None = None  # for the hypothesis that the figure is 0
     percent: bool = False  # printed in percent, as in the paper
+    centre: bool = True  # move a correlation's resamples (``centred``)
 
     @property
     def key(self) -> str:
@@ -60,7 +71,7 @@ class Figure:
 
 
 def on_rows(measure: SimpleMeasure) -> RowMeasure:
-    return lambda scores, people, draws: [measure(scores[rows], people[rows]) for rows in draws]
+    return lambda all, draws: [measure(all.scores[rows], all.people[rows]) for rows in draws]
 
 
 @dataclass(frozen=True)
@@ -145,7 +156,7 @@ class _Comparison:
 
     judgments: Judgments
     draws: Sequence[Ints]
-    # (Metric, figure, rows) -> ``_samples``; the base's are needed for every metric.
+    # (Metric, figure, rows) -> ``_figures``; the base's are needed for every metric.
     cache: dict[tuple[str, str, bytes], tuple[float, Floats]] = field(default_factory=dict)
 
     def line(
@@ -160,11 +171,10 @@ class _Comparison:
         return MetricLine(column.name, cells, differences, column.failures, column.signature)
 
     def _cell(self, figure: Figure, column: ScoreColumn) -> Cell:
-        people = self.judgments.people[figure.axis]
-        scores = self.judgments.scores(column, figure.axis)
-        rows = np.flatnonzero(~np.isnan(people) & ~np.isnan(scores))
-        p = nan if figure.p_value is None else figure.p_value(scores[rows], people[rows])
-        value, samples = self._samples(column.name, figure, scores, people, rows)
+        all = self._sample(column, figure)
+        rows = np.flatnonzero(~np.isnan(all.scores + all.people))
+        p = nan if figure.p_value is None else figure.p_value(all.scores[rows], all.people[rows])
+        value, samples = self._figures(figure, all, rows)
         images = self._images(rows)
         found = estimate(value, samples, images)
         if figure.percent and value in (0, 1) and found.low == found.high:
@@ -175,32 +185,33 @@ class _Comparison:
 
     def _difference(self, figure: Figure, columns: tuple[ScoreColumn, ScoreColumn]) -> Estimate:
         # Only rows that both have: otherwise a metric that fails on hard rows would gain by it.
-        people = self.judgments.people[figure.axis]
-        scores = [self.judgments.scores(column, figure.axis) for column in columns]
-        rows = np.flatnonzero(~np.isnan(people + scores[0] + scores[1]))
+        both = [self._sample(column, figure) for column in columns]
+        rows = np.flatnonzero(~np.isnan(both[0].people + both[0].scores + both[1].scores))
         (ours, our_samples), (theirs, their_samples) = (
-            self._samples(column.name, figure, each, people, rows)
-            for column, each in zip(columns, scores, strict=True)
+            self._figures(figure, each, rows) for each in both
         )
         return estimate(ours - theirs, our_samples - their_samples, self._images(rows))
 
     def _images(self, rows: Ints) -> int:
         return len({self.judgments.groups[row] for row in rows})
 
-    def _samples(
-        self, metric: str, figure: Figure, scores: Floats, people: Floats, rows: Ints
-    ) -> tuple[float, Floats]:
+    def _sample(self, column: ScoreColumn, figure: Figure) -> Sample:
+        scores = self.judgments.scores(column, figure.axis)
+        return Sample(column.name, scores, self.judgments.people[figure.axis])
+
+    def _figures(self, figure: Figure, all: Sample, rows: Ints) -> tuple[float, Floats]:
         """Return the figure on the ``rows``, and in each resample of them (resamples,)."""
-        key = metric, figure.key, rows.tobytes()
+        key = all.metric, figure.key, rows.tobytes()
         if key not in self.cache:
             # Images are resampled first and rows without a score dropped afterwards, so that all
             # metrics see the same resamples and their differences stay paired.
-            usable = np.zeros(len(people), dtype=bool)
+            usable = np.zeros(len(all.people), dtype=bool)
             usable[rows] = True
             draws = [rows, *(draw[usable[draw]] for draw in self.draws)]
-            value, *values = figure.measure(scores, people, draws)
+            value, *values = figure.measure(all, draws)
             samples = np.array(values, dtype=np.float64)
-            self.cache[key] = value, samples if figure.percent else centred(value, samples)
+            moved = figure.centre and not figure.percent
+            self.cache[key] = value, centred(value, samples) if moved else samples
         return self.cache[key]
 
 

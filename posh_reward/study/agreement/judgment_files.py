@@ -10,7 +10,7 @@ from pathlib import Path
 from posh_reward.errors import InputError, MissingDependencyError
 from posh_reward.graph.reader import is_missing
 from posh_reward.settings import brief, brief_list
-from posh_reward.study.rows.table_items import image_file
+from posh_reward.study.rows.engine import image_file
 from posh_reward.study.rows.tables import (
     ENDINGS,
     STANDARD,

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
-from math import inf
+from dataclasses import dataclass, replace
+from functools import partial
+from math import inf, nan
 from typing import Protocol
 
 import numpy as np
@@ -25,19 +26,16 @@ from posh_reward.errors import InputError
 from posh_reward.study.agreement.agreement_report import (
     AgreementReport,
     AgreementSettings,
-    Cell,
     Figure,
-    MetricLine,
-    check_against,
-    check_any_row,
-    few_images_note,
-    paper_table,
+    Judgments,
+    Sample,
+    make_report,
 )
 from posh_reward.study.agreement.judgment_files import as_list, check_columns, image_in, text_in
-from posh_reward.study.agreement.metric_scores import Alerts, TextPair, in_batches
+from posh_reward.study.agreement.metric_scores import Alerts, ScoreColumn, TextPair, in_batches
 from posh_reward.study.agreement.rater_agreement import overlaps, token_spans
 from posh_reward.study.rows.tables import Row
-from posh_reward.study.statistics import Floats, Ints, estimate, group_numbers, resampled_rows
+from posh_reward.study.statistics import Floats, Ints, group_numbers
 from posh_reward.types import Failure, Span
 
 AXES = ("mistakes", "omissions")
@@ -141,7 +139,6 @@ class TokenCounts:
     false: Floats  # (texts, thresholds) unmarked tokens with an alert
     positives: Floats  # (texts,) marked tokens
     negatives: Floats  # (texts,) unmarked tokens
-    usable: Ints  # texts that the metric has scores for
 
     def macro_f1(self, weights: Floats) -> Floats:
         """(samples, thresholds) macro F1, weighting texts by ``weights`` (samples, texts)."""
@@ -173,16 +170,13 @@ def count_alerts(
         for place, a in enumerate(alerts)
     ]
     people = [marks.token_marks(axis, place) for place in range(len(alerts))]
-    return count_tokens(scores, people, [not isinstance(each, Failure) for each in alerts])
+    return count_tokens(scores, people)
 
 
-def count_tokens(
-    scores: Sequence[Floats], marks: Sequence[NDArray[np.bool_]], usable: Sequence[bool]
-) -> TokenCounts:
+def count_tokens(scores: Sequence[Floats], marks: Sequence[NDArray[np.bool_]]) -> TokenCounts:
     """Count alerts at every threshold that makes a difference.
 
-    Per text (tokens,) scores, infinite for no score, and people's marks; ``usable`` is False for a
-    text that the metric has no scores for.
+    Per text (tokens,) scores, infinite for no score, and people's marks.
     """
     # Only scores that occur matter as thresholds; the one above them all raises every alert.
     every = np.concatenate(scores) if scores else np.zeros(0)
@@ -197,7 +191,6 @@ def count_tokens(
         np.array([np.searchsorted(each, thresholds) for each in elsewhere], dtype=float),
         np.array([m.sum() for m in marks], dtype=float),
         np.array([(~m).sum() for m in marks], dtype=float),
-        np.flatnonzero(usable),
     )
 
 
@@ -215,76 +208,19 @@ def _token_scores(tokens: Sequence[Span], spans: Sequence[tuple[Span, float]]) -
 class Localisation:
     """One metric's counted alerts in all texts."""
 
-    name: str
+    column: ScoreColumn  # 0 for texts that the metric has scores for
     by_axis: Mapping[str, TokenCounts]
     threshold: float
-    failures: Mapping[str, int] = field(default_factory=dict)
-    signature: str = ""
 
 
 def localise(localiser: Localiser, marks: SpanAnnotations, quiet: bool = False) -> Localisation:
     """Locate errors with a metric; each distinct pair is scored once."""
     alerts = in_batches(localiser.name, localiser.alerts, marks.pairs, quiet)
     failures = Counter(str(each) for each in alerts if isinstance(each, Failure))
+    scored = np.array([nan if isinstance(each, Failure) else 0.0 for each in alerts])
+    column = ScoreColumn(localiser.name, dict.fromkeys(AXES, scored), failures, localiser.signature)
     by_axis = {axis: count_alerts(marks, axis, alerts) for axis in AXES}
-    return Localisation(
-        localiser.name, by_axis, localiser.threshold, dict(failures), localiser.signature
-    )
-
-
-def localisation_lines(
-    groups: Sequence[Hashable], localisations: Sequence[Localisation], settings: AgreementSettings
-) -> list[MetricLine]:
-    names = [each.name for each in localisations]
-    against = settings.against or names[0]
-    check_against(against, names)
-    base = localisations[names.index(against)]
-    draws = list(resampled_rows(groups, settings.resamples, settings.seed))
-    half = (group_numbers(groups) % 2).astype(float)  # (texts,) 1 for texts of every other image
-    # The sample itself, then its resamples: rows of each.
-    samples = [np.arange(len(groups)), *draws]
-
-    def figures(metric: Localisation, axis: str, usable: Ints) -> list[tuple[float, Floats]]:
-        """Return for each kind the figure on the usable texts, and in each resample of them."""
-        mask = np.zeros(len(groups))
-        mask[usable] = 1
-        parts = []
-        for start in range(0, len(samples), AT_ONCE):
-            some = samples[start : start + AT_ONCE]
-            times = np.array([np.bincount(rows, minlength=len(groups)) for rows in some])
-            parts.append(_kinds(metric.by_axis[axis], metric.threshold, times * mask, half))
-        columns = (np.concatenate(values) for values in zip(*parts, strict=True))
-        return [(float(values[0]), values[1:]) for values in columns]
-
-    def images(texts: Ints) -> int:
-        return len({groups[text] for text in texts})
-
-    lines = []
-    for each in localisations:
-        cells, differences = {}, {}
-        for axis in AXES:
-            usable = each.by_axis[axis].usable
-            for kind, found in zip(KINDS, figures(each, axis, usable), strict=True):
-                cells[f"{axis} {kind}"] = Cell(estimate(*found, images(usable)), len(usable))
-            if each is base:
-                continue
-            both = np.intersect1d(usable, base.by_axis[axis].usable)
-            pairs = zip(figures(each, axis, both), figures(base, axis, both), strict=True)
-            for kind, ((ours, our_values), (theirs, their_values)) in zip(
-                KINDS, pairs, strict=True
-            ):
-                differences[f"{axis} {kind}"] = estimate(
-                    ours - theirs, our_values - their_values, images(both)
-                )
-        lines.append(MetricLine(each.name, cells, differences, each.failures, each.signature))
-    return lines
-
-
-def _kinds(counts: TokenCounts, threshold: float, weights: Floats, half: Floats) -> list[Floats]:
-    # The best threshold is chosen anew in each resample, so that the interval includes the chance
-    # in its choice; "best" itself is still optimistic, hence "held out" beside it.
-    every = counts.macro_f1(weights)  # (samples, thresholds)
-    return [every.max(axis=1), every[:, counts.at(threshold)], _held_out(counts, weights, half)]
+    return Localisation(column, by_axis, localiser.threshold)
 
 
 def _held_out(counts: TokenCounts, weights: Floats, half: Floats) -> Floats:
@@ -302,28 +238,61 @@ def _held_out(counts: TokenCounts, weights: Floats, half: Floats) -> Floats:
     return np.where(empty, np.nan, macro)
 
 
+def span_figures(
+    localisations: Mapping[str, Localisation], groups: Sequence[Hashable]
+) -> list[Figure]:
+    half = (group_numbers(groups) % 2).astype(float)  # (texts,) 1 for texts of every other image
+
+    def measure(axis: str, kind: str, all: Sample, draws: Sequence[Ints]) -> list[float]:
+        metric = localisations[all.metric]
+        counts = metric.by_axis[axis]
+        values: list[float] = []
+        for start in range(0, len(draws), AT_ONCE):
+            some = draws[start : start + AT_ONCE]
+            weights = np.array([np.bincount(rows, minlength=len(half)) for rows in some], float)
+            if kind == "held out":
+                found = _held_out(counts, weights, half)
+            elif kind == "fixed":
+                found = counts.macro_f1(weights)[:, counts.at(metric.threshold)]
+            else:
+                # Chosen anew in each resample, so that the interval includes the chance in the
+                # choice; still optimistic, hence "held out" beside it.
+                found = counts.macro_f1(weights).max(axis=1)
+            values += found.tolist()
+        return values
+
+    return [
+        Figure(axis, kind, partial(measure, axis, kind), centre=False)
+        for axis in AXES
+        for kind in KINDS
+    ]
+
+
 def spans_report(
     marks: SpanAnnotations, localisers: Sequence[Localiser], settings: AgreementSettings
 ) -> AgreementReport:
     """Token-level figures of mistakes and omissions, above the paper's Table 2."""
-    localisations = [localise(each, marks, settings.quiet) for each in localisers]
-    lines = localisation_lines(marks.groups, localisations, settings)
-    lines += [MetricLine(name, {}, missing=why) for name, why in settings.missing]
-    check_any_row(lines, marks.name)
+    localisations = {each.name: localise(each, marks, settings.quiet) for each in localisers}
+    columns = [each.column for each in localisations.values()]
+    columns += [ScoreColumn(name, {}, missing=why) for name, why in settings.missing]
     texts = range(len(marks.pairs))
     people = {axis: np.concatenate([marks.token_marks(axis, t) for t in texts]) for axis in AXES}
     shares = ", ".join(
         f"{axis} {tokens.mean() if len(tokens) else 0:.1%}" for axis, tokens in people.items()
     )
-    thresholds = ", ".join(f"{each.name} {each.threshold:g}" for each in localisations)
+    thresholds = ", ".join(f"{name} {each.threshold:g}" for name, each in localisations.items())
     notes = [
         "Macro F1 over marked and unmarked tokens. best: at the best threshold for these texts, as "
         f"in the paper; fixed: at a threshold set in advance ({thresholds}); held out: each half "
         "of the images at the best threshold of the other half.",
         f"Tokens that people marked: {shares}.",
-        *few_images_note(marks.groups),
     ]
-    figures = [Figure(axis, kind) for axis in AXES for kind in KINDS]
     title = f"{marks.name}: {len(marks.pairs):,} marked pairs, {len(set(marks.groups)):,} images"
-    against = settings.against or localisations[0].name
-    return AgreementReport(title, figures, lines, notes, paper_table(2), 2, against)
+    judgments = Judgments(
+        marks.name,
+        dict.fromkeys(AXES, np.zeros(len(marks.pairs))),
+        marks.groups,
+        lambda column, axis: column.scores[axis],
+    )
+    figures = span_figures(localisations, marks.groups)
+    return make_report(title, judgments, columns, figures, replace(settings, table=2), notes)

@@ -18,8 +18,7 @@ from posh_reward.metrics.posh.posh import PoSh
 from posh_reward.metrics.posh.questions import PRESENT
 from posh_reward.process.progress import progress_bar
 from posh_reward.study.agreement.judgment_files import check_columns
-from posh_reward.study.rows.scored_rows import JUDGED
-from posh_reward.study.rows.tables import Row, cell_number
+from posh_reward.study.rows.tables import JUDGED, Row, cell_number
 from posh_reward.study.statistics import Floats
 from posh_reward.types import Direction, Failure, Scores, Span
 
@@ -104,7 +103,6 @@ def in_batches(
     pairs: Sequence[TextPair],
     quiet: bool,
 ) -> list[Result]:
-    """Apply a metric to each distinct pair once."""
     # Sorted by reference, so that a reference's graph is still cached for its next text.
     queue = sorted(dict.fromkeys(pairs), key=lambda pair: pair.reference)
     results: dict[TextPair, Result] = {}

@@ -30,6 +30,7 @@ from posh_reward.study.agreement.agreement_report import (
     AgreementSettings,
     Figure,
     Judgments,
+    Sample,
     SimpleMeasure,
     make_report,
     on_rows,
@@ -38,8 +39,7 @@ from posh_reward.study.agreement.agreement_report import (
 )
 from posh_reward.study.agreement.judgment_files import check_columns, image_in, text_in
 from posh_reward.study.agreement.metric_scores import ScoreColumn, TextPair
-from posh_reward.study.rows.scored_rows import JUDGED
-from posh_reward.study.rows.tables import Row, cell_number
+from posh_reward.study.rows.tables import JUDGED, Row, cell_number
 from posh_reward.study.statistics import Floats, Ints, correlation_p, kendall, spearman
 
 LABELS = {
@@ -367,9 +367,8 @@ def arena_figures(arena: Arena) -> list[Figure]:
     ]  # fmt: skip
 
 
-def _accuracy_within(
-    inside: NDArray[np.bool_], scores: Floats, people: Floats, draws: Sequence[Ints]
-) -> list[float]:
+def _accuracy_within(inside: NDArray[np.bool_], all: Sample, draws: Sequence[Ints]) -> list[float]:
+    _, scores, people = all
     shares = []
     for rows in draws:  # one threshold for all clusters
         right = predicted_outcomes(scores[rows], people[rows]) == np.sign(people[rows])
@@ -386,9 +385,10 @@ class Rankings:
     cache: dict[bytes, list[tuple[Floats, Floats]]] = field(default_factory=dict)
 
     def agreements(
-        self, correlation: SimpleMeasure, scores: Floats, people: Floats, draws: Sequence[Ints]
+        self, correlation: SimpleMeasure, all: Sample, draws: Sequence[Ints]
     ) -> list[float]:
         """Correlate models' median ratings; in resamples, ratings after one pass through each."""
+        _, scores, people = all
         orders = np.full((len(draws), max(map(len, draws))), NONE)  # (draws, places)
         for order, rows in zip(orders, draws, strict=True):
             order[: len(rows)] = rows

@@ -15,27 +15,21 @@ from numpy.typing import NDArray
 from scipy.stats import kendalltau, pearsonr, spearmanr
 
 from posh_reward.errors import InputError
+from posh_reward.study.agreement import judgment_files
 from posh_reward.study.agreement.agreement_report import (
     AgreementReport,
     AgreementSettings,
     Figure,
     Judgments,
     RowMeasure,
+    Sample,
     make_report,
     on_rows,
     score_columns,
     unrated_note,
 )
-from posh_reward.study.agreement.judgment_files import (
-    as_list,
-    check_columns,
-    image_in,
-    text_in,
-    texts_in,
-)
 from posh_reward.study.agreement.metric_scores import ScoreColumn, TextPair, number_in
-from posh_reward.study.rows.scored_rows import JUDGED
-from posh_reward.study.rows.tables import Row
+from posh_reward.study.rows.tables import JUDGED, Row
 from posh_reward.study.statistics import (
     Floats,
     Ints,
@@ -89,7 +83,7 @@ def read_ratings(
     flags = {"--generation": columns.generation, "--reference": columns.references}
     flags |= {f"--rating {axis}=": column for axis, column in columns.ratings.items()}
     flags |= {} if columns.group is None else {"--group": columns.group}
-    check_columns(rows, flags, name)
+    judgment_files.check_columns(rows, flags, name)
     texts: list[TextPair] = []
     text_of: list[int] = []
     groups: list[Hashable] = []
@@ -103,11 +97,11 @@ def read_ratings(
         counts = {len(each) for each in ratings.values()}
         if len(counts) > 1:
             raise InputError(f"{where}: its axes have different numbers of ratings: {ratings}")
-        image_id, image = image_in(row, columns.image, images)
-        candidate = text_in(row, columns.generation, where)
+        image_id, image = judgment_files.image_in(row, columns.image, images)
+        candidate = judgment_files.text_in(row, columns.generation, where)
         text_of += [len(texts)] * counts.pop()
         groups += [place if image_id is None else image_id] * (len(text_of) - len(groups))
-        references = texts_in(row, columns.references, where)
+        references = judgment_files.texts_in(row, columns.references, where)
         texts.append(TextPair(candidate, references, image_id, image, row))
         for axis, values in ratings.items():
             people[axis] += values
@@ -120,7 +114,7 @@ def read_ratings(
 
 def numbers_in(row: Row, column: str, where: str, raters: Raters) -> list[float]:
     """Read a cell's numbers, one per person, or their mean; true is 1, and a missing one nan."""
-    cells = as_list(row.get(column)) or [row.get(column)]
+    cells = judgment_files.as_list(row.get(column)) or [row.get(column)]
     plain = ({column: int(cell) if isinstance(cell, bool) else cell} for cell in cells)
     numbers = [number_in(each, column, f"{where}: ") for each in plain]
     if raters == "each":
@@ -161,7 +155,7 @@ def rating_figures(ratings: TextRatings) -> list[Figure]:
 
 
 def _in_part(inside: NDArray[np.bool_], measure: RowMeasure) -> RowMeasure:
-    return lambda scores, people, draws: measure(scores, people, [d[inside[d]] for d in draws])
+    return lambda all, draws: measure(all, [rows[inside[rows]] for rows in draws])
 
 
 @dataclass(frozen=True)
@@ -179,7 +173,8 @@ class WithinImages:
     def of(cls, groups: Sequence[Hashable], texts: Ints) -> WithinImages:
         return cls(rows_by_group(groups), texts)
 
-    def accuracies(self, scores: Floats, people: Floats, draws: Sequence[Ints]) -> list[float]:
+    def accuracies(self, all: Sample, draws: Sequence[Ints]) -> list[float]:
+        _, scores, people = all
         # Images are drawn whole, so each image's pairs are counted once and weighted in each draw.
         usable = np.zeros(len(people), dtype=bool)
         for rows in draws:

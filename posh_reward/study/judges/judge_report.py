@@ -9,12 +9,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posh_reward.metrics.posh.presets import question
-from posh_reward.metrics.posh.questions import PRESENT
+from posh_reward.metrics.posh.questions import PRESENT, question
 from posh_reward.process.progress import progress_bar
 from posh_reward.study.agreement.agreement_report import align
 from posh_reward.study.judges.judge_runs import AGAIN, JudgeRun, QuestionKey, ScoredPair
-from posh_reward.study.statistics import Estimate, Floats, Ints, bootstrap, rows_by_group, spearman
+from posh_reward.study.statistics import (
+    Estimate,
+    Floats,
+    Ints,
+    bootstrap,
+    rows_by_group,
+    spearman,
+)
 from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, Question
 
 LARGEST, SHOWN = 20, 5  # questions with the largest differences in JSON, and in a terminal
@@ -427,18 +433,10 @@ def decision(comparison: JudgeComparison, floor: JudgeComparison | None = None) 
 
 def percent(estimate: Estimate) -> str:
     """Format a share with its interval: ``97 % [96, 98]``."""
-    digits = 1 if 0.98 < estimate.value < 1 else 0
+    form = ".1f" if 0.98 < estimate.value < 1 else ".0f"
     value, low, high = (100 * each for each in (estimate.value, estimate.low, estimate.high))
-    return spread(Estimate(value, low, high, estimate.p), digits, unit=" %")
-
-
-def spread(estimate: Estimate, digits: int = 3, sign: str = "", unit: str = "") -> str:
-    """Format a figure with its interval."""
-    form = f"{sign}.{digits}f"
-    if isnan(estimate.value):
-        return "none"
-    ends = "" if isnan(estimate.low) else f" [{estimate.low:{form}}, {estimate.high:{form}}]"
-    return f"{estimate.value:{form}}{unit}{ends}"
+    text, *interval = f"{Estimate(value, low, high, estimate.p):{form}}".split(" ", 1)
+    return text if isnan(value) else " ".join([text, "%", *interval])
 
 
 def _overview(report: JudgeReport) -> list[list[str]]:
@@ -451,8 +449,8 @@ def _overview(report: JudgeReport) -> list[list[str]]:
         rows.append([
             line.other.label,
             *(percent(group.alike) if group else "none" for group in (by_f1, by_two)),
-            *((percent(by_f1.flips), spread(by_f1.cosine, 2)) if by_f1 else ("none", "none")),
-            *((percent(questions.present), spread(questions.kappa, 2)) if questions
+            *((percent(by_f1.flips), f"{by_f1.cosine:.2f}") if by_f1 else ("none", "none")),
+            *((percent(questions.present), f"{questions.kappa:.2f}") if questions
               else ("none", "none")),
         ])  # fmt: skip
     return [heads, *rows]
@@ -461,8 +459,8 @@ def _overview(report: JudgeReport) -> list[list[str]]:
 def _question_rows(comparison: JudgeComparison) -> list[list[str]]:
     heads = ["questions", "count", "difference", "bias", "present alike", "kappa"]
     rows = [
-        [part, f"{it.count:,}", spread(it.difference), spread(it.bias, sign="+"),
-         percent(it.present), spread(it.kappa)]
+        [part, f"{it.count:,}", f"{it.difference:.3f}", f"{it.bias:+.3f}",
+         percent(it.present), f"{it.kappa:.3f}"]
         for part, it in comparison.questions.items()
     ]  # fmt: skip
     return [heads, *rows]
@@ -471,7 +469,7 @@ def _question_rows(comparison: JudgeComparison) -> list[list[str]]:
 def _pair_rows(comparison: JudgeComparison) -> list[list[str]]:
     heads = ["score", "pairs", "bias", "spread", "rank correlation"]
     rows = [
-        [axis, f"{it.count:,}", spread(it.bias, sign="+"), spread(it.spread), spread(it.rank)]
+        [axis, f"{it.count:,}", f"{it.bias:+.3f}", f"{it.spread:.3f}", f"{it.rank:.3f}"]
         for axis, it in comparison.pairs.items()
     ]
     return [heads, *rows]
@@ -559,7 +557,6 @@ def _comparison_json(line: JudgeComparison, floor: JudgeComparison | None) -> di
 
 
 def _plain(value: Any) -> Any:
-    """Replace NaN, which JSON lacks, by None."""
     if isinstance(value, Mapping):
         return {key: _plain(each) for key, each in value.items()}
     return None if isinstance(value, float) and isnan(value) else value

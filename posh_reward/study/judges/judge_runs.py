@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 
 from posh_reward.errors import InputError
 from posh_reward.graph.reader import Reader
-from posh_reward.metrics.posh.judges.judge import Judge
-from posh_reward.metrics.posh.judges.load_judge import load_judge
+from posh_reward.metrics.posh.judges.judge import Judge, load_judge
 from posh_reward.metrics.posh.posh import PoSh
-from posh_reward.metrics.posh.presets import PRESETS, check_preset
+from posh_reward.metrics.posh.questions import PRESETS, check_preset
 from posh_reward.metrics.posh.search import Pace, checked_grade, pace_of
 from posh_reward.models.model import awake, checked_reply
 from posh_reward.process.progress import progress_bar
@@ -82,7 +81,6 @@ class QuestionLog:
         return replies
 
     def clear(self) -> None:
-        """Forget what was recorded."""
         for each in (self.questions, self.verdicts, self.replies):
             each.clear()
 
@@ -228,7 +226,6 @@ def _search(
 def _answer_missing(
     label: str, log: QuestionLog, questions: Mapping[QuestionKey, Question], settings: RunSettings
 ) -> None:
-    """Ask a judge the questions that its own search did not ask."""
     missing = [question for key, question in questions.items() if key not in log.verdicts]
     title = f"{label}, others' questions"
     with (

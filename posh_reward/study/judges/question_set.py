@@ -27,9 +27,8 @@ from posh_reward.graph.reader import Reader
 from posh_reward.lexicon.likeness import colours, likeness
 from posh_reward.lexicon.meaning import coarse_pos, is_concrete, is_plural
 from posh_reward.metrics.posh.judges.judge import check_judge
-from posh_reward.metrics.posh.presets import prompt, rewrite_prompt
-from posh_reward.metrics.posh.questions import PRESENT
-from posh_reward.process.file_lock import keep_folder
+from posh_reward.metrics.posh.questions import PRESENT, prompt, rewrite_prompt
+from posh_reward.process.locks import keep_folder
 from posh_reward.process.progress import progress_bar
 from posh_reward.settings import ENDINGS
 from posh_reward.store import Store
@@ -133,7 +132,6 @@ class EditDraft:
         return self.rng.choice(places) if places else None
 
     def absent(self, words: Sequence[str]) -> list[str]:
-        """Words that the text lacks."""
         present = set(self.description.text.lower().split())
         return [word for word in words if word not in present]
 

@@ -11,8 +11,7 @@ from itertools import combinations, permutations
 from typing import TypeVar
 
 from posh_reward.errors import InputError
-from posh_reward.study.packets.rater_texts import Form
-from posh_reward.study.packets.study_records import Rater, RaterTask, StudyItem
+from posh_reward.study.packets.study_records import Form, Rater, RaterTask, StudyItem
 
 TRIES = 500  # attempts to assign one item's tasks before the raters count as too few
 T = TypeVar("T")

@@ -19,24 +19,22 @@ from posh_reward.metrics.metric import package_version
 from posh_reward.settings import brief
 from posh_reward.study.packets.draw import Design, draw, identical_pairs
 from posh_reward.study.packets.rater_answers import config, tasks_json
-from posh_reward.study.packets.rater_texts import (
-    FORMS,
-    RaterTexts,
-    first_problem,
-    shipped_texts,
-)
 from posh_reward.study.packets.study_records import (
     ANSWERS_FORMAT,
+    FORMS,
     MANIFEST_FORMAT,
     ItemTexts,
     PacketKey,
     RaterTask,
+    RaterTexts,
     StudyItem,
+    first_problem,
+    shipped_texts,
     word_spans,
 )
 from posh_reward.study.pages.html import as_jpeg, image_uri, render, small_copy
 from posh_reward.study.rows.dataset_images import DatasetImages, number_of
-from posh_reward.study.rows.table_items import Columns, read_items
+from posh_reward.study.rows.engine import Columns, read_items
 from posh_reward.study.rows.tables import Row
 
 SIDE = 1024  # longer side in pixels: 100 to 250 kB an image
@@ -86,7 +84,6 @@ class StudyItems:
 
 
 def items_of(rows: Iterable[Row], columns: Columns) -> StudyItems:
-    """Group rows by id."""
     items: dict[str, StudyItem] = {}
     models: dict[str, None] = {}
     for number, row in enumerate(rows, start=1):

@@ -16,22 +16,20 @@ from markupsafe import Markup
 from pydantic import AfterValidator, TypeAdapter
 
 from posh_reward.errors import InputError
-from posh_reward.study.packets.rater_texts import (
+from posh_reward.study.packets.study_records import (
     AXES,
     FIELDS,
     SIDES,
     VALUES,
-    Form,
-    RaterTexts,
-    first_problem,
-)
-from posh_reward.study.packets.study_records import (
     Answer,
+    Form,
     PacketKey,
     Rater,
     RaterTask,
+    RaterTexts,
     StudyItem,
     check_time,
+    first_problem,
 )
 from posh_reward.study.pages.html import render
 from posh_reward.study.rows.tables import Row

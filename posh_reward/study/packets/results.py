@@ -13,17 +13,30 @@ import numpy as np
 
 from posh_reward.errors import MissingDependencyError
 from posh_reward.study.agreement.rater_agreement import Matches, count_ratings, span_matches
-from posh_reward.study.crossed import ALIKE, LEVEL, CrossedDesign, MeanTest, holm, unanimous
 from posh_reward.study.packets.rater_answers import AnswerCollection
-from posh_reward.study.packets.rater_texts import AXES, SIDES, VALUES, Form, RaterTexts
-from posh_reward.study.packets.study_records import Answer, PacketKey, unmarked_share
+from posh_reward.study.packets.study_records import (
+    AXES,
+    SIDES,
+    VALUES,
+    Answer,
+    Form,
+    PacketKey,
+    RaterTexts,
+    unmarked_share,
+)
 from posh_reward.study.rows.tables import Row
 from posh_reward.study.statistics import (
+    ALIKE,
+    LEVEL,
+    CrossedDesign,
     Floats,
     Interval,
     Ints,
+    MeanTest,
     bootstrap,
     bootstrap_mean,
+    holm,
+    unanimous,
 )
 
 SHRINKAGE = 0.5  # wins of each model over each other one added to those counted

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from posh_reward.errors import on_one_line
-from posh_reward.study.packets import rater_texts
 from posh_reward.study.packets.results import AxisPreference, Comparison, StudyResults
+from posh_reward.study.packets.study_records import BETTER, MARKS, VALUES
 from posh_reward.study.pages.html import number, render
 from posh_reward.study.statistics import Interval
 
@@ -40,9 +40,9 @@ def results_page(results: StudyResults, title: str = "What people preferred") ->
         spread=spread,
         p_text=p_text,
         duration=duration,
-        meanings=rater_texts.BETTER,
-        sides=rater_texts.MARKS,
-        choices=sorted(rater_texts.VALUES),
+        meanings=BETTER,
+        sides=MARKS,
+        choices=sorted(VALUES),
         forms=FORMS,
         footer=[*METHODS, f"Packet {results.packet}."],
     )
@@ -81,7 +81,7 @@ def notes(results: StudyResults) -> list[str]:
         )
     lines += [
         f"Raters preferred the text shown as #{1 if bias.mean > 0 else 2} "
-        f"({rater_texts.BETTER[axis]}: {bias}). Sides are balanced, so this hardly moves the "
+        f"({BETTER[axis]}: {bias}). Sides are balanced, so this hardly moves the "
         "preferences."
         for axis, bias in results.side_bias.items()
         if bias.excludes_zero
@@ -102,7 +102,7 @@ def verdict(axis: AxisPreference, comparison: Comparison) -> str:
     """One axis in a sentence fit to quote."""
     earlier, later = comparison.earlier, comparison.later
     better = later if axis.mean.mean > 0 else earlier
-    meaning, general = rater_texts.BETTER[axis.axis], _with_sign(axis.mean)
+    meaning, general = BETTER[axis.axis], f"{axis.mean:+.2f}"
     few = f" ({amount(comparison.raters, 'rater')})" if comparison.raters < FEW else ""
     if axis.settled:
         return f"{meaning}: {better}{few}, {general}"
@@ -110,14 +110,10 @@ def verdict(axis: AxisPreference, comparison: Comparison) -> str:
         these = "the one rater" if comparison.raters == 1 else f"these {comparison.raters} raters"
         p = f", {general}, p {p_text(axis.p_mean)}, Holm {p_text(axis.p_holm)}"
         return (
-            f"{meaning}: {better} in the eyes of {these}, {_with_sign(axis.these_raters)}; not "
+            f"{meaning}: {better} in the eyes of {these}, {axis.these_raters:+.2f}; not "
             f"settled for other raters{p if comparison.raters > 1 else ''}"
         )
     return f"{meaning}: not settled between {later} and {earlier}, {general}"
-
-
-def _with_sign(interval: Interval) -> str:
-    return f"{interval.mean:+.2f} [{interval.low:+.2f}, {interval.high:+.2f}]"
 
 
 def ties(comparison: Comparison) -> str:
@@ -129,12 +125,7 @@ def p_text(p: float) -> str:
 
 
 def spread(interval: Interval | None, digits: int = 2) -> str:
-    """A mean with its interval, for people."""
-    if interval is None:
-        return "none"
-    ends = interval.mean, interval.low, interval.high
-    mean, low, high = (f"{round(x, digits) + 0:.{digits}f}" for x in ends)  # never -0.00
-    return f"{mean} [{low}, {high}]"
+    return "none" if interval is None else f"{interval:.{digits}f}"
 
 
 def duration(seconds: float | None) -> str:

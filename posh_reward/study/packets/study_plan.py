@@ -10,11 +10,10 @@ from statistics import NormalDist
 import numpy as np
 
 from posh_reward.errors import InputError
-from posh_reward.study.crossed import LEVEL, CrossedDesign
-from posh_reward.study.packets import rater_texts
-from posh_reward.study.statistics import FEWEST, Floats
+from posh_reward.study.packets import study_records
+from posh_reward.study.statistics import FEWEST, LEVEL, CrossedDesign, Floats
 
-VALUES = tuple(sorted(rater_texts.VALUES))
+VALUES = tuple(sorted(study_records.VALUES))
 NORMAL = NormalDist()
 NODES = 64  # of the quadrature over the shared part
 

@@ -10,11 +10,10 @@ from itertools import chain, groupby, pairwise
 from typing import Any, Literal
 
 from posh_reward.errors import safe
-from posh_reward.metrics.metric import field_of
-from posh_reward.metrics.posh.presets import PRESETS, question
-from posh_reward.metrics.records import fields_of_record, main_type
+from posh_reward.metrics.metric import field_of, fields_of_record, main_type
+from posh_reward.metrics.posh.questions import PRESETS, question
 from posh_reward.study.pages.html import number, render
-from posh_reward.study.rows.scored_rows import EXPLANATION
+from posh_reward.study.rows.tables import EXPLANATION
 from posh_reward.types import (
     Description,
     Direction,

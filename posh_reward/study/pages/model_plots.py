@@ -13,14 +13,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from posh_reward.errors import MissingDependencyError, on_one_line
-from posh_reward.study.rows.scored_rows import AXES, SCALE
 from posh_reward.study.rows.standings import Standing, Tally, Totals, best_first
-from posh_reward.study.rows.tables import whole_file
+from posh_reward.study.rows.tables import AXES, SCALE, whole_file
 from posh_reward.study.statistics import Interval, bootstrap_mean
 
 if TYPE_CHECKING:
@@ -28,67 +27,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-SIGNS = {
-    "posh/length_ratio": "words per word of the reference",
-    "posh/repeated_share": "share of repeated phrases",
-    "posh/coverage": "share of content words in elements",
-    "posh/failed_share": "share without a score",
-    "judging_share": "share of the time spent judging",
-}
-"""Logged figures that rise (coverage: falls) when a policy games the reward or a judge fails."""
 INK, GRID = "#1f2328", "#eaeef2"
 PRECISION, RECALL = "#0969da", "#bc4c00"
 
 
-def run_plot(history: Sequence[Mapping[str, Any]]) -> bytes:
-    """A PNG of one run: the reward over steps, beside figures that reveal reward hacking.
-
-    ``history`` is TRL's ``trainer.state.log_history``; lines without ``reward`` are left out.
-    """
-    import matplotlib
-
-    matplotlib.use("agg")
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
-    # With objective separate, TRL logs the sum of two rewards, which is on another scale.
-    two = any("rewards/posh_recall_reward/mean" in line for line in history)
-    for key, name, color, width in (
-        ("posh/precision", "precision", PRECISION, 1.2),
-        ("posh/recall", "recall", RECALL, 1.2),
-        ("posh/f1", "f1", INK, 2.4) if two else ("reward", "reward", INK, 2.4),
-    ):
-        _line(left, history, key, color=color, linewidth=width, label=name)
-    for key, name in SIGNS.items():
-        _line(right, history, key, linewidth=1.4, label=name)
-    right.set_ylim(bottom=0)
-    for axes, title in ((left, "Reward while training"), (right, "What to watch")):
-        plain(axes, grid="y")
-        axes.set_title(title, loc="left", fontsize=11, color=INK)
-        axes.set_xlabel("step")
-        axes.locator_params(axis="x", integer=True)
-        if axes.lines:
-            axes.legend(edgecolor="none", fontsize=9)  # opaque, as lines may pass behind it
-    content = BytesIO()
-    figure.savefig(content, format="png", dpi=110)
-    return content.getvalue()
-
-
-def _line(axes: Axes, history: Sequence[Mapping[str, Any]], key: str, **style: Any) -> None:
-    """Plot a figure over the steps at which it was logged, if it was."""
-    lines = [line for line in history if line.get("reward") is not None]
-    steps = [line.get("step", index + 1) for index, line in enumerate(lines)]
-    pairs = zip(steps, lines, strict=True)
-    points = [(step, line[key]) for step, line in pairs if line.get(key) is not None]
-    if points:
-        axes.plot(*zip(*points, strict=True), **style)
-
-
-def plain(axes: Axes, labelsize: int = 9, grid: Literal["both", "x", "y"] = "both") -> None:
+def plain(axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(colors=INK, labelsize=labelsize)
-    axes.grid(axis=grid, color=GRID)
+    axes.tick_params(colors=INK, labelsize=9)
+    axes.grid(color=GRID)
     axes.set_axisbelow(True)
 
 

@@ -16,33 +16,12 @@ from typing import Any
 import numpy as np
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.records import row_of
-from posh_reward.study.pages.element_marks import (
-    GLOSS,
-    TITLE,
-    TITLES,
-    Stretch,
-    figures_of,
-    has_witness,
-    names,
-    stretches,
-    wording,
-    worst_first,
-)
+from posh_reward.metrics.metric import row_of
+from posh_reward.study.pages import element_marks
 from posh_reward.study.pages.html import Thumbnails, render, script_json
+from posh_reward.study.rows import standings
 from posh_reward.study.rows.dataset_images import OTHER_IMAGES
-from posh_reward.study.rows.scored_rows import AXES, EXPLANATION, SCALE, scores_of
-from posh_reward.study.rows.standings import (
-    GAINS,
-    Gain,
-    IdScores,
-    Tally,
-    baseline_of,
-    best_first,
-    gains,
-    verdict,
-)
-from posh_reward.study.rows.tables import Row
+from posh_reward.study.rows.tables import AXES, EXPLANATION, SCALE, Row, scores_of
 from posh_reward.study.statistics import Interval, bootstrap_mean
 from posh_reward.types import KINDS, Element, Scores
 
@@ -68,7 +47,7 @@ class ReportContents:
     images: Thumbnails | None
     lines: list[ReportLine] = field(default_factory=list)
     by_id: dict[str, ReportLine] = field(default_factory=dict)  # last line of ids with a model
-    tally: Tally = field(default_factory=Tally)
+    tally: standings.Tally = field(default_factory=standings.Tally)
     pairs: list[str] = field(default_factory=list)  # JSON in script elements
     wordings: dict[str, int] = field(default_factory=dict)  # wording -> index, which pairs refer to
     signatures: dict[str, None] = field(default_factory=dict)
@@ -78,7 +57,7 @@ class ReportContents:
     def add(self, row: Row) -> None:
         scores = scores_of(row)
         count = scores.generation_elements + scores.reference_elements
-        figures = figures_of(scores)
+        figures = element_marks.figures_of(scores)
         self.figures = tuple(figures)
         number = len(self.pairs)
         model, name = label(row.get("model")), label(row.get("id")) or str(number + 1)
@@ -112,9 +91,9 @@ class ReportContents:
     def models(self) -> list[str]:
         return list(self.tally.models)
 
-    def gains(self, baseline: str | None = None) -> list[Gain]:
-        items: list[IdScores] = [line.members for line in self.lines]
-        return gains(items, self.models, baseline_of(self.models, baseline))
+    def gains(self, baseline: str | None = None) -> list[standings.Gain]:
+        items: list[standings.IdScores] = [line.members for line in self.lines]
+        return standings.gains(items, self.models, standings.baseline_of(self.models, baseline))
 
 
 def contents_of(rows: Iterable[Row], images: Thumbnails | None = None) -> ReportContents:
@@ -134,7 +113,7 @@ def contents_of(rows: Iterable[Row], images: Thumbnails | None = None) -> Report
 
 def report_page(
     contents: ReportContents,
-    title: str = TITLE,
+    title: str = element_marks.TITLE,
     baseline: str | None = None,
     plots: Sequence[tuple[str, bytes]] = (),
 ) -> str:
@@ -143,7 +122,7 @@ def report_page(
     ``plots`` has an alternative text and an SVG for each plot of the models.
     """
     models, tally = contents.models, contents.tally
-    base = baseline_of(models, baseline)
+    base = standings.baseline_of(models, baseline)
     several = len(models) > 1
     return render(
         "report_page.html",
@@ -152,16 +131,16 @@ def report_page(
         doubts=tally.doubts,
         models=models,
         base=base,
-        standings=best_first(tally.standings()) if several else [],
+        standings=standings.best_first(tally.standings()) if several else [],
         gains=contents.gains(base),
-        explanation=GAINS,
-        verdict=verdict,
+        explanation=standings.GAINS,
+        verdict=standings.verdict,
         cards=[] if several else [axis_card(each, tally) for each in AXES],
         axes=AXES,
         scale=SCALE,
         plots=plots,
-        has_witness=has_witness(contents.signatures),
-        footer=[GLOSS, *contents.signatures],
+        has_witness=element_marks.has_witness(contents.signatures),
+        footer=[element_marks.GLOSS, *contents.signatures],
         wordings=list(contents.wordings),
         figures=contents.figures,
         rows=[[line.name, [line.members.get(m) for m in models]] for line in contents.lines],
@@ -183,7 +162,7 @@ class AxisCard:
     median: float | None
 
 
-def axis_card(axis: str, tally: Tally) -> AxisCard:
+def axis_card(axis: str, tally: standings.Tally) -> AxisCard:
     [totals] = tally.models.values()
     values = totals.scores[axis]
     # Values out of range count in the nearest bin.
@@ -210,17 +189,23 @@ def _pair(scores: Scores, wordings: dict[str, int]) -> list[Any]:
     """Pack a pair's marked texts, elements and failure; add to ``wordings``."""
     # Marks refer to elements by index. Lists, not objects: the page searches this JSON and would
     # find the names of fields.
-    elements = worst_first(scores.elements)
+    elements = element_marks.worst_first(scores.elements)
     places = {id(element): place for place, element in enumerate(elements)}
-    texts = [[_run(stretch, places) for stretch in stretches(scores, each)] for each in TITLES]
+    texts = [
+        [_run(stretch, places) for stretch in element_marks.stretches(scores, each)]
+        for each in element_marks.TITLES
+    ]
     rows = [
-        _element(element, wordings.setdefault(wording(element, scores.signature), len(wordings)))
+        _element(
+            element,
+            wordings.setdefault(element_marks.wording(element, scores.signature), len(wordings)),
+        )
         for element in elements
     ]
     return [*texts, rows, None if scores.failure is None else str(scores.failure)]
 
 
-def _run(stretch: Stretch, places: Mapping[int, int]) -> list[Any]:
+def _run(stretch: element_marks.Stretch, places: Mapping[int, int]) -> list[Any]:
     if not stretch.has_mark:
         return [stretch.text]
     numbers = sorted(places[id(element)] for element in stretch.elements)
@@ -229,8 +214,8 @@ def _run(stretch: Stretch, places: Mapping[int, int]) -> list[Any]:
 
 
 def _element(element: Element, wording_place: int) -> list[Any]:
-    direction, kind = list(TITLES).index(element.direction), KINDS.index(element.kind)
-    blanks = names(element)
+    direction, kind = list(element_marks.TITLES).index(element.direction), KINDS.index(element.kind)
+    blanks = element_marks.names(element)
     while blanks and blanks[-1] is None:
         blanks.pop()
     return [wording_place, direction, kind, element.grade and round(element.grade, 4), *blanks]

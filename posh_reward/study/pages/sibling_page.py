@@ -12,16 +12,14 @@ from typing import Any, NamedTuple
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.harmonic_eval import CriterionScore, HarmonicScores
+from posh_reward.metrics.metric import metric_of
 from posh_reward.metrics.prove.prove import ProveScores, ResponseClaim
-from posh_reward.metrics.records import metric_of
 from posh_reward.metrics.rubric_judge import RubricScores
-from posh_reward.models.labels import DOUBTFUL
+from posh_reward.models.model import DOUBTFUL
 from posh_reward.study.pages.html import Thumbnails, render
 from posh_reward.study.pages.report_page import label
-from posh_reward.study.rows.engine import HARMONIC_SCALE
-from posh_reward.study.rows.prove_rows import average_values
-from posh_reward.study.rows.scored_rows import read_row
-from posh_reward.study.rows.tables import Row
+from posh_reward.study.rows.sibling_rows import HARMONIC_SCALE, average_values
+from posh_reward.study.rows.tables import Row, read_row
 from posh_reward.study.statistics import bootstrap_mean
 
 HARMONIC, PROVE = (1.0, 5.0), (0.0, 1.0)  # ranges of scores
@@ -139,7 +137,6 @@ def _lead(sheets: Sequence[SiblingSheet], explanation: str, signatures: int) -> 
 
 
 def _means(sheets: Sequence[SiblingSheet], metric: str) -> dict[str, dict[str, list[float]]]:
-    """Collect the values of each score, by model."""
     means: dict[str, dict[str, list[float]]] = {}
     for model in dict.fromkeys(sheet.model for sheet in sheets):
         scores: dict[str, list[float | None]] = {}

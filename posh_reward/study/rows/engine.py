@@ -1,4 +1,4 @@
-"""Score the rows of a table into a file, resuming what an earlier run left; for any metric."""
+"""Rows of a table -> items -> scored rows in a file, resuming an earlier run; for any metric."""
 
 from __future__ import annotations
 
@@ -10,40 +10,183 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
+from hashlib import blake2b
 from itertools import chain, islice
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from posh_reward.datasets.image_files import path_exists
 from posh_reward.errors import InputError, JudgeError
-from posh_reward.metrics.harmonic_eval import ANSWERS, IMAGE_CRITERIA, check_task
-from posh_reward.metrics.records import fields_of_record, read_scores, reason_of, row_of
-from posh_reward.models.labels import DOUBTFUL
-from posh_reward.process.progress import progress_bar
-from posh_reward.study.rows.journal import Journal, Stream, check_apart, sink
-from posh_reward.study.rows.standings import POSH, Board, Tally
-from posh_reward.study.rows.table_items import (
-    Columns,
-    TableItem,
-    check_rows,
-    read_items,
-    with_images,
+from posh_reward.graph.reader import is_missing
+from posh_reward.metrics.metric import (
+    fields_of_record,
+    joined_references,
+    read_scores,
+    reason_of,
+    row_of,
 )
+from posh_reward.process.progress import progress_bar
+from posh_reward.settings import brief, brief_list
+from posh_reward.study.rows.standings import POSH, Board, Tally
 from posh_reward.study.rows.tables import (
     STANDARD,
-    TEXTS,
+    Journal,
     Row,
+    Stream,
+    check_apart,
     display_name,
     format_of,
     open_table,
+    sink,
 )
 from posh_reward.types import Scores
 
 if TYPE_CHECKING:
-    from posh_reward.metrics.harmonic_eval import HarmonicEval
     from posh_reward.metrics.posh.posh import PoSh
-    from posh_reward.metrics.rubric_judge import RubricJudge
+
+
+PAIR = {"generation": "generation", "reference": "reference"}
+IMAGE_ENDINGS = ("", ".jpg", ".jpeg", ".png", ".webp")
+"""Endings to try after a name in a folder of images."""
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Names of a table's columns."""
+
+    # Name in our rows -> column; None: the table lacks it, and the text is missing.
+    texts: Mapping[str, str | None] = field(default_factory=lambda: dict(PAIR))
+    id: str | None = None  # None: count rows from 1
+    model: str | None = None  # author of the generation; None: ``model``, if there is one
+    # Path or dataset row of the image, for a metric that looks; None: ``image``, if there is one.
+    image: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableItem:
+    """One row to score."""
+
+    id: str | int
+    # By name; ``reference`` may be a list of texts. Any other value has no score.
+    texts: Mapping[str, Any]
+    model: str | None = None
+    image: str | int | None = None
+    content: Any = None  # cell of the image, for a metric that looks at it; not in scored rows
+
+    @property
+    def head(self) -> Row:
+        """Columns that the scored row repeats; ``model`` and ``image`` only where present."""
+        names = {"model": self.model, "image": self.image}
+        return {
+            "id": self.id,
+            **{key: value for key, value in names.items() if value is not None},
+            **{key: _one_text(text) for key, text in self.texts.items()},
+        }
+
+
+def _one_text(value: object) -> str | None:
+    if isinstance(value, list) and value and {str} == set(map(type, value)):
+        return joined_references(value)
+    return value if isinstance(value, str) else None
+
+
+def check_rows(rows: Iterable[Row], name: str, columns: Columns) -> Iterator[Row]:
+    """Pass on the rows of a table whose columns, ids and models are usable."""
+    # Digests take 16 bytes a row, however long the ids of a table of millions are.
+    digests: set[bytes] = set()
+    number = 0
+    for number, row in enumerate(rows, start=1):
+        if number == 1:
+            others = {"id": columns.id, "model": columns.model, "image": columns.image}
+            for flag, column in {**columns.texts, **others}.items():
+                check_column(row, name, flag, column)
+        try:
+            model = _model(row, columns)
+            key = None if columns.id is None else _id(row.get(columns.id))
+        except InputError as error:
+            raise InputError(f"{name}, row {number}: {error}") from None
+        if key is not None:
+            digest = blake2b(repr((str(key), model)).encode(), digest_size=16).digest()
+            if digest in digests:
+                whose = "" if model is None else f" for the model {brief(model)}"
+                raise InputError(
+                    f"{name}, row {number}: the id {brief(str(key))} occurs twice{whose}: make ids "
+                    "unique, or leave out --id to count rows"
+                )
+            digests.add(digest)
+        yield row
+    if not number:
+        raise InputError(f"{name} has no rows")
+
+
+def check_column(present: Mapping[str, object], name: str, flag: str, column: str | None) -> None:
+    """Raise ``InputError`` if ``column`` is missing; None requires no column."""
+    if column is not None and column not in present:
+        names, flag = brief_list(present), flag.replace("_", "-")
+        raise InputError(
+            f"{name} has no column {brief(column)}, but {names}: name the right one with --{flag}"
+            + (", or the --delimiter" if len(present) == 1 else "")
+        )
+
+
+def read_items(rows: Iterable[Row], columns: Columns) -> Iterator[TableItem]:
+    """The items of a table; a missing cell makes an item that cannot be scored."""
+    for number, row in enumerate(rows, start=1):
+        content = row.get(columns.image or "image")
+        yield TableItem(
+            number if columns.id is None else _id(row.get(columns.id)),
+            {
+                name: None if column is None else row.get(column)
+                for name, column in columns.texts.items()
+            },
+            _model(row, columns),
+            _place(content),
+            content,
+        )
+
+
+def _id(value: object) -> str | int:
+    if is_missing(value) or value == "":
+        raise InputError("the id is missing: fill it in, or leave out --id to count rows")
+    if isinstance(value, str) and "\0" in value:
+        raise InputError(f"the id {brief(value)} contains a NUL, which not every file can hold")
+    if isinstance(value, str | int):
+        return value
+    if isinstance(value, list | dict):
+        raise InputError("the id is not a text or a number")
+    return str(value)
+
+
+def _model(row: Row, columns: Columns) -> str | None:
+    value = row.get(columns.model or "model")
+    if isinstance(value, list | dict):
+        raise InputError("the model is not a text: name the right column with --model")
+    return None if is_missing(value) else str(value)
+
+
+def _place(value: object) -> str | int | None:
+    """Path or row of an image, without the pixels that datasets store beside it."""
+    if isinstance(value, Mapping):
+        value = value.get("path")
+    return value if isinstance(value, str | int) else None
+
+
+def with_images(items: Iterable[TableItem], folder: Path) -> Iterator[TableItem]:
+    """The items, with the path of each image resolved: as it is, or else relative to ``folder``."""
+    for item in items:
+        path = item.content.get("path") if isinstance(item.content, Mapping) else item.content
+        has_bytes = isinstance(item.content, Mapping) and item.content.get("bytes") is not None
+        if not has_bytes and isinstance(path, str) and path and not path_exists(path):
+            item = replace(item, content=image_file(folder, path) or path)
+        yield item
+
+
+def image_file(folder: Path, name: str) -> str | None:
+    """Path of an image in a folder, with or without its ending; None if missing."""
+    paths = (f"{folder / name}{ending}" for ending in IMAGE_ENDINGS)
+    return next((path for path in paths if path_exists(path)), None)
 
 
 PATIENCE = 3
@@ -57,6 +200,7 @@ class RowScorer(ABC):
 
     record = ""  # metric whose scores the rows have, one of ``RECORDS``
     unit = "text"  # noun for a row
+    board: Board  # for ``score_work``: the columns of a summary
     optional: Mapping[str, bool] = {}  # column written only with the flag of that name -> flag set
 
     def __init__(self, signature: Callable[[], str], wants_images: bool, *columns: str) -> None:
@@ -83,7 +227,6 @@ class RowScorer(ABC):
         return {**head, **{name: fields[name] for name in last if name not in head}}
 
     def head(self, item: TableItem) -> Row:
-        """Columns that a row repeats from its item."""
         return item.head
 
     def has_question(self, row: Row) -> bool:
@@ -289,7 +432,7 @@ _metrics: list[PoSh] = []  # of a worker process: none before its first pairs
 def _score(
     chunk: tuple[dict[str, Any], Sequence[str | None], Sequence[str | None]],
 ) -> list[Scores]:
-    from posh_reward.metrics.load_metric import load_metric
+    from posh_reward.metrics.metric import load_metric
 
     settings, generations, references = chunk
     if not _metrics:
@@ -362,80 +505,7 @@ def score_table(
     return score_work(PoshRows(metric, elements=elements, check=check), source, output, how)
 
 
-HARMONIC_SCALE = "Scores are 1 to 5, higher is better; overall is the weighted mean of the criteria"
-
-
-class HarmonicRows(RowScorer):
-    """Score texts with HarmonicEval; some tasks also need a column ``question``."""
-
-    record = "harmonic"
-
-    def __init__(self, metric: HarmonicEval, task: str = "captioning") -> None:
-        names = ("overall", *metric.criteria)
-        looks = any(each in IMAGE_CRITERIA for each in metric.criteria)
-        signature = partial(metric.signature_for, task)
-        super().__init__(signature, looks, *metric.criteria)
-        self.board = Board(names, "overall", HARMONIC_SCALE, self.unit, doubtful_criteria)
-        self.metric = metric
-        self.task = task
-        needs_question = check_task(task) in ANSWERS
-        self.texts = ("generation", "question") if needs_question else ("generation",)
-
-    def rows(self, items: Sequence[TableItem]) -> list[Row]:
-        texts, images = column(items, "generation"), [item.content for item in items]
-        questions = column(items, "question") if "question" in self.texts else None
-        scores = self.metric.score(texts, images, self.task, questions=questions)
-        none = dict.fromkeys(self.metric.criteria)
-        return [
-            self.row(item, each, **none | each.means)
-            for item, each in zip(items, scores, strict=True)
-        ]
-
-
-def doubtful_criteria(row: Mapping[str, Any]) -> str | None:
-    """Name the criteria whose reply was more likely no score than one; None if there are none."""
-    masses = {each["criterion"]: each.get("mass") for each in row["criteria"]}
-    names = [name for name, mass in masses.items() if mass is not None and mass < DOUBTFUL]
-    return f"the reply is more likely no score than one, for {', '.join(names)}" if names else None
-
-
-class RubricRows(RowScorer):
-    """Score texts against references with a rubric; ``questions``: the table has their column."""
-
-    record = "rubric"
-
-    def __init__(self, judge: RubricJudge, *, questions: bool = False) -> None:
-        metrics = judge.rubric.metrics
-        reserved = TEXTS | fields_of_record(self.record).keys()
-        clashes = [metric.name for metric in metrics if metric.name in reserved]
-        if clashes:
-            raise InputError(
-                f"rows already have a column {clashes[0]!r}: rename the rubric's metric"
-            )
-        ranges = ", ".join(f"{each.name} {each.lowest} to {each.highest}" for each in metrics)
-        whole = f"total {judge.rubric.lowest} to {judge.rubric.highest}"
-        names = ("total", *(metric.name for metric in metrics))
-        # No images: the reference says what is in them.
-        super().__init__(lambda: judge.signature, False, *names)
-        explanation = f"Scores are points, higher is better: {whole}, {ranges}"
-        self.board = Board(names, "total", explanation, self.unit)
-        self.judge = judge
-        self.questions = questions
-
-    def rows(self, items: Sequence[TableItem]) -> list[Row]:
-        questions = column(items, "question") if self.questions else None
-        texts, references = column(items, "generation"), column(items, "reference")
-        scores = self.judge.score(texts, references, questions)
-        none = dict.fromkeys(metric.name for metric in self.judge.rubric.metrics)
-        return [
-            self.row(item, each, **none | each.points)
-            for item, each in zip(items, scores, strict=True)
-        ]
-
-
-def score_work(
-    work: PoshRows | HarmonicRows | RubricRows, source: str, output: str, how: TableSettings
-) -> Tally:
+def score_work(work: RowScorer, source: str, output: str, how: TableSettings) -> Tally:
     """Score a table into a file, as ``go_through``; return totals over the output's rows."""
     tally = Tally(work.board)
     go_through(work, source, output, how, tally.add)

@@ -12,10 +12,9 @@ from typing import Any
 
 from posh_reward.errors import InputError, on_one_line
 from posh_reward.lexicon.wordnet import is_english
-from posh_reward.metrics.records import reason_of
-from posh_reward.models.labels import not_grades
-from posh_reward.study.rows.scored_rows import EXPLANATION, NAMES
-from posh_reward.study.rows.tables import Row
+from posh_reward.metrics.metric import reason_of
+from posh_reward.models.model import not_grades
+from posh_reward.study.rows.tables import EXPLANATION, NAMES, Row
 from posh_reward.study.statistics import FEWEST, Interval, bootstrap_mean, paired_difference
 
 LISTED = 3  # rows that a summary lists for each reason
@@ -189,8 +188,7 @@ def leaderboard(standings: Sequence[Standing], board: Board = POSH) -> str:
         if not s.axes:
             lines.append(f"{name:<{width}}  none of its {s.failures} generations was scored")
             continue
-        lead = s.axes[board.leading]
-        interval = f"{lead.mean:.3f} [{lead.low:.3f}, {lead.high:.3f}]"
+        interval = f"{s.axes[board.leading]:.3f}"
         means = "  ".join(f"{s.axes[each].mean:>{len(each)}.3f}" for each in others)
         lines.append(
             f"{name:<{width}}  {interval:>20}  {means}  {s.words:>5.1f}  "
@@ -218,7 +216,6 @@ class Gain:
 
     @property
     def count(self) -> int:
-        """Number of ids with scores of both."""
         return next((interval.count for interval in self.axes.values()), 0)
 
 

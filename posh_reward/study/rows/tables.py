@@ -1,4 +1,7 @@
-"""Tables -> rows: JSON lines, CSV and Parquet, one row at a time and within bounds."""
+"""Tables -> rows, and rows -> tables: JSON lines, CSV and Parquet, one row at a time.
+
+Result rows go to a journal that survives a kill, or to a stream that keeps nothing.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,26 @@ import re
 import sys
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, is_dataclass, replace
 from io import BufferedReader, BytesIO, TextIOWrapper
-from itertools import islice, zip_longest
+from itertools import islice, takewhile, zip_longest
 from pathlib import Path
+from reprlib import repr as short
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, Literal, get_args, get_origin, get_type_hints
 
-from posh_reward.errors import InputError, MissingDependencyError, shortened
-from posh_reward.metrics.records import RECORDS, fields_of_record, main_type, metric_of
-from posh_reward.process.file_lock import open_alone
+from posh_reward.errors import BusyError, InputError, MissingDependencyError, shortened
+from posh_reward.metrics.metric import (
+    EARLIER,
+    RECORDS,
+    fields_of_record,
+    main_type,
+    metric_of,
+    read_scores,
+)
+from posh_reward.process.locks import open_alone
 from posh_reward.settings import brief
-from posh_reward.types import Failure
+from posh_reward.types import Failure, Scores
 
 if TYPE_CHECKING:
     from _csv import Reader as CsvReader
@@ -112,7 +123,6 @@ def cell_number(cell: str) -> float:
 
 
 def bare(cell: str) -> str:
-    """The text that a cell was written from."""
     return cell[1:] if cell.startswith("'") and LIKE_A_FORMULA.match(cell) else cell
 
 
@@ -133,7 +143,7 @@ def read_table(source: IO[bytes], name: str, format: Format) -> Iterator[Row]:
         raise InputError(f"cannot read {name}: {error}") from None
 
 
-def _read_jsonl(source: IO[bytes], name: str) -> Iterator[Row]:
+def _read_jsonl(source: Iterable[bytes], name: str) -> Iterator[Row]:
     for number, line in enumerate(source, start=1):
         try:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
@@ -213,7 +223,6 @@ def _read_parquet(source: IO[bytes], name: str) -> Iterator[Row]:
 
 
 def display_name(name: str) -> str:
-    """Name of an input or output in messages."""
     return "standard input" if name == STANDARD else repr(name)
 
 
@@ -377,3 +386,189 @@ def arrow_type(hint: Any) -> pyarrow.DataType:
     if get_origin(kind) is tuple:  # of one type
         return pa.list_(arrow_type(get_args(kind)[0]))
     return {str: pa.string(), float: pa.float64(), int: pa.int64(), bool: pa.bool_()}[kind]
+
+
+BEGINS = b'{"id": '  # first bytes of each of our lines
+
+
+class Journal:
+    """An append-only file of rows, which only one process can open at a time."""
+
+    def __init__(self, path: Path, begins: bytes = BEGINS) -> None:
+        self.path = path
+        if not path.parent.exists():
+            path.parent.mkdir(parents=True)
+        self._file = open_alone(path)
+        try:
+            self._whole, self.count = self._whole_lines(begins)
+            self._size = self._file.seek(0, os.SEEK_END)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _whole_lines(self, begins: bytes) -> tuple[int, int]:
+        end = count = 0
+        for line in self._file:
+            # A power cut can leave zeros where a line's bytes should be.
+            if not line.endswith(b"\n") or b"\0" in line:
+                # The first append drops what a kill cut short, but only if it could be the start of
+                # one of our rows: another program's file stays untouched.
+                torn = line.partition(b"\0")[0]
+                if not torn.startswith(begins) and not begins.startswith(torn):
+                    raise InputError(
+                        f"{str(self.path)!r} ends in {torn[:40]!r}, which this command did not "
+                        "write: choose another output, or delete it"
+                    )
+                break
+            end += len(line)
+            count += 1
+        return end, count
+
+    def rows(self) -> Iterator[Row]:
+        """The complete rows, one at a time; ``InputError`` for one that is not a JSON object."""
+        self._check_sole()
+        with self.path.open("rb") as file:
+            yield from _read_jsonl(islice(file, self.count), repr(str(self.path)))
+
+    def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Add rows; once this returns they are on disk."""
+        self._check_sole()
+        lines = list(map(as_line, rows))
+        self._file.seek(self._whole)
+        self._file.truncate()
+        self._file.write(b"".join(lines))
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._whole = self._size = self._file.tell()
+        self.count += len(lines)
+
+    def _check_sole(self) -> None:
+        """Raise ``BusyError`` if the file changed, as it can on a file system without locks."""
+        size = self.path.stat().st_size if self.path.exists() else 0
+        if size != self._size:
+            raise BusyError(
+                f"another process changed {str(self.path)!r} ({size:,} bytes instead of "
+                f"{self._size:,}): let only one write it, and run this command again"
+            )
+
+    def clear(self) -> None:
+        self._file.truncate(0)
+        self._whole = self._size = self.count = 0
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class Stream:
+    """A pipe, a terminal or a device, to which rows are sent at once; none are kept."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def rows(self) -> Iterator[Row]:
+        """Yield nothing: rows sent are gone."""
+        return iter(())
+
+    def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Send rows; ``OSError`` if the reader is gone or the device is full."""
+        self._file.write(b"".join(map(as_line, rows)))
+        self._file.flush()
+
+
+def read_journal(path: Path) -> list[Row]:
+    """The complete rows of a journal, which a process may be writing; none if it is missing."""
+    if not path.exists():
+        return []
+    with path.open("rb") as file:
+        whole = takewhile(lambda line: line.endswith(b"\n") and b"\0" not in line, file)
+        return list(_read_jsonl(whole, repr(str(path))))
+
+
+def check_apart(source: str, output: str) -> None:
+    """Raise ``InputError`` if a command would overwrite its input."""
+    if STANDARD not in (source, output) and Path(source).resolve() == Path(output).resolve():
+        raise InputError(f"{output!r} is the input: choose another output")
+
+
+@contextmanager
+def sink(name: str, format: Format, overwrite: bool) -> Iterator[Journal | Stream]:
+    """Open what receives rows: the output if it is JSON lines, else a journal beside it."""
+    path = Path(name)
+    if name == STANDARD:
+        yield Stream(standard_output())
+    elif path.exists() and not path.is_file():
+        if format.kind != "jsonl":
+            raise InputError(f"{name!r} is not a plain file: only JSON lines can go there")
+        with path.open("wb") as file:
+            yield Stream(file)
+    else:
+        place = path if format.kind == "jsonl" else path.with_name(path.name + ".journal.jsonl")
+        if place != path and place.is_symlink():  # this name is ours: a link there was planted
+            raise InputError(
+                f"{str(place)!r} is a link to another file: delete it, or choose another output"
+            )
+        with closing(Journal(place)) as journal:
+            if overwrite:
+                journal.clear()
+            elif place != path and path.exists() and not journal.count:
+                place.unlink()
+                raise InputError(
+                    f"{str(path)!r} already exists: choose another output, or pass --overwrite"
+                )
+            yield journal
+            if place != path:
+                write_table(journal.rows(), path, format)
+                place.unlink()
+
+
+AXES = {
+    "precision": "how much of the description the reference supports",
+    "recall": "how much of the reference the description covers",
+    "f1": "their harmonic mean",
+}
+"""Field of ``Scores`` -> meaning."""
+NAMES = tuple(AXES)
+SCALE = "0.2 to 1, higher is better"
+EXPLANATION = f"Scores are {SCALE}; " + "; ".join(f"{name}: {AXES[name]}" for name in AXES)
+"""Shown once on each page and under each table."""
+JUDGED = {"mistakes": "precision", "omissions": "recall", "overall": "f1"}
+"""Axis that people judge -> score that is compared with it."""
+
+
+def scores_of(row: Row) -> Scores:
+    """The scores that a row of any format was written from; ``InputError`` if it is not scored."""
+    scores: Scores = read_row("posh", row)
+    return scores
+
+
+def read_row(metric: str, row: Row) -> Any:
+    """The record of a metric's row; ``InputError`` if it is no such row."""
+    return read_scores(metric, parse_cells(metric, row))
+
+
+def parse_cells(metric: str, row: Row) -> Row:
+    """A metric's row read from CSV, with numbers and lists where it has their texts."""
+    fields = fields_of_record(metric)
+    types = {**fields, **{old: fields.get(new) for old, new in EARLIER[metric].items()}}
+    read = dict(row)
+    if "failure_kind" in row:  # before 0.2 a reason was a text
+        read["failure"] = row.get("failure") or None
+        del types["failure"]
+    for name, hint in types.items():
+        cell, kind = read.get(name), main_type(hint)
+        if isinstance(cell, str) and kind not in (str, type(None)):
+            try:
+                read[name] = _cell_value(cell, kind) if cell else None
+            except (ValueError, RecursionError) as error:
+                what = "a number" if kind in (float, int) else f"JSON ({error})"
+                raise InputError(f"{name} is {short(cell)}, not {what}") from None
+    return read
+
+
+def _cell_value(cell: str, kind: Any) -> object:
+    if kind is bool:
+        return cell == "True"
+    number = cell_number(cell) if kind in (float, int) else None
+    if number is None:
+        return json.loads(cell)
+    return int(number) if kind is int and number.is_integer() else number

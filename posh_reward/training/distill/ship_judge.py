@@ -21,15 +21,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from posh_reward.metrics.posh.judges.cascade import doubt_of
+from posh_reward.metrics.posh.judges.judge import doubt_of
 from posh_reward.metrics.posh.questions import PRESENT
 from posh_reward.models.model import Model, Prompt, awake, load_model
-from posh_reward.study.judges.judge_report import (
-    QuestionAgreement,
-    percent,
-    question_agreement,
-    spread,
-)
+from posh_reward.study.judges.judge_report import QuestionAgreement, percent, question_agreement
 from posh_reward.study.judges.question_set import QuestionSet
 from posh_reward.study.statistics import Floats
 from posh_reward.types import LABELS, Verdict
@@ -195,9 +190,9 @@ def write_card(folder: Path, fidelity: JudgeFidelity, questions: QuestionSet, ba
         for split, tasks in questions.rows.items()
     )
     cells = (
-        f"{figures.count:,}", f"{fidelity.failures:,}", spread(figures.difference),
-        spread(figures.bias, sign="+"), percent(figures.present), f"{fidelity.majority:.1%}",
-        spread(figures.kappa),
+        f"{figures.count:,}", f"{fidelity.failures:,}", f"{figures.difference:.3f}",
+        f"{figures.bias:+.3f}", percent(figures.present), f"{fidelity.majority:.1%}",
+        f"{figures.kappa:.3f}",
     )  # fmt: skip
     card = CARD.format(
         name=folder.name, questions=questions, base=base, settings=str(folder / "judge.yaml"),

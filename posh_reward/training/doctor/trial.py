@@ -45,7 +45,7 @@ def judge(device: str, wakings: str, settings: str) -> dict[str, Any]:
 
     A judge that cannot judge fails (``check_judge``).
     """
-    from posh_reward.metrics.load_metric import load_metric
+    from posh_reward.metrics.metric import load_metric
     from posh_reward.metrics.posh.judges.judge import check_judge
     from posh_reward.training.launch import separate_vllm_caches
 

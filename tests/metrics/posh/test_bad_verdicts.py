@@ -13,12 +13,12 @@ import pytest
 
 from posh_reward import PoSh
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge, fake_model
-from posh_reward.metrics.posh.judges.load_judge import PromptJudge
+from posh_reward.metrics.posh.judges.judge import PromptJudge
 from posh_reward.metrics.posh.search import checked_grade
 from posh_reward.models.asker import READING_VERSION
 from posh_reward.models.fake_model import FakeModel
-from posh_reward.models.labels import verdict as read_masses
 from posh_reward.models.model import NO_REASON, NOT_A_DISTRIBUTION, NOT_A_VERDICT, Prompt
+from posh_reward.models.model import verdict as read_masses
 from posh_reward.store import Store
 from posh_reward.types import LABELS, Failure, Phrase, Question, Reply, Verdict
 

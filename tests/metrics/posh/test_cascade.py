@@ -10,9 +10,16 @@ import pytest
 from posh_reward import PoSh
 from posh_reward.errors import ConfigError, InputError
 from posh_reward.graph.reader import Reader
-from posh_reward.metrics.posh.judges.cascade import ABSENT, VERBATIM, Cascade, doubt_of, wording_of
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge, fake_model
-from posh_reward.metrics.posh.judges.load_judge import PromptJudge, load_judge
+from posh_reward.metrics.posh.judges.judge import (
+    ABSENT,
+    VERBATIM,
+    Cascade,
+    PromptJudge,
+    doubt_of,
+    load_judge,
+    wording_of,
+)
 from posh_reward.types import Description, Failure, Kind, Question, Verdict
 from tests.graphs import description
 

@@ -11,14 +11,11 @@ import pytest
 
 from posh_reward import JudgeError, PoSh, PoshReward
 from posh_reward.cli import JUDGE, OK, main
-from posh_reward.metrics.posh.judges.cascade import Cascade
 from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge, fake_model
-from posh_reward.metrics.posh.judges.judge import PROBES, Judge, check_judge
-from posh_reward.metrics.posh.judges.load_judge import PromptJudge
+from posh_reward.metrics.posh.judges.judge import PROBES, Cascade, Judge, PromptJudge, check_judge
 from posh_reward.models.fake_model import FakeModel
-from posh_reward.models.labels import not_grades, verdict
-from posh_reward.models.model import Prompt
+from posh_reward.models.model import Prompt, not_grades, verdict
 from posh_reward.types import Failure, Verdict
 
 HONEST = FakeModel.choose

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from posh_reward.metrics.posh.presets import PRESETS, prompt, question, rewrite_prompt
+from posh_reward.metrics.posh.questions import PRESETS, prompt, question, rewrite_prompt
 from posh_reward.types import Phrase, Question
 from tests.graphs import description
 

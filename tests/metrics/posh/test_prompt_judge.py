@@ -11,8 +11,8 @@ import pytest
 
 from posh_reward import ConfigError, InputError, PoSh
 from posh_reward.metrics.posh.judges.fake_judge import fake_model
-from posh_reward.metrics.posh.judges.load_judge import PromptJudge, load_judge
-from posh_reward.metrics.posh.presets import PRESETS
+from posh_reward.metrics.posh.judges.judge import PromptJudge, load_judge
+from posh_reward.metrics.posh.questions import PRESETS
 from posh_reward.models.asker import READING_VERSION
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt

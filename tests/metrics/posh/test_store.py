@@ -8,7 +8,7 @@ import pytest
 
 from posh_reward import PoSh, Scores
 from posh_reward.metrics.posh.judges.fake_judge import fake_model
-from posh_reward.metrics.posh.judges.load_judge import PromptJudge
+from posh_reward.metrics.posh.judges.judge import PromptJudge
 from posh_reward.models.asker import READING_VERSION
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt

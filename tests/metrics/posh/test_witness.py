@@ -11,9 +11,9 @@ from posh_reward import InputError, PoSh
 from posh_reward.metrics.posh.examine import Examination, examine
 from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge, Grader
-from posh_reward.metrics.posh.judges.load_judge import PromptJudge
+from posh_reward.metrics.posh.judges.judge import PromptJudge
 from posh_reward.metrics.posh.posh import Rewriter, run_together
-from posh_reward.metrics.posh.presets import PRESETS, prompt
+from posh_reward.metrics.posh.questions import PRESETS, prompt
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.types import Element, Failure, PromptImage, Question, Scores, Verdict

@@ -13,13 +13,13 @@ import pytest
 
 from posh_reward import PoSh
 from posh_reward.errors import ConfigError, InputError
-from posh_reward.metrics.posh.judges import load_judge
 from posh_reward.metrics.posh.judges.fake_judge import (
     FakeJudge,
     fake_model,
     raw_phrase,
     shared_words,
 )
+from posh_reward.metrics.posh.judges.judge import load_judge
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.study.judges import judge_runs
@@ -67,7 +67,7 @@ class WaveringModel(FakeModel):
 def test_the_floor_shows_what_a_judge_does_not_agree_with_itself_about(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from posh_reward.metrics.posh.judges.load_judge import PromptJudge
+    from posh_reward.metrics.posh.judges.judge import PromptJudge
 
     monkeypatch.setattr(
         judge_runs,
@@ -84,7 +84,7 @@ def test_the_floor_shows_what_a_judge_does_not_agree_with_itself_about(
 def test_answers_in_the_store_are_not_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from posh_reward.metrics.posh.judges.load_judge import PromptJudge
+    from posh_reward.metrics.posh.judges.judge import PromptJudge
 
     models = []
 
@@ -124,7 +124,7 @@ def test_failed_answers_are_counted_and_spoil_nothing(monkeypatch: pytest.Monkey
 
     def load(judge: str, preset: str, store: object) -> object:
         failing = FakeJudge(lambda q: Failure("engine", "gone") if "boat" in q.identifier else 3.0)
-        return failing if judge == "b" else load_judge.load_judge("fake")
+        return failing if judge == "b" else load_judge("fake")
 
     monkeypatch.setattr(judge_runs, "load_judge", load)
     runs = run_judges([judge_choice("fake"), judge_choice("b")], PAIRS, QUIET)
@@ -149,7 +149,7 @@ def with_low(
 def test_a_sentence_says_yes_no_or_not_settled(monkeypatch: pytest.MonkeyPatch) -> None:
     def load(judge: str, preset: str, store: object) -> object:
         contrary = FakeJudge(lambda question: 6 - shared_words(question), "contrary")
-        return contrary if judge == "contrary" else load_judge.load_judge(judge, preset)
+        return contrary if judge == "contrary" else load_judge(judge, preset)
 
     monkeypatch.setattr(judge_runs, "load_judge", load)
     names = ("embedded", "embedded@prefix-first", "contrary")

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from posh_reward.errors import ConfigError, InputError
 from posh_reward.metrics.posh.judges.fake_judge import fake_model
-from posh_reward.metrics.posh.judges.load_judge import PromptJudge
+from posh_reward.metrics.posh.judges.judge import PromptJudge
 from posh_reward.study.judges import judge_runs
 from posh_reward.study.judges.judge_runs import JudgeChoice, RunSettings, judge_choice
 from posh_reward.study.judges.question_set import (

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from posh_reward.study.packets.rater_answers import collect
-from posh_reward.study.packets.rater_texts import AXES
 from posh_reward.study.packets.results import StudyResults, _strengths, results
 from posh_reward.study.packets.results_page import results_page, summary
+from posh_reward.study.packets.study_records import AXES
 from tests.study.packets.studies import items, packet, saved
 
 pytest.importorskip("choix")

@@ -13,7 +13,7 @@ from posh_reward.errors import InputError
 from posh_reward.study.packets.draw import Design
 from posh_reward.study.packets.make import make_packet
 from posh_reward.study.packets.rater_answers import sheets_in
-from posh_reward.study.packets.rater_texts import (
+from posh_reward.study.packets.study_records import (
     AXES,
     LANGUAGES,
     SIDES,

@@ -8,7 +8,7 @@ import pytest
 
 from posh_reward.errors import InputError
 from posh_reward.study.packets.make import items_of
-from posh_reward.study.rows.table_items import Columns
+from posh_reward.study.rows.engine import Columns
 
 COLUMNS = Columns(id="id")
 

@@ -15,8 +15,8 @@ from posh_reward.metrics.prove.pair_maker import PairMaker, PairVerifier
 from posh_reward.metrics.prove.prove import Prove
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
-from posh_reward.study.rows.engine import TableSettings
-from posh_reward.study.rows.prove_rows import (
+from posh_reward.study.rows.engine import Columns, TableSettings
+from posh_reward.study.rows.sibling_rows import (
     PAIR_TEXTS,
     RESPONSE_TEXTS,
     average_values,
@@ -25,7 +25,6 @@ from posh_reward.study.rows.prove_rows import (
     score_responses,
     verify_pairs,
 )
-from posh_reward.study.rows.table_items import Columns
 from posh_reward.study.rows.tables import Row
 from posh_reward.types import Failure, Reply
 from tests.metrics.prove.hostile import body

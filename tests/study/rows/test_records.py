@@ -9,9 +9,15 @@ from typing import Any
 
 import pytest
 
-from posh_reward.metrics.records import RECORDS, metric_of, read_scores, record_class, row_of
-from posh_reward.study.rows.scored_rows import read_row, scores_of
-from posh_reward.study.rows.tables import Row, format_of, open_table, write_table
+from posh_reward.metrics.metric import RECORDS, metric_of, read_scores, record_class, row_of
+from posh_reward.study.rows.tables import (
+    Row,
+    format_of,
+    open_table,
+    read_row,
+    scores_of,
+    write_table,
+)
 from posh_reward.types import Element, Failure, ImageGrade, Scores
 
 EARLIER = Path(__file__).with_name("earlier")

@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.records import read_scores
-from posh_reward.study.rows.journal import Journal, read_journal
-from posh_reward.study.rows.scored_rows import scores_of
+from posh_reward.metrics.metric import read_scores
 from posh_reward.study.rows.standings import (
     IdScores,
     best_first,
@@ -24,6 +22,7 @@ from posh_reward.study.rows.standings import (
     standings,
     verdict,
 )
+from posh_reward.study.rows.tables import Journal, read_journal, scores_of
 from posh_reward.study.statistics import (
     bootstrap_mean,
 )

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from posh_reward.errors import InputError
 from posh_reward.study.agreement.metric_scores import number_in
 from posh_reward.study.agreement.preferences import label_score
-from posh_reward.study.rows.journal import sink
-from posh_reward.study.rows.scored_rows import parse_cells
 from posh_reward.study.rows.tables import (
     Format,
     format_of,
+    parse_cells,
     read_table,
+    sink,
     write_table,
 )
 

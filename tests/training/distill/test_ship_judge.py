@@ -16,8 +16,7 @@ import numpy as np
 
 from posh_reward import PoSh
 from posh_reward.errors import InputError
-from posh_reward.metrics.posh.judges.cascade import Cascade, doubt_of
-from posh_reward.metrics.posh.judges.load_judge import load_judge, load_witness
+from posh_reward.metrics.posh.judges.judge import Cascade, doubt_of, load_judge, load_witness
 from posh_reward.study.judges.judge_runs import judge_choice
 from posh_reward.study.judges.question_set import QuestionSet
 from posh_reward.training.distill import ship_judge

@@ -111,7 +111,6 @@ def every(truths: Iterable[bool | None]) -> bool | None:
 
 
 def words_of(text: str) -> list[str]:
-    """Lower-case words of a text."""
     return re.findall(r"[a-z]+", text.lower())
 
 

@@ -1,39 +1,121 @@
-"""PROVE over files: captions -> verified questions, pairs -> verified, responses -> scores."""
+"""POSH's siblings over files: HarmonicEval, rubrics, and PROVE with its question making."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from math import nan
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from posh_reward.errors import InputError, on_one_line
+from posh_reward.metrics.harmonic_eval import ANSWERS, IMAGE_CRITERIA, check_task
+from posh_reward.metrics.metric import fields_of_record, reason_of
 from posh_reward.metrics.prove.pair_maker import as_text
-from posh_reward.metrics.records import reason_of
+from posh_reward.models.model import DOUBTFUL
 from posh_reward.study.rows.engine import (
     REMEDY,
     RowScorer,
+    TableItem,
     TableSettings,
     column,
     fill,
     go_through,
     open_items,
 )
-from posh_reward.study.rows.journal import check_apart, sink
-from posh_reward.study.rows.standings import ReasonCount, reason_lines
-from posh_reward.study.rows.table_items import TableItem
-from posh_reward.study.rows.tables import STANDARD, Row, format_of, write_table
+from posh_reward.study.rows.standings import Board, ReasonCount, reason_lines
+from posh_reward.study.rows.tables import (
+    STANDARD,
+    TEXTS,
+    Row,
+    check_apart,
+    format_of,
+    sink,
+    write_table,
+)
 from posh_reward.types import Failure
 
 if TYPE_CHECKING:
+    from posh_reward.metrics.harmonic_eval import HarmonicEval
     from posh_reward.metrics.prove.pair_maker import PairMaker, PairVerifier, QuestionPair
     from posh_reward.metrics.prove.prove import Prove
+    from posh_reward.metrics.rubric_judge import RubricJudge
+
+
+HARMONIC_SCALE = "Scores are 1 to 5, higher is better; overall is the weighted mean of the criteria"
+
+
+class HarmonicRows(RowScorer):
+    """Score texts with HarmonicEval; some tasks also need a column ``question``."""
+
+    record = "harmonic"
+
+    def __init__(self, metric: HarmonicEval, task: str = "captioning") -> None:
+        names = ("overall", *metric.criteria)
+        looks = any(each in IMAGE_CRITERIA for each in metric.criteria)
+        signature = partial(metric.signature_for, task)
+        super().__init__(signature, looks, *metric.criteria)
+        self.board = Board(names, "overall", HARMONIC_SCALE, self.unit, doubtful_criteria)
+        self.metric = metric
+        self.task = task
+        needs_question = check_task(task) in ANSWERS
+        self.texts = ("generation", "question") if needs_question else ("generation",)
+
+    def rows(self, items: Sequence[TableItem]) -> list[Row]:
+        texts, images = column(items, "generation"), [item.content for item in items]
+        questions = column(items, "question") if "question" in self.texts else None
+        scores = self.metric.score(texts, images, self.task, questions=questions)
+        none = dict.fromkeys(self.metric.criteria)
+        return [
+            self.row(item, each, **none | each.means)
+            for item, each in zip(items, scores, strict=True)
+        ]
+
+
+def doubtful_criteria(row: Mapping[str, Any]) -> str | None:
+    """Name the criteria whose reply was more likely no score than one; None if there are none."""
+    masses = {each["criterion"]: each.get("mass") for each in row["criteria"]}
+    names = [name for name, mass in masses.items() if mass is not None and mass < DOUBTFUL]
+    return f"the reply is more likely no score than one, for {', '.join(names)}" if names else None
+
+
+class RubricRows(RowScorer):
+    """Score texts against references with a rubric; ``questions``: the table has their column."""
+
+    record = "rubric"
+
+    def __init__(self, judge: RubricJudge, *, questions: bool = False) -> None:
+        metrics = judge.rubric.metrics
+        reserved = TEXTS | fields_of_record(self.record).keys()
+        clashes = [metric.name for metric in metrics if metric.name in reserved]
+        if clashes:
+            raise InputError(
+                f"rows already have a column {clashes[0]!r}: rename the rubric's metric"
+            )
+        ranges = ", ".join(f"{each.name} {each.lowest} to {each.highest}" for each in metrics)
+        whole = f"total {judge.rubric.lowest} to {judge.rubric.highest}"
+        names = ("total", *(metric.name for metric in metrics))
+        # No images: the reference says what is in them.
+        super().__init__(lambda: judge.signature, False, *names)
+        explanation = f"Scores are points, higher is better: {whole}, {ranges}"
+        self.board = Board(names, "total", explanation, self.unit)
+        self.judge = judge
+        self.questions = questions
+
+    def rows(self, items: Sequence[TableItem]) -> list[Row]:
+        questions = column(items, "question") if self.questions else None
+        texts, references = column(items, "generation"), column(items, "reference")
+        scores = self.judge.score(texts, references, questions)
+        none = dict.fromkeys(metric.name for metric in self.judge.rubric.metrics)
+        return [
+            self.row(item, each, **none | each.points)
+            for item, each in zip(items, scores, strict=True)
+        ]
 
 
 def average_values(
@@ -113,7 +195,6 @@ class GraphRows(RowScorer):
     """Rows of a table that may have graphs, which its rows repeat only where they are texts."""
 
     def head(self, item: TableItem) -> Row:
-        """The item's columns, without other graphs."""
         head = item.head.items()
         return {name: value for name, value in head if value or not name.endswith(GRAPH)}
 

@@ -1,24 +1,18 @@
-"""``posh-reward attack``: audit a reward before a policy does."""
+"""``posh-reward attack``, ``audit-references``: audit rewards and references before training."""
 
 from __future__ import annotations
 
 import argparse
 import io
-import math
 import random
-import sys
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from posh_reward.cli import OK, options
 from posh_reward.errors import InputError
-
-if TYPE_CHECKING:
-    from posh_reward.attack.ledger import Ledger, Reward, RowText
 
 ATTACK = """\
 Audit a reward before training on it, and after each change of judge or rules (docs/audit.md): what
@@ -54,10 +48,10 @@ def add_attack(command: argparse.ArgumentParser) -> None:
 def attack_reward(flags: argparse.Namespace) -> int:
     from posh_reward.attack import audit
     from posh_reward.attack.climb import GRAMMARS, Climb, vocabulary
-    from posh_reward.attack.falsehoods import reader
     from posh_reward.attack.ledger import BEGINS, Ledger, open_reward
+    from posh_reward.attack.variants import reader
     from posh_reward.process.progress import progress_bar
-    from posh_reward.study.rows.journal import Journal
+    from posh_reward.study.rows.tables import Journal
     from posh_reward.types import Description
 
     reward = open_reward(flags.reward, flags.reference)
@@ -78,13 +72,10 @@ def attack_reward(flags: argparse.Namespace) -> int:
     flags.output.mkdir(parents=True, exist_ok=True)
     with closing(Journal(flags.output / f"paid-{which}.jsonl", BEGINS)) as journal:
         ledger = Ledger(reward, used, journal)
-        yardsticks = [each for some in texts.yardsticks.values() for each in enumerate(some)]
-        cost = timed(reward, ledger, yardsticks)
-        means = audit.means_of(texts, ledger)
+        means = audit.means_of(texts, ledger)  # fails here, before much is paid for
         checks = audit.checks_of(texts)
         fixed = ledger.unpaid(text for check in checks for text in check.row_texts())
         tries = len(climbs) * flags.budget
-        print(estimate(len(fixed), tries, search, *cost), file=sys.stderr)
         with progress_bar("audit", len(fixed) + tries, "text") as bar:
             ledger.pay(fixed, bar.update)
             parsed = reader().read(list(map(reward.true_text, others)))
@@ -100,31 +91,6 @@ def attack_reward(flags: argparse.Namespace) -> int:
     options.write_file(flags.output / "finds.html", audit.page(means, findings, footer).encode())
     options.write_text(report)
     return FOUND if any(each.verdict == "found" for each in findings) else OK
-
-
-def timed(reward: Reward, ledger: Ledger, texts: Sequence[RowText]) -> tuple[float | None, float]:
-    """Score first texts; return the seconds (None: unknown) and questions of each."""
-    rest = ledger.unpaid(texts)
-    print(f"timing the reward on {len(rest)} texts", file=sys.stderr)
-    ledger.pay(rest[:1])  # loads what the reward needs, which is no part of a text's time
-    begun, asked = time.perf_counter(), reward.requests()
-    ledger.pay(rest[1:])
-    if len(rest) < 2:
-        return None, 0.0
-    seconds, asked = time.perf_counter() - begun, reward.requests() - asked
-    return seconds / (len(rest) - 1), asked / (len(rest) - 1)
-
-
-def estimate(fixed: int, tries: int, rows: int, seconds: float | None, requests: float) -> str:
-    """Say what is left to do; climbs drop most texts before the last row, so it is a bound."""
-    least, most = fixed + tries, fixed + tries * rows
-    parts = [f"{fixed:,} texts left, and {tries:,} in climbs, each on up to {rows} rows"]
-    if seconds is not None:
-        low, high = (math.ceil(count * seconds / 60) for count in (least, most))
-        parts.append(f"{low:,} to {high:,} minutes")
-    if requests:
-        parts.append(f"{least * requests:,.0f} to {most * requests:,.0f} questions")
-    return "; ".join(parts)
 
 
 def with_images(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -143,13 +109,9 @@ def _decoded(value: object) -> object:
 
 
 def read_references(name: str, split: str, column: str) -> list[dict[str, Any]]:
-    """Read the rows that have a true text, or a list of them, in a column of a table or dataset."""
-    from posh_reward.datasets.load_dataset import is_drawn, load_images
-    from posh_reward.study.agreement.judgment_files import read_rows
-
-    drawn = is_drawn(name)
+    """Read the rows that have a true text, or a list of them, in a column."""
     usable = []
-    for row in load_images(name, split) if drawn else read_rows(name, split=split, images=True):
+    for row in rows_of(name, split):
         texts = row.get(column)
         several = texts if isinstance(texts, list) else [texts]
         if several and all(isinstance(text, str) and text.strip() for text in several):
@@ -157,3 +119,46 @@ def read_references(name: str, split: str, column: str) -> list[dict[str, Any]]:
     if not usable:
         raise InputError(f"no row of {name} has a text in the column {column}")
     return usable
+
+
+def rows_of(name: str, split: str) -> Iterable[dict[str, Any]]:
+    from posh_reward.datasets.load_dataset import is_drawn, load_images
+    from posh_reward.study.agreement.judgment_files import read_rows
+
+    return load_images(name, split) if is_drawn(name) else read_rows(name, split=split, images=True)
+
+
+AUDIT = """\
+Audit references before training on them (docs/audit.md): terse, contradictory, duplicated, foreign
+or list-like ones, details per 100 words, and what a policy would learn to omit: what is said in
+long references but not in short ones. Its exit status is 1 if more references have a problem than
+--allow."""
+
+
+def add_references(command: argparse.ArgumentParser) -> None:
+    options.describe(command, AUDIT, "audit-references rows.jsonl -o references.html")
+    add = command.add_argument
+    add("input", metavar="INPUT", help="table with a column of references, or a dataset's name")
+    add("--split", default="train", help="split of a dataset")
+    add("--reference", default="reference", metavar="COLUMN", help="column of references: a text "
+        "or a list of texts about one image")  # fmt: skip
+    add("-o", "--output", type=Path, metavar="HTML", help="page with the worst twenty")
+    add("--allow", type=float, default=0.02, metavar="SHARE", help="share of references that may "
+        "have a problem")  # fmt: skip
+    command.set_defaults(command=audit_references)
+
+
+def audit_references(flags: argparse.Namespace) -> int:
+    from posh_reward.study.reference_audit import audit, page
+
+    options.check_replaceable(str(flags.output) if flags.output else None)
+    cells = [row.get(flags.reference) for row in rows_of(flags.input, flags.split)]
+    several = [each if isinstance(each, list) else [each] for each in cells]
+    texts = [[text for text in some if isinstance(text, str) and text.strip()] for some in several]
+    if not any(texts):
+        raise InputError(f"no row of {flags.input} has a text in the column {flags.reference}")
+    found = audit(texts)
+    if flags.output:
+        options.write_file(flags.output, page(found, [flags.input]).encode())
+    options.write_text("\n".join(found.lines()))
+    return FOUND if found.share > flags.allow else OK
