@@ -42,6 +42,7 @@ from posh_reward.training.doctor.node_checks import (
 from posh_reward.training.run_check import wrong_versions
 from recipes import tiny_qwen
 from tests.models.conftest import python
+from tests.processes import start
 from tests.slurm.test_scripts import command
 
 __all__ = ["python"]
@@ -360,9 +361,9 @@ def test_two_nodes_leave_no_checkpoint_behind(deepspeed_python: str, tmp_path: P
     environment = {**os.environ, "DS_ACCELERATOR": "cpu", "PYTHONPATH": str(ROOT)}
     port = str(free_port())
     nodes = [
-        subprocess.Popen(
-            [deepspeed_python, "-W", "ignore", "-c", code, str(tmp_path), port, rank],
-            env=environment, stdout=subprocess.PIPE, text=True,
+        start(
+            deepspeed_python, "-W", "ignore", "-c", code, tmp_path, port, rank,
+            env=environment, stdout=subprocess.PIPE,
         )
         for rank in "01"
     ]  # fmt: skip
