@@ -503,18 +503,6 @@ def test_a_server_that_is_down_at_the_start_is_left_out(caplog: pytest.LogCaptur
     assert "left out" in caplog.text
 
 
-def test_all_labels_are_read_where_the_server_knows_ids() -> None:
-    with LyingServer(knows_ids=True) as server:
-        verdicts = model(server, reading="labels").choose(PROMPTS, LABELS)
-        assert server.bodies[-1]["logprob_token_ids"] == [16, 17, 18, 19, 20]
-    assert all(map(same, verdicts, HONEST))
-
-
-def test_all_labels_are_refused_where_the_server_does_not() -> None:
-    with LyingServer() as server, pytest.raises(JudgeError, match=r"needs vLLM 0\.26"):
-        model(server, reading="labels").wake()
-
-
 def test_another_server_tells_the_tokens_of_labels_when_the_first_is_killed() -> None:
     with LyingServer(knows_ids=True) as one, LyingServer(knows_ids=True) as two:
         judge = model(one, two, reading="labels")

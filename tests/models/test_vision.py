@@ -238,32 +238,6 @@ def test_little_room_costs_time_but_no_accuracy() -> None:
     assert {verdict.failure for verdict in tiny.choose(prompts, DIGITS)} == {NO_ROOM}
 
 
-def memory_for(model: PreTrainedModel, tokens: int) -> Any:
-    """Makes passes with more tokens than this run out of memory."""
-
-    def check(_module: object, _inputs: object, given: dict[str, Any]) -> None:
-        if given["inputs_embeds"].shape[:2].numel() > tokens:
-            raise torch.OutOfMemoryError(f"no room for more than {tokens} tokens")
-
-    return model.model.language_model.register_forward_pre_hook(check, with_kwargs=True)
-
-
-def test_batches_shrink_when_memory_runs_out() -> None:
-    model, prompts = seeing_model(TOKENIZER), questions()
-    judge = model_of(model)
-    judge.wake()
-    hook = memory_for(model, 130)
-    told = judge.choose(prompts, DIGITS)
-    hook.remove()
-    assert_as_alone(told, model, prompts)
-    judge.sleep()
-    judge.wake()
-    hook = memory_for(model, 5)
-    assert {verdict.failure for verdict in judge.choose(prompts, DIGITS)} == {OUT_OF_MEMORY}
-    hook.remove()
-    assert judge.choose(prompts, DIGITS)[0].failure is None
-
-
 def test_an_image_too_large_for_memory_fails_alone() -> None:
     model, prompts = seeing_model(TOKENIZER), questions()
     judge = model_of(model)

@@ -17,7 +17,7 @@ from posh_reward.metrics.posh.judges.fake_judge import FakeJudge, fake_model
 from posh_reward.metrics.posh.judges.judge import PROBES, Judge, check_judge
 from posh_reward.metrics.posh.judges.load_judge import PromptJudge
 from posh_reward.models.fake_model import FakeModel
-from posh_reward.models.labels import not_grades, verdict
+from posh_reward.models.labels import verdict
 from posh_reward.models.model import Prompt
 from posh_reward.types import Failure, Verdict
 
@@ -62,11 +62,6 @@ def test_judges_that_tell_texts_apart_pass(judge: Judge) -> None:
 def test_judges_that_cannot_judge_are_refused(judge: Judge, why: str) -> None:
     with pytest.raises(JudgeError, match=why):
         check_judge(PoSh(judge))
-
-
-def test_most_is_more_than_half() -> None:
-    assert not_grades(0.5) is None
-    assert not_grades(0.51) is not None
 
 
 def test_a_score_carries_the_share_of_doubtful_replies() -> None:
