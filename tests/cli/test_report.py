@@ -59,6 +59,7 @@ JUNK: list[tuple[Row, str]] = [
     ({"elements": [{**ELEMENT, "direction": "sideways"}]}, "elements.0.direction is 'sideways'"),
     ({"elements": [{**ELEMENT, "grade": 6}]}, "elements.0.grade is 6"),
     ({"elements": [{**ELEMENT, "spans": [[1]]}]}, "it lacks elements.0.spans.0.1"),
+    ({"elements": [{**ELEMENT, "image_grade": {"grade": 6, "reference_grade": 1}}]}, "grade is 6"),
 ]
 
 
