@@ -14,6 +14,7 @@ import pytest
 from hypothesis import settings
 
 from tests.chromium import Browser, find_chromium
+from tests.processes import end_started
 
 gc.disable()  # until all tests are collected: almost nothing that imports make is garbage
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -67,6 +68,16 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture(autouse=True)
+def nothing_runs_on() -> Iterator[None]:
+    """Processes that a test started end with it, even if it fails.
+
+    Their unclosed pipes would fail a later test, in which the collector finds them.
+    """
+    yield
+    end_started()
 
 
 @pytest.fixture(scope="session")

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 SITECUSTOMIZE = """
 import torch
@@ -16,6 +21,23 @@ for name, schema in (("nms", "(Tensor dets, Tensor scores, float t) -> Tensor"),
         pass
 """
 """A CUDA build of torchvision on a machine without CUDA asks for operators that it cannot load."""
+
+
+ROOT = Path(__file__).resolve().parents[1]
+_started: list[subprocess.Popen[str]] = []
+
+
+def start(*command: object, **options: Any) -> subprocess.Popen[str]:
+    """Start a process in a session of its own, which ends with the test."""
+    options = {"cwd": ROOT, "text": True, "start_new_session": True, **options}
+    _started.append(subprocess.Popen(list(map(str, command)), **options))
+    return _started[-1]
+
+
+def end_started() -> None:
+    while _started:
+        with _started.pop() as process, suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def alive(pid: int) -> bool:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from posh_reward import store
 from posh_reward.store import SMALLEST, Store
+from tests.processes import start
 from tests.stores import items, value_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -39,11 +40,9 @@ def on_disk(path: str) -> int:
     return sum(file.stat().st_size for file in files if file.exists())
 
 
-def start(code: str, *arguments: object) -> subprocess.Popen[str]:
-    command = [sys.executable, "-W", "error", "-c", code, *map(str, arguments)]
-    return subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+def run(code: str, *arguments: object) -> subprocess.Popen[str]:
+    command = (sys.executable, "-W", "error", "-c", code, *arguments)
+    return start(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def test_what_is_put_is_there_for_others(path: str) -> None:
@@ -70,7 +69,7 @@ print(store.dropped)
 
 
 def test_eight_processes_at_once(path: str) -> None:
-    writers = [start(WRITER, path, name, 8) for name in range(8)]
+    writers = [run(WRITER, path, name, 8) for name in range(8)]
     said = [writer.communicate(timeout=60) for writer in writers]
     assert said == [("0\n", "")] * 8
     there = Store(path)
@@ -132,7 +131,7 @@ for i in itertools.count(int(sys.argv[2])):
 
 def kill_in_the_middle(path: str, first: int, delay: float) -> int:
     """Kills a writer after a while; how many of its puts had come back."""
-    writer = start(BUSY, path, first)
+    writer = run(BUSY, path, first)
     assert writer.stdout is not None
     lines = [writer.stdout.readline()]  # it is at work
     time.sleep(delay)
@@ -142,10 +141,10 @@ def kill_in_the_middle(path: str, first: int, delay: float) -> int:
     return len([line for line in (*lines, *rest.splitlines(True)) if line.endswith("\n")])
 
 
-def kill_and_check(path: str, times: int) -> None:
+def test_a_killed_writer_leaves_whole_what_it_had_put(path: str) -> None:
     rng = random.Random(0)
     first = 0
-    for _ in range(times):
+    for _ in range(4):
         done = kill_in_the_middle(path, first, rng.random() * 0.1)
         reader = Store(path)
         for i in (first, first + done // 2, first + done - 1):
@@ -158,10 +157,6 @@ def kill_and_check(path: str, times: int) -> None:
         reader.close()
         check_sound(path)
         first += done + 2
-
-
-def test_a_killed_writer_leaves_whole_what_it_had_put(path: str) -> None:
-    kill_and_check(path, 4)
 
 
 def in_a_mount(mount: str, code: str, *arguments: object) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import zipfile
 from pathlib import Path
 
 ENDS = 1 << 20  # bytes hashed at the start and at the end of each file
@@ -32,6 +33,21 @@ def model_file(model: str, commit: str, name: str) -> Path:
     from huggingface_hub import hf_hub_download
 
     return Path(hf_hub_download(model, name, revision=commit))
+
+
+def is_complete(file: Path) -> bool:
+    """Return False if a file of tensors is truncated; True for any other file."""
+    from safetensors import SafetensorError, safe_open
+
+    if file.suffix in (".pt", ".pth"):  # zip archives, whose directory is at the end
+        return zipfile.is_zipfile(file)
+    if file.suffix == ".safetensors":
+        try:
+            with safe_open(file, "np"):  # torch takes seconds to import
+                return True
+        except SafetensorError:
+            return False
+    return True
 
 
 def model_type(config: Path) -> str:

@@ -25,6 +25,7 @@ from posh_reward.graph.coref.maverick import (
 )
 from posh_reward.metrics.metric import read_metric
 from posh_reward.metrics.posh.judges.judge import engine_settings
+from posh_reward.models.hub import is_complete
 from posh_reward.settings import read_settings
 
 MODEL_FILES = ("config.json", "tokenizer*", "*.safetensors")
@@ -146,8 +147,6 @@ def local_folder(asset: Asset) -> Path | None:
 
 def lacking_file(folder: Path, files: Iterable[str] = MODEL_FILES[1:]) -> str | None:
     """Name what a model's folder lacks: a pattern without a file, or a missing or torn shard."""
-    from posh_reward.training.resume import is_complete
-
     names = [name for name in files if not any(folder.glob(name))]
     for index in folder.glob("*.index.json"):
         shards = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())

@@ -9,7 +9,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from accelerate.utils import broadcast_object_list, set_seed
 from transformers import ProgressCallback, TrainerState
 
 from posh_reward.errors import ConfigError, JudgeError, PoshError, on_one_line, safe
-from posh_reward.models.vllm.vllm_model import set_vllm_defaults
+from posh_reward.models.vllm.vllm_model import separate_vllm_caches, set_vllm_defaults
 from posh_reward.process.locks import keep_folder
 from posh_reward.process.progress import on_terminal, progress_bar
 from posh_reward.reward.objectives import metrics_behind
@@ -362,19 +362,6 @@ def run(main: Callable[[], object]) -> None:
         if STATUS_FILE in os.environ:
             Path(os.environ[STATUS_FILE]).write_text(str(status), encoding="utf-8")
         sys.exit(status)
-
-
-def separate_vllm_caches(environment: MutableMapping[str, str]) -> None:
-    """Point vLLM's compile cache to one folder per GPU, by its local rank.
-
-    Engines that start at the same moment would write the same files. A GPU keeps its folder from
-    run to run, so it compiles once.
-    """
-    gpu = environment.get("LOCAL_RANK")
-    if gpu is not None:
-        caches = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        root = Path(environment.get("VLLM_CACHE_ROOT") or caches / "vllm")
-        environment["VLLM_CACHE_ROOT"] = str(root / f"gpu-{gpu}")
 
 
 def finish(trainer: Trainer) -> None:

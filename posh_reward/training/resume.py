@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-import zipfile
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from transformers import TrainerCallback, TrainerState
 
 from posh_reward.errors import ConfigError
+from posh_reward.models.hub import is_complete
 from posh_reward.training.run_settings import Processes
 from posh_reward.training.stopping import of_all_ranks
 
@@ -112,21 +112,6 @@ def _damage(checkpoint: Path) -> str | None:
             if not any(checkpoint.glob(pattern)):
                 return f"has no {pattern.replace('*', '')}"
     return None
-
-
-def is_complete(file: Path) -> bool:
-    """Return False if a file of tensors is truncated; True for any other file."""
-    from safetensors import SafetensorError, safe_open
-
-    if file.suffix in (".pt", ".pth"):  # zip archives, whose directory is at the end
-        return zipfile.is_zipfile(file)
-    if file.suffix == ".safetensors":
-        try:
-            with safe_open(file, "pt"):
-                return True
-        except SafetensorError:
-            return False
-    return True
 
 
 def deepspeed_misfit(checkpoint: Path, layout: Processes) -> str | None:

@@ -35,6 +35,7 @@ from posh_reward.study.rows.tables import Journal
 from posh_reward.types import Description
 from tests.attack.rewards import ADDRESS, CredulousModel, length, scenes
 
+slow = pytest.mark.slow
 Capture = pytest.CaptureFixture[str]
 
 
@@ -85,7 +86,14 @@ def server() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("server")
-@pytest.mark.parametrize("reward", FAULTS)
+@pytest.mark.parametrize(
+    "reward",
+    [
+        "length",
+        "keywords",
+        *(pytest.param(name, marks=slow) for name in ("rouge", "clair", "rubric")),
+    ],
+)
 def test_the_known_faults_of_rewards_are_found(data: str, reward: str, capsys: Capture) -> None:
     assert audit(data, reward) == FOUND
     report = capsys.readouterr().out
@@ -95,7 +103,7 @@ def test_the_known_faults_of_rewards_are_found(data: str, reward: str, capsys: C
     assert not any(name.startswith(held) for name in found(report)), "no fault of this reward"
 
 
-@pytest.mark.slow
+@slow
 def test_nothing_is_found_in_a_reward_that_is_right(data: str, capsys: Capture) -> None:
     """The oracle of drawn scenes pays for what is drawn, and charges what is not."""
     assert audit(data, "oracle", "--rows", "12", "--budget", "8") == OK
@@ -253,6 +261,7 @@ def test_settings_name_the_column(tmp_path: Path, capsys: Capture) -> None:
     assert "has a text in the column caption" in capsys.readouterr().err
 
 
+@slow
 def test_a_metric_that_looks_at_length_is_found_out(tmp_path: Path, capsys: Capture) -> None:
     """HarmonicEval with a model that grades by length; a grade of 5 is a reward of 1."""
     flags = ["attack", "scenes:heldout=16", "-o", str(tmp_path / "audit"), "--rows", "7",
@@ -265,7 +274,7 @@ STORED = json.loads((Path(__file__).parent / "finds.json").read_text(encoding="u
 ARTWORKS = Path(__file__).resolve().parents[2] / "research" / "calibration" / "artworks.json"
 
 
-@pytest.mark.slow
+@slow
 @pytest.mark.parametrize("objective", ["f1", "separate"])
 def test_what_past_searches_found_pays_no_more(objective: Objective) -> None:
     """Texts of searches before and after the rules; some were searched for on one of these rows."""

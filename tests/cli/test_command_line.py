@@ -16,7 +16,8 @@ def test_a_command_loads_its_own_parser_alone() -> None:
     code = (
         "import sys; from posh_reward.cli import command_line; command_line(['score', '--help']);"
         "loaded = [m for m in sys.modules if m.startswith('posh_reward.cli.')];"
-        "assert {m.rpartition('.')[2] for m in loaded} == {'options', 'score_command'}, loaded"
+        "assert {m.rpartition('.')[2] for m in loaded} == {'options', 'score_command'}, loaded;"
+        "assert not {'spacy', 'torch', 'numpy'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

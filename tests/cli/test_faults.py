@@ -24,6 +24,7 @@ from posh_reward.study.rows.tables import Journal
 from posh_reward.types import Failure, Question, Verdict
 from tests.cli.running import COMMAND, ROOT, pairs, rows_in, run, write_rows
 from tests.cli.two_writers import many_pairs
+from tests.processes import start
 
 
 class Counted(FakeJudge):
@@ -92,7 +93,7 @@ def test_killed_it_goes_on_where_it_was(
 
 
 def kill_once_it_has_written(journal: Path, command: list[str]) -> None:
-    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
+    process = start(*command, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
     while process.poll() is None and time.monotonic() < deadline:
         if journal.exists() and journal.read_bytes().count(b"\n") >= 3:
@@ -308,19 +309,17 @@ def test_a_folder_that_cannot_be_written_is_named(
 
 @pytest.mark.slow
 def test_rows_of_a_stream_are_written_as_they_are_scored() -> None:
-    command = [*COMMAND, "score", "-", "--judge", "fake", "--batch", "1", "--quiet"]
-    with subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        for number, pair in enumerate(pairs(3), start=1):
-            process.stdin.write(json.dumps(pair) + "\n")
-            process.stdin.flush()
-            assert json.loads(process.stdout.readline())["id"] == number  # and no more is sent yet
-        process.stdin.close()
-        assert process.stdout.read() == ""
-    assert process.returncode == OK
+    command = (*COMMAND, "score", "-", "--judge", "fake", "--batch", "1", "--quiet")
+    process = start(*command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=1)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    for number, pair in enumerate(pairs(3), start=1):
+        process.stdin.write(json.dumps(pair) + "\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["id"] == number  # and no more is sent yet
+    process.stdin.close()
+    assert process.stdout.read() == ""
+    assert process.wait() == OK
 
 
 @pytest.mark.parametrize(

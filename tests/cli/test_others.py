@@ -121,23 +121,6 @@ def test_flags_reach_the_metric(tmp_path: Path) -> None:
     assert all("Which colour?" in prompt.text for prompt in Seeing.asked)
 
 
-def test_what_cannot_be_judged_fails_its_own_row_only(tmp_path: Path) -> None:
-    source = texts(tmp_path, 1)
-    bad: list[Row] = [
-        {"id": "none", "image": "red.png", "generation": None},
-        {"id": "gone", "image": "nowhere.png", "generation": "Red."},
-        {"id": "dark", "image": None, "generation": "Red."},
-    ]
-    write_rows(source, [*rows_in(source), *bad])
-    assert harmonic(source, "-o", tmp_path / "out.jsonl") == INCOMPLETE
-    good, none, gone, dark = rows_in(tmp_path / "out.jsonl")
-    assert good["failure"] is None
-    assert (none["overall"], none["failure"]["detail"]) == (None, "the text is missing")
-    assert "the image cannot be read" in gone["failure"]["detail"]
-    assert dark["failure"] == {"kind": "text", "detail": "there is no image"}
-    assert none["correctness"] is none["fluency"] is None
-
-
 @pytest.mark.parametrize(
     ("flags", "why"),
     [

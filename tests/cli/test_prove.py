@@ -41,16 +41,6 @@ def test_pairs_are_verified_again(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "name the right one with --caption-graph" in capsys.readouterr().err
 
 
-def test_a_row_without_a_score_is_told_with_its_reason(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source = write_rows(tmp_path / "in.jsonl", [ROW, {**ROW, "answer": None}])
-    assert main(["prove", "score", str(source), "-o", str(tmp_path / "o.jsonl")]) == INCOMPLETE
-    said = capsys.readouterr().err
-    assert "helpfulness 1.000 (of 1)" in said
-    assert "no score for 1 (id 2): the answer is missing" in said
-
-
 def test_a_caption_without_pairs_is_told_with_its_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -71,15 +71,6 @@ def test_columns_are_named_by_flags(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert rows_in(out)[0]["generation"] == GENERATION
 
 
-def test_columns_are_checked_before_models_are_loaded(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    table = tmp_path / "in.csv"
-    table.write_text(f"generation\n{GENERATION}\n")
-    assert main(["score", str(table), "--parser", "not_installed"]) == UNUSABLE
-    assert "no column 'reference'" in capsys.readouterr().err
-
-
 def test_a_missing_text_fails_its_own_row_only(tmp_path: Path) -> None:
     nothing: list[Row] = [
         {"generation": GENERATION, "reference": REFERENCE},

@@ -183,12 +183,6 @@ def test_a_prompt_of_ones_own_is_not_empty() -> None:
         prompt(" ")
 
 
-def test_a_missing_column_is_named(tmp_path: Path) -> None:
-    Dataset.from_dict({"text": ["A red house."]}).save_to_disk(tmp_path / "texts")
-    with pytest.raises(ConfigError, match="no column 'image'"):
-        load_images(str(tmp_path / "texts"))
-
-
 def with_broken_images(folder: Path) -> str:
     """A parquet file of four rows: sound, truncated, missing, not an image."""
     rows = load_images(SMALL, "train").cast_column("image", Image(decode=False))[:]
@@ -213,21 +207,6 @@ def test_broken_images_are_left_out_on_request(tmp_path: Path) -> None:
     dataset = load_images(with_broken_images(tmp_path), skip_broken=True)
     assert dataset["uuid"][:] == ["sound"]
     assert dataset[0]["image"].size == (168, 56)
-
-
-def test_an_image_file_that_was_deleted_is_named(tmp_path: Path) -> None:
-    gone = str(tmp_path / "gone.png")
-    rows = {"uuid": ["vermeer-3"], "image": [gone], "reference": ["A red house."]}
-    Dataset.from_dict(rows).save_to_disk(tmp_path / "paths")
-    with pytest.raises(InputError, match=r"vermeer-3 \(FileNotFoundError.*gone\.png"):
-        load_images(str(tmp_path / "paths"))
-
-
-def test_an_error_names_only_the_first_broken_images(tmp_path: Path) -> None:
-    rows = {"image": [{"bytes": b"no", "path": None}] * 9, "reference": ["A red house."] * 9}
-    Dataset.from_dict(rows).to_parquet(tmp_path / "train.parquet")
-    with pytest.raises(InputError, match=r"train-00004 .* and 4 more"):
-        load_images(str(tmp_path / "train.parquet"))
 
 
 def test_without_the_hub_the_error_names_the_remedy() -> None:

@@ -24,10 +24,7 @@ def test_score_names_what_is_wrong_and_what_is_missing(capsys: pytest.CaptureFix
 
 
 def test_packets_writes_a_page_for_each_rater(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES / "packets.py"), str(tmp_path)], check=False
-    )
-    assert done.returncode == 0
+    assert runpy.run_path(str(EXAMPLES / "packets.py"))["main"](tmp_path) == 0
     assert len(list((tmp_path / "pages").glob("rater-*.html"))) == 2
     key = json.loads((tmp_path / "pages.key.json").read_text(encoding="utf-8"))
     assert key

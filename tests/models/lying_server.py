@@ -14,6 +14,7 @@ from typing import Any
 from posh_reward.metrics.posh.judges.fake_judge import quoted_words, raw_phrase
 from posh_reward.models.fake_model import between_labels
 from posh_reward.models.model import Prompt
+from posh_reward.types import PromptImage
 
 Reply = dict[str, Any]
 Lie = Callable[["Handler", Reply], None]
@@ -23,6 +24,7 @@ Liar = Callable[[int, str], "Lie | None"]
 START = 4  # questions at the start
 
 MODEL = "honest/model"
+LABELS = ("1", "2", "3", "4", "5")
 DIGITS = {16 + i: str(i + 1) for i in range(5)}
 
 
@@ -114,6 +116,11 @@ class LyingServer(ThreadingHTTPServer):
     def __exit__(self, *args: object) -> None:
         self.kill()
         self._thread.join()
+
+
+def question(word: str, *images: PromptImage, about: str = "A red dog and a cat.") -> Prompt:
+    prefix = f"DESCRIPTION: {about}\n\n"
+    return Prompt(prefix, f'Q: Is "{word}" mentioned?\n\nRespond.', images)
 
 
 def text_of(body: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from posh_reward import ConfigError
 from posh_reward.models.chat import Chat
-from posh_reward.models.model import Prompt, label_tokens, verdict
+from posh_reward.models.model import Prompt, label_tokens
 from tests.models.tokenizers_here import qwen_tokenizer
 
 HEAD, TAIL = "<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
@@ -55,8 +55,3 @@ def test_the_release_counts_tokens_that_contain_a_digit() -> None:
     assert label_tokens(tokenizer, ("1", "5")) == ((0,), (1,))
     assert label_tokens(tokenizer, ("1", "5"), "top-20") == ((0, 2), (1, 2, 3))
     assert label_tokens(tokenizer, ("no",), "top-20") == ((4,),), "words are read whole"
-
-
-def test_nan_and_no_mass_are_failures() -> None:
-    assert verdict([float("nan"), 0.5]).failure is not None
-    assert verdict([0.0, 0.0]).failure is not None

@@ -31,6 +31,7 @@ from posh_reward.models.server.server_http import ExchangeError
 from posh_reward.types import Verdict
 from tests.models import lying_server
 from tests.models.lying_server import (
+    LABELS,
     MODEL,
     START,
     Liar,
@@ -39,21 +40,17 @@ from tests.models.lying_server import (
     breaks_off,
     changes,
     drips,
+    question,
     says,
     sends,
     waits,
 )
 
-LABELS = ("1", "2", "3", "4", "5")
 KEY = "sk-very-secret-42"
 TEXTS = (
     ["A tall man in a red coat holds a cup.", "Two dogs sleep. The small dog is brown."],
     ["A man in a coat holds a red cup.", "A brown dog sleeps beside a white dog."],
 )
-
-
-def question(word: str, description: str = "A red dog and a cat.") -> Prompt:
-    return Prompt(f"DESCRIPTION: {description}\n\n", f'Q: Is "{word}" mentioned?\n\nRespond.')
 
 
 WORDS = ["red", "blue", "dog", "red cow", "cat", "poison dog cow", "dog cat", "cow"]
@@ -160,6 +157,8 @@ def test_a_fault_is_one_prompts_own(fault: str) -> None:
     lie, reason = (PASSING | LASTING)[fault]
     with LyingServer(poisoned(lie)) as server:
         verdicts = model(server, timeout=patience(fault), retries=1).choose(PROMPTS, LABELS)
+        asked = [body["messages"][0]["content"] for body in server.bodies]
+    assert fault in PASSING or asked.count(PROMPTS[BAD].text) == 1, "it is not asked again"
     for index, (verdict, honest) in enumerate(zip(verdicts, HONEST, strict=True)):
         if index == BAD:
             assert (verdict.probabilities, str(verdict.failure)) == (None, reason)
@@ -172,14 +171,6 @@ def test_passing_faults_are_tried_again(fault: str) -> None:
     with LyingServer(once(PASSING[fault][0])) as server:
         verdicts = model(server, timeout=patience(fault)).choose(PROMPTS, LABELS)
     assert all(map(same, verdicts, HONEST))
-
-
-@pytest.mark.parametrize("fault", LASTING)
-def test_lasting_faults_are_not_tried_again(fault: str) -> None:
-    with LyingServer(poisoned(LASTING[fault][0])) as server:
-        model(server).choose(PROMPTS, LABELS)
-        asked = [body["messages"][0]["content"] for body in server.bodies]
-    assert asked.count(PROMPTS[BAD].text) == 1
 
 
 def test_a_server_that_stays_busy_ends_the_batch_soon() -> None:
@@ -276,7 +267,7 @@ def one_slot(seconds: float) -> Liar:
 
 def test_waiting_in_a_servers_queue_is_not_a_timeout() -> None:
     """Together the questions take three times the timeout."""
-    many = [question("red", f"A red dog {i}.") for i in range(32)]
+    many = [question("red", about=f"A red dog {i}.") for i in range(32)]
     with LyingServer(one_slot(0.1)) as server:
         verdicts = model(server, timeout=1.0, retries=0).choose(many, LABELS)
     assert [verdict.failure for verdict in verdicts] == [None] * len(many)
@@ -295,7 +286,7 @@ def test_a_quick_server_gets_as_many_questions_at_once_as_allowed() -> None:
             now -= 1
         handler.send(honest)
 
-    many = [question("red", f"A red dog {i}.") for i in range(100)]
+    many = [question("red", about=f"A red dog {i}.") for i in range(100)]
     with LyingServer(lambda number, text: lie) as server:
         model(server, concurrency=16).choose(many, LABELS)
     assert most == 16
@@ -324,7 +315,7 @@ def test_an_address_is_a_judge_whose_model_the_server_names() -> None:
 
 
 def test_equal_prefixes_go_to_one_server() -> None:
-    prompts = [question(word, f"A dog {i}.") for i in range(4) for word in WORDS]
+    prompts = [question(word, about=f"A dog {i}.") for i in range(4) for word in WORDS]
     with LyingServer() as one, LyingServer() as two:
         judge = model(one, two)
         for _ in range(2):
@@ -338,7 +329,7 @@ def test_equal_prefixes_go_to_one_server() -> None:
 
 
 def test_another_server_takes_over_when_one_is_killed() -> None:
-    prompts = [question(f"dog {i}", f"A dog {i % 6}.") for i in range(120)]
+    prompts = [question(f"dog {i}", about=f"A dog {i % 6}.") for i in range(120)]
     honest = FakeModel().choose(prompts, LABELS)
     with LyingServer() as one, LyingServer() as two:
 
@@ -512,18 +503,6 @@ def test_a_server_that_is_down_at_the_start_is_left_out(caplog: pytest.LogCaptur
     assert "left out" in caplog.text
 
 
-def test_all_labels_are_read_where_the_server_knows_ids() -> None:
-    with LyingServer(knows_ids=True) as server:
-        verdicts = model(server, reading="labels").choose(PROMPTS, LABELS)
-        assert server.bodies[-1]["logprob_token_ids"] == [16, 17, 18, 19, 20]
-    assert all(map(same, verdicts, HONEST))
-
-
-def test_all_labels_are_refused_where_the_server_does_not() -> None:
-    with LyingServer() as server, pytest.raises(JudgeError, match=r"needs vLLM 0\.26"):
-        model(server, reading="labels").wake()
-
-
 def test_another_server_tells_the_tokens_of_labels_when_the_first_is_killed() -> None:
     with LyingServer(knows_ids=True) as one, LyingServer(knows_ids=True) as two:
         judge = model(one, two, reading="labels")
@@ -628,7 +607,7 @@ def test_rewrites_are_greedy_and_stripped() -> None:
 
 
 def test_half_a_surrogate_pair_can_be_sent() -> None:
-    prompt = question("dog", "A dog \ud800.")
+    prompt = question("dog", about="A dog \ud800.")
     with LyingServer() as server:
         [verdict] = model(server).choose([prompt], LABELS)
     assert verdict.grade == 5.0
@@ -669,8 +648,7 @@ def test_an_interrupt_ends_the_call() -> None:
     ("options", "message"),
     [
         ({"base_urls": []}, "at least one address"),
-        ({"base_urls": "localhost:8000"}, "is not an address"),
-        ({"base_urls": "http://host:99999"}, "a port from 1 to 65535"),
+        ({"base_urls": "localhost:8000"}, "is not an address: .*a port from 1 to 65535"),
         ({"base_urls": f"http://me:{KEY}@host/v1"}, "api_key_env"),
         ({"base_urls": f"http://host/v1?key={KEY}"}, "api_key_env"),
         ({"model": ""}, "model: name it"),
@@ -691,12 +669,3 @@ def test_arguments_are_checked(options: dict[str, Any], message: str) -> None:
 def test_an_unknown_reading_is_refused() -> None:
     with pytest.raises(InputError, match="unknown reading 'top-5'"):
         ServerModel("http://host", "m", reading="top-5")  # type: ignore[arg-type]
-
-
-def test_the_name_holds_all_that_answers_depend_on() -> None:
-    def name(**options: Any) -> str:
-        return ServerModel("http://host", "m", **options).name
-
-    assert name() == "server:m:top-20"
-    assert name(concurrency=1) == name(timeout=9.0) == name()
-    assert len({name(), name(revision="a"), name(reading="labels"), name(extra_body={})}) == 4

@@ -19,10 +19,18 @@ from posh_reward.models.prompt_images import image_of
 from posh_reward.models.server import ServerModel
 from posh_reward.models.server.fleet import NO_SIGHT
 from posh_reward.types import PromptImage
-from tests.models.lying_server import MODEL, START, Handler, Lie, LyingServer, Reply
+from tests.models.lying_server import (
+    LABELS,
+    MODEL,
+    START,
+    Handler,
+    Lie,
+    LyingServer,
+    Reply,
+    question,
+)
 
-LABELS = ("1", "2", "3", "4", "5")
-PREFIX = "DESCRIPTION: A red dog and a cat.\n\n"
+PREFIX = question("dog").prefix
 
 
 def prompt_image(color: str = "red", width: int = 60, height: int = 40) -> PromptImage:
@@ -34,10 +42,6 @@ def prompt_image(color: str = "red", width: int = 60, height: int = 40) -> Promp
 
 
 RED, BLUE = prompt_image(), prompt_image("blue")
-
-
-def question(word: str, *images: PromptImage) -> Prompt:
-    return Prompt(PREFIX, f'Q: Is "{word}" mentioned?\n\nRespond.', images)
 
 
 PROMPTS = [question(word, each) for each in (RED, BLUE) for word in ("dog", "cow")]

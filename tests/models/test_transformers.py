@@ -177,12 +177,6 @@ def test_without_room_for_the_longest_only_those_fail() -> None:
     assert failures == [NO_ROOM if length > room else None for length in lengths]
 
 
-def test_the_order_does_not_matter() -> None:
-    model, prompts = tiny_model(TOKENIZER), questions()
-    turned = judge_of(model).choose(prompts[::-1], DIGITS)[::-1]
-    assert turned == judge_of(model).choose(prompts, DIGITS)
-
-
 def test_prompts_too_long_fail_alone_for_one_reason() -> None:
     prompts = questions()
     lengths = list(map(len, Chat(TOKENIZER).encode(prompts)))

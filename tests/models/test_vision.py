@@ -22,7 +22,7 @@ from posh_reward.models.model import Prompt, label_tokens, load_model
 from posh_reward.models.packed import TransformersModel
 from posh_reward.models.packed.runner import NO_ROOM, OUT_OF_MEMORY
 from posh_reward.store import Store
-from posh_reward.types import Failure, PromptImage, Verdict
+from posh_reward.types import PromptImage, Verdict
 from tests.models.tiny_vl import (
     FACTOR,
     KINDS,
@@ -128,16 +128,6 @@ def test_verdicts_are_those_of_a_plain_forward_pass(kind: str) -> None:
     assert len(set(grades)) == len(prompts), "the model tells all of them apart"
 
 
-def test_neither_order_nor_batch_changes_a_verdict() -> None:
-    model, prompts = seeing_model(TOKENIZER), questions()
-    together = masses(model_of(model).choose(prompts, DIGITS))
-    turned = masses(model_of(model).choose(prompts[::-1], DIGITS)[::-1])
-    judge = model_of(model, max_batch_tokens=30)
-    one_by_one = masses([judge.choose([prompt], DIGITS)[0] for prompt in prompts])
-    torch.testing.assert_close(turned, together, atol=1e-6, rtol=1e-4)
-    torch.testing.assert_close(one_by_one, together, atol=1e-6, rtol=1e-4)
-
-
 def trie_size(prompts: Sequence[Prompt]) -> int:
     """Distinct beginnings of prompts, if different images are different tokens."""
     pad = TOKENIZER.convert_tokens_to_ids("<|image_pad|>")
@@ -231,14 +221,6 @@ def test_a_placeholder_in_a_text_stays_text() -> None:
         assert verdict.failure is None
 
 
-def test_prompts_too_long_fail_alone() -> None:
-    room = sorted(set(lengths(questions())))[-2]
-    judge = model_of(seeing_model(TOKENIZER, max_position_embeddings=room))
-    failures = [verdict.failure for verdict in judge.choose(questions(), DIGITS)]
-    why = Failure("prompt", f"the prompt is longer than the model's context of {room} tokens")
-    assert failures == [why if length > room else None for length in lengths(questions())]
-
-
 def test_little_room_costs_time_but_no_accuracy() -> None:
     model, prompts = seeing_model(TOKENIZER), questions(prefixes=(RULES, "Look well.\n"))
     judge = model_of(model)
@@ -253,32 +235,6 @@ def test_little_room_costs_time_but_no_accuracy() -> None:
     assert small.usage.prompt_tokens_computed > 2 * judge.usage.prompt_tokens_computed
     tiny = model_of(model, memory_gb=5 * per_token / 2**30)
     assert {verdict.failure for verdict in tiny.choose(prompts, DIGITS)} == {NO_ROOM}
-
-
-def memory_for(model: PreTrainedModel, tokens: int) -> Any:
-    """Makes passes with more tokens than this run out of memory."""
-
-    def check(_module: object, _inputs: object, given: dict[str, Any]) -> None:
-        if given["inputs_embeds"].shape[:2].numel() > tokens:
-            raise torch.OutOfMemoryError(f"no room for more than {tokens} tokens")
-
-    return model.model.language_model.register_forward_pre_hook(check, with_kwargs=True)
-
-
-def test_batches_shrink_when_memory_runs_out() -> None:
-    model, prompts = seeing_model(TOKENIZER), questions()
-    judge = model_of(model)
-    judge.wake()
-    hook = memory_for(model, 130)
-    told = judge.choose(prompts, DIGITS)
-    hook.remove()
-    assert_as_alone(told, model, prompts)
-    judge.sleep()
-    judge.wake()
-    hook = memory_for(model, 5)
-    assert {verdict.failure for verdict in judge.choose(prompts, DIGITS)} == {OUT_OF_MEMORY}
-    hook.remove()
-    assert judge.choose(prompts, DIGITS)[0].failure is None
 
 
 def test_an_image_too_large_for_memory_fails_alone() -> None:

@@ -138,27 +138,6 @@ def test_the_child_gets_no_keys_but_the_one_to_its_model(
     assert "HF_TOKEN" not in environment(make(str(tmp_path))), "a folder needs no key"
 
 
-@pytest.mark.parametrize(
-    ("rank", "visible", "gpu"),
-    [
-        (None, None, "0"),
-        ("3", None, "3"),
-        ("1", "5, GPU-8f", "GPU-8f"),
-        ("3", "7", "7"),
-        ("0", "", ""),
-    ],
-)
-def test_the_child_sees_its_ranks_card(
-    make: Make, monkeypatch: pytest.MonkeyPatch, rank: str | None, visible: str | None, gpu: str
-) -> None:
-    for name, value in {"LOCAL_RANK": rank, "CUDA_VISIBLE_DEVICES": visible}.items():
-        if value is None:
-            monkeypatch.delenv(name, raising=False)
-        else:
-            monkeypatch.setenv(name, value)
-    assert environment(make())["CUDA_VISIBLE_DEVICES"] == gpu
-
-
 def test_threads_take_turns(make: Make) -> None:
     model, found = make(), dict[int, list[float | None]]()
 

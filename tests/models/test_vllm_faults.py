@@ -21,6 +21,8 @@ from tests.models.children import LABELS, Make, ask, prompts, right, tell
 from tests.models.stand_in import WORDS_THAT_KILL
 from tests.processes import alive, soon
 
+slow = pytest.mark.slow
+
 
 def test_a_child_that_dies_in_mid_batch_is_replaced(make: Make, tmp_path: Path) -> None:
     model = make()
@@ -29,7 +31,13 @@ def test_a_child_that_dies_in_mid_batch_is_replaced(make: Make, tmp_path: Path) 
     assert json.loads(tell(model, "asked")) == suffixes[20:], "what was answered is kept"
 
 
-@pytest.mark.parametrize("word", WORDS_THAT_KILL)
+@pytest.mark.parametrize(
+    "word",
+    [
+        word if word in ("die", "stuck", "half", "garbage") else pytest.param(word, marks=slow)
+        for word in WORDS_THAT_KILL
+    ],
+)
 def test_only_the_prompt_that_children_die_of_fails(make: Make, word: str) -> None:
     model = make(timeout={"stop": 0.6, "stuck": 0.6}.get(word, 30))
     suffixes = [f"dog {i}" for i in range(40)]
@@ -50,7 +58,7 @@ def test_many_culprits_do_not_touch_their_neighbours(make: Make) -> None:
     assert ask(model, *suffixes) == found
 
 
-@pytest.mark.slow
+@slow
 def test_a_prompt_that_sticks_costs_three_timeouts(
     make: Make, caplog: pytest.LogCaptureFixture
 ) -> None:

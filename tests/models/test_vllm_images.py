@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -65,16 +64,6 @@ def test_an_image_that_cannot_be_shown_fails_alone(make: Make) -> None:
     assert "object is not a PIL image" in str(first.failure)
     assert sound.probabilities == pytest.approx(right(asked[1]))
     assert "too long and thin" in str(last.failure)
-
-
-def test_a_death_costs_no_image(make: Make, tmp_path: Path) -> None:
-    """The child dies once in the middle of a batch; what was left is sent again."""
-    asked = [Prompt("Look. ", word, (each,)) for each in (SMALL, LARGE) for word in ("a", "b")]
-    asked.insert(2, Prompt("Look. ", f"once {tmp_path / 'died'}", (LARGE,)))
-    verdicts = make("sees").choose(asked, LABELS)
-    assert (tmp_path / "died").exists()
-    for prompt, verdict in zip(asked, verdicts, strict=True):
-        assert verdict.probabilities == pytest.approx(right(prompt))
 
 
 SIGHT = ImageInputs(SizeLimits(*SIZES), placeholder=7)

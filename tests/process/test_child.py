@@ -7,7 +7,6 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -96,10 +95,3 @@ def test_a_keeper_that_does_not_react_is_not_waited_for(
         tell(child, "deaf", timeout=0.3)
     assert time.monotonic() - started < 5
     assert soon(lambda: not alive(told["pid"]))
-
-
-def command_line(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""

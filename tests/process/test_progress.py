@@ -11,11 +11,6 @@ from posh_reward.process import progress
 from posh_reward.process.progress import progress_bar
 
 
-class Terminal(StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
 def go(monkeypatch: pytest.MonkeyPatch, stream: StringIO, total: int | None) -> str:
     """Everything that counting to three shows."""
     monkeypatch.setattr(sys, "stderr", stream)

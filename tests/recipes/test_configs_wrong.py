@@ -186,17 +186,6 @@ def test_a_witness_is_checked_as_a_judge_is(lines: str, message: str, tmp_path: 
         check_run(dapo_posh.SETTINGS, flags)
 
 
-def test_images_in_another_column_are_noticed(tmp_path: Path) -> None:
-    from datasets import Dataset
-    from PIL import Image
-
-    image = Image.new("RGB", (56, 56))
-    Dataset.from_dict({"img": [image], "reference": ["A dog."]}).save_to_disk(str(tmp_path / "d"))
-    flags = write(tmp_path, f"{BASE}dataset_name: {tmp_path / 'd'}\n")
-    with pytest.raises(ConfigError, match=r"has no column 'image' \(it has 'img', 'reference'\)"):
-        check_run(dapo_posh.SETTINGS, flags)
-
-
 @pytest.mark.slow
 def test_check_ends_a_recipe_with_a_report_and_one_line_for_a_mistake() -> None:
     command = [sys.executable, "recipes/dapo_posh.py", "--check", "--config"]

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from posh_reward import ConfigError
 from recipes import dapo_posh, tiny_qwen
 from tests.recipes.test_smoke import flags
 
@@ -30,18 +29,3 @@ def test_the_recipe_trains_on_two_rewards_and_evaluates(tmp_path: Path) -> None:
         assert line["reward"] == pytest.approx(2 * precision + recall, abs=1e-4)
         assert {"posh/precision", "posh/words", "posh/repeated_share"} <= line.keys()
     assert "eval_posh/recall" in evaluations[0]
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        ("--multi_objective_aggregation", "normalize_then_sum"),
-        ("--objective", "separate", "--scale_rewards", "batch"),
-        ("--objective", "separate", "--reward_weights", "1", "4"),
-    ],
-)
-def test_settings_that_contradict_the_objective_end_the_run(
-    tmp_path: Path, given: tuple[str, ...]
-) -> None:
-    with pytest.raises(ConfigError, match="objective"):
-        dapo_posh.main(flags("dapo", tmp_path, tmp_path / "out", *given))

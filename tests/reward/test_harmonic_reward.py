@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections import Counter
 from pathlib import Path
@@ -71,13 +70,6 @@ def test_fluency_cannot_win_over_what_the_image_shows() -> None:
     assert free.signature != HarmonicReward(even).signature
 
 
-def test_trls_two_columns_of_images_and_one_by_name() -> None:
-    for columns in ({"images": [[IMAGE]] * 2}, {"images": [IMAGE] * 2}):
-        assert call(reward_of(), TEXTS, image=[None] * 2, **columns) == pytest.approx([0.9, 0.4])
-    named = reward_of(image_column="painting")
-    assert call(named, TEXTS, painting=[IMAGE] * 2) == pytest.approx([0.9, 0.4])
-
-
 def test_a_row_without_its_image_has_no_reward() -> None:
     rewards = call(reward_of(), TEXTS, image=[IMAGE, None])
     assert rewards == [pytest.approx(0.9), None]
@@ -90,26 +82,6 @@ def test_questions_come_from_their_column() -> None:
     assert "|task:vqa|" in answers.signature
     with pytest.raises(InputError, match=r"no column 'question'.*question_column"):
         call(answers, TEXTS)
-
-
-def test_names_never_change_and_failures_are_none_with_their_reason(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    reward = reward_of()
-    logged: list[dict[str, Any]] = []
-    for texts in (TEXTS, ["A blue hat.", None]):
-        seen: dict[str, Any] = {}
-        with caplog.at_level(logging.WARNING):
-            call(reward, texts, log_metric=seen.__setitem__, log_extra=seen.__setitem__)
-        logged.append(seen)
-    good, bad = logged
-    assert list(good) == list(bad)
-    assert good["harmonic/overall"] == pytest.approx(3.25)
-    assert {"harmonic/fluency", "harmonic/fluency_sigma", "harmonic/seconds"} <= set(good)
-    assert good["harmonic_correctness"] == [4.5, 2.0]
-    assert math.isnan(bad["harmonic/overall"])
-    assert bad["harmonic_failure"] == ["correctness: gone", "the text is missing"]
-    assert "2 of 2 completions have no reward" in caplog.text
 
 
 def broken_by_hats(request: Question) -> float | Failure:

@@ -140,29 +140,6 @@ def test_a_dead_judge_gives_none_and_then_one_clear_message() -> None:
         call(reward, TEXTS)
 
 
-def test_a_run_that_is_about_to_stop_asks_no_more() -> None:
-    judge = FakeJudge(lambda request: GONE)
-    reward = PoshReward(PoSh(judge), max_failed_calls=1)
-    reward.failures.begin(supervised=True)
-    assert call(reward, TEXTS) == [None, None]
-    asked, why = len(judge.questions), reward.failures.stop_reason
-    assert call(reward, TEXTS) == [None, None]
-    assert (len(judge.questions), reward.failures.stop_reason) == (asked, why)
-    reward.failures.begin(supervised=True)
-    call(reward, TEXTS)
-    assert len(judge.questions) > asked
-
-
-def test_one_good_completion_ends_a_run_of_failures() -> None:
-    def grader(request: Question) -> float | Failure:
-        return GONE if "green" in request.source.text + request.target.text else 3.0
-
-    reward = PoshReward(PoSh(FakeJudge(grader)), max_failed_calls=2)
-    for _ in range(3):
-        assert call(reward, [TEXTS[1]]) == [None]
-        assert call(reward, TEXTS)[1] is None
-
-
 @pytest.mark.parametrize(
     ("completion", "text"),
     [
@@ -180,14 +157,6 @@ def test_one_good_completion_ends_a_run_of_failures() -> None:
 )
 def test_the_description_is_found_in_a_completion(completion: object, text: object) -> None:
     assert completion_text(completion) == text
-
-
-def test_a_call_of_a_tool_does_not_cost_the_answer_its_reward(reward: PoshReward) -> None:
-    log = Log()
-    answer = {"role": "assistant", "content": TEXTS[0]}
-    rewards = call(reward, [[CALL_OF_A_TOOL, TOOL, answer], [CALL_OF_A_TOOL, TOOL]], log)
-    assert rewards == [call(reward, TEXTS)[0], None]
-    assert "is missing" in log.extras["posh_failure"][1]
 
 
 def test_images_are_found_in_either_of_the_columns_that_trl_passes() -> None:

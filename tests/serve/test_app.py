@@ -129,27 +129,6 @@ def test_clients_share_calls_and_get_their_own_scores(posh: PoSh) -> None:
     assert len(sizes) < 5
 
 
-@pytest.mark.parametrize(
-    ("body", "reason"),
-    [
-        (b'{"rows": [{"refrence": 1}]}', "rows.0.refrence: Extra inputs are not permitted"),
-        (b'{"rows": 5}', "rows: Input should be a valid list"),
-        (b"{{", "body: JSON decode error at character 1: Expecting property name"),
-        (b"[" * 100_000, "the body"),
-        (b'{"rows": [' + b"{}," * 4999 + b"{}]}", "at most 4096 items"),
-    ],
-)
-def test_what_cannot_be_read_is_refused_in_a_line(posh: PoSh, body: bytes, reason: str) -> None:
-    kind = {"content-type": "application/json"}
-    response = ask(
-        create_app(BatchedMetric(posh)),
-        lambda client: client.post("/v1/score", content=body, headers=kind),
-    )
-    assert response.status_code in (400, 422)
-    assert reason in response.json()["error"]
-    assert "\n" not in response.json()["error"]
-
-
 def test_a_full_queue_is_refused_with_a_time_to_come_again(posh: PoSh) -> None:
     app = create_app(BatchedMetric(posh, 100, capacity=3))
 

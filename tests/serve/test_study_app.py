@@ -4,41 +4,49 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from posh_reward.cli.packets import answer_files
-from posh_reward.study.packets.make import write_packet
+from posh_reward.serve.study_app import read_tokens, study_app
+from posh_reward.study.packets.make import read_key, write_packet
 from posh_reward.study.packets.rater_answers import collect
+from posh_reward.training.doctor.node_checks import free_port
 from tests.chromium import Browser
+from tests.serve.test_app import served
 from tests.study.packets.studies import coarse, content, packet, saved
 
-httpx = pytest.importorskip("httpx")
-pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
 PACKET = packet(6)
 SENT, NOT_SENT = "All answers are sent.", "Not sent yet."
 
 
 class Site:
-    """``posh-reward packets serve`` on a port of its own."""
+    """``posh-reward packets serve`` on a port of its own, in a thread, or in a process to kill."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, port: int) -> None:
+        self.folder, self.port, self.links = folder, port, dict[str, str]()
         write_packet(PACKET, folder / "packet", folder / "packet.key.json")
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.start()
+
+    @contextmanager
+    def served(self) -> Iterator[Site]:
+        """In a thread of this process."""
+        key, folder = self.folder / "packet.key.json", self.folder / "packet"
+        tokens = read_tokens(self.folder / "packet.links.csv", PACKET.key.raters)
+        app = study_app(read_key(key, folder), folder, self.folder / "packet.answers", tokens)
+        with served(app, self.port) as url:
+            self.links = {rater: f"{url}/r/{token}" for token, rater in tokens.items()}
+            yield self
 
     def start(self) -> None:
+        """In a process of its own."""
         command = [sys.executable, "-m", "posh_reward.cli", "packets", "serve",
                    str(self.folder / "packet.key.json"), str(self.folder / "packet"),
                    "--port", str(self.port)]  # fmt: skip
@@ -63,7 +71,14 @@ class Site:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    running = Site(tmp_path)
+    with Site(tmp_path, free_port()).served() as running:
+        yield running
+
+
+@pytest.fixture
+def killable(tmp_path: Path) -> Iterator[Site]:
+    running = Site(tmp_path, free_port())
+    running.start()
     yield running
     running.kill()
 
@@ -104,8 +119,9 @@ def choose(browser: Browser, value: int) -> None:
 
 
 def test_what_is_called_sent_survives_a_kill_and_the_rest_follows(
-    site: Site, chromium: Browser
+    killable: Site, chromium: Browser
 ) -> None:
+    site = killable
     visit(chromium, site.links["rater-01"])
     assert "same link" in chromium.run("document.getElementById('keeping').textContent")
     chromium.point("#begin", click=True)
@@ -194,8 +210,8 @@ def test_no_redirect_leads_to_the_host_that_a_request_names(site: Site) -> None:
         assert reply.status_code == 404
 
 
-def test_links_stay_and_are_nobodys_else(site: Site) -> None:
-    before = site.links
+def test_links_stay_and_are_nobodys_else(killable: Site) -> None:
+    site, before = killable, killable.links
     httpx.get(before["rater-01"])
     site.kill()
     log = (site.folder / "log").read_text()

@@ -11,7 +11,7 @@ from posh_reward.models.chat import Chat
 from tools.bench.prompt_log import Cost
 from tools.bench.qwen import qwen_tokenizer
 from tools.goldens import load, read_golden
-from tools.simulate_step import OPT_IN, WAYS, Rates, Way, Work, line, seconds, work
+from tools.simulate_step import OPT_IN, Rates, Way, Work, line, seconds, work
 
 WORK = Work(Cost(7, 1000, 500_000, 100_000, 90_000, 1_500), 27)
 
@@ -35,15 +35,6 @@ def test_the_share_is_that_of_the_slowest_card_in_a_whole_step() -> None:
     # Both are 1 here: .7 / (.7 + 1.3) to 1.3 / (1.3 + .7).
     assert " 35% to 65%  exact aim 33.3%: not met" in told
     assert f"aim {OPT_IN:.1%}: met" in line(Way("prefix-first"), [light], replace(rates, rest_s=99))
-
-
-def test_only_the_releases_wording_and_judge_are_called_exact() -> None:
-    assert {str(way) for way in WAYS if way.exact} == {
-        "released, lazy",
-        "released, batched",
-        "released, batched, to the token",
-        "paper, batched",
-    }
 
 
 def test_batched_asking_saves_calls_and_decoding_steps(shared_data: Path) -> None:

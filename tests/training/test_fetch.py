@@ -6,13 +6,14 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from datasets import Dataset
+from huggingface_hub import constants
 
+from posh_reward.cli import main
 from posh_reward.errors import ConfigError
 from posh_reward.shipped import shipped
 from posh_reward.training.fetch import Asset, assets_of, is_here
@@ -92,76 +93,56 @@ def posh_reward(
     )
 
 
-SEVERAL = """
-import contextlib, io, json, sys
-from posh_reward.cli import main
-for line in sys.stdin:
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-        status = main(json.loads(line))
-    print(json.dumps([status, printed.getvalue()]), flush=True)
-"""
+@pytest.fixture
+def hub(judge: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+    """A hub with a judge, a cache of its own in ``hub`` and the judge's settings."""
+    (tmp_path / "judge.json").write_text('{"name": "transformers", "model": "someone/judge"}')
+    with FakeHub({"someone/judge": judge}) as made:
+        monkeypatch.setattr(constants, "ENDPOINT", made.endpoint)
+        files = f"{made.endpoint}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", files)
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub" / "hub"))
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        yield made
 
 
-@contextmanager
-def commands(**variables: str) -> Iterator[Callable[..., tuple[int, str]]]:
-    """Run several commands in one process, each to its exit status and all that it prints."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
-    with subprocess.Popen(
-        [sys.executable, "-c", SEVERAL],
-        env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-    ) as process:  # fmt: skip
-        assert process.stdin is not None
-        assert process.stdout is not None
-        sending, receiving = process.stdin, process.stdout
-
-        def run(*flags: str) -> tuple[int, str]:
-            sending.write(json.dumps(flags) + "\n")
-            sending.flush()
-            status, printed = json.loads(receiving.readline())
-            return status, printed
-
-        yield run
-
-
-def test_what_is_fetched_is_all_that_a_run_without_network_needs(
-    judge: Path, tmp_path: Path
+def test_what_is_here_is_not_asked_for_again(
+    hub: FakeHub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    def fetch(*flags: str) -> str:
+        """The judge's state as printed."""
+        main(["fetch", "--config", str(tmp_path / "judge.json"), *flags])
+        return "".join(capsys.readouterr())
+
+    assert "judge        someone/judge: missing" in fetch("--check")
+    assert hub.requests == []
+    assert "judge        someone/judge: fetched" in fetch()
+    assert not any("code.py" in request for request in hub.requests), "no code is fetched"
+    hub.requests.clear()
+    assert "someone/judge: here" in fetch()
+    assert hub.requests == []
+    [shard] = (tmp_path / "hub").rglob("snapshots/*/model.safetensors")
+    shard.unlink()
+    assert "someone/judge: missing" in fetch("--check")
+    assert "someone/judge: fetched" in fetch()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("hub")
+def test_what_is_fetched_is_all_that_a_run_without_network_needs(tmp_path: Path) -> None:
+    """No network at all, not even to this machine: a namespace of its own, without interfaces."""
     if subprocess.run(["unshare", "-rn", "true"], check=False).returncode:
         pytest.skip("a process without network needs user namespaces")
-    settings = tmp_path / "judge.json"
-    settings.write_text(json.dumps({"name": "transformers", "model": "someone/judge"}))
-    home = {"HF_HOME": str(tmp_path / "hub"), "HF_HUB_DISABLE_XET": "1"}
-    with FakeHub({"someone/judge": judge}) as hub:
-        there = {**home, "HF_ENDPOINT": hub.endpoint, "HF_HUB_OFFLINE": "0"}
-        fetch = ("fetch", "--config", str(settings))
-        with commands(**there) as run:
-            status, printed = run(*fetch, "--check")
-            assert (status, hub.requests) == (2, []), printed
-            assert "judge        someone/judge: missing" in printed
-            status, printed = run(*fetch)
-            assert status == 0, printed
-            assert "judge        someone/judge: fetched" in printed
-            assert not any("code.py" in request for request in hub.requests), "no code is fetched"
-            hub.requests.clear()
-            assert "someone/judge: here" in run(*fetch)[1]
-            assert hub.requests == [], "what is here is not asked for again"
-            [shard] = (tmp_path / "hub").rglob("snapshots/*/model.safetensors")
-            shard.unlink()
-            assert "someone/judge: missing" in run(*fetch, "--check")[1]
-            assert "someone/judge: fetched" in run(*fetch)[1]
-        cut = posh_reward(*fetch, before=["unshare", "-rn"], **{**there, "HF_HOME": str(tmp_path)})
-        assert "cannot be fetched" in cut.stderr, "the hub is out of reach there"
-    # No network at all, not even to this machine: a namespace of its own, without interfaces.
+    settings, scores = str(tmp_path / "judge.json"), tmp_path / "scores.jsonl"
+    assert main(["fetch", "--config", settings]) == 0
     table = tmp_path / "pairs.jsonl"
     table.write_text('{"generation": "A dog sits.", "reference": "A red dog sits."}\n')
     scored = posh_reward(
-        "score", str(table), "--unchecked", "--judge", str(settings),
-        "-o", str(tmp_path / "scores.jsonl"),
-        before=["unshare", "-rn"], HF_HUB_OFFLINE="1", **home,
+        "score", str(table), "--unchecked", "--judge", settings, "-o", str(scores),
+        before=["unshare", "-rn"], HF_HUB_OFFLINE="1", HF_HOME=str(tmp_path / "hub"),
     )  # fmt: skip
     assert scored.returncode == 0, scored.stderr
-    row = json.loads((tmp_path / "scores.jsonl").read_text())
+    row = json.loads(scores.read_text())
     assert row["f1"] is not None
     assert f"someone/judge@{COMMIT}" in row["signature"]
 
@@ -186,6 +167,7 @@ except InputError as error:
 """
 
 
+@pytest.mark.slow
 def test_the_hubs_dataset_is_resized_by_fetch_and_then_only_read(tmp_path: Path) -> None:
     tiny_qwen.build(tmp_path / "tiny", warm_up_steps=0, pretrain_steps=0)
     config = tmp_path / "sft.yaml"
@@ -228,16 +210,17 @@ def test_a_prepared_dataset_is_found_whatever_its_case(
     assert is_here(asset)
 
 
-def test_a_hub_that_is_not_there_is_named_and_nothing_hangs(tmp_path: Path) -> None:
+def test_a_hub_that_is_not_there_is_named_and_nothing_hangs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     settings = tmp_path / "judge.json"
     settings.write_text(json.dumps({"name": "transformers", "model": "someone/judge"}))
     done = posh_reward("fetch", "--config", str(settings), HF_HOME=str(tmp_path),
                        HF_ENDPOINT="http://127.0.0.1:9", HF_HUB_OFFLINE="0")  # fmt: skip
     assert done.returncode == 2
     assert "someone/judge: failed: someone/judge cannot be fetched" in done.stderr
-    refused = posh_reward("fetch", "--config", str(settings), HF_HOME=str(tmp_path),
-                          HF_HUB_OFFLINE="1")  # fmt: skip
-    assert "HF_HUB_OFFLINE is set: unset it to fetch" in refused.stderr
+    assert main(["fetch", "--config", str(settings)]) == 2
+    assert "HF_HUB_OFFLINE is set: unset it to fetch" in capsys.readouterr().err
 
 
 def test_the_recipes_flags_name_other_downloads() -> None:

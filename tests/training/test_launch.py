@@ -13,8 +13,8 @@ from datasets import Dataset
 
 from posh_reward import PoshReward
 from posh_reward.errors import ConfigError, JudgeError, PoshError
-from posh_reward.models.vllm.vllm_model import VLLM_DEFAULTS
-from posh_reward.training.launch import run, separate_vllm_caches, train
+from posh_reward.models.vllm.vllm_model import VLLM_DEFAULTS, separate_vllm_caches
+from posh_reward.training.launch import run, train
 from posh_reward.training.stopping import StoppedEarlyError
 
 

@@ -76,12 +76,6 @@ def test_a_judge_that_dies_in_the_last_steps_is_no_success(args: TrainingArgumen
         callback.on_train_end(args, at_step(5), TrainerControl())
 
 
-def test_a_judge_that_cannot_work_is_found_before_training() -> None:
-    with pytest.raises(JudgeError, match="first pair: gone"):
-        PoshReward(PoSh(FakeJudge(lambda request: GONE))).check()
-    PoshReward(PoSh(FakeJudge())).check()
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
 def test_a_signal_saves_a_checkpoint_that_can_be_resumed_from(
     callback: StopWithCheckpoint, args: TrainingArguments, number: signal.Signals

@@ -18,7 +18,7 @@ import pytest
 
 from posh_reward.training.stopping import TRY_AGAIN, StoppedEarlyError
 from recipes import dapo_posh
-from tests.processes import alive, soon
+from tests.processes import alive, soon, start
 from tests.training import surviving
 from tests.training.surviving import notes
 
@@ -88,8 +88,8 @@ def test_a_stopped_run_goes_on_with_the_same_data_and_pays_nothing_twice(
     assert judged_twice(tmp_path / "stopped/0.jsonl") == set()
 
 
-def launch(folder: Path, tiny: Path, *more: str) -> subprocess.Popen[bytes]:
-    """Two ranks, in a session of their own."""
+def launch(folder: Path, tiny: Path, *more: str) -> subprocess.Popen[str]:
+    """Two ranks."""
     folder.mkdir(exist_ok=True)
     command = [
         sys.executable, "-W", "ignore", "-m", "torch.distributed.run", "--nproc_per_node", "2",
@@ -101,9 +101,7 @@ def launch(folder: Path, tiny: Path, *more: str) -> subprocess.Popen[bytes]:
         "POSH_STATUS_FILE": str(folder / "status"),
     }  # fmt: skip
     with (folder / "log").open("ab") as log:
-        return subprocess.Popen(
-            command, cwd=ROOT, env=environment, stdout=log, stderr=log, start_new_session=True
-        )
+        return start(*command, env=environment, stdout=log, stderr=log)
 
 
 def wait_for_calls(folder: Path, rank: int, calls: int) -> int:

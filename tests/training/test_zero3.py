@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 from posh_reward.training.stopping import TRY_AGAIN
-from tests.processes import SITECUSTOMIZE, soon
+from tests.processes import SITECUSTOMIZE, soon, start
 
 pytestmark = pytest.mark.deepspeed
 
@@ -80,7 +80,7 @@ class Launcher:
     def status(self, output: Path) -> str:
         return output.with_suffix(".status").read_text()
 
-    def start(self, kind: str, output: Path) -> subprocess.Popen[bytes]:
+    def start(self, kind: str, output: Path) -> subprocess.Popen[str]:
         recipe, *flags = RUNS[kind]
         config = "sft" if recipe.endswith(("sft", "rounded")) else "dapo"
         command = [
@@ -92,9 +92,9 @@ class Launcher:
         ]  # fmt: skip
         environment = self.environment | {"POSH_STATUS_FILE": str(output.with_suffix(".status"))}
         with output.with_suffix(".log").open("wb") as log:
-            return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
+            return start(*command, env=environment, stdout=log, stderr=log)
 
-    def end(self, process: subprocess.Popen[bytes]) -> int:
+    def end(self, process: subprocess.Popen[str]) -> int:
         try:
             return process.wait(480)
         except subprocess.TimeoutExpired:

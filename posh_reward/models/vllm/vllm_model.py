@@ -115,6 +115,19 @@ def child_environment(
     }
 
 
+def separate_vllm_caches(environment: MutableMapping[str, str]) -> None:
+    """Point vLLM's compile cache to one folder per GPU, by its local rank.
+
+    Engines that start at the same moment would write the same files. A GPU keeps its folder from
+    run to run, so it compiles once.
+    """
+    gpu = environment.get("LOCAL_RANK")
+    if gpu is not None:
+        caches = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        root = Path(environment.get("VLLM_CACHE_ROOT") or caches / "vllm")
+        environment["VLLM_CACHE_ROOT"] = str(root / f"gpu-{gpu}")
+
+
 def set_vllm_defaults(environment: MutableMapping[str, str]) -> None:
     """Set ``VLLM_DEFAULTS``, unless the user did, for a vLLM in this process."""
     for name, value in VLLM_DEFAULTS.items():

@@ -47,7 +47,7 @@ def judge(device: str, wakings: str, settings: str) -> dict[str, Any]:
     """
     from posh_reward.metrics.metric import load_metric
     from posh_reward.metrics.posh.judges.judge import check_judge
-    from posh_reward.training.launch import separate_vllm_caches
+    from posh_reward.models.vllm.vllm_model import separate_vllm_caches
 
     separate_vllm_caches(os.environ)  # compiles where the first rank of a run will look
     _gpu(device)
@@ -156,14 +156,9 @@ def zero3(device: str, seconds: str, folder: str) -> dict[str, Any]:
 
 def train(device: str, config: str, *flags: str) -> dict[str, Any]:
     """Train as the recipe does; return what each step logged, and time and memory by phase."""
-    from posh_reward.models.vllm.vllm_model import set_vllm_defaults
+    from posh_reward.models.vllm.vllm_model import separate_vllm_caches, set_vllm_defaults
     from posh_reward.training.doctor.diagnosis import load_recipe
-    from posh_reward.training.launch import (
-        finish,
-        parse_settings,
-        separate_vllm_caches,
-        show_headlines,
-    )
+    from posh_reward.training.launch import finish, parse_settings, show_headlines
     from posh_reward.training.launch import train as train_recipe
 
     separate_vllm_caches(os.environ)

@@ -17,7 +17,7 @@ from posh_reward.metrics.posh.judges.judge import PromptJudge
 from posh_reward.metrics.posh.search import checked_grade
 from posh_reward.models.asker import READING_VERSION
 from posh_reward.models.fake_model import FakeModel
-from posh_reward.models.model import NO_REASON, NOT_A_DISTRIBUTION, NOT_A_VERDICT, Prompt
+from posh_reward.models.model import Prompt
 from posh_reward.models.model import verdict as read_masses
 from posh_reward.store import Store
 from posh_reward.types import LABELS, Failure, Phrase, Question, Reply, Verdict
@@ -48,13 +48,6 @@ PAIRS = (
     ["A red dog sleeps.", "A tall man holds a cup.", "Two white cats."],
     ["A brown dog sleeps.", "A man in a coat holds a red cup.", "A white cat."],
 )
-
-
-@pytest.mark.parametrize("name", UNSOUND)
-def test_an_unsound_verdict_is_a_failure_of_the_reply(name: str) -> None:
-    found = checked_grade(UNSOUND[name])
-    assert (found.probabilities, found.grade) == (None, None)
-    assert found.failure in (NOT_A_VERDICT, NO_REASON, NOT_A_DISTRIBUTION)
 
 
 def test_sound_verdicts_and_failures_pass_as_they_are() -> None:

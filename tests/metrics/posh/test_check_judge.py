@@ -15,7 +15,7 @@ from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge, fake_model
 from posh_reward.metrics.posh.judges.judge import PROBES, Cascade, Judge, PromptJudge, check_judge
 from posh_reward.models.fake_model import FakeModel
-from posh_reward.models.model import Prompt, not_grades, verdict
+from posh_reward.models.model import Prompt, verdict
 from posh_reward.types import Failure, Verdict
 
 HONEST = FakeModel.choose
@@ -59,11 +59,6 @@ def test_judges_that_tell_texts_apart_pass(judge: Judge) -> None:
 def test_judges_that_cannot_judge_are_refused(judge: Judge, why: str) -> None:
     with pytest.raises(JudgeError, match=why):
         check_judge(PoSh(judge))
-
-
-def test_most_is_more_than_half() -> None:
-    assert not_grades(0.5) is None
-    assert not_grades(0.51) is not None
 
 
 def test_a_score_carries_the_share_of_doubtful_replies() -> None:

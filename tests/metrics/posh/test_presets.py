@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from posh_reward.metrics.posh.questions import PRESETS, prompt, question, rewrite_prompt
-from posh_reward.types import Phrase, Question
+from posh_reward.metrics.posh.questions import PRESETS, prompt, question
+from posh_reward.types import Question
 from tests.graphs import description
 
 GENERATION = description("A dog.")
@@ -62,14 +62,6 @@ def test_a_description_cannot_inject_a_field() -> None:
     text = prompt(ask).text
     assert 'DESCRIPTION 2: {identifier} "{text}" {question}' in text
     assert 'Is "{other}" from' in text
-
-
-def test_rewrites_have_an_instruction_for_each_kind() -> None:
-    attribute = rewrite_prompt(Phrase("dog brown", "attribute")).text
-    relation = rewrite_prompt(Phrase("dog chases cat", "relation")).text
-    assert attribute.startswith('Rewrite "dog brown" into a grammatically correct noun phrase')
-    assert "the small dog" in attribute
-    assert "the cat jumping on the window" in relation
 
 
 def test_a_rewrite_replaces_the_last_place_where_the_raw_phrase_stands() -> None:

@@ -9,17 +9,14 @@ from typing import Any
 
 import pytest
 
-from posh_reward import ConfigError, InputError, PoSh
+from posh_reward import ConfigError, PoSh
 from posh_reward.metrics.posh.judges.fake_judge import fake_model
 from posh_reward.metrics.posh.judges.judge import PromptJudge, load_judge
-from posh_reward.metrics.posh.questions import PRESETS
-from posh_reward.models.asker import READING_VERSION
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.store import Store
 from posh_reward.types import (
     Description,
-    Failure,
     Phrase,
     Question,
     Reply,
@@ -33,8 +30,6 @@ TEXTS = (
     ["A tall man in a red coat holds a cup.", "Two dogs sleep. The small dog is brown."],
     ["A man in a coat holds a red cup.", "A brown dog sleeps beside a white dog."],
 )
-
-TOO_LONG = Failure("prompt", "too long")
 
 
 def ask(identifier: str, text: str | None = None) -> Question:
@@ -51,23 +46,6 @@ def test_equal_prompts_are_asked_once_and_sorted() -> None:
     assert (judge.usage.requests, judge.usage.cache_hits) == (3, 1)
 
 
-def test_a_failure_is_its_own_and_is_counted() -> None:
-    def grader(prompt: Prompt) -> float | Failure:
-        return TOO_LONG if '"cat"' in prompt.suffix else 4.0
-
-    judge = PromptJudge(fake_model(grader))
-    verdicts = judge.grade([ask("dog"), ask("cat")])
-    assert [verdict.grade for verdict in verdicts] == [4.0, None]
-    assert judge.usage.failures == {"too long": 1}
-
-
-@pytest.mark.parametrize("preset", PRESETS)
-def test_rewrites_carry_the_raw_phrase(preset: str) -> None:
-    judge = PromptJudge(fake_model(), preset)
-    [rewrite] = judge.rewrite([Phrase("dog small", "attribute")])
-    assert rewrite.text == "the dog small"
-
-
 def test_a_phrase_is_rewritten_once_in_the_life_of_a_metric() -> None:
     model = fake_model()
     posh = PoSh(PromptJudge(model))
@@ -76,22 +54,6 @@ def test_a_phrase_is_rewritten_once_in_the_life_of_a_metric() -> None:
         posh.score(step, references)
     written = [prompt.text for prompt in model.prompts if prompt.text.startswith("Rewrite")]
     assert len(written) == len(set(written)) > 0
-
-
-@pytest.mark.parametrize("written", ["7", "[1]", "no JSON", "null"])
-def test_unreadable_stored_verdicts_are_asked_again(written: str, tmp_path: Path) -> None:
-    store = Store(str(tmp_path / "store.sqlite"))
-    model = fake_model()
-    PromptJudge(model, store=store).grade([ask("cat")])
-    kept = {prompt.text: written for prompt in model.prompts}
-    store.put("verdict", f"fake-model-1|{READING_VERSION}|1/2/3/4/5", kept)
-    assert PromptJudge(model, store=store).grade([ask("cat")])[0].grade == 5.0
-    assert len(model.prompts) == 2
-
-
-def test_a_judge_that_asks_by_another_preset_is_refused() -> None:
-    with pytest.raises(InputError, match="prefix-first"):
-        PoSh(PromptJudge(fake_model(), "prefix-first"))
 
 
 def test_replies_without_a_label_are_reported_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -115,16 +77,8 @@ SERVER = {"name": "server", "base_urls": "http://localhost:1/v1", "model": "m"}
     ("settings", "why"),
     [
         ({**SERVER, "timeout": "6e1"}, "server: timeout is '6e1': use a number .*write 0.5"),
-        ({**SERVER, "concurrency": "lots"}, "concurrency is 'lots': use a whole number"),
-        ({**SERVER, "base_urls": 5}, "base_urls is 5: use a text or use a list"),
-        ({**SERVER, "extra_body": "fast"}, "extra_body is 'fast': use a mapping"),
         ({"name": "vllm", "model": "m", "memory_gb": "8 GB"}, "memory_gb is '8 GB': use a number"),
-        ({"name": "vllm", "model": "m", "sleep": "no"}, "sleep is 'no': use true or false"),
         ({"name": "transformers", "model": 7}, "model is 7: use a text"),
-        (
-            {"name": "transformers", "model": "m", "memory_gb": []},
-            r"memory_gb is \[\]: use a number",
-        ),
     ],
 )
 def test_a_value_of_the_wrong_kind_is_named(settings: dict[str, Any], why: str) -> None:

@@ -149,15 +149,6 @@ def test_few_images_of_a_lazy_column_are_in_memory_at_a_time() -> None:
     assert column.most <= 2
 
 
-def test_one_text_about_two_images_is_asked_of_each() -> None:
-    posh = sighted(lambda r: 5.0 if r.image is not None and r.image.digest == "a" else 1.0)
-    first, second, third = posh.score(
-        [GENERATION] * 3, [REFERENCE] * 3, [IMAGE, OTHER_IMAGE, IMAGE]
-    )
-    assert first == third
-    assert first.precision != second.precision
-
-
 @pytest.mark.parametrize("preset", PRESETS)
 def test_an_image_is_asked_about_in_words_with_the_image_before_them(preset: str) -> None:
     ask = partial(Question, "precision", source=SOURCE, target=TARGET, entity=0, image=IMAGE)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from posh_reward.datasets.scenes import COLORS, GARMENTS, Scene, Subject, caption
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
-from posh_reward.types import Verdict
 
 WORN = """def verify(sg):
     for person in sg.get_entities():
@@ -118,11 +117,3 @@ def scripted_writer(
         return f"```json\n{json.dumps(rows)}\n```"
 
     return FakeModel(writer=write, name="scripted")
-
-
-class Mumbler(FakeModel):
-    """Its replies hold no label, which ``top-20`` takes for the lowest."""
-
-    def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
-        lowest = (1.0, *(0.0 for _ in labels[1:]))
-        return [Verdict(lowest, unparsed=True, mass=0.0) for _ in prompts]

@@ -115,13 +115,6 @@ def test_no_lie_of_the_writer_survives() -> None:
         assert each.drops.get("mismatch", 0) == len(asked)
 
 
-def test_a_true_pair_is_kept_with_what_its_program_found() -> None:
-    found = made(GOOD, COUNT)
-    assert [pair.value for pair in found.survivors] == ["red", "two"]
-    assert found.drops == {}
-    assert found.failure is None
-
-
 @pytest.mark.parametrize(
     ("row", "reason"),
     [

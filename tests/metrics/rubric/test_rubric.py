@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from posh_reward import ConfigError
-from posh_reward.metrics.rubric_judge import load_rubric, opening
+from posh_reward.metrics.rubric_judge import load_rubric
 
 METRICS: list[dict[str, Any]] = [
     {"name": "truth", "title": "No mistakes", "points": {1: "None.", -1: "Some."}},
@@ -31,16 +31,6 @@ def test_no_example_is_an_item_of_the_papers_test() -> None:
     for example in load_rubric("animals").examples:
         text = f"{example.truth} {example.answer}".casefold()
         assert [name for name in items if name.casefold() in text] == []
-
-
-def test_the_prompt_has_criteria_steps_form_and_examples() -> None:
-    text = opening(load_rubric("animals"))
-    assert text.startswith("Evaluation Task\n\nYou are an expert judge evaluating the Retrieval ")
-    assert "3. M3: Correct Identification of Species (0-5 points)\n   - 5 points: The" in text
-    assert "\n1. Extract the words" in text
-    assert '"M1": {"score": <one of 0, 1, 2>, "feedback": "<why>"}' in text
-    assert text.count("Ground Truth:\n") == 3
-    assert text.index("Criteria") < text.index("Steps") < text.index("Output") < text.index("Exam")
 
 
 @pytest.mark.parametrize(

@@ -90,12 +90,6 @@ def test_different_signatures_are_pointed_out() -> None:
     assert "not comparable" not in report(ROWS)
 
 
-@pytest.mark.parametrize("bad", [{}, {**ROWS[0], "elements": [{"kind": "x"}]}])
-def test_a_row_without_scores_is_named(bad: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="row 2"):
-        report([ROWS[0], bad])
-
-
 def test_rows_of_one_id_by_several_models_are_one_line() -> None:
     rows: list[Row] = [
         {**row("p1", 0.5, RED), "model": "base"},

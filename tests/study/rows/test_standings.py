@@ -10,8 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from posh_reward.errors import InputError
-from posh_reward.metrics.metric import read_scores
 from posh_reward.study.rows.standings import (
     IdScores,
     best_first,
@@ -43,7 +41,6 @@ UNTOLD = Element(
 )
 WITNESSED = Scores(0.6, 0.9, 0.7, "s", (SHOWN, UNTOLD), None, 0, "A fan sky.", "A dog.")
 SCORES = Scores(None, 0.9, None, "s", ELEMENTS, LOST, 0, "A red dog.", "A dog.")
-ELEMENT = scored_row(PAIR, SCORES)["elements"][0]
 
 
 @pytest.mark.parametrize(
@@ -62,36 +59,6 @@ def test_a_scored_row_gives_its_scores_back(tmp_path: Path, scores: Scores) -> N
     [row] = read_journal(path)
     assert scores_of(row) == scores
     assert row.get("image") == pair.image
-
-
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        ({"f1": float("nan")}, "f1 is nan, not a finite number"),
-        ({"precision": "0.5"}, "precision is '0.5', not a number"),
-        (
-            {"elements": [{"text": "red"}]},
-            "it lacks elements.0.direction, elements",
-        ),
-        ({"elements": 7}, "elements is 7, not a list"),
-        ({"generation": 7}, "generation is 7, not a text"),
-        (
-            {"elements": [{**ELEMENT, "image_grade": {"grade": 6, "reference_grade": 1}}]},
-            "image_grade.grade is 6, it should be less",
-        ),
-        (
-            {"elements": [{**ELEMENT, "image_grade": {"grade": 2}}]},
-            "it lacks elements.0.image_grade.reference_grade",
-        ),
-        (
-            {"elements": [{**ELEMENT, "image_grade": 2}]},
-            "elements.0.image_grade is 2, not a record",
-        ),
-    ],
-)
-def test_a_row_with_broken_scores_says_why(change: dict[str, object], why: str) -> None:
-    with pytest.raises(InputError, match=why):
-        read_scores("posh", {**scored_row(PAIR, SCORES), **change})
 
 
 def test_a_line_cut_short_by_a_kill_is_removed(tmp_path: Path) -> None:

@@ -2,49 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
-from transformers import Trainer
 from trl import GRPOTrainer
 
 from posh_reward.training.dapo.trainer import (
-    DapoTrainer,
     conversations,
 )
 from tests.training.dapo.tiny import GROUP, make, rows
-
-
-def parameters(method: Any) -> list[str]:
-    return list(inspect.signature(method).parameters)
-
-
-@pytest.mark.parametrize(
-    ("name", "wanted"),
-    [
-        ("_generate_and_score_completions", ["self", "inputs"]),
-        ("_generate", ["self", "prompts"]),
-        (
-            "_calculate_rewards",
-            ["self", "inputs", "prompts", "completions", "completion_ids_list"],
-        ),
-        ("_get_train_sampler", ["self", "dataset"]),
-    ],
-)
-def test_methods_that_are_overridden_take_what_they_took(name: str, wanted: list[str]) -> None:
-    assert parameters(getattr(GRPOTrainer, name)) == wanted
-    assert parameters(getattr(DapoTrainer, name)) == wanted
-
-
-def test_the_dataloader_is_made_as_it_was() -> None:
-    wanted = [
-        "self", "dataset", "description", "batch_size", "sampler_fn", "is_training",
-        "dataloader_key",
-    ]  # fmt: skip
-    assert parameters(Trainer._get_dataloader) == wanted
 
 
 class Watching(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed

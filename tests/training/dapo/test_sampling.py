@@ -26,21 +26,16 @@ from tests.training.dapo.tiny import GROUP, ROWS, flat_or_wide, make, rows
 ONE = torch.ones(1)
 
 
-def kept(spread: list[float], wanted: int, min_spread: float) -> list[int]:
-    found: list[int] = choose_groups(torch.tensor([spread]), wanted, min_spread)[0].tolist()
-    return found
-
-
-def test_groups_that_are_wide_enough_stay_in_the_order_of_the_data() -> None:
-    assert kept([0.2, 0.3, 0.9, 0.8], 2, 0.1) == [0, 1]
-
-
-def test_a_narrow_group_is_replaced_by_the_next_wide_one() -> None:
-    assert kept([0.2, 0.0, 0.3, 0.9], 2, 0.1) == [0, 2]
-
-
-def test_where_wide_groups_are_too_few_the_widest_narrow_ones_are_kept() -> None:
-    assert kept([0.01, 0.02, 0.5, 0.03], 3, 0.1) == [1, 2, 3]
+@pytest.mark.parametrize(
+    ("spread", "kept"),
+    [
+        ([0.2, 0.3, 0.9, 0.8], [0, 1]),  # wide enough: in the order of the data
+        ([0.2, 0.0, 0.3, 0.9], [0, 2]),  # a narrow one is replaced by the next wide one
+        ([0.01, 0.02, 0.5, 0.03], [1, 2, 3]),  # too few are wide: the widest narrow ones
+    ],
+)
+def test_wide_groups_are_kept(spread: list[float], kept: list[int]) -> None:
+    assert choose_groups(torch.tensor([spread]), len(kept), 0.1)[0].tolist() == kept
 
 
 def test_a_completion_without_a_reward_is_left_out() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sysconfig
@@ -20,12 +19,11 @@ from posh_reward.training.doctor.diagnosis import NodePlace, settle
 from posh_reward.training.doctor.first_hour import STEPS, Ladder, Rung, anonymous, climb
 from posh_reward.training.doctor.node_checks import free_port
 from recipes import tiny_qwen
-from tests.models.conftest import python
 from tests.slurm.test_scripts import command
 from tests.training.conftest import deepspeed_python
 from tools import first_hour as table
 
-__all__ = ["deepspeed_python", "python"]
+__all__ = ["deepspeed_python"]
 
 ROOT = Path(__file__).resolve().parents[3]
 SMOKE = ROOT / "configs" / "smoke" / "dapo.yaml"
@@ -93,28 +91,6 @@ def test_a_split_that_is_not_there(smoke: Path) -> None:
     text = smoke.read_text().replace(SCENES, "scenes:train=16:heldout=0")
     smoke.write_text(text)
     assert "is empty" in failed(ladder(smoke).try_step("node"))
-
-
-def test_a_rank_that_cannot_be_reached(smoke: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "nowhere0")
-    assert "2 ranks do not reach each other" in failed(ladder(smoke).try_step("ranks"))
-
-
-def test_a_judge_whose_grades_change_after_waking(
-    smoke: Path, python: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("POSH_TRUST_SETTINGS", "1")  # the settings name an interpreter
-
-    def rung(name: str) -> Rung:
-        model = smoke.parent / name
-        model.mkdir()
-        shutil.copy(smoke.parent / "tiny" / "config.json", model)  # its shape, for ``fit``
-        judge = smoke.with_name("judge.yaml")
-        judge.write_text(f"name: vllm\nmodel: {model}\npython: {python}\n")
-        return ladder(smoke, "--judge", str(judge)).try_step("judge")
-
-    assert "after the judge has slept and woken" in failed(rung("forgets"))
-    assert rung("remembers").status == "ran"
 
 
 def test_the_page_is_made_from_the_files() -> None:
