@@ -18,10 +18,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from posh_reward.errors import InputError, JudgeError
 from posh_reward.metrics.harmonic_eval import ANSWERS, IMAGE_CRITERIA, check_task
-from posh_reward.metrics.records import fields_of_record, read_scores, reason_of, row_of
+from posh_reward.metrics.records import (
+    fields_of_record,
+    metric_of,
+    read_scores,
+    reason_of,
+    row_of,
+)
 from posh_reward.models.labels import DOUBTFUL
 from posh_reward.process.progress import progress_bar
 from posh_reward.study.rows.journal import Journal, Stream, check_apart, sink
+from posh_reward.study.rows.scored_rows import parse_cells
 from posh_reward.study.rows.standings import POSH, Board, Tally
 from posh_reward.study.rows.table_items import (
     Columns,
@@ -34,6 +41,7 @@ from posh_reward.study.rows.tables import (
     STANDARD,
     TEXTS,
     Row,
+    cell_number,
     display_name,
     format_of,
     open_table,
@@ -99,6 +107,16 @@ class RowScorer(ABC):
         if self.record:
             read_scores(self.record, row)
 
+    def reread(self, row: Row) -> Row:
+        """Return a row of a finished CSV or Parquet file as it was before it was written."""
+        if not self.record or metric_of(row) != self.record:
+            raise InputError("its rows cannot be read back")
+        read = parse_cells(self.record, row)
+        for name in self._columns:  # numbers beside the record's
+            if isinstance(cell := read.get(name), str):
+                read[name] = cell_number(cell) if cell else None
+        return read
+
 
 @dataclass(frozen=True, slots=True)
 class TableSettings:
@@ -127,7 +145,7 @@ def go_through(
     check_apart(source, output)
     with (
         open_items(source, settings, images=scorer.wants_images) as (items, total),
-        sink(output, format, settings.overwrite) as out,
+        sink(output, format, settings.overwrite, scorer.reread) as out,
     ):
         fill(out, scorer, items, output, settings, count, total)
 
@@ -204,12 +222,18 @@ def check_earlier(
                     f"{name!r} was written {'without' if is_on else 'with'} --{flag}: {REMEDY}"
                 )
         item = next(items, None)
-        if item is None or any(row.get(key) != value for key, value in item.head.items()):
+        if item is None or any(differs(row.get(key), value) for key, value in item.head.items()):
             raise InputError(
                 f"row {place} of {name!r} does not match row {place} of the input, which must "
                 f"have changed: {REMEDY}"
             )
         yield row
+
+
+def differs(cell: object, value: object) -> bool:
+    """Return True if a row has another value; in CSV, numbers are texts and None is empty."""
+    texts = ["" if each is None else str(each) for each in (cell, value)]
+    return texts[0] != texts[1]
 
 
 def batches(scorer: RowScorer, items: Iterator[TableItem], batch: int) -> Iterator[list[Row]]:
