@@ -136,6 +136,8 @@ def test_what_cannot_be_judged_fails_its_own_row_only(tmp_path: Path) -> None:
     assert "the image cannot be read" in gone["failure"]["detail"]
     assert dark["failure"] == {"kind": "text", "detail": "there is no image"}
     assert none["correctness"] is none["fluency"] is None
+    asked = [len(Seeing.asked) for _ in range(2) if harmonic(source, "-o", tmp_path / "out.csv")]
+    assert asked[0] == asked[1], "nothing is asked about a finished table"
 
 
 @pytest.mark.parametrize(
