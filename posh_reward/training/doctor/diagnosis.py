@@ -141,7 +141,7 @@ def _to_import(path: Path) -> Path:
         return ours
     raise ConfigError(
         f"the launch line names the program {str(path)!r}, which is no recipe of ours and not in "
-        "./recipes: change to its folder, or add --trust-settings if you trust whoever wrote it"
+        "./recipes: run this where its recipes/ is, or add --trust-settings if you trust its author"
     )
 
 
