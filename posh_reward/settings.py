@@ -34,6 +34,7 @@ HARMS = {
     "python": "it is a program to run",
     "env": "it sets environment variables",
     "trust_remote_code": "it runs code that a model brings along",
+    "use_kernels": "it downloads and runs kernels",
     "push_to_hub": "it uploads the model",
     "hub_token": "it is an account to upload with",
     "log_completions_hub_repo": "it uploads completions",
@@ -55,7 +56,7 @@ def refuse_harm(settings: object, file: str) -> None:
         return
     for mapping in _mappings(settings):
         for name, value in mapping.items():
-            harm = _harm(name, value, mapping) if value not in (None, False, "") else None
+            harm = _harm(name, value, mapping)
             if harm is not None:
                 raise ConfigError(
                     f"{file}: {name} is {on_one_line(repr(value))}: {harm}, which a settings file "
@@ -79,6 +80,10 @@ def _mappings(settings: object) -> Iterator[Mapping[Any, Any]]:
 
 
 def _harm(name: object, value: object, others: Mapping[Any, Any]) -> str | None:
+    if name == "weights_only":
+        return None if value else "it runs code that a file of weights may contain"
+    if value in (None, False, ""):
+        return None
     if name == "encoder":
         return "it is code to run" if ":" in str(value) else None
     if name == "attn_implementation":

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from posh_reward import PoSh
 from posh_reward.datasets.load_dataset import load_images
+from posh_reward.errors import PoshError
 from posh_reward.study.pages.element_marks import PairCard, page
 from posh_reward.study.pages.model_plots import INK, PRECISION, RECALL, plain
 from posh_reward.study.rows.engine import Columns, TableSettings, score_table
@@ -83,6 +84,8 @@ def main() -> None:
         report(flags.output, held_out(flags.output))
     except KeyboardInterrupt:
         sys.exit("\nstopped; finished stages are kept in demo/: `make demo` continues from there")
+    except PoshError as error:  # such as scores that an older version has kept
+        sys.exit(f"demo.py: {error}")
 
 
 def train(output: Path) -> None:

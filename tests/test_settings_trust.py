@@ -134,6 +134,8 @@ RECIPES = {
     "env": {"env": {"LD_PRELOAD": "evil.so"}},
     "trust_remote_code": {"trust_remote_code": True},
     "model_init_kwargs": {"model_init_kwargs": {"trust_remote_code": True}},
+    "weights as pickles": {"model_init_kwargs": {"weights_only": False}},
+    "kernels": {"model_init_kwargs": '{"use_kernels": true}'},
     "a mapping in JSON": {"model_init_kwargs": ' {"trust_remote_code": true}'},
     "attn_implementation": {"attn_implementation": "evil/kernel"},
     "push_to_hub": {"push_to_hub": True},

@@ -96,6 +96,17 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
 class CommandParser(argparse.ArgumentParser):
     """A parser whose errors are one line, without the list of all flags."""
 
+    def parse_known_args(self, *args: Any, **options: Any) -> tuple[Any, list[str]]:
+        """Refuse an unknown flag where its command is known, with the most similar flag."""
+        flags, unknown = super().parse_known_args(*args, **options)
+        if unknown:
+            from posh_reward.settings import guess
+
+            first = next((each for each in unknown if each.startswith("-")), unknown[0])
+            hint = guess(first.partition("=")[0], self._option_string_actions)
+            self.error(f"unknown argument {first}{hint}")
+        return flags, unknown
+
     def error(self, message: str) -> NoReturn:
         text = shortened(safe(message), LONGEST_MESSAGE)
         self.exit(UNUSABLE, f"{self.prog}: {text} (flags: {self.prog} --help)\n")

@@ -24,6 +24,7 @@ other formats, simpler sentences, lengths and words. Writes finds.md, finds.html
 which a killed run resumes with the same command, to DIR."""
 FOUND = 1
 STATUS = "Its exit status is 0 if nothing was found, and 1 if something was."
+FINDS = ("finds.md", "finds.html")
 STOCK_ROWS = 500
 """Most rows that the vocabulary is collected from: more would be parsed in vain."""
 
@@ -54,6 +55,9 @@ def attack_reward(flags: argparse.Namespace) -> int:
     from posh_reward.study.rows.tables import Journal
     from posh_reward.types import Description
 
+    if not any(flags.output.glob("paid-*.jsonl")):
+        for path in filter(Path.exists, (flags.output / name for name in FINDS)):
+            raise InputError(f"{str(path)!r} exists, and no audit wrote it: choose another folder")
     reward = open_reward(flags.reward, flags.reference)
     rows = read_references(flags.input, flags.split, reward.column)
     random.Random(0).shuffle(rows)
@@ -87,8 +91,9 @@ def attack_reward(flags: argparse.Namespace) -> int:
         findings = [audit.judge(check, ledger, audit.floor_of(means)) for check in checks]
     footer = [f"{flags.budget} texts for each climb, {len(unseen)} rows", reward.signature]
     report = audit.table(means, findings)
-    options.write_file(flags.output / "finds.md", f"{report}\n".encode())
-    options.write_file(flags.output / "finds.html", audit.page(means, findings, footer).encode())
+    page = audit.page(means, findings, footer)
+    for name, text in zip(FINDS, (f"{report}\n", page), strict=True):
+        options.write_file(flags.output / name, text.encode())
     options.write_text(report)
     return FOUND if any(each.verdict == "found" for each in findings) else OK
 

@@ -61,7 +61,7 @@ def add_recipe_flags(command: argparse.ArgumentParser) -> None:
 
 
 def fetch(flags: argparse.Namespace) -> int:
-    from posh_reward.training.fetch import STATES, assets_of, fetch_all, prepare_data
+    from posh_reward.training.fetch import STATES, assets_of, check_data, fetch_all, prepare_data
 
     assets = assets_of(flags.config, flags.recipe_flags)
     complete = True
@@ -69,6 +69,7 @@ def fetch(flags: argparse.Namespace) -> int:
         complete &= state in ("here", "fetched")
         words = state if state in STATES else f"failed: {state}"
         print(safe(f"{asset}: {words}"), file=sys.stderr, flush=True)
+    check_data(flags.config, flags.recipe_flags)
     if complete and not flags.check:
         for line in prepare_data(flags.config, flags.recipe_flags):
             print(safe(line), file=sys.stderr, flush=True)

@@ -12,6 +12,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.cli import EXITS, OK, HelpFormatter
+from posh_reward.datasets.image_files import path_exists
 from posh_reward.errors import InputError
 from posh_reward.metrics.metric import MetricSettings, load_metric, metric_flags
 from posh_reward.settings import trust_settings
@@ -180,10 +181,18 @@ def dataset_of(flags: argparse.Namespace) -> DatasetImages | None:
     )
 
 
+ENDINGS_OF_TEXTS = (".txt", ".md")
+
+
 def read_text(argument: str) -> str:
     """Return a text from the command line: itself, or the contents of ``@file`` or ``@-``."""
-    if not argument.startswith("@") or argument.startswith("@@"):
-        return argument.removeprefix("@")
+    if not argument.startswith("@"):
+        named = path_exists(argument) and Path(argument).is_file()
+        if named or Path(argument).suffix in ENDINGS_OF_TEXTS:
+            raise InputError(f"{argument!r} is the name of a file: write @{argument} to read it")
+        return argument
+    if argument.startswith("@@"):
+        return argument[1:]
     try:
         if argument[1:] == tables.STANDARD:
             return tables.standard_input().read().decode("utf-8")

@@ -363,7 +363,7 @@ class PoshReward(MetricReward[Scores]):
         self.shaping = shaping if shaping is not None else Shaping()
         self.reference_column = reference_column
         self.image_column = image_column
-        self._warned = False
+        self._warned: set[str] = set()  # what was not English
         super().__init__(max_failed_calls)
 
     @property
@@ -398,26 +398,27 @@ class PoshReward(MetricReward[Scores]):
 
     def _columns(self, columns: Mapping[str, Any], expected: int) -> tuple[list[Any], ...]:
         references = column_of(columns, self.reference_column, expected, "reference_column")
-        self._note_language(references)
+        foreign = _not_english(references)
+        if foreign:
+            self._warn_of_language("a reference does", foreign[0])
         if not self.metric.wants_images:
             return (references,)
         return references, image_column_of(columns, expected, self.image_column)
 
-    def _note_language(self, references: Sequence[object]) -> None:
-        # Scores of texts that are not English mean nothing.
-        if self._warned:
-            return
-        texts = {text for text in references if isinstance(text, str)}
-        foreign = next((text for text in texts if not is_english(text)), None)
-        if foreign is not None:
-            self._warned = True
+    def _warn_of_language(self, which: str, text: str) -> None:
+        # Once, since scores of texts that are not English mean nothing.
+        if which not in self._warned:
+            self._warned.add(which)
             logger.warning(
-                "a reference does not read like English, the only language of POSH's parser and "
-                "questions: %s",
-                brief(foreign),
+                "%s not read like English, the only language of POSH's parser and questions: %s",
+                which,
+                brief(text),
             )
 
     def _score(self, texts: list[Any], *columns: Any) -> list[Scores]:
+        foreign = _not_english(texts)
+        if 2 * len(foreign) > len(texts):
+            self._warn_of_language("most completions of a call do", foreign[0])
         return self.metric.score(texts, *columns)
 
     def _failed(self, why: Failure) -> Scores:
@@ -427,3 +428,7 @@ class PoshReward(MetricReward[Scores]):
         if self.shaping.objective != "separate":
             return (shape(score, self.shaping, self.metric.weights),)
         return shape_axes(score, self.shaping, self.metric.weights) or (None, None)
+
+
+def _not_english(texts: Sequence[object]) -> list[str]:
+    return [text for text in texts if isinstance(text, str) and not is_english(text)]

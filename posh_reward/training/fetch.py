@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
-from posh_reward.datasets.load_dataset import check_name_of_hub, is_drawn
+from posh_reward.datasets.load_dataset import check_dataset, check_name_of_hub, is_drawn
 from posh_reward.errors import ConfigError, MissingDependencyError, PoshError, install
 from posh_reward.graph.coref.maverick import (
     PAPER_WEIGHTS,
@@ -68,9 +68,7 @@ def assets_of(config: str, flags: Sequence[str] = ()) -> list[Asset]:
         metric = read_metric(settings.get("metric"), **{name: settings.get(name) for name in names})
         assets += _hub_assets("policy", "model", settings.get("model_name_or_path"),
                               settings.get("model_revision"))  # fmt: skip
-        # Distillation, the recipe with this setting, reads a local question set.
-        if "max_prompt_tokens" not in settings:
-            assets += _hub_assets("dataset", "dataset", settings.get("dataset_name"))
+        assets += _hub_assets("dataset", "dataset", data_of(settings)[0])
     # SFT and distillation have no metric, so neither judge nor parser.
     if not recipe or {"metric", "num_generations", *names} & settings.keys():
         assets += _judge_assets(metric.get("judge"), "judge")
@@ -99,8 +97,8 @@ def prepare_data(config: str, flags: Sequence[str] = ()) -> Iterator[str]:
     All ranks of the run then read the resized images. Yields a line for each split.
     """
     settings = _settings(config, flags)
-    name = settings.get("dataset_name")
-    if name is None or is_drawn(name) or "max_prompt_tokens" in settings:
+    name, splits, column = data_of(settings)
+    if name is None or is_drawn(name):
         return
     from posh_reward.training.processors import load_processor, sizes_of, training_images
 
@@ -109,14 +107,27 @@ def prepare_data(config: str, flags: Sequence[str] = ()) -> Iterator[str]:
     revision = settings.get("model_revision") or "main"
     processor = load_processor(model, revision, cap) if model else None
     resized = processor if processor and sizes_of(processor) else None
-    splits = [settings.get("dataset_train_split", "train")]
-    if settings.get("eval_strategy", "no") not in ("no", False):
-        splits.append(settings.get("dataset_test_split", "validation"))
     for split in splits:
-        column = settings.get("reference_column", "reference")
         images = training_images(name, split, column, resized)
         sizes = f", as {model} takes them" if resized else ""
         yield f"{name}, {split}: {len(images)} images{sizes}"
+
+
+def check_data(config: str, flags: Sequence[str] = ()) -> None:
+    """Check the splits and columns of a run's dataset, if it is a local file or folder."""
+    name, splits, column = data_of(_settings(config, flags))
+    if name is not None and Path(name).exists():
+        check_dataset(name, splits, column)
+
+
+def data_of(settings: Mapping[str, Any]) -> tuple[str | None, list[str], str]:
+    """Return the dataset of images of a recipe's settings, its splits, and its reference column."""
+    # Distillation, the recipe with this setting, reads a local question set.
+    name = None if "max_prompt_tokens" in settings else settings.get("dataset_name")
+    splits = [settings.get("dataset_train_split", "train")]
+    if settings.get("eval_strategy", "no") not in ("no", False):
+        splits.append(settings.get("dataset_test_split", "validation"))
+    return name, splits, settings.get("reference_column", "reference")
 
 
 def is_here(asset: Asset) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from importlib import metadata
@@ -19,7 +20,7 @@ from posh_reward.datasets.load_dataset import (
     prompt,
     scene_options,
 )
-from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError, install
+from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError, install, safe
 from posh_reward.graph.coref.maverick import setup_command
 from posh_reward.metrics.metric import load_metric, metric_flags, read_metric
 from posh_reward.metrics.posh.judges.judge import engine_settings
@@ -56,6 +57,7 @@ class RunCheck:
     run: TrainingRun | None  # None for a model of unknown shape
     missing: tuple[str, ...]  # packages and files that this machine lacks, with the remedy
     on_cpu: bool  # the run itself; ``args`` are always parsed for the CPU
+    launch: str  # command that starts the run; empty without a launch line
 
 
 def check(kinds: Sequence[type], flags: Sequence[str]) -> int:
@@ -100,7 +102,8 @@ def check_run(
     is_known = name in PUBLISHED or (Path(name) / "config.json").is_file()
     run = run_of(script, args, model, layout) if is_known else None
     on_cpu = _on_cpu(flags, config)
-    return RunCheck(launcher, layout, script, args, model, run, tuple(missing), on_cpu)
+    launch = launch_command(Path(config)) if config else ""
+    return RunCheck(launcher, layout, script, args, model, run, tuple(missing), on_cpu, launch)
 
 
 def _value_of(words: Sequence[str], flag: str) -> str | None:
@@ -171,6 +174,13 @@ def launch_line(config: Path) -> tuple[Path, list[str]]:
         if first.startswith("#") and launches:
             return path, words
     return config, []
+
+
+def launch_command(config: Path) -> str:
+    """Return the launch line with this configuration, whose own may be an ancestor's."""
+    _, words = launch_line(config)
+    named = (str(config) if before == "--config" else word for before, word in pairwise(words))
+    return safe(shlex.join([*words[:1], *named]))
 
 
 def accelerate_config(config: Path) -> Path | None:
@@ -254,6 +264,8 @@ def check_lines(result: RunCheck) -> Iterator[str]:
     yield f"processes: {layout.processes} on {layout.machines} machine(s), {sharding}"
     if result.launcher is not None:
         yield f"  from {result.launcher}"
+    if result.launch:
+        yield f"launch: {result.launch}"
     yield f"model: {result.model.model_name_or_path}, {_parameters(result)}"
     here = _data_is_here(script.dataset_name)
     unchecked = "" if here else " (not here, so its splits and columns are not checked)"

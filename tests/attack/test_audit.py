@@ -264,8 +264,14 @@ def test_settings_name_the_column(tmp_path: Path, capsys: Capture) -> None:
 @slow
 def test_a_metric_that_looks_at_length_is_found_out(tmp_path: Path, capsys: Capture) -> None:
     """HarmonicEval with a model that grades by length; a grade of 5 is a reward of 1."""
+    theirs = tmp_path / "audit" / "finds.md"
+    theirs.parent.mkdir()
+    theirs.write_text("mine")
     flags = ["attack", "scenes:heldout=16", "-o", str(tmp_path / "audit"), "--rows", "7",
              "--reward", "tests.attack.rewards:harmonic", "--budget", "0"]  # fmt: skip
+    assert main(flags) == UNUSABLE
+    assert theirs.read_text() == "mine", "no audit wrote it"
+    theirs.unlink()
     assert main(flags) == FOUND
     assert found(capsys.readouterr().out) >= {"every verb negated", "verbs random", "guesses"}
 

@@ -42,6 +42,17 @@ def flags_of(parser: ArgumentParser) -> Iterator[tuple[str, Action]]:
             yield parser.prog, action
 
 
+@pytest.mark.parametrize("command", ["score", "packets read"])
+def test_an_unknown_flag_is_answered_with_the_most_similar_one(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([*command.split(), "a", "b", "--outptu=x" if command == "score" else "--jsn"])
+    similar = "--output" if command == "score" else "--json"
+    said = capsys.readouterr().err
+    assert f"(did you mean {similar!r}?) (flags: posh-reward {command} --help)" in said
+
+
 @pytest.mark.parametrize("words", [[], ["packets"], ["judges"], ["prove"]])
 def test_a_group_alone_prints_its_help(
     words: list[str], capsys: pytest.CaptureFixture[str]

@@ -22,6 +22,17 @@ def test_one_pair_in_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     assert "\x1b" not in said
 
 
+@pytest.mark.parametrize("name", ["caption", "a caption.txt", "missing.txt"])
+def test_a_file_named_without_at_is_not_scored_as_a_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if name != "missing.txt":
+        Path(name).write_text("A dog.")
+    assert run("explain", name, REFERENCE) == UNUSABLE
+    assert f"{name!r} is the name of a file: write @{name} to read it" in capsys.readouterr().err
+
+
 def test_colours_on_request_and_nothing_steers_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -56,7 +56,30 @@ def test_tables_say_what_json_lines_say(table: Path, tmp_path: Path, ending: str
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
         ("in.jsonl", lines.name, other.name, again.name)
     )
-    assert run("score", table, "--id", "id", "-o", other) == UNUSABLE  # it is there already
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
+def test_a_finished_output_is_not_scored_again(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], ending: str
+) -> None:
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    out, whole = tmp_path / f"out.{ending}", tmp_path / f"whole.{ending}"
+    flags = ("score", table, "--id", "id", "--elements", "-o")
+    assert run(*flags, out) == OK
+    written = out.read_bytes()
+    assert run(*flags, out) == OK
+    assert "5 of 5 pairs were scored before" in capsys.readouterr().err
+    assert out.read_bytes() == written
+    write_rows(table, pairs(7))
+    for path in (out, whole):
+        assert run(*flags, path) == OK
+    assert out.read_bytes() == whole.read_bytes()
+    write_rows(table, pairs(8)[1:])
+    assert run(*flags, out) == UNUSABLE
+    assert "does not match row 1 of the input" in capsys.readouterr().err
+    assert out.read_bytes() == whole.read_bytes()
+    assert not list(tmp_path.glob("*.journal.jsonl"))
 
 
 def test_columns_are_named_by_flags(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

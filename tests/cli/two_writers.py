@@ -25,7 +25,7 @@ from posh_reward.types import Question, Verdict
 from tests.cli.running import pairs, run, write_rows
 
 ENDINGS = ("jsonl", "csv", "parquet")
-REFUSALS = ("another process", "already exists")
+REFUSAL = "another process"
 PAUSE = 0.01  # most seconds before each call of the judge
 LAG = 0.08  # most seconds between the two starts
 LIFE = 0.4  # most seconds until a kill
@@ -81,7 +81,7 @@ def one_pair(folder: Path, whole: dict[str, bytes], rng: random.Random) -> Count
         if status == OK:
             complete = out.exists() and out.read_bytes() == whole[ending]
             seen["complete" if complete else "fault: status 0, rows missing"] += 1
-        elif status == UNUSABLE and any(each in why for each in REFUSALS):
+        elif status == UNUSABLE and REFUSAL in why:
             seen["refused"] += 1
         else:
             seen["killed" if status == -signal.SIGKILL else f"fault: {status} {why[-300:]}"] += 1

@@ -83,6 +83,8 @@ def test_a_configuration_of_ones_own_is_launched_like_the_one_it_inherits_from(
         parse_settings(dapo_posh.SETTINGS, ["--config", str(mine), "--check"])
     output = capsys.readouterr().out
     assert "processes: 8 on 1 machine(s), ZeRO-3" in output
+    node = "accelerate launch --config_file configs/accelerate/zero3_8gpu.yaml"
+    assert f"launch: {node} recipes/dapo_posh.py --config {mine}\n" in output
     assert "reward: objective separate\n" in output
     assert recipe_settings(mine)[0].__name__ == dapo_posh.SETTINGS[0].__name__
 

@@ -46,3 +46,15 @@ def test_the_report_of_two_images(tmp_path: Path, capsys: pytest.CaptureFixture[
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert page.count("after SFT") == page.count("after DAPO") == 2
     assert (tmp_path / "reward.png").is_file()
+
+
+def test_results_that_do_not_fit_end_it_with_a_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in demo.MODELS.values():
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / "done").touch()
+    (tmp_path / "said.jsonl").write_text("notes\n")
+    monkeypatch.setattr("sys.argv", ["demo.py", "-o", str(tmp_path)])
+    with pytest.raises(SystemExit, match=r"demo.py: .*said.jsonl"):
+        demo.main()

@@ -214,14 +214,16 @@ def test_a_witness_that_cannot_be_asked_fails_before_the_first_step() -> None:
         sighted(lambda request: GONE).check()
 
 
-def test_a_reference_that_is_not_english_is_said_once(
+def test_texts_that_are_not_english_are_said_once(
     reward: PoshReward, caplog: pytest.LogCaptureFixture
 ) -> None:
-    foreign = "Ein brauner Hund schläft unter dem Baum neben dem Haus."
+    foreign, english = "Ein brauner Hund schläft unter dem Baum neben dem Haus.", TEXTS[0]
+    reward(completions=[english, foreign], reference=[english] * 2)
+    assert not caplog.messages, "not most of them"
     for _ in range(2):
-        reward(completions=["A dog."], reference=[foreign])
-    warnings = [each for each in caplog.messages if "does not read like English" in each]
-    assert len(warnings) == 1
+        reward(completions=[english, foreign, foreign], reference=[foreign] * 3)
+    warnings = [each.partition(" not read like English")[0] for each in caplog.messages]
+    assert warnings == ["a reference does", "most completions of a call do"]
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,18 @@ def test_only_what_a_configuration_names_is_fetched(config: str, roles: list[str
     assert [each.role for each in assets_of(str(shipped(config)))] == roles
 
 
+def test_columns_of_a_local_table_are_checked_without_a_download(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.csv").write_text("image,caption\na.png,A dog.\n")
+    config = tmp_path / "a.yaml"
+    config.write_text(f"model_name_or_path: {tmp_path}\ndataset_name: {tmp_path / 'mine.csv'}\n")
+    assert main(["fetch", "--check", "--config", str(config)]) == 2
+    assert "has no column 'reference'" in capsys.readouterr().err
+    column = ["--", "--reference_column", "caption"]
+    assert main(["fetch", "--check", "--config", str(config), *column]) == 0
+
+
 def test_both_models_of_a_cascade_are_fetched(tmp_path: Path) -> None:
     config = tmp_path / "cascade.yaml"
     config.write_text(

@@ -324,8 +324,12 @@ def _exported_sheets(tasks: list[Any], key: PacketKey) -> list[AnswerSheet]:
                 )
         except InputError as error:
             raise InputError(f"exported task {number}: {error}") from None
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise InputError(f"exported task {number} is malformed: {error!r}") from None
+        except ValueError as error:
+            raise InputError(f"exported task {number} is malformed: {error}") from None
+        except (KeyError, TypeError, AttributeError, OverflowError):
+            raise InputError(
+                f"exported task {number} is malformed: it is not as Label Studio exports tasks"
+            ) from None
     if not answers_of:
         raise InputError("it has no answers: Label Studio exports only tasks with answers")
     return [_sheet(answers, name, key) for name, answers in answers_of.items()]

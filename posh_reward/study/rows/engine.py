@@ -23,6 +23,7 @@ from posh_reward.graph.reader import is_missing
 from posh_reward.metrics.metric import (
     fields_of_record,
     joined_references,
+    metric_of,
     read_scores,
     reason_of,
     row_of,
@@ -35,10 +36,12 @@ from posh_reward.study.rows.tables import (
     Journal,
     Row,
     Stream,
+    cell_number,
     check_apart,
     display_name,
     format_of,
     open_table,
+    parse_cells,
     sink,
 )
 from posh_reward.types import Scores
@@ -242,6 +245,16 @@ class RowScorer(ABC):
         if self.record:
             read_scores(self.record, row)
 
+    def reread(self, row: Row) -> Row:
+        """Return a row of a finished CSV or Parquet file as it was before it was written."""
+        if not self.record or metric_of(row) != self.record:
+            raise InputError("its rows cannot be read back")
+        read = parse_cells(self.record, row)
+        for name in self._columns:  # numbers beside the record's
+            if isinstance(cell := read.get(name), str):
+                read[name] = cell_number(cell) if cell else None
+        return read
+
 
 @dataclass(frozen=True, slots=True)
 class TableSettings:
@@ -270,7 +283,7 @@ def go_through(
     check_apart(source, output)
     with (
         open_items(source, settings, images=scorer.wants_images) as (items, total),
-        sink(output, format, settings.overwrite) as out,
+        sink(output, format, settings.overwrite, scorer.reread) as out,
     ):
         fill(out, scorer, items, output, settings, count, total)
 
@@ -347,12 +360,18 @@ def check_earlier(
                     f"{name!r} was written {'without' if is_on else 'with'} --{flag}: {REMEDY}"
                 )
         item = next(items, None)
-        if item is None or any(row.get(key) != value for key, value in item.head.items()):
+        if item is None or any(differs(row.get(key), value) for key, value in item.head.items()):
             raise InputError(
                 f"row {place} of {name!r} does not match row {place} of the input, which must "
                 f"have changed: {REMEDY}"
             )
         yield row
+
+
+def differs(cell: object, value: object) -> bool:
+    """Return True if a row has another value; in CSV, numbers are texts and None is empty."""
+    texts = ["" if each is None else str(each) for each in (cell, value)]
+    return texts[0] != texts[1]
 
 
 def batches(scorer: RowScorer, items: Iterator[TableItem], batch: int) -> Iterator[list[Row]]:

@@ -291,7 +291,7 @@ def make_pairs(maker: PairMaker, source: str, output: str, settings: TableSettin
     rows: list[Row] = []
     with (
         open_items(source, settings, images=work.wants_images) as (items, total),
-        sink(candidates, format_of(candidates), settings.overwrite) as out,
+        sink(candidates, format_of(candidates), settings.overwrite, work.reread) as out,
     ):
         fill(out, work, items, candidates, settings, rows.append, total)
     write_table([pair for row in rows for pair in pair_rows(row)], Path(output), format)

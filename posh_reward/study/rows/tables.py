@@ -12,7 +12,7 @@ import os
 import re
 import sys
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, is_dataclass, replace
 from io import BufferedReader, BytesIO, TextIOWrapper
@@ -491,8 +491,13 @@ def check_apart(source: str, output: str) -> None:
 
 
 @contextmanager
-def sink(name: str, format: Format, overwrite: bool) -> Iterator[Journal | Stream]:
-    """Open what receives rows: the output if it is JSON lines, else a journal beside it."""
+def sink(
+    name: str, format: Format, overwrite: bool, reread: Callable[[Row], Row]
+) -> Iterator[Journal | Stream]:
+    """Open what receives rows: the output if it is JSON lines, else a journal beside it.
+
+    The journal of a finished table begins with its rows, as ``reread`` returns them.
+    """
     path = Path(name)
     if name == STANDARD:
         yield Stream(standard_output())
@@ -508,15 +513,28 @@ def sink(name: str, format: Format, overwrite: bool) -> Iterator[Journal | Strea
                 f"{str(place)!r} is a link to another file: delete it, or choose another output"
             )
         with closing(Journal(place)) as journal:
+            finished = 0  # rows that the table itself has
             if overwrite:
                 journal.clear()
             elif place != path and path.exists() and not journal.count:
-                place.unlink()
-                raise InputError(
-                    f"{str(path)!r} already exists: choose another output, or pass --overwrite"
-                )
-            yield journal
-            if place != path:
+                try:
+                    with open_table(name, format) as rows:
+                        journal.append(map(reread, rows))
+                    if not journal.count:
+                        raise InputError("it has no rows")
+                except InputError as error:
+                    place.unlink()
+                    raise InputError(
+                        f"{name!r} exists and is not a table of these scores ({error}): choose "
+                        "another output, or pass --overwrite"
+                    ) from None
+                finished = journal.count
+            try:
+                yield journal
+            finally:
+                if finished and journal.count == finished:
+                    place.unlink()
+            if place != path and journal.count != finished:
                 write_table(journal.rows(), path, format)
                 place.unlink()
 

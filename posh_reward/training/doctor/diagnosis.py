@@ -20,6 +20,8 @@ from typing import IO, Any
 
 from posh_reward.errors import ConfigError, PoshError
 from posh_reward.process.child import redact, secrets_of
+from posh_reward.settings import TRUST
+from posh_reward.shipped import shipped
 from posh_reward.training.doctor.node_checks import (
     NodeCheck,
     check_compiler,
@@ -104,13 +106,18 @@ def recipe_settings(config: Path) -> tuple[type, ...]:
 
 
 def load_recipe(config: Path) -> ModuleType:
-    """Load the recipe in a configuration's launch line."""
+    """Load the recipe in a configuration's launch line.
+
+    Raises:
+        ConfigError: there is none, or the line names a program that only a trusted one may.
+    """
     if not config.is_file():
         raise ConfigError(f"no file {str(config)!r}: name a recipe's configuration")
     file, words = launch_line(config)
     recipe = next((word for word in words if word.endswith(".py")), None)
-    for folder in (Path(), *file.resolve().parents) if recipe else ():
+    for folder in (Path(), *file.resolve().parents, shipped(".")) if recipe else ():
         path = folder / str(recipe)
+        path = _to_import(path) if path.is_file() else path
         spec = spec_from_file_location(path.stem, path) if path.is_file() else None
         if spec is None or spec.loader is None:
             continue
@@ -122,6 +129,19 @@ def load_recipe(config: Path) -> ModuleType:
     raise ConfigError(
         f"{config} names no recipe: begin it with `# python recipes/sft.py --config {config}`, or "
         "with the line that launches another recipe"
+    )
+
+
+def _to_import(path: Path) -> Path:
+    """Return the recipe to import for a path; a copy of a shipped one is not imported itself."""
+    own, ours = Path("recipes").resolve(), shipped("recipes") / path.name
+    if path.resolve().parent == own or os.environ.get(TRUST):
+        return path
+    if ours.is_file() and ours.read_bytes() == path.read_bytes():
+        return ours
+    raise ConfigError(
+        f"the launch line names the program {str(path)!r}, which is no recipe of ours and not in "
+        "./recipes: run this where its recipes/ is, or add --trust-settings if you trust its author"
     )
 
 

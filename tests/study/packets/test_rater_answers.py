@@ -239,7 +239,7 @@ def changed_text(row: Row) -> Row:
         (lambda rows: [*rows, rows[0]], CHOSEN, "exported task 4: it occurs twice"),
         (lambda rows: [changed_text(rows[0])], CHOSEN, "texts differ from the packet's"),
         (lambda rows: [{"data": {"task": "x"}}], CHOSEN, "no task 'x'"),
-        (lambda rows: [{"data": {"task": ["x"]}}], CHOSEN, "is malformed"),
+        (lambda rows: [{"data": {"task": ["x"]}}], CHOSEN, "not as Label Studio exports tasks"),
         (lambda rows: rows, [choice("overall", "7")], "the choice"),
         (lambda rows: rows, [choice("overall", "1", "2")], "the choice"),
         (lambda rows: rows, [{"from_name": "overall", "type": "choices"}], "is malformed"),

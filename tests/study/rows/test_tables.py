@@ -137,7 +137,7 @@ def test_a_planted_link_is_not_written_through(tmp_path: Path) -> None:
         assert not (tmp_path / name).is_symlink()
     (tmp_path / "new.csv.journal.jsonl").symlink_to(tmp_path / "precious.txt")
     new = str(tmp_path / "new.csv")
-    with pytest.raises(InputError, match="is a link"), sink(new, format_of(new), False):
+    with pytest.raises(InputError, match="is a link"), sink(new, format_of(new), False, dict):
         pass
     assert (tmp_path / "precious.txt").read_text() == "mine"
 

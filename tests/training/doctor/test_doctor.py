@@ -24,6 +24,8 @@ from posh_reward.training.doctor.diagnosis import (
     _judge_checks,
     answer_of,
     diagnose,
+    load_recipe,
+    recipe_settings,
     run_ranks,
     trial,
 )
@@ -298,6 +300,40 @@ def test_a_configuration_that_cannot_run(tmp_path: Path, capfd: pytest.CaptureFi
     assert (
         "names no recipe: begin it with `# python recipes/sft.py" in failed(diagnose(path)).detail
     )
+
+
+@pytest.mark.parametrize("line", ["evil.py", "{folder}/evil.py", "recipes/dapo_posh.py"])
+def test_a_program_that_somebody_elses_launch_line_names_is_not_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    path, recipe = tmp_path / "theirs.yaml", tmp_path / "recipes" / "dapo_posh.py"
+    recipe.parent.mkdir()
+    for program in (recipe, tmp_path / "evil.py"):
+        program.write_text(f"open({str(tmp_path / 'pwned')!r}, 'w').close()\nSETTINGS = ()\n")
+    path.write_text(f"# python {line.format(folder=tmp_path)}\nseed: 1\n")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert "no recipe of ours and not in ./recipes" in failed(diagnose(path)).detail
+    assert not (tmp_path / "pwned").exists()
+    monkeypatch.setenv("POSH_TRUST_SETTINGS", "1")
+    assert recipe_settings(path) == ()
+    assert (tmp_path / "pwned").exists()
+
+
+def test_a_copied_recipe_is_ours_and_one_need_not_be_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, recipe = tmp_path / "mine.yaml", Path("recipes", "dapo_posh.py")
+    path.write_text("# python recipes/dapo_posh.py\nseed: 1\n")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert load_recipe(path).__file__ == str(ROOT / recipe)
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / recipe).write_bytes((ROOT / recipe).read_bytes())
+    assert load_recipe(path).__file__ == str(ROOT / recipe)
+    (tmp_path / recipe).write_text("SETTINGS = ()\n")  # changed, and run from its folder
+    monkeypatch.chdir(tmp_path)
+    assert recipe_settings(path) == ()
 
 
 @pytest.mark.slow
