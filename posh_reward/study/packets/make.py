@@ -32,15 +32,15 @@ from posh_reward.study.packets.study_records import (
     shipped_texts,
     word_spans,
 )
-from posh_reward.study.pages.html import as_jpeg, image_uri, render, small_copy
-from posh_reward.study.rows.dataset_images import DatasetImages, number_of
+from posh_reward.study.pages.html import LocalImages, image_uri, render
+from posh_reward.study.rows.dataset_images import DatasetImages
 from posh_reward.study.rows.engine import Columns, read_items
 from posh_reward.study.rows.tables import Row
 
 SIDE = 1024  # longer side in pixels: 100 to 250 kB an image
 
 
-class Album:
+class Album(LocalImages):
     """The images of items, as raters see them."""
 
     def __init__(
@@ -50,21 +50,11 @@ class Album:
             import PIL  # noqa: F401
         except ImportError:
             raise MissingDependencyError("images need Pillow: pip install pillow") from None
-        self._folders = (Path(), *folders)
-        self._dataset = dataset
-        self._side = side
+        super().__init__(folders, side, dataset)
 
     def uri(self, item: StudyItem) -> str:
-        copy = None
-        number = number_of(item.image)
-        if number is not None:
-            # In another dataset the number is another image, which would mislead raters.
-            dataset = self._dataset
-            if dataset is not None and dataset.row(number, item.id, item.reference) is not None:
-                copy = as_jpeg(dataset.image(number), self._side)
-        elif isinstance(item.image, str) and item.image:
-            files = (folder / item.image for folder in self._folders)
-            copy = next(filter(None, (small_copy(file, self._side) for file in files)), None)
+        source = self.source(item.image, item.id, item.reference)
+        copy = None if source is None else self.jpeg(source)
         if copy is None:
             raise InputError(
                 f"the image {item.image!r} of {item.id!r} cannot be found or read: run the "
