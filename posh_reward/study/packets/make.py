@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -133,12 +133,6 @@ def _add(items: dict[str, StudyItem], item: StudyItem, model: str) -> None:
                 f"{brief(before)}: all generations of an id need the same one"
             )
     earlier.texts[model] = item.texts[model]
-
-
-def rows_with_models(rows: Iterable[Row], column: str, model: str | None) -> Iterator[Row]:
-    """The rows of a file, with ``model``, if given, where a row names none."""
-    for row in rows:
-        yield row if model is None or not is_missing(row.get(column)) else {**row, column: model}
 
 
 def rater_page(
