@@ -33,6 +33,7 @@ from posh_reward.study.statistics import (
     resampled_rows,
     without_nan,
 )
+from posh_reward.study.text_tables import align
 
 WIDTH = 100  # columns of notes in a terminal
 WIDEST = 5  # figures side by side in a table
@@ -451,15 +452,3 @@ def _difference_rows(report: AgreementReport, figures: Sequence[Figure]) -> list
     ]
     heads = [f"minus {report.against}", *(figure.name for figure in figures)]
     return [heads, *rows] if rows else []
-
-
-def align(rows: Sequence[Sequence[str]]) -> str:
-    """Format rows of cells in columns: the first left-aligned, the others right-aligned."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(
-            f"{cell:<{width}}" if place == 0 else f"{cell:>{width}}"
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )

@@ -11,7 +11,6 @@ import numpy as np
 
 from posh_reward.metrics.posh.questions import PRESENT, question
 from posh_reward.process.progress import progress_bar
-from posh_reward.study.agreement.agreement_report import align
 from posh_reward.study.judges.judge_runs import AGAIN, JudgeRun, QuestionKey, ScoredPair
 from posh_reward.study.statistics import (
     Estimate,
@@ -22,6 +21,7 @@ from posh_reward.study.statistics import (
     spearman,
     without_nan,
 )
+from posh_reward.study.text_tables import align
 from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, Question
 
 LARGEST, SHOWN = 20, 5  # questions with the largest differences in JSON, and in a terminal
