@@ -101,8 +101,10 @@ def compare(flags: argparse.Namespace) -> int:
         check_apart(flags.input, str(figures))
     options.check_replaceable(flags.json, options.FIGURES)
     pairs = pairs_of(flags)
-    if figures is not None:
-        check_output(figures)
+    if figures is not None:  # before anything is paid for
+        if figures.is_dir():
+            raise InputError(f"{str(figures)!r} is a folder: choose a file in it")
+        figures.parent.mkdir(parents=True, exist_ok=True)
     store = flags.store or answers_beside(figures, choices)
     settings = RunSettings(
         flags.parser, flags.coref, store, flags.batch, not flags.no_floor, flags.quiet
@@ -111,13 +113,6 @@ def compare(flags: argparse.Namespace) -> int:
     report = judge_report(runs, pairs, resamples=flags.resamples, quiet=flags.quiet)
     options.show_figures(flags, as_json(report), safe(terminal_text(report)))
     return INCOMPLETE if any(line.pair_failures for line in report.lines) else OK
-
-
-def check_output(path: Path) -> None:
-    """Make the folder of an output file, before anything is paid for."""
-    if path.is_dir():
-        raise InputError(f"{str(path)!r} is a folder: choose a file in it")
-    path.parent.mkdir(parents=True, exist_ok=True)
 
 
 def answers_beside(figures: Path | None, choices: Sequence[JudgeChoice]) -> Path | None:

@@ -253,7 +253,7 @@ def make(flags: argparse.Namespace) -> int:
 
 
 def _rows(file: Path, columns: Columns, flags: argparse.Namespace, several: bool) -> Iterator[Row]:
-    from posh_reward.study.packets.make import rows_with_models
+    from posh_reward.graph.reader import is_missing
     from posh_reward.study.rows.engine import check_column
     from posh_reward.study.rows.tables import display_name, format_of, open_table
 
@@ -262,8 +262,9 @@ def _rows(file: Path, columns: Columns, flags: argparse.Namespace, several: bool
     needed = {"id": columns.id, **texts, **images}
     with open_table(str(file), format_of(str(file), flags.format, flags.delimiter)) as rows:
         column = columns.model or "model"
-        rows_of_file = rows_with_models(rows, column, file.stem if several else None)
-        for number, row in enumerate(rows_of_file):
+        for number, row in enumerate(rows):
+            if several and is_missing(row.get(column)):
+                row = {**row, column: file.stem}
             for flag, name in needed.items() if number == 0 else ():
                 check_column(row, display_name(str(file)), flag, name)
             yield row

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan, nan
 from statistics import NormalDist
@@ -106,6 +106,13 @@ def with_ends(value: float, low: float, high: float, form: str) -> str:
     digits = int(form.strip("+.f"))
     first, *others = (f"{round(each, digits) + 0:{form}}" for each in (value, *ends))  # never -0.0
     return f"{first} [{', '.join(others)}]" if others else first
+
+
+def without_nan(value: Any) -> Any:
+    """Replace NaN, which JSON lacks, by None, also within mappings."""
+    if isinstance(value, Mapping):
+        return {key: without_nan(each) for key, each in value.items()}
+    return None if isinstance(value, float) and isnan(value) else value
 
 
 def bootstrap_mean(values: Sequence[float], *, resamples: int = 10_000) -> Interval:

@@ -26,10 +26,7 @@ DIGESTS = HERE / "readings.json"
 PACKAGE = Path(__file__).resolve().parents[2] / "posh_reward"
 PROVE = PACKAGE / "metrics" / "prove" / "prompts"
 GRAPH_FILES = (
-    *(
-        PACKAGE / "graph" / f"{name}.py"
-        for name in ("__init__", "parse", "components", "entities", "relations")
-    ),
+    *(PACKAGE / "graph" / f"{name}.py" for name in ("__init__", "parse", "components", "entities")),
     *sorted(set((PACKAGE / "graph" / "coref").glob("*.py")) - set(PACKAGE.rglob("maverick*"))),
     PACKAGE / "graph" / "coref" / "lexicon.txt",
 )

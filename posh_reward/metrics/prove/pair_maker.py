@@ -507,15 +507,7 @@ class PairMaker:
 class PairVerifier:
     """A check of pairs, such as the authors' or edited ones, by their programs, without a model.
 
-    Args:
-        tuples: "graph" for our scene graphs, or a model that reads captions into tuples.
-        parser: "embedded", or an installed spaCy pipeline; for our scene graphs.
-        store: a file (or a ``Store``) that keeps scene graphs and models' answers across runs.
-        seconds: of computing for one program.
-
-    Raises:
-        InputError: a name is unknown.
-        ConfigError: a model's settings are invalid.
+    Arguments and errors are those of ``PairMaker``.
     """
 
     def __init__(
@@ -544,20 +536,9 @@ class PairVerifier:
     ) -> list[QuestionPair | Failure]:
         """Run each program over its caption's graph, and two others, and compare with the answer.
 
-        Args:
-            questions: one per pair, like all lists.
-            answers: the stated answers.
-            programs: source of functions of the scene graph.
-            captions: detailed true descriptions of images.
-            graphs: scene graphs or tuples of the captions (``tuples.read_graph``); captions
-                whose graph is None are parsed.
-
-        Returns:
-            Pairs with their programs' values, ``dropped`` if the answer is not verified; a failure
-            if the caption has no graph.
-
-        Raises:
-            InputError: the lists differ in length.
+        All lists have one value per pair; ``graphs`` are as for ``PairMaker.make``. A pair has its
+        program's value, and is ``dropped`` if the answer is not verified; it is a failure if the
+        caption has no graph. ``InputError`` if the lists differ in length.
         """
         columns = {"questions": questions, "answers": answers, "programs": programs}
         columns["captions"] = captions

@@ -132,13 +132,13 @@ def run_programs(
     are ``UNRUN``.
     """
     end = sandbox.spent + sandbox.budget
-    return [_ran(sandbox, program, nodes, end) for program in programs]
-
-
-def _ran(sandbox: Sandbox, program: str, nodes: Nodes, end: float) -> ProgramResult | Failure:
-    if why := refusal(program):
-        return Failure("reply", f"the program is not run: {why}")
-    return sandbox.run(program, nodes) if sandbox.spent < end else UNRUN
+    results: list[ProgramResult | Failure] = []
+    for program in programs:
+        if why := refusal(program):
+            results.append(Failure("reply", f"the program is not run: {why}"))
+        else:
+            results.append(sandbox.run(program, nodes) if sandbox.spent < end else UNRUN)
+    return results
 
 
 def _read(reply: dict[str, Any]) -> ProgramResult | Failure:

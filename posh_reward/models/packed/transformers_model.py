@@ -55,7 +55,7 @@ class TransformersModel:
         revision: branch, tag or commit on the hub.
         device: "auto" is this process's GPU, or the CPU without one.
         dtype: "auto" is the checkpoint's own, or float32 on a CPU.
-        reading: of label probabilities; see ``models.labels.LabelReading``.
+        reading: of label probabilities; see ``models.model.LabelReading``.
         max_batch_tokens: most tokens in a forward pass; halved when memory runs out.
         memory_gb: GiB for tokens' keys and values, in addition to the weights. Default: half of
             what the weights leave free on a GPU, or 2 on a CPU.

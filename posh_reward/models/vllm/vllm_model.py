@@ -395,7 +395,7 @@ class VllmModel:
         dtype: of weights and states, such as "bfloat16".
         memory_gb: GiB of the GPU for the prefix cache, in addition to the weights.
         max_model_len: longest prompt with its reply, in tokens; longer ones fail.
-        reading: of label probabilities; see ``models.labels.LabelReading``.
+        reading: of label probabilities; see ``models.model.LabelReading``.
         max_pixels: larger images are shrunk to this.
         batch_invariant: make answers independent of the rest of a batch, at a cost.
         sleep: between batches, move the weights to host memory (28 GB per rank for 14 billion

@@ -25,7 +25,15 @@ from posh_reward.study.agreement.metric_scores import (
     column_scores,
     score_texts,
 )
-from posh_reward.study.statistics import Estimate, Floats, Ints, estimate, resampled_rows
+from posh_reward.study.statistics import (
+    Estimate,
+    Floats,
+    Ints,
+    estimate,
+    resampled_rows,
+    without_nan,
+)
+from posh_reward.study.text_tables import align
 
 WIDTH = 100  # columns of notes in a terminal
 WIDEST = 5  # figures side by side in a table
@@ -130,8 +138,9 @@ def compare(
     names, against = [column.name for column in columns], settings.against
     if twins := {name for name in names if names.count(name) > 1}:
         raise InputError(f"two metrics are called {min(twins)!r}: give each its own name")
-    if against is not None:
-        check_against(against, names)
+    if against is not None and against not in names:
+        choices = ", ".join(map(repr, names))
+        raise InputError(f"no metric {against!r} to compare with: use one of {choices}")
     bases = (c for c in columns if (not c.missing if against is None else c.name == against))
     base = next(bases, None)
     draws = resampled_rows(judgments.groups, settings.resamples, settings.seed)
@@ -142,12 +151,6 @@ def compare(
             lines.append(comparison.line(column, base, figures))
             bar.update()
     return lines
-
-
-def check_against(against: str, names: Sequence[str]) -> None:
-    if against not in names:
-        choices = ", ".join(map(repr, names))
-        raise InputError(f"no metric {against!r} to compare with: use one of {choices}")
 
 
 @dataclass(frozen=True)
@@ -355,20 +358,16 @@ def as_json(report: AgreementReport) -> dict[str, Any]:
 
 
 def _line_json(line: MetricLine) -> dict[str, Any]:
-    def numbers(estimate: Estimate, p: float) -> dict[str, float | None]:
-        values = asdict(estimate) | {"p": p}
-        return {name: None if isnan(value) else value for name, value in values.items()}
-
     return {
         "name": line.name,
         "signature": line.signature,
         "missing": line.missing or None,
         "failures": dict(line.failures),
         "figures": {
-            key: {**numbers(cell.estimate, cell.p), "rows": cell.rows}
+            key: {**without_nan(asdict(cell.estimate) | {"p": cell.p}), "rows": cell.rows}
             for key, cell in line.cells.items()
         },
-        "differences": {key: numbers(each, each.p) for key, each in line.differences.items()},
+        "differences": {key: without_nan(asdict(each)) for key, each in line.differences.items()},
     }
 
 
@@ -405,7 +404,10 @@ def terminal_text(report: AgreementReport) -> str:
         for line in report.lines
         for reason, count in line.failures.items()
     )
-    parts += ["\n".join(_missing(report)), "\n".join(failures)]
+    missing = (
+        f"{line.name}: not measured: {line.missing}" for line in report.lines if line.missing
+    )
+    parts += ["\n".join(missing), "\n".join(failures)]
     parts += [fill(note, WIDTH) for note in report.notes]
     return "\n\n".join(part for part in parts if part)
 
@@ -417,10 +419,6 @@ def _legend(report: AgreementReport) -> str:
     if any(figure.p_value for figure in report.figures):
         text += "A question mark: not significantly different from 0 (p of 0.05 or more). "
     return text.strip()
-
-
-def _missing(report: AgreementReport) -> list[str]:
-    return [f"{line.name}: not measured: {line.missing}" for line in report.lines if line.missing]
 
 
 def _figure_rows(report: AgreementReport, axis: str, figures: Sequence[Figure]) -> list[list[str]]:
@@ -454,15 +452,3 @@ def _difference_rows(report: AgreementReport, figures: Sequence[Figure]) -> list
     ]
     heads = [f"minus {report.against}", *(figure.name for figure in figures)]
     return [heads, *rows] if rows else []
-
-
-def align(rows: Sequence[Sequence[str]]) -> str:
-    """Format rows of cells in columns: the first left-aligned, the others right-aligned."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(
-            f"{cell:<{width}}" if place == 0 else f"{cell:>{width}}"
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )

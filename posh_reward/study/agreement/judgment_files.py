@@ -20,8 +20,6 @@ from posh_reward.study.rows.tables import (
     open_table,
 )
 
-"""Suffixes of files of rows. Anything else, except ``.json``, is a dataset."""
-
 
 def read_rows(
     name: str,

@@ -11,7 +11,6 @@ import numpy as np
 
 from posh_reward.metrics.posh.questions import PRESENT, question
 from posh_reward.process.progress import progress_bar
-from posh_reward.study.agreement.agreement_report import align
 from posh_reward.study.judges.judge_runs import AGAIN, JudgeRun, QuestionKey, ScoredPair
 from posh_reward.study.statistics import (
     Estimate,
@@ -20,7 +19,9 @@ from posh_reward.study.statistics import (
     bootstrap,
     rows_by_group,
     spearman,
+    without_nan,
 )
+from posh_reward.study.text_tables import align
 from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, Question
 
 LARGEST, SHOWN = 20, 5  # questions with the largest differences in JSON, and in a terminal
@@ -538,7 +539,7 @@ def as_json(report: JudgeReport) -> dict[str, Any]:
 
 def _comparison_json(line: JudgeComparison, floor: JudgeComparison | None) -> dict[str, Any]:
     parts = {
-        name: {key: _plain(asdict(value)) for key, value in getattr(line, name).items()}
+        name: {key: without_nan(asdict(value)) for key, value in getattr(line, name).items()}
         for name in ("questions", "pairs", "groups")
     }
     return {
@@ -554,9 +555,3 @@ def _comparison_json(line: JudgeComparison, floor: JudgeComparison | None) -> di
         "failed_questions": line.failures,
         "unscored_pairs": line.pair_failures,
     }  # fmt: skip
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
-    return None if isinstance(value, float) and isnan(value) else value

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import fsum
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_type_hints
 
 from posh_reward.errors import ConfigError, InputError
 from posh_reward.graph.reader import Reader
@@ -39,7 +39,7 @@ from posh_reward.study.judges.judge_runs import (
     ScoredPair,
     metric_of,
 )
-from posh_reward.study.rows.tables import as_line, whole_file
+from posh_reward.study.rows.tables import arrow_type, as_line, whole_file
 from posh_reward.types import Description, Kind, Span, Token
 
 # A judge trained on true texts alone sees hardly any mistakes. So objects, attributes and relations
@@ -507,11 +507,8 @@ def _write(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    schema = pa.schema([
-        *((name, pa.string()) for name in ("split", "task", "prefix", "suffix")),
-        ("probabilities", pa.list_(pa.float64())),
-        *((name, pa.string()) for name in ("reply", "kind", "direction", "origin", "reference")),
-    ])  # fmt: skip
+    hints = get_type_hints(QuestionRow)
+    schema = pa.schema([(name, arrow_type(hint)) for name, hint in hints.items()])
     about = json.dumps(asdict(summary))
     for split in SPLITS:
         inside = [row._asdict() for row in rows if row.split == split]

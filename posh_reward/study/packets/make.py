@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -32,15 +32,15 @@ from posh_reward.study.packets.study_records import (
     shipped_texts,
     word_spans,
 )
-from posh_reward.study.pages.html import as_jpeg, image_uri, render, small_copy
-from posh_reward.study.rows.dataset_images import DatasetImages, number_of
+from posh_reward.study.pages.html import LocalImages, image_uri, render
+from posh_reward.study.rows.dataset_images import DatasetImages
 from posh_reward.study.rows.engine import Columns, read_items
 from posh_reward.study.rows.tables import Row
 
 SIDE = 1024  # longer side in pixels: 100 to 250 kB an image
 
 
-class Album:
+class Album(LocalImages):
     """The images of items, as raters see them."""
 
     def __init__(
@@ -50,21 +50,11 @@ class Album:
             import PIL  # noqa: F401
         except ImportError:
             raise MissingDependencyError("images need Pillow: pip install pillow") from None
-        self._folders = (Path(), *folders)
-        self._dataset = dataset
-        self._side = side
+        super().__init__(folders, side, dataset)
 
     def uri(self, item: StudyItem) -> str:
-        copy = None
-        number = number_of(item.image)
-        if number is not None:
-            # In another dataset the number is another image, which would mislead raters.
-            dataset = self._dataset
-            if dataset is not None and dataset.row(number, item.id, item.reference) is not None:
-                copy = as_jpeg(dataset.image(number), self._side)
-        elif isinstance(item.image, str) and item.image:
-            files = (folder / item.image for folder in self._folders)
-            copy = next(filter(None, (small_copy(file, self._side) for file in files)), None)
+        source = self.source(item.image, item.id, item.reference)
+        copy = None if source is None else self.jpeg(source)
         if copy is None:
             raise InputError(
                 f"the image {item.image!r} of {item.id!r} cannot be found or read: run the "
@@ -143,12 +133,6 @@ def _add(items: dict[str, StudyItem], item: StudyItem, model: str) -> None:
                 f"{brief(before)}: all generations of an id need the same one"
             )
     earlier.texts[model] = item.texts[model]
-
-
-def rows_with_models(rows: Iterable[Row], column: str, model: str | None) -> Iterator[Row]:
-    """The rows of a file, with ``model``, if given, where a row names none."""
-    for row in rows:
-        yield row if model is None or not is_missing(row.get(column)) else {**row, column: model}
 
 
 def rater_page(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from hashlib import sha256
@@ -65,13 +65,6 @@ def _task(task: RaterTask, item: StudyItem, image: str | None, names: Sequence[s
     if image is not None:
         data["image"] = image
     return {"data": data}
-
-
-def choices(result: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    for each in result:
-        if each.get("type") == "choices":
-            for choice in each["value"]["choices"]:
-                yield str(each["from_name"]), str(choice)
 
 
 def marks(result: Sequence[Mapping[str, Any]]) -> dict[str, list[Span] | None]:
@@ -312,7 +305,7 @@ def _exported_sheets(tasks: list[Any], key: PacketKey) -> list[AnswerSheet]:
             values: Mapping[str, Any] = (
                 marks(result)
                 if key.raters[name].form == "granular"
-                else _choices(choices(result), key.texts)
+                else _choices(result, key.texts)
             )
             answers[task.id] = Answer(task.id, seconds, **values)
             person = annotation.get("completed_by")
@@ -363,11 +356,17 @@ def _annotation(content: Mapping[str, Any]) -> Mapping[str, Any] | None:
 # ---- all
 
 
-def _choices(choices: Iterable[tuple[str, str]], texts: RaterTexts) -> dict[str, Any]:
+def _choices(result: Sequence[Mapping[str, Any]], texts: RaterTexts) -> dict[str, Any]:
     # A choice comes as its alias, the value, or as its label.
     values = {str(value): value for value in texts.values.values()} | texts.values
+    given = [
+        (str(each["from_name"]), str(choice))
+        for each in result
+        if each.get("type") == "choices"
+        for choice in each["value"]["choices"]
+    ]
     preferences: dict[str, Any] = {}
-    for axis, label in choices:
+    for axis, label in given:
         if axis not in AXES:  # "nothing to mark", or a control that someone added
             continue
         if label not in values or axis in preferences:

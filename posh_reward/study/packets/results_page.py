@@ -9,6 +9,7 @@ from posh_reward.study.packets.results import AxisPreference, Comparison, StudyR
 from posh_reward.study.packets.study_records import BETTER, MARKS, VALUES
 from posh_reward.study.pages.html import number, render
 from posh_reward.study.statistics import Interval
+from posh_reward.study.text_tables import align
 
 FEW = 6  # with fewer raters, the page points it out
 METHODS = (
@@ -156,16 +157,14 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
     )
     if comparison.identical:
         yield ties(comparison)
-    yield (
-        f"{'axis':<10}  {'preference [95 %]':>24}  {'p':>6}  {'Holm':>6}  win tie loss  "
-        "alpha [95 %]"
-    )
+    rows = [["axis", "preference [95 %]", "p", "Holm", "win", "tie", "loss", "alpha [95 %]"]]
     for axis in comparison.axes:
-        yield (
-            f"{axis.axis:<10}  {axis.mean!s:>24}  {p_text(axis.p_mean):>6}  "
-            f"{p_text(axis.p_holm):>6}  {axis.wins:>3} {axis.ties:>3} {axis.losses:>4}  "
-            f"{spread(axis.alpha)}"
-        )
+        counts = map(str, (axis.wins, axis.ties, axis.losses))
+        rows.append(
+            [axis.axis, str(axis.mean), p_text(axis.p_mean), p_text(axis.p_holm), *counts,
+             spread(axis.alpha)]
+        )  # fmt: skip
+    yield align(rows)
     for axis in comparison.axes:
         yield f"  {on_one_line(verdict(axis, comparison))}"
 

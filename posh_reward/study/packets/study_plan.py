@@ -12,6 +12,7 @@ import numpy as np
 from posh_reward.errors import InputError
 from posh_reward.study.packets import study_records
 from posh_reward.study.statistics import FEWEST, LEVEL, CrossedDesign, Floats
+from posh_reward.study.text_tables import align
 
 VALUES = tuple(sorted(study_records.VALUES))
 NORMAL = NormalDist()
@@ -228,16 +229,14 @@ def plan_table(table: Sequence[AxisPlan], settings: PlanSettings) -> str:
         f"for the number of statements ({settings.statements}), with a chance of "
         f"{POWER:.0%}.",
         "",
-        f"{'axis':<10}  {'alpha':>5}  {'raters for':>10}  {'pairs that':>10}  {'hours of':>10}  "
-        f"{f'chance that {pairs}':>16}",
-        f"{'':<10}  {'':>5}  {'each pair':>10}  {f'settle {size}':>10}  {'each rater':>10}  "
-        f"{f'pairs settle {size}':>16}",
+    ]
+    rows = [
+        ["axis", "alpha", "raters for", "pairs that", "hours of", f"chance that {pairs}"],
+        ["", "", "each pair", f"settle {size}", "each rater", f"pairs settle {size}"],
     ]
     for each in table:
         needed = f"over {MOST}" if each.needed is None else str(each.needed)
         hours = "" if each.hours is None else f"{each.hours:.1f}"
-        lines.append(
-            f"{each.axis:<10}  {each.alpha:>5.3f}  {each.raters:>10}  {needed:>10}  {hours:>10}  "
-            f"{each.power:>16.0%}"
-        )
-    return "\n".join(lines)
+        power = f"{each.power:.0%}"
+        rows.append([each.axis, f"{each.alpha:.3f}", str(each.raters), needed, hours, power])
+    return "\n".join([*lines, align(rows)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import warnings
+from collections.abc import Sequence
 from functools import cache, partial
 from hashlib import sha256
 from io import BytesIO
@@ -86,15 +87,53 @@ MOST = 500  # images on one page
 LARGEST = 100_000_000  # bytes of a file to open
 
 
-class Thumbnails:
-    """Small copies of local images; nothing is fetched."""
+class LocalImages:
+    """Copies of rows' images, which are files or rows of a dataset; nothing is fetched."""
+
+    def __init__(
+        self, folders: Sequence[Path], side: int, dataset: DatasetImages | None = None
+    ) -> None:
+        self.dataset = dataset
+        self._folders = (Path(), *folders)
+        self._side = side
+
+    def source(self, image: object, name: object, reference: object) -> Path | int | None:
+        """Find an image by its path or number; None if there is none."""
+        number = number_of(image)
+        if self.dataset is not None and number is not None:
+            return self.dataset.row(number, name, reference)
+        if not isinstance(image, str) or not image:
+            return None
+        for path in (folder / image for folder in self._folders):
+            try:
+                if path.is_file():
+                    return path.resolve()
+            except (OSError, ValueError):  # not a valid path
+                continue
+        return None
+
+    def jpeg(self, source: Path | int) -> bytes | None:
+        """Copy an image; None if the file is not one."""
+        if not isinstance(source, Path):
+            assert self.dataset is not None, "it numbered the row"
+            return as_jpeg(self.dataset.image(source), self._side)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")  # a damaged file
+                with open_image(source) as image:
+                    return as_jpeg(image, self._side)
+        except Exception:  # Pillow may be missing, and its decoders raise many kinds of errors
+            return None
+
+
+class Thumbnails(LocalImages):
+    """Small copies, each image once."""
 
     def __init__(
         self, folder: Path, most: int = MOST, dataset: DatasetImages | None = None
     ) -> None:
-        self._folders = (Path(), folder)
+        super().__init__([folder], SIDE, dataset)
         self._most = most
-        self.dataset = dataset
         self._places: dict[Path | int, int | None] = {}
         self.copies: list[str] = []
         """Data URIs."""
@@ -103,53 +142,23 @@ class Thumbnails:
 
     def place(self, image: object, name: object = None, reference: object = None) -> int | None:
         """Copy a row's image (path or number); return its index in ``copies``, None without one."""
-        number = number_of(image)
-        source: Path | int | None
-        if self.dataset is not None and number is not None:
-            source = self.dataset.row(number, name, reference)
-        else:
-            source = self._file(image)
+        source = self.source(image, name, reference)
         if source is None:
             return None
         if source not in self._places:
             self._places[source] = self._copy(source)
         return self._places[source]
 
-    def _file(self, image: object) -> Path | None:
-        if not isinstance(image, str) or not image:
-            return None
-        for path in (folder / image for folder in self._folders):
-            try:
-                if path.is_file() and path.stat().st_size <= LARGEST:
-                    return path.resolve()
-            except (OSError, ValueError):  # not a valid path
-                continue
-        return None
-
     def _copy(self, source: Path | int) -> int | None:
         if len(self.copies) == self._most:
             self.left_out += 1
             return None
-        if isinstance(source, Path):
-            copy = small_copy(source)
-        else:
-            assert self.dataset is not None, "it numbered the row"
-            copy = as_jpeg(self.dataset.image(source), SIDE)
+        large = isinstance(source, Path) and source.stat().st_size > LARGEST
+        copy = None if large else self.jpeg(source)
         if copy is None:
             return None
         self.copies.append(image_uri(copy))
         return len(self.copies) - 1
-
-
-def small_copy(path: Path, side: int = SIDE) -> bytes | None:
-    """Return a JPEG of at most ``side`` pixels a side; None if the file is not an image."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # a damaged file
-            with open_image(path) as image:
-                return as_jpeg(image, side)
-    except Exception:  # Pillow may be missing, and its decoders raise many kinds of errors
-        return None
 
 
 def as_jpeg(image: Image.Image, side: int) -> bytes:

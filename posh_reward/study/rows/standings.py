@@ -16,6 +16,7 @@ from posh_reward.metrics.metric import reason_of
 from posh_reward.models.model import not_grades
 from posh_reward.study.rows.tables import EXPLANATION, NAMES, Row
 from posh_reward.study.statistics import FEWEST, Interval, bootstrap_mean, paired_difference
+from posh_reward.study.text_tables import align
 
 LISTED = 3  # rows that a summary lists for each reason
 NOT_ENGLISH = "the reference does not read like English, the only supported language"
@@ -176,25 +177,20 @@ def difference(after: Sequence[Row], before: Sequence[Row], axis: str = POSH.lea
 
 
 def leaderboard(standings: Sequence[Standing], board: Board = POSH) -> str:
-    names = [on_one_line(s.model) for s in standings]
-    width = max(len("model"), *map(len, names))
     others = [name for name in board.names if name != board.leading]
-    lines = [
-        fill(board.explanation, WIDTH),
-        f"{'model':<{width}}  {f'{board.leading} [95 %]':>20}  {'  '.join(others)}  "
-        "words  scored  failed",
+    table = [["model", f"{board.leading} [95 %]", *others, "words", "scored", "failed"]]
+    table += [
+        [on_one_line(s.model), f"{s.axes[board.leading]:.3f}",
+         *(f"{s.axes[each].mean:.3f}" for each in others),
+         f"{s.words:.1f}", str(s.count), str(s.failures)]
+        for s in standings if s.axes
+    ]  # fmt: skip
+    unscored = [
+        f"{on_one_line(s.model)}  none of its {s.failures} generations was scored"
+        for s in standings
+        if not s.axes
     ]
-    for name, s in zip(names, standings, strict=True):
-        if not s.axes:
-            lines.append(f"{name:<{width}}  none of its {s.failures} generations was scored")
-            continue
-        interval = f"{s.axes[board.leading]:.3f}"
-        means = "  ".join(f"{s.axes[each].mean:>{len(each)}.3f}" for each in others)
-        lines.append(
-            f"{name:<{width}}  {interval:>20}  {means}  {s.words:>5.1f}  "
-            f"{s.count:>6}  {s.failures:>6}"
-        )
-    return "\n".join(lines)
+    return "\n".join([fill(board.explanation, WIDTH), align(table), *unscored])
 
 
 IdScores = Mapping[str, Sequence[float | None]]
@@ -258,13 +254,9 @@ def verdict(interval: Interval) -> str:
 
 
 def gains_table(gains: Sequence[Gain], baseline: str) -> str:
-    names = [on_one_line(each.model) for each in gains]
-    width = max(len("model"), *map(len, names))
-    lines = [
-        fill(f"Differences to {on_one_line(baseline)}, {GAINS}.", WIDTH),
-        "  ".join([f"{'model':<{width}}", f"{'ids':>5}", *(f"{axis:<38}" for axis in NAMES)]),
-    ]
-    for name, each in zip(names, gains, strict=True):
-        cells = [f"{f'{it} {verdict(it)}':<38}" for it in each.axes.values()]
-        lines.append("  ".join([f"{name:<{width}}", f"{each.count:>5}", *cells]))
-    return "\n".join(line.rstrip() for line in lines)
+    table = [["model", "ids", *NAMES]]
+    for each in gains:
+        cells = [f"{it} {verdict(it):<11}" for it in each.axes.values()] or [""] * len(NAMES)
+        table.append([on_one_line(each.model), str(each.count), *cells])
+    lead = fill(f"Differences to {on_one_line(baseline)}, {GAINS}.", WIDTH)
+    return f"{lead}\n{align(table)}"

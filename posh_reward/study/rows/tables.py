@@ -383,7 +383,7 @@ def arrow_type(hint: Any) -> pyarrow.DataType:
     if is_dataclass(kind):
         fields = get_type_hints(kind)
         return pa.struct([(name, arrow_type(each)) for name, each in fields.items()])
-    if get_origin(kind) is tuple:  # of one type
+    if get_origin(kind) in (tuple, list):  # of one type
         return pa.list_(arrow_type(get_args(kind)[0]))
     return {str: pa.string(), float: pa.float64(), int: pa.int64(), bool: pa.bool_()}[kind]
 

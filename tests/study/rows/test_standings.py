@@ -128,7 +128,7 @@ def test_any_two_models_are_compared_over_what_both_have() -> None:
     base, _ = gains(items, ["base", "tuned", "odd"], "tuned")
     assert verdict(base.axes["precision"]) == "worse"
     assert verdict(gains(scores(0.9), ["base", "tuned"], "base")[0].axes["f1"]) == "too few ids"
-    assert "tuned      6  +0.150" in gains_table([tuned, odd], "base")
+    assert "tuned    6  +0.150" in gains_table([tuned, odd], "base")
 
 
 def test_models_are_ranked_and_those_without_scores_come_last() -> None:
