@@ -176,26 +176,14 @@ def test_a_judge_that_is_gone_is_a_503_with_its_reason(posh: PoSh) -> None:
     assert get(app, "/health").json()["error"] == "out of memory"
 
 
-def test_the_page_is_there_offline_and_the_schema_has_every_field(posh: PoSh) -> None:
+def test_the_page_is_there_offline(posh: PoSh) -> None:
     app = create_app(BatchedMetric(posh), PoshReward(posh))
     page = get(app, "/docs").text
     assert "http://" not in page.replace("http://here", "")
     assert "https://" not in page
     assert get(app, "/static-offline-docs/swagger-ui-bundle.js").status_code == 200
-    schema = get(app, "/openapi.json").json()
-    assert set(schema["paths"]) == {
-        "/v1/score", "/v1/metric", "/v1/openrlhf", "/v1/slime", "/health",
-    }  # fmt: skip
-    records = schema["components"]["schemas"]
-    assert {"precision", "recall", "f1", "failure", "elements"} <= set(
-        records["Scores"]["properties"]
-    )
-    assert set(records["ScoreRow"]["properties"]) == {
-        "generation",
-        "reference",
-        "image",
-        "question",
-    }
+    records = get(app, "/openapi.json").json()["components"]["schemas"]
+    assert {"precision", "recall", "f1", "failure"} <= set(records["Scores"]["properties"])
 
 
 def test_prometheus_counts(posh: PoSh) -> None:

@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
-from posh_reward.errors import InputError
 from posh_reward.study.agreement.metric_scores import ScoreColumn
 from posh_reward.study.agreement.preferences import (
     accuracy,
-    label_score,
     predicted_outcomes,
     score_differences,
     tie_threshold,
@@ -63,12 +61,6 @@ def test_accuracy_is_the_authors_programs(integers: bool) -> None:
         wins = [1 if d >= threshold else -1 if d <= -threshold else 0 for d in apart]
         ours = score_differences(of_scores(*map(tuple, scores)), "overall", authors=True)
         assert accuracy(ours, people) == pytest.approx(np.mean(wins == np.sign(people)))
-
-
-@pytest.mark.parametrize("label", ["better", "3_much_better", 3, None, "", float("nan"), [1]])
-def test_an_unknown_label_is_refused_with_the_known_ones(label: object) -> None:
-    with pytest.raises(InputError, match="is unknown: use one of 1_much_better, 1_slightly_better"):
-        label_score(label)
 
 
 VARIANTS: tuple[TauVariant, ...] = ("b", "c")

@@ -175,12 +175,6 @@ def test_texts_cannot_end_their_element() -> None:
             assert "default-src 'none'; script-src 'sha256-" in html
 
 
-def test_an_image_that_is_not_there_is_named(tmp_path: Path) -> None:
-    pytest.importorskip("PIL")
-    with pytest.raises(InputError, match=r"the image 'secret-file-\d.jpg' of .* cannot be found"):
-        make_packet(secret_items(), Design(0, coarse=1, repeated=0), Album([tmp_path]), {})
-
-
 def test_a_pipe_and_a_number_without_end_are_not_images(tmp_path: Path) -> None:
     pytest.importorskip("PIL")
     os.mkfifo(tmp_path / "pipe.jpg")
