@@ -50,27 +50,3 @@ def test_a_caption_without_pairs_is_told_with_its_reason(
         main(["prove", "make", str(source), "-o", output, "--writer", "fake-model"]) == INCOMPLETE
     )
     assert "no pairs for 1 (id 2): the caption is missing" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("flags", "why"),
-    [
-        (["--entailment-judge", "seeing.json"], "no column 'image'"),
-        (["--entailment-judge", "fake-model"], "does not take images"),
-        (["--encoder", "no.such:function"], "cannot be loaded"),
-        (["--tuples", "nobody"], "there is no model 'nobody'"),
-    ],
-)
-def test_wrong_flags_name_the_remedy(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    flags: list[str],
-    why: str,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("seeing.json").write_text('{"name": "fake-model", "sees": true}')
-    source = write_rows(tmp_path / "in.jsonl", [ROW])
-    output = str(tmp_path / "out.jsonl")
-    assert main(["prove", "score", str(source), "-o", output, *flags]) == UNUSABLE
-    assert why in capsys.readouterr().err

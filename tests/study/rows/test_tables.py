@@ -119,7 +119,6 @@ def test_decimal_commas_are_read_alike_everywhere(cell: str, value: float) -> No
         ("a.csv", b'text\n"ended" early\n', "line 2: not CSV"),
         ("a.jsonl", b'{"a": ' + b"[" * 100_000, "line 1: not JSON"),
         ("a.jsonl", b'{"a": ' + b"1" * 10_000 + b"}", "line 1: not JSON"),
-        ("a.gz", b"", "does not end in .jsonl"),
     ],
 )
 def test_an_unreadable_file_is_named(tmp_path: Path, name: str, content: bytes, why: str) -> None:
