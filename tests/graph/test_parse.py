@@ -18,14 +18,7 @@ from spacy.tokens import Doc
 
 from posh_reward.errors import InputError, MissingDependencyError
 from posh_reward.graph.biaffine import find_cycle, tree
-from posh_reward.graph.parse import (
-    LONGEST_RUN,
-    check,
-    lemma,
-    load_parser,
-    parse,
-    tokenize,
-)
+from posh_reward.graph.parse import LONGEST_RUN, check, lemma, load_parser, parse, tokenize
 from posh_reward.graph.reader import MAX_CHARACTERS
 from tests.graph.hostile_texts import FAMILIES
 

@@ -14,15 +14,7 @@ from spacy.tokens import Doc
 from posh_reward.errors import InputError
 from posh_reward.graph.reader import Reader, read_description, write_description
 from posh_reward.store import Store
-from posh_reward.types import (
-    Attribute,
-    Clusters,
-    Description,
-    Entity,
-    Relation,
-    SceneGraph,
-    Token,
-)
+from posh_reward.types import Attribute, Clusters, Description, Entity, Relation, SceneGraph, Token
 
 DOG, CAT = "A brown dog sleeps.", "A cat sits on a table."
 

@@ -13,10 +13,7 @@ from posh_reward.training.doctor.diagnosis import recipe_settings
 from posh_reward.training.fit import fits
 from posh_reward.training.launch import parse_settings
 from posh_reward.training.run_check import check_lines, check_run
-from posh_reward.training.run_settings import (
-    Processes,
-    parse_for,
-)
+from posh_reward.training.run_settings import Processes, parse_for
 from recipes import dapo_posh, sft
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"

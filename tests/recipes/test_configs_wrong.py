@@ -12,11 +12,7 @@ import pytest
 from posh_reward.errors import ConfigError, PoshError
 from posh_reward.training.launch import parse_settings
 from posh_reward.training.run_check import check_run
-from posh_reward.training.run_settings import (
-    Processes,
-    parse_for,
-    read_processes,
-)
+from posh_reward.training.run_settings import Processes, parse_for, read_processes
 from recipes import dapo_posh, sft
 
 ROOT = Path(__file__).resolve().parents[2]

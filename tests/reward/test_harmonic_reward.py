@@ -10,13 +10,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from posh_reward import (
-    HarmonicEval,
-    HarmonicReward,
-    InputError,
-    PoSh,
-    PoshReward,
-)
+from posh_reward import HarmonicEval, HarmonicReward, InputError, PoSh, PoshReward
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt

@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from posh_reward.errors import InputError
-from posh_reward.training.generation import (
-    GenerationSettings,
-)
+from posh_reward.training.generation import GenerationSettings
 
 
 def describing(shard: int, shards: int) -> GenerationSettings:

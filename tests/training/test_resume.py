@@ -51,17 +51,6 @@ def output(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.slow
-def test_transformers_alone_trains_on_without_the_weights(tiny: Path, output: Path) -> None:
-    """If this fails, transformers has learned to load them, and our workaround can go."""
-    checkpoint = output / "checkpoint-1"
-    again, begun = trainer(tiny, output, "--max_steps", "2"), Begun(checkpoint)
-    again.add_callback(begun)
-    again.train(resume_from_checkpoint=str(checkpoint))
-    assert again.state.global_step == 2, "it says nothing"
-    assert begun.lost
-
-
 def test_a_run_without_its_checkpoints_weights_is_refused(tiny: Path, output: Path) -> None:
     checkpoint = output / "checkpoint-1"
     again = trainer(tiny, output, "--max_steps", "2")

@@ -8,11 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posh_reward.metrics.harmonic_eval import (
-    harmonic_weights,
-    mean_and_sigma,
-    weighted_mean,
-)
+from posh_reward.metrics.harmonic_eval import harmonic_weights, mean_and_sigma, weighted_mean
 
 SIGMAS = st.lists(st.floats(0, 2), min_size=1, max_size=5)
 GAMMAS = st.floats(0, 1)

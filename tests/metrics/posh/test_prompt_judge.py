@@ -15,14 +15,7 @@ from posh_reward.metrics.posh.judges.judge import PromptJudge, load_judge
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.store import Store
-from posh_reward.types import (
-    Description,
-    Phrase,
-    Question,
-    Reply,
-    SceneGraph,
-    Verdict,
-)
+from posh_reward.types import Description, Phrase, Question, Reply, SceneGraph, Verdict
 
 SOURCE = Description("A red dog.", SceneGraph((), ()))
 TARGET = Description("A red cat sleeps.", SceneGraph((), ()))
