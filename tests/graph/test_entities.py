@@ -69,10 +69,10 @@ def test_the_viewer_and_our_sides_are_flagged() -> None:
 
 
 def test_adjectives_are_attributes() -> None:
-    assert attributes("old/ADJ/amod/2 market/NOUN/compound/2 town/NOUN/ROOT/2") == [
-        ("town", "old"),
-        ("town", "market"),
-    ]
+    assert attributes(
+        "old/ADJ/amod/3 carved/VERB/amod/3 market/NOUN/compound/3 doors/NOUN/ROOT/3 "
+        "above/ADV/advmod/3"
+    ) == [("doors", "old"), ("doors", "carved"), ("doors", "market"), ("doors", "above")]
 
 
 def test_a_verb_without_an_object_describes_its_subject() -> None:

@@ -5,16 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from datasets import Dataset
 
-from posh_reward import PoshReward
 from posh_reward.errors import ConfigError, JudgeError, PoshError
 from posh_reward.models.vllm.vllm_model import VLLM_DEFAULTS, separate_vllm_caches
-from posh_reward.training.launch import run, train
+from posh_reward.training.launch import run
 from posh_reward.training.stopping import StoppedEarlyError
 
 
@@ -79,12 +75,3 @@ def test_a_recipes_own_vllm_compiles_no_sampler(monkeypatch: pytest.MonkeyPatch)
     handed: dict[str, str] = {}
     run(lambda: handed.update(os.environ))
     assert VLLM_DEFAULTS.items() <= handed.items()
-
-
-def test_a_column_that_no_reward_can_read_is_found_before_the_first_step() -> None:
-    trainer: Any = SimpleNamespace(  # what a script of one's own hands over
-        reward_funcs=[PoshReward(reference_column="captions")],
-        train_dataset=Dataset.from_dict({"prompt": ["Describe."], "captions": [7]}),
-    )
-    with pytest.raises(ConfigError, match="'captions' holds int64, not texts"):
-        train(trainer)

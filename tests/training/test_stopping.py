@@ -18,7 +18,12 @@ from posh_reward import JudgeError, PoSh, PoshReward
 from posh_reward.errors import ConfigError
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.reward.trl import FailureLimit
-from posh_reward.training.stopping import StoppedEarlyError, StopWithCheckpoint
+from posh_reward.training.stopping import (
+    Deadline,
+    StoppedEarlyError,
+    StopWithCheckpoint,
+    job_deadline,
+)
 from posh_reward.types import Failure
 
 GONE = Failure("engine", "gone")
@@ -122,6 +127,18 @@ def test_a_run_stops_before_its_job_ends(
     assert control.should_training_stop
     with pytest.raises(StoppedEarlyError, match="time is nearly up"):
         callback.on_train_end(args, at_step(1), control)
+
+
+def test_a_step_as_long_as_the_longest_must_still_fit() -> None:
+    times = iter((0, 10, 40, 50, 90))
+    deadline = Deadline(100, now=lambda: next(times))
+    assert deadline.begin()
+    seen = [deadline.step_ends_in_time() for _ in range(4)]
+    assert seen == [True, True, True, False], "at 90 a step of 40 would end at 130"
+
+
+def test_the_deadline_is_minutes_before_the_jobs_end() -> None:
+    assert job_deadline(15, {"SLURM_JOB_END_TIME": "10000"}) == 9100
 
 
 def test_a_job_without_time_for_a_step_says_so(

@@ -16,7 +16,6 @@ from posh_reward.training.dapo.sampling import (
     DynamicSampling,
     check_sampling,
     choose_groups,
-    figures,
     spreads,
 )
 from posh_reward.training.dapo.trainer import DapoTrainer
@@ -48,21 +47,6 @@ def test_two_rewards_that_cancel_out_differ_only_if_each_is_normalised() -> None
     weights = torch.tensor([1.0, 1.0])
     assert spreads(opposed, weights).item() == pytest.approx(0, abs=1e-6)
     assert spreads(opposed, weights, each_normalised=True).item() == pytest.approx(0.02**0.5)
-
-
-def test_what_is_logged() -> None:
-    spread = torch.tensor([[0.5, 0.0], [0.0, 0.1]])
-    shown = figures(spread, torch.tensor([[0], [1]]), 0.2)
-    assert shown == pytest.approx(
-        {
-            "dynamic_sampling/groups_dropped": 2,
-            "dynamic_sampling/narrow_generated": 3,
-            "dynamic_sampling/narrow_kept": 1,
-            "dynamic_sampling/spread_kept": 0.3,
-            "dynamic_sampling/spread_dropped": 0.0,
-            "dynamic_sampling/groups_generated": 4,
-        }
-    )
 
 
 class Given(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
