@@ -173,15 +173,10 @@ def test_the_warm_up_teaches_the_vision_tower_to_see() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("launcher", ["torchrun", "accelerate"])
-def test_two_processes_over_gloo(tiny: Path, tmp_path: Path, launcher: str) -> None:
-    start = {
-        "torchrun": ["torch.distributed.run", "--nproc_per_node", "2"],
-        "accelerate": [
-            "accelerate.commands.launch", "--config_file", "configs/accelerate/cpu_2.yaml",
-        ],
-    }[launcher]  # fmt: skip
-    command = [sys.executable, "-m", *start, "recipes/dapo_posh.py"]
+def test_accelerate_launches_two_processes(tiny: Path, tmp_path: Path) -> None:
+    """torchrun: test_ranks.py."""
+    launcher = ["accelerate.commands.launch", "--config_file", "configs/accelerate/cpu_2.yaml"]
+    command = [sys.executable, "-m", *launcher, "recipes/dapo_posh.py"]
     done = subprocess.run(
         [*command, *flags("dapo", tiny, tmp_path, "--max_completion_length", "16")],
         cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True,

@@ -186,25 +186,6 @@ def test_each_image_is_drawn_once_an_epoch_whatever_is_dropped(tiny: Path) -> No
 
 
 @pytest.mark.slow
-def test_a_resumed_run_goes_on_with_the_images_that_were_next(tiny: Path, tmp_path: Path) -> None:
-    seen: list[int] = []
-
-    def reward(completions: list[Any], index: list[int], **columns: Any) -> list[float]:
-        seen.extend(index)
-        return [float(at) for at in range(len(completions))]
-
-    settings: dict[str, Any] = {
-        "reward": reward, "dynamic_sampling": DynamicSampling(2), "output_dir": str(tmp_path),
-        "per_device_train_batch_size": 4, "num_iterations": 2, "max_steps": 4, "save_steps": 3,
-        "save_strategy": "steps",
-    }  # fmt: skip
-    make(tiny, **settings).train()
-    whole, seen[:] = [*seen], []
-    make(tiny, **settings).train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
-    assert seen == whole[len(whole) // 2 :]
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("step", "kind", "options"),
     [
