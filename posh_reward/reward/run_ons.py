@@ -57,8 +57,8 @@ def _plain(hedge: re.Match[str]) -> str:
 def _cut(sentence: str) -> str:
     """End a run-on sentence at each mark that a clause follows.
 
-    "A boy in red runs, his dog barks, on the left, a cat, white, sleeps" becomes, if it is long
-    enough, "A boy in red runs. his dog barks. on the left, a cat, white, sleeps".
+    "A boy in red runs, his dog barks, on the left, a cat, white, sleeps here" becomes, if it is
+    long enough, "A boy in red runs. his dog barks. on the left, a cat, white, sleeps here".
     """
     if len(sentence.split()) < LONG:
         return sentence
@@ -70,7 +70,8 @@ def _cut(sentence: str) -> str:
     ]
     cuts, done = list[int](), -1  # the last part of the clause before
     for i, words in enumerate(parts):
-        if words and _is_verb(words[0], "it"):  # its subject stands before: "a cat, white, sleeps"
+        # Its subject may stand before: "a cat, white, sleeps here". Single words are a list's.
+        if words[1:] and _is_verb(words[0], "it"):
             nearest = range(max(done + 1, i - APPOSITIONS), i)
             first = next((j for j in nearest if _is_named(parts[j])), None)
         else:

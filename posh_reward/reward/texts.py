@@ -168,9 +168,9 @@ UNSPECIFIC = (
     | PLACES
     | DEPICTION
     | frozenset(
-        "area areas caption clothing details elements figure figures focus key lighting main note "
-        "notes objects overall overview people section setting sides subject subjects summary "
-        "title visual".split()
+        "area areas caption clothing description details elements figure figures focus key "
+        "lighting main note notes objects overall overview people section setting sides subject "
+        "subjects summary title visual".split()
     )
 )
 """Words of headings ("Foreground", "Key details"), which name nothing in the image."""
