@@ -32,7 +32,7 @@ from posh_reward.reward.texts import repeated_share, says_nothing
 from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, Element, Scores
 
 AXES = ("precision", "recall")
-REWARD_VERSION = 8
+REWARD_VERSION = 9
 """Version of the rules that turn scores into rewards, here and in ``texts``, for signatures."""
 WORST = LOWEST_GRADE / HIGHEST_GRADE  # the lowest possible score: every element graded 1 of 5
 
@@ -41,7 +41,8 @@ FREE_WORDS, FREE_SHARE = 3, 0.06
 People's rewordings have 0.047 on average (mostly adverbs, and verbs without an object). Of 2,445
 captions, ten lost more than 0.005 if two were free, and one does with three."""
 
-LIST = 8  # entities from which a text without attributes and relations counts as a list
+LIST = 8  # entities from which a text with few attributes and relations counts as a list, and
+SHORT_LIST = 5  # from which one with at most one does: none of 1,314 captions and sentences
 
 BARE_THINGS, BARE_SHARE = 3, 0.1
 """Entities of a sentence that need no attribute or verb (each of which allows two more), and the
@@ -299,9 +300,9 @@ def _described_share(scores: Scores, floor: float) -> float:
     only up to the number of attributes and verbs, and not at all in a crowded sentence.
     """
     things, claims, *_, details = _by_sentence(scores)
-    if len(things) < LIST:
-        return 1.0
     others = [e for e in scores.elements if e.direction == "precision" and e.kind != "entity"]
+    if len(things) < (LIST if len(others) > 1 else SHORT_LIST):
+        return 1.0
     share = min(2 * details, len(others)) / len(things)
     by_sentence = Counter(at for _, places in things for at in places)
     bare = sum(max(0, n - BARE_THINGS - 2 * claims[at]) for at, n in by_sentence.items())

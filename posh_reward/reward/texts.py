@@ -16,6 +16,7 @@ from typing import Any
 from posh_reward.errors import InputError
 from posh_reward.lexicon.function_words import DEPICTION, LIGHT, PLACES
 from posh_reward.lexicon.wordnet import KNOWN_SHARE, is_english, known_share, words
+from posh_reward.reward.run_ons import recast
 
 THOUGHTS = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 END_OF_THOUGHTS = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
@@ -167,9 +168,9 @@ UNSPECIFIC = (
     | PLACES
     | DEPICTION
     | frozenset(
-        "area areas caption clothing details elements figure figures focus key lighting main note "
-        "notes objects overall overview people section setting sides subject subjects summary "
-        "title visual".split()
+        "area areas caption clothing description details elements figure figures focus key "
+        "lighting main note notes objects overall overview people section setting sides subject "
+        "subjects summary title visual".split()
     )
 )
 """Words of headings ("Foreground", "Key details"), which name nothing in the image."""
@@ -246,7 +247,7 @@ def unmarked(text: str) -> str:
     text = ROW.sub(lambda row: _blank(row) if RULE.match(row[0]) else _cells(row), text)
     text = BULLET.sub(_blank, RULE.sub(_blank, text))
     # A semicolon joins sentences, or items that are as long as sentences.
-    return SEMICOLON.sub(".", EMPHASIS.sub(_blank, text))
+    return recast(SEMICOLON.sub(".", EMPHASIS.sub(_blank, text)))
 
 
 def _keep(match: re.Match[str]) -> str:

@@ -32,6 +32,33 @@ def test_markup_leaves_the_words_of_the_text(name: str) -> None:
     assert len(clean(written)) == len(written)
 
 
+RUN_ON = (
+    "A boy in a red shirt runs along the beach, his dog barks at the waves, on the left, a cat, "
+    "white and thin, sleeps under a boat that lies on the sand, holding its tail"
+)
+
+
+@pytest.mark.parametrize("mark", [",", " \u2014", " --"])
+def test_clauses_of_a_run_on_become_sentences(mark: str) -> None:
+    written = RUN_ON.replace(", ", f"{mark} ")
+    seen = clean(written)
+    assert len(seen) == len(written)
+    assert [part.split()[0] for part in seen.split(".")] == ["A", "his", "on"]
+
+
+def test_a_sentence_by_people_stays() -> None:
+    text = (
+        "In the kitchen, a cook, who wears a white apron, stands at the stove, stirring the soup "
+        "with a spoon, while a boy in blue, his sleeves rolled up, peels potatoes, and a cat naps."
+    )
+    assert clean(text) == text
+
+
+def test_a_hedge_is_the_claim() -> None:
+    seen = clean("Its coat appears to be red. The men seem to hold it. A dog appears to the left.")
+    assert seen.split() == "Its coat is red. The men do hold it. A dog appears to the left.".split()
+
+
 def test_cells_of_a_table_become_lines() -> None:
     lines = [" ".join(line.split()) for line in clean(FORMATS["table"](HONEST)).splitlines()]
     assert [line for line in lines if line][-4:] == sentences(HONEST)
@@ -59,7 +86,8 @@ def test_labels_of_prompts_and_special_tokens_become_blanks(line: str) -> None:
 @pytest.mark.parametrize(
     "unit",
     ["x", "xX", "1", "a.", "ab'cde", "a-", "Text ", '"', ".", "- ", "[", "](", "<a", "<|", "|",
-     "\n|", " \t", "Let me know ", "Here is ", "*_", "1. ", "Description" + " " * 50],
+     "\n|", " \t", "Let me know ", "Here is ", "*_", "1. ", "Description" + " " * 50, "runs, ",
+     "on it, ", "a \u2014 "],
 )  # fmt: skip
 def test_a_text_without_end_is_read_at_once(unit: str) -> None:
     """Seconds grow with its length, not with the square of it: minutes for a loop of a policy."""

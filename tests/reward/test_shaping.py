@@ -98,6 +98,8 @@ def test_a_list_of_bare_nouns_is_worst() -> None:
     honest = shape(of_kinds(10, 7), Shaping())
     assert honest == shape(of_kinds(10, 7), Shaping(detail_floor=0)) == pytest.approx(0.72)
     assert shape(of_kinds(3, 0), Shaping()) == honest, "three things are no list"
+    assert shape(of_kinds(5, 0), Shaping()) == pytest.approx(WORST)
+    assert shape(of_kinds(5, 2), Shaping()) == honest
 
 
 def test_words_out_of_order_cost() -> None:

@@ -2,8 +2,9 @@
 
 "A man is not holding the red ball" denies *holding*; the ball, being definite, is there. "No man
 holds a ball" denies man, holding and ball. "The clock is not on the wall" has nothing but its place
-to deny, so the wall is denied there. "A cat and a dog are missing" denies both. What is asked, or
-only imagined, counts as denied: the text does not say that it is there.
+to deny, so the wall is denied there. "A cat and a dog are missing" denies both. What is asked,
+imagined, sought in vain, or said by someone in the text counts as denied: the text itself does not
+say that it is there.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
+from posh_reward.lexicon.function_words import genders
 from posh_reward.types import Token
 
 NOT = frozenset(("not", "n't", "n\u2019t", "never"))
@@ -22,6 +24,13 @@ FAILING = frozenset("fail refuse decline neglect".split())
 UNTRUE = frozenset("false untrue incorrect wrong".split())
 ABSENT = frozenset("missing absent nonexistent".split())
 UNREAL = frozenset("imagine suppose".split())
+SEEKING = frozenset("look search seek hunt".split())
+SAYING = frozenset(
+    "assert assume believe claim declare dream expect report say think write".split()
+)
+NO_SPEAKERS = frozenset("i we it that this these those which what who".split())
+"""Subjects after which a claim is the text's own: "I think it rains", "a sign that says ..."."""
+WOULD = frozenset(("would", "could", "'d", "\u2019d"))
 QUOTES = frozenset("\" \u201c \u201d \u2018 ' `` ''".split())
 NO_MORE = frozenset("longer more".split())
 NOT_ABSENT = frozenset("doubt less fewer matter".split())  # nouns and the like after "no"
@@ -37,7 +46,7 @@ SUBJECTS = ("nsubj", "nsubjpass")
 def denied_tokens(tokens: Sequence[Token]) -> frozenset[int]:
     """Indices of the words that the text denies."""
     words = [token.text.lower() for token in tokens]
-    if not any(word in CUES or tokens[i].lemma in FAILING for i, word in enumerate(words)):
+    if not any(word in CUES or tokens[i].lemma in VERBS for i, word in enumerate(words)):
         return frozenset()
     below: dict[int, list[int]] = defaultdict(list)
     for i, token in enumerate(tokens):
@@ -47,7 +56,8 @@ def denied_tokens(tokens: Sequence[Token]) -> frozenset[int]:
     return frozenset(token for i in range(len(tokens)) for token in tree.denied_by(i))
 
 
-CUES = NOT | NOBODY | WITHOUT | UNTRUE | ABSENT | UNREAL | {"no", "cannot", "?"}
+CUES = NOT | NOBODY | WITHOUT | UNTRUE | ABSENT | UNREAL | {"no", "cannot", "?", "vain", "if"}
+VERBS = FAILING | SAYING
 
 
 class _Tree:
@@ -83,7 +93,13 @@ class _Tree:
             return self._sentence_before(cue)
         if self.tokens[cue].lemma in FAILING:
             clauses = [i for i in self.below[cue] if self.tokens[i].dep == "xcomp"]
-            return [token for i in clauses for token in self._scope(i)]
+            return [token for i in clauses for token in self._scope(i, lists=True)]
+        if word == "vain" and self.words[head] == "in":
+            return self._sought(cue)
+        if word == "if" and not (cue and self.words[cue - 1] in ("as", "even")):
+            return self._if_it_were(cue)
+        if self.tokens[cue].lemma in SAYING and self.tokens[cue].pos == "VERB":
+            return self._reported(cue)
         if word in UNTRUE and after == "that":
             return self._sentence_after(cue + 1)
         return ()
@@ -99,6 +115,50 @@ class _Tree:
         holders = (predicate, verb) if self.tokens[verb].lemma == "be" else (predicate,)
         subjects = [i for h in holders for i in self.below[h] if self.tokens[i].dep in SUBJECTS]
         return [token for i in subjects for token in self._scope(i, definite=True, lists=True)]
+
+    def _sought(self, vain: int) -> list[int]:
+        """What one looks for in vain."""
+        within = self.tokens[vain].head
+        verb = self.tokens[within].head
+        if self.tokens[verb].lemma not in SEEKING:
+            return []  # "reaches in vain for the ball"
+        near = [*self.below[verb], *self.below[within], *self.below[vain]]
+        sought = [i for i in near if self.words[i] == "for" or self.tokens[i].dep == "dobj"]
+        return [token for i in sought for token in self._scope(i, definite=True, lists=True)]
+
+    def _if_it_were(self, cue: int) -> Iterable[int]:
+        """A sentence on what would be, but for definite subjects."""
+        main = self.tokens[self.tokens[cue].head].head
+        if self.tokens[main].dep != "ROOT" or WOULD.isdisjoint(
+            self.words[i] for i in self.below[main]
+        ):
+            return ()
+        sentence = self.tokens[cue].sentence
+        start = next(i for i, token in enumerate(self.tokens) if token.sentence == sentence)
+        return self._sentence_after(start)
+
+    def _reported(self, verb: int) -> Iterable[int]:
+        """What a person of the text says or thinks; a quotation only if it is a sentence."""
+        subjects = [i for i in self.below[verb] if self.tokens[i].dep == "nsubj"]
+        if not any(map(self._may_speak, subjects)):
+            return ()
+        end = next(
+            (i for i in range(verb + 1, len(self.tokens)) if self._opens(i)), len(self.tokens)
+        )
+        start = next((i for i in range(verb + 1, end) if self.words[i] in QUOTES), None)
+        if start is not None:
+            quoted = range(start + 1, len(self.tokens))
+            end = next((i for i in quoted if self.words[i] in QUOTES), end)
+            said = range(start + 1, end)
+            return said if any(self.tokens[i].dep in SUBJECTS for i in said) else ()
+        if any(self.tokens[i].dep == "ccomp" and i > verb for i in self.below[verb]):
+            return range(verb + 1, end)
+        return ()
+
+    def _may_speak(self, subject: int) -> bool:
+        if self.tokens[subject].pos == "PRON":
+            return self.words[subject] not in NO_SPEAKERS
+        return bool(genders((self.tokens[subject].lemma, "n")))
 
     def _scope(self, top: int, *, definite: bool = False, lists: bool = False) -> Iterator[int]:
         """A word and those below it, but for its subject, other clauses, and definite things."""
