@@ -38,6 +38,8 @@ class Reward:
     column: str = "reference"
     """Column of the true texts; of a list of texts, the first is used."""
     signature: str = ""
+    requests: Callable[[], int] = lambda: 0
+    """Questions that a language model was asked so far."""
 
     def true_text(self, row: Mapping[str, Any]) -> str:
         value = row[self.column]
@@ -87,8 +89,13 @@ def open_reward(which: str | None, column: str | None) -> Reward:
         reward, signature = make_reward(**check_settings(make_reward, settings, "reward")), ""
     if not isinstance(reward, MetricReward):
         return Reward([reward], column or "reference", signature)
+
+    def requests() -> int:
+        usage = reward.metric.usage
+        return usage.requests + usage.rewrites if usage.prompt_tokens_submitted else 0
+
     name = column or reward.reference_column
-    return Reward(reward.functions(), name, signature + reward.signature)
+    return Reward(reward.functions(), name, signature + reward.signature, requests)
 
 
 def _imported(which: str) -> tuple[Any, str]:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import argparse
 import io
+import math
 import random
+import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from posh_reward.cli import OK, options
 from posh_reward.errors import InputError
+
+if TYPE_CHECKING:
+    from posh_reward.attack.ledger import Ledger, Reward, RowText
 
 ATTACK = """\
 Audit a reward before training on it, and after each change of judge or rules (docs/audit.md): what
@@ -76,10 +82,13 @@ def attack_reward(flags: argparse.Namespace) -> int:
     flags.output.mkdir(parents=True, exist_ok=True)
     with closing(Journal(flags.output / f"paid-{which}.jsonl", BEGINS)) as journal:
         ledger = Ledger(reward, used, journal)
-        means = audit.means_of(texts, ledger)  # fails here, before much is paid for
+        yardsticks = [each for some in texts.yardsticks.values() for each in enumerate(some)]
+        cost = timed(reward, ledger, yardsticks)
+        means = audit.means_of(texts, ledger)
         checks = audit.checks_of(texts)
         fixed = ledger.unpaid(text for check in checks for text in check.row_texts())
         tries = len(climbs) * flags.budget
+        print(estimate(len(fixed), tries, search, *cost), file=sys.stderr)
         with progress_bar("audit", len(fixed) + tries, "text") as bar:
             ledger.pay(fixed, bar.update)
             parsed = reader().read(list(map(reward.true_text, others)))
@@ -96,6 +105,31 @@ def attack_reward(flags: argparse.Namespace) -> int:
         options.write_file(flags.output / name, text.encode())
     options.write_text(report)
     return FOUND if any(each.verdict == "found" for each in findings) else OK
+
+
+def timed(reward: Reward, ledger: Ledger, texts: Sequence[RowText]) -> tuple[float | None, float]:
+    """Score first texts; return the seconds (None: unknown) and questions of each."""
+    rest = ledger.unpaid(texts)
+    print(f"timing the reward on {len(rest)} texts", file=sys.stderr)
+    ledger.pay(rest[:1])  # loads what the reward needs, which is no part of a text's time
+    begun, asked = time.perf_counter(), reward.requests()
+    ledger.pay(rest[1:])
+    if len(rest) < 2:
+        return None, 0.0
+    seconds, asked = time.perf_counter() - begun, reward.requests() - asked
+    return seconds / (len(rest) - 1), asked / (len(rest) - 1)
+
+
+def estimate(fixed: int, tries: int, rows: int, seconds: float | None, requests: float) -> str:
+    """Say what is left to do; climbs drop most texts before the last row, so it is a bound."""
+    least, most = fixed + tries, fixed + tries * rows
+    parts = [f"{fixed:,} texts left, and {tries:,} in climbs, each on up to {rows} rows"]
+    if seconds is not None:
+        low, high = (math.ceil(count * seconds / 60) for count in (least, most))
+        parts.append(f"{low:,} to {high:,} minutes")
+    if requests:
+        parts.append(f"{least * requests:,.0f} to {most * requests:,.0f} questions")
+    return "; ".join(parts)
 
 
 def with_images(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from http.server import ThreadingHTTPServer
@@ -133,6 +134,7 @@ def test_a_broken_off_audit_pays_for_nothing_twice(
     assert audit(data, f"{__name__}:counted", *searching) == INTERRUPTED
     assert audit(data, f"{__name__}:counted", *searching) == FOUND
     resumed = capsys.readouterr()
+    assert re.search(r"texts left, and 192 in climbs, .* minutes", resumed.err), "an estimate"
     paid = sum(calls) - calls[4]
     folder = Path(data).parent / "audit"
     folder.rename(folder.with_name("resumed"))
