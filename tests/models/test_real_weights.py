@@ -153,6 +153,28 @@ def test_a_thinking_template_is_refused(plain: tuple[PreTrainedModel, Any]) -> N
     print("\n", why.value, f"{judge.usage.doubtful} of {judge.usage.requests} doubtful")
 
 
+def test_a_student_learns_to_answer_with_grades(folder: Path, tmp_path: Path) -> None:
+    """Two minutes on an idle core. What it answers takes far longer: see research/LOG.md."""
+    pytest.importorskip("trl")
+    pytest.importorskip("pyarrow")
+    from recipes import distill_judge
+    from tests.recipes.test_distill import flags, questions
+
+    questions(tmp_path / "questions", 1)
+    steps = {"max_steps": 12, "eval_steps": 12, "save_steps": 12, "warmup_steps": 2}
+    batch = {"per_device_train_batch_size": 1, "held_out_rows": 24, "learning_rate": 2e-4}
+    given = flags(tmp_path, model_name_or_path=folder, eval_on_start=True, **steps, **batch)
+    trainer = distill_judge.main(given)
+    history = [line["eval_kl"] for line in trainer.state.log_history if "eval_kl" in line]
+    print(f"\ndivergence {history[0]:.2f} before, {history[-1]:.2f} after")
+    assert history[-1] < 0.8 * history[0]
+    judge = tmp_path / "run" / "tiny-judge" / "judge.yaml"
+    posh = PoSh(str(judge), preset="prefix-first")
+    [scores] = posh.score([PROBES[0]], [PROBES[1]])
+    assert scores.f1 is not None
+    assert scores.doubtful_share < 0.1, "untrained, most of its replies are no grades"
+
+
 @contextmanager
 def answering(command: list[str], port: int, log: Path, seconds: int) -> Iterator[str]:
     """The address of a server, once it says that it works."""
