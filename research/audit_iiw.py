@@ -67,10 +67,8 @@ def main(path: str) -> None:
         rate = sorted(one.rate for one in each.references)[len(each.references) // 2]
         problems = ", ".join(f"{kind} {n}" for kind, n in sorted(each.counts.items())) or "none"
         print(f"| {name} | {len(each.references)} | {middle.details} | {rate:.0f} | {problems} |")
-    print("\nWhat a policy would learn to omit, among all human texts (share of long, of short):")
-    print(
-        "; ".join(f"{e.what} {e.long:.0%}, {e.short:.0%}" for e in audits["human, all"].omissions)
-    )
+    print("\nWhat a policy would learn to omit, among all human texts:\n")
+    print("\n".join(f"- {each}" for each in audits["human, all"].omissions))
 
 
 def agreement(axis: str, measure: Measure, judged: list[Row], audits: dict[str, Audit]) -> str:

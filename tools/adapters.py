@@ -47,7 +47,7 @@ FRAMEWORKS = {
     "verl": Framework(("verl[verl-core]==0.9.1",)),
     "verifiers": Framework(("verifiers==0.4.0",)),
     "openenv": Framework(("openenv==0.10.0",)),
-    "nemo_gym": Framework(("nemo-gym==0.7.0", "httpx")),  # needs Python 3.12
+    "nemo_gym": Framework(("nemo-gym==0.7.0", "httpx")),  # needs Python 3.13.14
     "openrlhf": Framework(
         (*"transformers<5.11 ray aiohttp datasets einops peft pylatexenc torchdata".split(),),
         ("openrlhf==0.11.2",),

@@ -77,7 +77,7 @@ def openenv_app(rows: Sequence[Mapping[str, Any]], reward: AnyReward | str | Non
 
         def __init__(self) -> None:
             super().__init__()
-            self._episodes, self._state = 0, State()
+            self._episodes, self._state, self._row = 0, State(), dict[str, Any]()
 
         def reset(
             self, seed: int | None = None, episode_id: str | None = None, **columns: Any
@@ -92,12 +92,15 @@ def openenv_app(rows: Sequence[Mapping[str, Any]], reward: AnyReward | str | Non
         def state(self) -> State:
             return self._state
 
-        def step(self, action: Description, timeout_s: float | None = None, **_: Any) -> Outcome:
+        def step(
+            self, action: Description, timeout_s: float | None = None, **columns: Any
+        ) -> Outcome:
             self._state.step_count += 1
-            result = rewards(action.description, **self._row)
+            row = {**self._row, **columns}  # over HTTP each request has a new environment
+            result = rewards(action.description, **row)
             failure = result.failure and str(result.failure)
             metadata = {**result.figures, "elements": result.elements, "failure": failure}
-            prompt = self._row.get("prompt", PROMPT)
+            prompt = row.get("prompt", PROMPT)
             return Outcome(prompt=prompt, done=True, reward=result.reward, metadata=metadata)
 
     return create_fastapi_app(
@@ -132,6 +135,7 @@ def nemo_gym_server() -> Any:
         model_config = ConfigDict(extra="allow")
 
     class DescriptionServer(SimpleResourcesServer):  # type: ignore[misc]
+        ray_enabled: ClassVar = False
         config: Config
         _rewards: SampleRewards = PrivateAttr()
 

@@ -9,15 +9,19 @@ OpenAI-compatible server (and ``CLAIR_MODEL``), the table also has CLAIR.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 
 from posh_reward.cli import main as posh_reward
 from posh_reward.reward.trl import PoshReward
+from research.reward_table import rewards
 
 REWARDS = {
     "length": "words, up to 100",
@@ -31,6 +35,7 @@ LINE = re.compile(r"^\| (?P<kind>[^|:]+): (?P<name>[^|]+?) \|.*\| (?P<verdict>\w
 HEADING = re.compile(r"^\| (pass though false|fail though honest) \|")
 Finds = dict[str, dict[str, list[tuple[str, str]]]]
 """Half -> verdict -> kinds and names of checks."""
+FRESH = Path(__file__).with_name("fresh.json")
 NAMED = 12
 """Most names of one kind in the table; a kind of more is only counted."""
 
@@ -78,6 +83,24 @@ def named(found: Sequence[tuple[str, str]]) -> str:
     )
 
 
+def fresh(names: Sequence[str]) -> str:
+    """How each reward pays texts written for this table before any was scored."""
+    rows: list[dict[str, str]] = json.loads(FRESH.read_text("utf-8"))
+    references = [row["reference"] for row in rows]
+    lines = ["| reward | the true text | in other words | made false | in other words earns more |"]
+    lines.append("| --- " * 5 + "|")
+    for name in names:
+        reward: Any = PoshReward() if name == "posh" else getattr(rewards, name)
+        paid: dict[str, list[float]] = {
+            column: reward(completions=[row[column] for row in rows], reference=references)
+            for column in ("reference", "faithful", "false")
+        }
+        more = sum(a > b for a, b in zip(paid["faithful"], paid["false"], strict=True))
+        cells = [f"{fmean(each):.3f}" for each in paid.values()]
+        lines.append(f"| {REWARDS[name]} | {' | '.join(cells)} | {more} of {len(rows)} |")
+    return "\n".join(lines)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Audit each reward, and write ``table.md``."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -112,7 +135,14 @@ that were *found*; *open* ones the rows do not settle. The rewards are short ver
 papers, not the papers' code. Not run: {", ".join(absent) or "none"}.
 
 Two things favour some rewards: the true text is the reference itself, so overlap with it is
-complete; and `research/calibration/artworks.json` was also used to develop POSH's embedded judge.
+complete; and POSH's embedded judge was calibrated on the same rows. So, first, mean rewards on
+twenty rows that no judge has learned from, written in a museum's style for this table
+(`{FRESH.name}`) before any was scored: a text, the same in other words, and the text with most of
+its details made false. Those in other words are a fifth longer, which pays for length.
+
+{fresh([*finds])}
+
+The audit:
 
 {table(finds)}
 

@@ -63,3 +63,10 @@ def test_rewards_are_those_of_a_direct_call_and_a_failed_one_is_null(url: str) -
             metadata = step.observation["metadata"]  # type: ignore[attr-defined]
             assert metadata["posh_recall"] == score.recall
     assert REASON in str(steps[FAILED].observation["metadata"]["failure"])  # type: ignore[attr-defined]
+
+
+def test_a_request_without_a_session_brings_its_row(url: str) -> None:
+    import httpx
+
+    body = {"action": {"description": TEXTS[1]}, "reference": REFERENCE}
+    assert httpx.post(f"{url}/step", json=body).json()["reward"] == rewards()[1]

@@ -68,6 +68,15 @@ def test_what_only_long_references_say_would_be_omitted() -> None:
     assert "dog" not in omissions
 
 
+def test_a_kind_of_detail_that_is_missing_beside_one_sort_of_thing_is_named() -> None:
+    colours = ("red", "green")
+    people = [[f"A {colours[n % 2]} woman in hall {n} holds a key."] for n in range(20)]
+    animals = [[f"A {('dog', 'horse')[n % 2]} in hall {n} holds a key."] for n in range(16)]
+    found = {each.what: each for each in audit([*people, *animals]).omissions}
+    assert str(found["a colour"]).endswith("; 0% with an animal, 100% without")
+    assert not found["a material"].beside
+
+
 def test_the_page_shows_the_worst_first_and_escapes(found: Audit) -> None:
     html = page(audit([["<b>A cat</b> sits."], *([text] for text in SOUND)]), ["rows.jsonl"])
     assert "<b>A cat" not in html
