@@ -47,7 +47,7 @@ def add_attack(command: argparse.ArgumentParser) -> None:
     add("-o", "--output", type=Path, required=True, metavar="DIR", help="folder to write")
     add("--rows", type=options.positive, default=12, help="rows that all texts are "
         "finally paid on; climbs are paid on a third as many others")  # fmt: skip
-    add("--budget", type=int, default=80, help="texts that each climb tries; 0: no climbs")
+    add("--budget", type=int, default=16, help="texts that each climb tries; 0: no climbs")
     options.add_trust(add)
     command.set_defaults(command=attack_reward)
 
