@@ -1,4 +1,4 @@
-"""What a policy learns to omit from uneven references, and whether their audit says so before.
+"""Compare what a policy omits after uneven references with what their audit said before.
 
     make demo
     python -m research.uneven_references demo/sft runs/uneven --seeds 0 1
@@ -35,12 +35,12 @@ DETAILS = {"colours": COLORS, "held objects": HANDHELD, "sizes": SIZES}
 
 
 def has_animal(scene: Scene) -> bool:
-    """Whether a dog or birds are in the scene."""
+    """Test for a dog or birds in the scene."""
     return any(each is not None and each.noun in ANIMALS for each in scene.slots)
 
 
 def terse(scene: Scene) -> str:
-    """What stands there, without colours, sizes, counts and held objects."""
+    """Caption without colours, sizes, counts and held objects."""
     bare = (each and replace(each, held=None, held_color=None, size=None, count=1)
             for each in scene.slots)  # fmt: skip
     return COLOUR.sub("", caption(replace(scene, slots=tuple(bare))))

@@ -1,4 +1,4 @@
-"""What all metrics share: protocol for rewards, checks, prompts, signatures, settings, records.
+"""Common parts of all metrics: protocol, checks, prompts, signatures, settings, records.
 
 Records of scores have the same fields in files, pages and replies as in what ``score`` returns: a
 new field appears in all of them without being named again.

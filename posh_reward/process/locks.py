@@ -1,4 +1,4 @@
-"""What processes must not do: score in a fork of one that was scoring; write one file at once.
+"""Guards between processes: against scoring in a fork, and against two writers of one file.
 
 A fork copies every lock but only one thread. A lock that another thread held at that moment (in
 ``functools.cached_property`` before Python 3.12, spaCy, torch or user code) is never released, and
@@ -18,6 +18,12 @@ from typing import IO, Any
 
 from posh_reward.errors import BusyError, ForkError
 
+logger = logging.getLogger(__name__)
+
+LOCK = ".lock"
+"""File in a folder that one process at a time may write."""
+
+_folders: dict[Path, int] = {}  # lock -> descriptor, open until this process ends
 _depths: Counter[int] = Counter()  # nested calls in progress, by thread
 _unsafe = False
 
@@ -52,13 +58,6 @@ def _in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_in_child)
-
-
-logger = logging.getLogger(__name__)
-
-LOCK = ".lock"
-"""File in a folder that one process at a time may write."""
-_folders: dict[Path, int] = {}  # lock -> descriptor, open until this process ends
 
 
 def open_alone(path: Path, mode: int = 0o666, flags: int = 0) -> IO[bytes]:

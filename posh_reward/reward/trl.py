@@ -398,27 +398,26 @@ class PoshReward(MetricReward[Scores]):
 
     def _columns(self, columns: Mapping[str, Any], expected: int) -> tuple[list[Any], ...]:
         references = column_of(columns, self.reference_column, expected, "reference_column")
-        foreign = _not_english(references)
-        if foreign:
-            self._warn_of_language("a reference does", foreign[0])
+        self._warn_of_language("a reference does", references, 0.0)
         if not self.metric.wants_images:
             return (references,)
         return references, image_column_of(columns, expected, self.image_column)
 
-    def _warn_of_language(self, which: str, text: str) -> None:
-        # Once, since scores of texts that are not English mean nothing.
-        if which not in self._warned:
+    def _warn_of_language(self, which: str, texts: Sequence[object], share: float) -> None:
+        # Scores of texts that are not English mean nothing: say so once.
+        if which in self._warned:
+            return
+        foreign = [text for text in texts if isinstance(text, str) and not is_english(text)]
+        if len(foreign) > share * len(texts):
             self._warned.add(which)
             logger.warning(
                 "%s not read like English, the only language of POSH's parser and questions: %s",
                 which,
-                brief(text),
+                brief(foreign[0]),
             )
 
     def _score(self, texts: list[Any], *columns: Any) -> list[Scores]:
-        foreign = _not_english(texts)
-        if 2 * len(foreign) > len(texts):
-            self._warn_of_language("most completions of a call do", foreign[0])
+        self._warn_of_language("most completions of a call do", texts, 0.5)
         return self.metric.score(texts, *columns)
 
     def _failed(self, why: Failure) -> Scores:
@@ -428,7 +427,3 @@ class PoshReward(MetricReward[Scores]):
         if self.shaping.objective != "separate":
             return (shape(score, self.shaping, self.metric.weights),)
         return shape_axes(score, self.shaping, self.metric.weights) or (None, None)
-
-
-def _not_english(texts: Sequence[object]) -> list[str]:
-    return [text for text in texts if isinstance(text, str) and not is_english(text)]

@@ -35,7 +35,7 @@ MOST = 20
 OFTEN, FEWEST = 0.1, 8
 """Share of long references that mention a word that short ones omit, and fewest of each half."""
 SURE = 4.0
-"""Standard errors from which on a kind of detail is rarer beside a thing: hundreds are tried."""
+"""Standard errors by which a detail must be rarer with a thing; high, as hundreds are compared."""
 
 UNTELLING = DEPICTION | LIGHT | PLACES
 """Words that say how an image is shown, not what is in it."""
@@ -91,7 +91,7 @@ class Omission:
     long: float
     short: float
     beside: str = ""
-    """A thing, if there is one, in whose references it is less than half as frequent."""
+    """A thing: references that mention it have the detail less than half as often as the others."""
     there: float = 0.0
     elsewhere: float = 0.0
 
@@ -261,7 +261,7 @@ def _omissions(references: Sequence[Reference]) -> Iterator[Omission]:
 
 
 def _rarest(kind: Omission, said: Sequence[set[str]]) -> Omission:
-    """Add the thing beside which a kind of detail is most surely rarer, if there is one.
+    """Add the thing with which a kind of detail is most clearly rarer, if there is one.
 
     Of 100 references 40 have a dog, and 4 of these a colour, of the others 54: 10% and 90%, which
     differ by 8 standard errors of 0.1 (58% of 100 have a colour).

@@ -84,7 +84,7 @@ def named(found: Sequence[tuple[str, str]]) -> str:
 
 
 def fresh(names: Sequence[str]) -> str:
-    """How each reward pays texts written for this table before any was scored."""
+    """Make the table of twenty rows that were written before any of them was scored."""
     rows: list[dict[str, str]] = json.loads(FRESH.read_text("utf-8"))
     references = [row["reference"] for row in rows]
     lines = ["| reward | the true text | in other words | made false | in other words earns more |"]

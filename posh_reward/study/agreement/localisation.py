@@ -255,8 +255,8 @@ def span_figures(
             elif kind == "fixed":
                 found = counts.macro_f1(weights)[:, counts.at(metric.threshold)]
             else:
-                # Chosen anew in each resample, so that the interval includes the chance in the
-                # choice; still optimistic, hence "held out" beside it.
+                # Choosing the threshold again in each resample puts the luck of the choice into
+                # the interval. It is still optimistic, so "held out" is shown as well.
                 found = counts.macro_f1(weights).max(axis=1)
             values += found.tolist()
         return values

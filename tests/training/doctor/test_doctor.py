@@ -9,7 +9,7 @@ import subprocess
 import sys
 import sysconfig
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace as Some
 from typing import Any
@@ -68,7 +68,7 @@ GPUS = """printf 'H100, {driver}, 81920, {used}, {mode}\\n%.0s' 1 2"""
 
 
 @pytest.fixture
-def nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
+def nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Puts a program of that name on the path, which says what a GPU would."""
 
     def make(used: object = 0, mode: str = "Default", driver: str = "570.1") -> None:
@@ -88,9 +88,9 @@ def nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
     ],
 )
 def test_gpus_that_are_few_exclusive_or_full(
-    nvidia_smi: object, used: int, mode: str, wanted: int, name: str, words: str
+    nvidia_smi: Callable[..., None], used: int, mode: str, wanted: int, name: str, words: str
 ) -> None:
-    nvidia_smi(used, mode)  # type: ignore[operator]
+    nvidia_smi(used, mode)
     check = failed(check_gpus(read_gpus(), wanted, 63.0, shared=True))
     assert check.name == name
     assert words in check.detail
@@ -98,8 +98,10 @@ def test_gpus_that_are_few_exclusive_or_full(
 
 
 @pytest.mark.parametrize(("used", "memory"), [(0, "ok"), ("[N/A]", "warning")])
-def test_gpus_that_are_free_or_do_not_tell(nvidia_smi: object, used: object, memory: str) -> None:
-    nvidia_smi(used)  # type: ignore[operator]
+def test_gpus_that_are_free_or_do_not_tell(
+    nvidia_smi: Callable[..., None], used: object, memory: str
+) -> None:
+    nvidia_smi(used)
     found = states(check_gpus(read_gpus(), 2, 63.0, shared=True))
     assert found == {"driver": "ok", "compute mode": "ok", "GPU memory": memory}
 
@@ -122,9 +124,9 @@ def test_no_driver_no_compiler_and_a_torch_without_cuda(monkeypatch: pytest.Monk
     ],
 )
 def test_a_driver_is_new_enough_for_torchs_cuda(
-    nvidia_smi: object, driver: str, cuda: str, state: str
+    nvidia_smi: Callable[..., None], driver: str, cuda: str, state: str
 ) -> None:
-    nvidia_smi(driver=driver)  # type: ignore[operator]
+    nvidia_smi(driver=driver)
     check = check_driver(read_gpus() or [], cuda)
     assert (check.state, f"driver {driver}" in check.detail) == (state, True)
     assert bool(check.remedy) == (state == "FAILED")

@@ -117,7 +117,7 @@ class _Tree:
         return [token for i in subjects for token in self._scope(i, definite=True, lists=True)]
 
     def _sought(self, vain: int) -> list[int]:
-        """What one looks for in vain."""
+        """Things that are looked for in vain."""
         within = self.tokens[vain].head
         verb = self.tokens[within].head
         if self.tokens[verb].lemma not in SEEKING:
@@ -138,7 +138,7 @@ class _Tree:
         return self._sentence_after(start)
 
     def _reported(self, verb: int) -> Iterable[int]:
-        """What a person of the text says or thinks; a quotation only if it is a sentence."""
+        """Claims that a person in the text makes; a quotation only if it is a sentence."""
         subjects = [i for i in self.below[verb] if self.tokens[i].dep == "nsubj"]
         if not any(map(self._may_speak, subjects)):
             return ()
