@@ -253,7 +253,7 @@ def run_plot(history: Sequence[Mapping[str, Any]]) -> bytes:
     matplotlib.use("agg")
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10, 4), layout="constrained")
+    figure = Figure(figsize=(10, 5), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
     # With objective separate, TRL logs the sum of two rewards, which is on another scale.
     two = any("rewards/posh_recall_reward/mean" in line for line in history)
@@ -272,7 +272,9 @@ def run_plot(history: Sequence[Mapping[str, Any]]) -> bytes:
         axes.set_xlabel("step")
         axes.locator_params(axis="x", integer=True)
         if axes.lines:
-            axes.legend(edgecolor="none", fontsize=9)  # opaque, as lines may pass behind it
+            # Below the plot, where no line passes.
+            below = {"loc": "upper left", "bbox_to_anchor": (0, -0.12)}
+            axes.legend(frameon=False, fontsize=9, **below)
     content = BytesIO()
     figure.savefig(content, format="png", dpi=110)
     return content.getvalue()
