@@ -32,7 +32,7 @@ from posh_reward.reward.texts import repeated_share, says_nothing
 from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, Element, Scores
 
 AXES = ("precision", "recall")
-REWARD_VERSION = 9
+REWARD_VERSION = 10
 """Version of the rules that turn scores into rewards, here and in ``texts``, for signatures."""
 WORST = LOWEST_GRADE / HIGHEST_GRADE  # the lowest possible score: every element graded 1 of 5
 
@@ -42,7 +42,7 @@ People's rewordings have 0.047 on average (mostly adverbs, and verbs without an 
 captions, ten lost more than 0.005 if two were free, and one does with three."""
 
 LIST = 8  # entities from which a text with few attributes and relations counts as a list, and
-SHORT_LIST = 5  # from which one with at most one does: none of 1,314 captions and sentences
+SHORT_LIST = 5  # from which bare ones cost if it has at most one, as none of 1,314 captions has
 
 BARE_THINGS, BARE_SHARE = 3, 0.1
 """Entities of a sentence that need no attribute or verb (each of which allows two more), and the
@@ -296,18 +296,27 @@ def _share_left(scores: Scores, shaping: Shaping) -> float:
 def _described_share(scores: Scores, floor: float) -> float:
     """Share of its reward that a text keeps, lower the more it is a list; 1 with few entities.
 
-    Prepositions can join any two entities ("the sky of the quay beside the sailors"), so they count
-    only up to the number of attributes and verbs, and not at all in a crowded sentence.
+    Plain sentences are no list: "On the left, there is a man. Behind him, there is a dog." names a
+    thing in each, besides places. Prepositions can join any two entities ("the sky of the quay
+    beside the sailors"), so they count only up to the number of attributes and verbs, and not at
+    all in a crowded sentence.
     """
     things, claims, *_, details = _by_sentence(scores)
-    others = [e for e in scores.elements if e.direction == "precision" and e.kind != "entity"]
-    if len(things) < (LIST if len(others) > 1 else SHORT_LIST):
-        return 1.0
-    share = min(2 * details, len(others)) / len(things)
-    by_sentence = Counter(at for _, places in things for at in places)
-    bare = sum(max(0, n - BARE_THINGS - 2 * claims[at]) for at, n in by_sentence.items())
-    crowded = bare / max(1, by_sentence.total()) - BARE_SHARE
-    return _clip(share / floor) * _clip(1 - 2 * crowded)
+    sentences = [places for thing, places in things if _is_specific(thing)]
+    by_sentence = Counter(at for places in sentences for at in places)
+    listed = sum(any(by_sentence[at] > 1 for at in places) for places in sentences)
+    others = sum(e.direction == "precision" and e.kind != "entity" for e in scores.elements)
+    left = 1.0
+    if listed >= LIST:
+        left *= _clip(min(2 * details, others) / listed / floor)
+    if listed >= (LIST if others > 1 else SHORT_LIST):
+        bare = sum(max(0, n - BARE_THINGS - 2 * claims[at]) for at, n in by_sentence.items())
+        left *= _clip(1 - 2 * (bare / by_sentence.total() - BARE_SHARE))
+    return left
+
+
+def _is_specific(thing: Element) -> bool:
+    return not UNSPECIFIC.issuperset(thing.text.lower().split())
 
 
 def _towards_worst(reward: float, left: float) -> float:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from posh_reward import PoshReward
 from posh_reward.errors import ConfigError
 from posh_reward.lexicon.word_order import disorder
 from posh_reward.reward.shaping import WORST, Shaping, shape, shape_axes
@@ -98,8 +99,21 @@ def test_a_list_of_bare_nouns_is_worst() -> None:
     honest = shape(of_kinds(10, 7), Shaping())
     assert honest == shape(of_kinds(10, 7), Shaping(detail_floor=0)) == pytest.approx(0.72)
     assert shape(of_kinds(3, 0), Shaping()) == honest, "three things are no list"
-    assert shape(of_kinds(5, 0), Shaping()) == pytest.approx(WORST)
+    # Two of five are more than three that need nothing: 1 - 2 x (2 / 5 - 0.1) = 0.4 of 0.52.
+    assert shape(of_kinds(5, 0), Shaping()) == pytest.approx(0.2 + 0.4 * 0.52)
     assert shape(of_kinds(5, 2), Shaping()) == honest
+
+
+def test_plain_sentences_are_no_list() -> None:
+    """Five sentences with a thing and a place in each: a policy learned to say false details
+    instead, as long as they got the worst reward."""
+    places = ("On the left", "At the center", "To our right", "In the back", "In front")
+    plain = " ".join(f"{place}, there is a {thing}." for place, thing in zip(
+        places, ("boy", "man", "house", "dog", "tree"), strict=True))  # fmt: skip
+    detailed = "A boy in red pets a dog. A man in a coat stands at a house near a green tree."
+    rewards = [PoshReward(shaping=shaping)([None], [plain], reference=[detailed])[0]
+               for shaping in (Shaping(), Shaping(detail_floor=0))]  # fmt: skip
+    assert rewards[0] == rewards[1]
 
 
 def test_words_out_of_order_cost() -> None:
