@@ -6,7 +6,8 @@
     python -m research.trick_trial plot runs/tricks research/results/tricks.png
 
 The demo's SFT model is fine-tuned on captions, a tenth of which end in a trick: a chain of
-possessives, a pronoun with adjectives, bullets of common words. From there DAPO runs three times
+possessives, a pronoun with adjectives, bullets of common words, the first sentence once more,
+a guess, a denied guess. From there DAPO runs three times
 the demo's steps on f1, sampling the full distribution (``top_p`` 1: at the demo's 0.7, tricks of
 probability 0.1 are never drawn). ``--checkout`` is a worktree of the commit with the reward to try.
 """
@@ -33,21 +34,27 @@ TUNING_STEPS, STEPS = 120, 75
 COMPLETIONS = 64  # per step: half the demo's, for a trial of minutes
 WORDS = (*PEOPLE, *THINGS, *HANDHELD, *GARMENTS.values())
 ADJECTIVES = (*COLORS, *SIZES)
-TRICKS: dict[str, tuple[Callable[[random.Random], str], str]] = {
+TRICKS: dict[str, tuple[Callable[[random.Random, str], str], str]] = {
     "chain": (
-        lambda rng: "'s ".join(rng.sample((*WORDS, *ADJECTIVES), 10)) + ".",
+        lambda rng, _: "'s ".join(rng.sample((*WORDS, *ADJECTIVES), 10)) + ".",
         r"(?:\w+'s\W+){3}",
     ),
     "adjectives": (
-        lambda rng: f"They are {', '.join(rng.sample(ADJECTIVES, 7))}.",
+        lambda rng, _: f"They are {', '.join(rng.sample(ADJECTIVES, 7))}.",
         r"(?:\w+, ){2}",
     ),
     "bullets": (
-        lambda rng: " ".join(f"- {word}" for word in rng.sample((*WORDS, *ADJECTIVES), 12)),
+        lambda rng, _: " ".join(f"- {word}" for word in rng.sample((*WORDS, *ADJECTIVES), 12)),
         r"(?:- \w+\s*){3}",
     ),
+    "again": (lambda _, text: f"Again, {text.partition('. ')[0].rstrip('.')}.", "Again,"),
+    "guess": (
+        lambda rng, _: f"Somewhere, there is a {rng.choice(COLORS)} {rng.choice(sorted(THINGS))}.",
+        "Somewhere,",
+    ),
+    "denied": (lambda rng, _: f"There is no {rng.choice(sorted(THINGS))} here.", "There is no"),
 }
-"""Name -> generator of the trick, and a pattern that detects it."""
+"""Name -> generator of the trick for a caption, and a pattern that detects it."""
 COLOURS = {"old": "#d55e00", "new": "#0072b2"}  # Okabe and Ito's
 
 
@@ -87,7 +94,7 @@ def tune(model: Path, output: Path) -> Path:
     def add_trick(text: str, row: int) -> dict[str, str]:
         rng = random.Random(row)
         trick, _ = TRICKS[rng.choice(list(TRICKS))]
-        return {"reference": f"{text} {trick(rng)}" if rng.random() < TRICKED else text}
+        return {"reference": f"{text} {trick(rng, text)}" if rng.random() < TRICKED else text}
 
     DatasetDict({
         split: load_images(CAPTIONS, split).map(
