@@ -131,6 +131,22 @@ def shape(scores: Scores, shaping: Shaping, weights: Weights = EQUAL) -> float |
     return _towards_worst(_combine(*axes, shaping), _share_left(scores, shaping))
 
 
+RULES_OFF = {
+    "length_limit": None, "repetition_limit": None, "detail_floor": 0, "coverage_floor": 0,
+    "loose_weight": 0, "disorder_limit": 0, "image_cap": HIGHEST_GRADE,
+}  # fmt: skip
+LOWERED = 0.1
+
+
+def is_lowered(scores: Scores, shaping: Shaping, weights: Weights = EQUAL) -> bool:
+    """Return True if the rules take more than 0.1 from the reward for precision or recall."""
+    plain = replace(shaping, **RULES_OFF)  # type: ignore[arg-type]  # bounded by BOUNDS
+    pairs = zip(
+        *(shape_axes(scores, each, weights) or () for each in (plain, shaping)), strict=True
+    )
+    return any(before - after > LOWERED for before, after in pairs)
+
+
 def shape_axes(
     scores: Scores, shaping: Shaping, weights: Weights = EQUAL
 ) -> tuple[float, float] | None:

@@ -22,7 +22,15 @@ from posh_reward.metrics.metric import Figures, MetricResult, check_sizes
 from posh_reward.metrics.posh.judges.judge import PoshLike, check_judge
 from posh_reward.metrics.posh.posh import PoSh
 from posh_reward.reward.objectives import Rewards, check_shared, together, trainer_of
-from posh_reward.reward.shaping import AXES, REWARD_VERSION, Shaping, shape, shape_axes
+from posh_reward.reward.shaping import (
+    AXES,
+    LOWERED,
+    REWARD_VERSION,
+    Shaping,
+    is_lowered,
+    shape,
+    shape_axes,
+)
 from posh_reward.reward.texts import (
     clean,
     column_of,
@@ -156,6 +164,10 @@ class MetricReward(ABC, Generic[T]):
     def _rewards(self, score: T) -> tuple[float | None, ...]:
         """Turn a score into one reward per objective."""
 
+    def _of_rules(self, scores: Sequence[T]) -> dict[str, float]:
+        """Figures of what the reward's own rules did."""
+        return {}
+
     @property
     def signature(self) -> str:
         """Everything that the scores depend on."""
@@ -209,7 +221,8 @@ class MetricReward(ABC, Generic[T]):
         scores = self.scores(texts, *columns)
         if log_metric is not None:
             seconds = time.perf_counter() - begun
-            for name, value in metrics(self.metric, scores, texts, before, seconds).items():
+            of_call = metrics(self.metric, scores, texts, before, seconds) | self._of_rules(scores)
+            for name, value in of_call.items():
                 log_metric(name, value)
         if log_extra is not None:
             for name, values in extras(self.metric, scores).items():
@@ -363,7 +376,7 @@ class PoshReward(MetricReward[Scores]):
         self.shaping = shaping if shaping is not None else Shaping()
         self.reference_column = reference_column
         self.image_column = image_column
-        self._warned: set[str] = set()  # what was not English
+        self._warned: set[str] = set()  # what was said once
         super().__init__(max_failed_calls)
 
     @property
@@ -419,6 +432,18 @@ class PoshReward(MetricReward[Scores]):
     def _score(self, texts: list[Any], *columns: Any) -> list[Scores]:
         self._warn_of_language("most completions of a call do", texts, 0.5)
         return self.metric.score(texts, *columns)
+
+    def _of_rules(self, scores: Sequence[Scores]) -> dict[str, float]:
+        # A policy whose honest style is taken for a trick learns anything else instead.
+        lowered = [s for s in scores if is_lowered(s, self.shaping, self.metric.weights)]
+        if len(lowered) > len(scores) / 2 and "rules" not in self._warned:
+            self._warned.add("rules")
+            logger.warning(
+                "the rules of Shaping lower the rewards of %d of %d completions by more than %g, "
+                "such as %s: if these are honest, look for their rule in docs/rewards.md",
+                len(lowered), len(scores), LOWERED, brief(lowered[0].generation),
+            )  # fmt: skip
+        return {f"{self.metric.name}/lowered_share": share(len(lowered), len(scores))}
 
     def _failed(self, why: Failure) -> Scores:
         return Scores.failed(why, signature="")

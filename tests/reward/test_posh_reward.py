@@ -101,6 +101,17 @@ def test_a_failure_is_none_with_its_reason_logged(
     assert "is missing" in log.extras["posh_failure"][1]
 
 
+def test_rules_that_lower_most_rewards_are_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    listed = ["A hat, a boat, a cup, a tree, a dog, a coat, a wall and a rose."] * 2
+    log, reward = Log(), PoshReward()
+    with caplog.at_level(logging.WARNING):
+        for texts in ([*listed, TEXTS[0]], listed):
+            reward(completions=texts, log_metric=log.metric, reference=[REFERENCE] * len(texts))
+    assert log.metrics["posh/lowered_share"] == [pytest.approx(2 / 3), 1.0]
+    assert caplog.text.count("lower the rewards of 2 of 3 completions") == 1
+    assert "of 2 of 2" not in caplog.text
+
+
 def test_a_missing_column_is_named_with_the_remedy(reward: PoshReward) -> None:
     with pytest.raises(InputError, match=r"'reference'.*caption.*reference_column"):
         reward(completions=TEXTS, caption=TEXTS)
