@@ -197,6 +197,7 @@ def _honest(texts: Texts) -> Iterator[Check]:
         ("the whole over its half", longer, halves, 0.0),
         ("half over one sentence", halves, single, TOLERANCE),
         ("one sentence over another row's text", single, others, 0.0),
+        ("things named over another row's text", _read(true, variants.things_named), others, 0.0),
     )
     for name, new, old, share in lengths:
         yield Check(HONEST, "length", name, new, old, others, share)

@@ -16,6 +16,7 @@ from itertools import cycle, islice
 
 from posh_reward.attack.climb import sentences
 from posh_reward.graph.reader import Reader
+from posh_reward.lexicon import function_words
 from posh_reward.lexicon.function_words import PREPOSITIONS, agreement
 from posh_reward.lexicon.likeness import UNITS, colours
 from posh_reward.lexicon.meaning import is_plural
@@ -35,6 +36,7 @@ EXCHANGED = {
 }  # fmt: skip
 EXCHANGED |= {b: a for a, b in EXCHANGED.items() if a not in ("him", "himself")}
 SIDES = ("left", "right")
+NO_THINGS = function_words.PLACES | function_words.DEPICTION | function_words.LIGHT
 
 MUSEUM = (
     "The artist invites us to reflect on the passing of time. The work shows a rare command of "
@@ -364,6 +366,15 @@ def simple_sentences(description: Description) -> str | None:
         joined = i and tokens[i - 1].span[1] == token.span[0]
         clauses[token.sentence, first] = text + ("" if joined or not text else " ") + token.text
     return " ".join(_sentence(clauses[key]) for key in sorted(clauses))
+
+
+def things_named(description: Description) -> str | None:
+    """Name each thing in a sentence and say no more: "There is a dog. There is an owl."."""
+    nouns = dict.fromkeys(
+        token.lemma for token in description.tokens
+        if token.pos == "NOUN" and token.lemma == token.text and token.lemma not in NO_THINGS
+    )  # fmt: skip
+    return " ".join(f"There is a{'n' * (n[0] in 'aeiou')} {n}." for n in nouns) or None
 
 
 def _opening(tokens: Sequence[Token], verb: int, first: int) -> str | None:

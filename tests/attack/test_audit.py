@@ -27,7 +27,7 @@ from posh_reward.attack.audit import (
 )
 from posh_reward.attack.climb import Climb, half
 from posh_reward.attack.ledger import Ledger, Reward
-from posh_reward.attack.variants import reader, roles_exchanged, simple_sentences
+from posh_reward.attack.variants import reader, roles_exchanged, simple_sentences, things_named
 from posh_reward.cli import INTERRUPTED, JUDGE, OK, UNUSABLE, main
 from posh_reward.cli.audit_commands import FOUND
 from posh_reward.datasets.scenes import caption as wording
@@ -232,6 +232,8 @@ def test_roles_and_clauses() -> None:
     simple = simple_sentences(read("A girl in red stands, holding a fan, and a dog sits."))
     assert simple == "A girl in red stands. The girl is holding a fan. A dog sits."
     assert simple_sentences(read("A girl stands.")) is None
+    named = things_named(read("On the left, an owl in a red coat sits near two dogs and an owl."))
+    assert named == "There is an owl. There is a coat."
 
 
 def test_a_table_and_a_page_show_the_findings() -> None:
