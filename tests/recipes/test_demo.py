@@ -30,9 +30,10 @@ def test_each_stage_is_better_than_the_one_before(figures: Any) -> None:
     assert figures["gains"]["DAPO over SFT"]["low"] > 0
 
 
-def test_both_objectives_gain_recall(figures: Any) -> None:
+def test_both_gain_recall_and_two_objectives_keep_precision(figures: Any) -> None:
     gains = figures["gains"]
     assert gains["DAPO over SFT, recall"]["low"] > 0 < gains["f1 over SFT, recall"]["low"]
+    assert gains["DAPO over SFT, precision"]["low"] > -0.01
 
 
 def test_the_right_images_score_higher_than_others(figures: Any) -> None:
