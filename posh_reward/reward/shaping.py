@@ -230,6 +230,9 @@ def _made_up(scores: Scores) -> float:
     gains recall, and nothing that is said of it is true.
     """
     said = _by_sentence(scores)
+    # In a caption, another person's words for the same thing look made up.
+    if len(said.things) < LIST:
+        return 0.0
     made_up = 0.0
     for thing, places in said.things:
         around = {at + step for at in places for step in range(-NEAR, NEAR + 1)}
