@@ -1,7 +1,5 @@
 """The pins for a node with GPUs are what a resolver finds; nothing but metadata is downloaded."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

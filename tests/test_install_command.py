@@ -1,7 +1,5 @@
 """Messages about missing packages name a command that works from where the package lies."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A settings file is somebody's typing: whatever it holds, the worst is a message that helps."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Settings files from strangers, of every kind that a command reads, run and send nothing."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

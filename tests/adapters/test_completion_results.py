@@ -1,7 +1,5 @@
 """Parts that all adapters share; no framework is needed."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The reward as an environment of NeMo-RL, and in its baseline (from its repository)."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """The reward in slime's own reward hub and normalisation (from its repository), and in miles'."""
 
-from __future__ import annotations
-
 import asyncio
 from importlib import import_module
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The reward in ms-swift's own scoring and advantages."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

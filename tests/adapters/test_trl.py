@@ -1,7 +1,5 @@
 """The reward in TRL's GRPOTrainer, as its command line finds it."""
 
-from __future__ import annotations
-
 import importlib
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The reward in verl's own reward loop, and in its advantages."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from pathlib import Path

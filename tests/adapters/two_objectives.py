@@ -4,8 +4,6 @@
 trainers whose environments cannot hold TRL compare theirs with these.
 """
 
-from __future__ import annotations
-
 GROUPS = ["a"] * 4 + ["b"] * 4
 WEIGHTS = [1.0, 2.0]
 PRECISION = [0.9, 0.5, 0.7, 0.4, 0.8, 0.8, 0.6, 0.3]

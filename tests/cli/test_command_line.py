@@ -1,7 +1,5 @@
 """The parser: one command's flags at a time, and one list of the metric's settings."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from argparse import Action, ArgumentParser, _SubParsersAction

@@ -1,7 +1,5 @@
 """``--config`` and the flags that win over it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """``score`` under real kills, full disks, closed pipes and broken judges."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

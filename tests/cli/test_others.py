@@ -1,7 +1,5 @@
 """``posh-reward harmonic score`` and ``rubric score`` as people run them, kills included."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

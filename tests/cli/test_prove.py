@@ -1,7 +1,5 @@
 """``posh-reward prove``: the command as users type it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """``score`` as people run it: real files."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

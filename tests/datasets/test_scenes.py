@@ -1,7 +1,5 @@
 """Synthetic paintings: seeded, split by content, described as drawn."""
 
-from __future__ import annotations
-
 import hashlib
 
 import pytest

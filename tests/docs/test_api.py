@@ -1,7 +1,5 @@
 """The API page has every public name."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """CONTRIBUTING and the page on the architecture name files and folders that exist."""
 
-from __future__ import annotations
-
 import re
 from fnmatch import fnmatch
 from pathlib import Path

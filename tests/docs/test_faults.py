@@ -1,7 +1,5 @@
 """Every test that the table of faults names is there."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

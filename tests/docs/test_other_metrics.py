@@ -1,7 +1,5 @@
 """The page on the other metrics: its lines work as printed, in order."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

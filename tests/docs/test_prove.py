@@ -1,7 +1,5 @@
 """The example of docs/prove.md prints what the page says."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The messages of docs/troubleshooting.md are those that the code prints."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Graphs, questions and scores are those of the public release."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What is read and asked has versions that are raised by hand: this says when."""
 
-from __future__ import annotations
-
 import ast
 import json
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """Entities, and the tokens that a mention is narrowed to."""
 
-from __future__ import annotations
-
 import pytest
 
 from posh_reward.errors import InputError

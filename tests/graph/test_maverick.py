@@ -1,7 +1,5 @@
 """Maverick's resolver with a fake worker, with a stub of the package, and (slow) with Maverick."""
 
-from __future__ import annotations
-
 import gc
 import pickle
 import subprocess

@@ -1,7 +1,5 @@
 """Parsing and tokenizing."""
 
-from __future__ import annotations
-
 import os
 import random
 import string

@@ -1,7 +1,5 @@
 """Reading texts: what is parsed, what was parsed before, and descriptions as JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """The release's own ways, one small sentence a rule (research/LOG.md has their list)."""
 
-from __future__ import annotations
-
 import pytest
 
 from posh_reward.types import Clusters, SceneGraph, Span
@@ -306,10 +304,3 @@ def test_words_after_one_that_has_found_a_noun_below_do_not_look() -> None:
     """H: the sky is below "pale", the sea below "blue"."""
     sentence = "Pale/ADJ/ROOT/0 blue/ADJ/compound/0 sky/NOUN/npadvmod/0 sea/NOUN/npadvmod/1"
     assert said(graph(sentence)) == [("sky", "Pale blue")]
-
-
-def joined(prepositions: int) -> str:
-    """A verb with many prepositions, each joined to the one before; the last has an object."""
-    chain = [f"and/CCONJ/cc/{2 * i} over/ADP/conj/{2 * i}" for i in range(1, prepositions)]
-    last = f"trees/NOUN/pobj/{2 * prepositions}"
-    return " ".join(["Birds/NOUN/nsubj/1 fly/VERB/ROOT/1 over/ADP/prep/1", *chain, last])

@@ -1,7 +1,5 @@
 """Between a metric and a model: one answer a prompt, kept under all that it depends on."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path

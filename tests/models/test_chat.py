@@ -1,7 +1,5 @@
 """Messages become the tokens that a template and a tokenizer make of the whole text."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Judging over HTTP: the honest answer or a reason, whatever the server does."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import logging

@@ -1,7 +1,5 @@
 """A server, a description or an environment that does harm: nothing leaks, grows or hangs."""
 
-from __future__ import annotations
-
 import logging
 import shutil
 import ssl

@@ -1,7 +1,5 @@
 """all-MiniLM-L6-v2 itself, wherever the project takes an encoder."""
 
-from __future__ import annotations
-
 import pickle
 from importlib.util import find_spec
 from pathlib import Path

@@ -1,7 +1,5 @@
 """vLLM's process, with a small engine in it: how it is started, and what it answers."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """vLLM's process, with a small engine in it: a real child, and everything that can go wrong."""
 
-from __future__ import annotations
-
 import gc
 import json
 import logging

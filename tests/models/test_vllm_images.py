@@ -1,7 +1,5 @@
 """Images reach vLLM's process as they are to be seen; with a small engine in it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

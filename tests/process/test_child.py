@@ -1,7 +1,5 @@
 """A child process and its keeper: real processes, whatever becomes of either."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

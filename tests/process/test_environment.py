@@ -1,7 +1,5 @@
 """Which variables a child gets."""
 
-from __future__ import annotations
-
 import pytest
 
 from posh_reward.process.child import child_variables, gpu_index

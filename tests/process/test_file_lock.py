@@ -1,7 +1,5 @@
 """One process at a time writes a file, whatever the writers do."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import subprocess

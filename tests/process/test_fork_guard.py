@@ -1,7 +1,5 @@
 """A fork of a process whose other threads score is refused by name, and does not hang."""
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

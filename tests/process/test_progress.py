@@ -1,7 +1,5 @@
 """Progress in a log file: lines, few of them, and none for short work."""
 
-from __future__ import annotations
-
 import sys
 from io import StringIO
 

@@ -1,7 +1,5 @@
 """Every configuration loads as in a run, up to where weights would be read, or says why not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

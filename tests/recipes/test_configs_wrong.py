@@ -1,7 +1,5 @@
 """A mistake in a configuration is found before anything is loaded, and names the remedy."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

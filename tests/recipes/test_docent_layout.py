@@ -1,7 +1,5 @@
 """The recipes, ``fetch`` and ``--check`` on a folder laid out as DOCENT is."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

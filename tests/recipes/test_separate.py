@@ -1,7 +1,5 @@
 """Two objectives in TRL's own trainer, by one flag of the recipe."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Two steps of each recipe on a random tiny model: no GPU, no hub."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """UD trees turn into the trees of ``en_core_web_*``, construction by construction."""
 
-from __future__ import annotations
-
 import pytest
 
 from research.train_parser.clearnlp import convert

@@ -1,7 +1,5 @@
 """The cascade's agreement is counted on pairs on which its thresholds were not chosen."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The coreference metrics and the reader of CoNLL columns."""
 
-from __future__ import annotations
-
 import pytest
 
 from research.eval_coref import b_cubed, ceaf_e, muc, read_conll

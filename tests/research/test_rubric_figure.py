@@ -1,7 +1,5 @@
 """Figure 9 of the rubric's paper, from its tables."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Texts of known truth, and scores at any bar from one run."""
 
-from __future__ import annotations
-
 import pytest
 
 from posh_reward import PoSh

@@ -1,7 +1,5 @@
 """The app in process, and its client over a real socket."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

@@ -1,7 +1,5 @@
 """Refusals: their one form, in replies, in the schema and in the client's errors."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

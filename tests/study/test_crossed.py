@@ -1,7 +1,5 @@
 """Means over items and raters: figures by hand, and coverage by simulation."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.special import stdtr

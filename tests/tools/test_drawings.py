@@ -1,7 +1,5 @@
 """The committed drawings show what their sources say."""
 
-from __future__ import annotations
-
 import html
 import re
 import xml.etree.ElementTree as ET

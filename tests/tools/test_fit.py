@@ -1,7 +1,5 @@
 """The command that says whether a run fits, and the table in the documentation."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

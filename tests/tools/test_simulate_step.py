@@ -1,7 +1,5 @@
 """The simulated step: counted calls and tokens, times rates that can be set."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The token bench counts right, and finds that we ask for less and score as the release does."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The worked example in the documentation shows what the metric says today."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What the canaries compare; ``recipes/test_launch_vllm.py`` shows them fire with a real vLLM."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any, ClassVar

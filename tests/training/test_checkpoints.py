@@ -1,7 +1,5 @@
 """A run resumes from its newest whole checkpoint."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The arithmetic of memory: its exact part against what torch really allocates."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

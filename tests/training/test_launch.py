@@ -1,7 +1,5 @@
 """What a launcher and a batch script learn from a recipe's end, and what ranks do not share."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A resumed run has its checkpoint's weights, whoever wrote the trainer."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

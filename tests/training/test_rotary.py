@@ -1,7 +1,5 @@
 """Rounded rotary frequencies; test_zero3.py has DeepSpeed round them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Files of ranks under the names of DeepSpeed 0.19.8; ``test_zero3.py`` has the real one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """HarmonicEval on a fake model that sees."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """How much each criterion counts."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

@@ -1,7 +1,5 @@
 """A judge that cannot judge is refused before anything is scored with it."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The collector is patient while a batch is scored, and as it was afterwards."""
 
-from __future__ import annotations
-
 import gc
 
 import pytest

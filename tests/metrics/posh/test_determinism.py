@@ -1,7 +1,5 @@
 """Equal pairs get equal scores, to the last bit, in whatever company they are scored."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Texts whose parses are nonsense: labels swapped, leaves rehung, clusters at random."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """One direction of one pair, with a judge whose every answer is known."""
 
-from __future__ import annotations
-
 from typing import get_args
 
 from posh_reward.metrics.posh.examine import Examination, examine

@@ -1,7 +1,5 @@
 """An interrupt at any moment leaves the metric as it was: later scores are the same."""
 
-from __future__ import annotations
-
 import random
 import signal
 import threading

@@ -1,7 +1,5 @@
 """The metric as its users call it, with the parser and resolver that ship."""
 
-from __future__ import annotations
-
 import math
 import time
 

@@ -1,7 +1,5 @@
 """Asking a language model: each distinct prompt once, in an order that is its own."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from pathlib import Path

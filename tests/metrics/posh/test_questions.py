@@ -1,7 +1,5 @@
 """Which questions a graph gives rise to, on graphs small enough to check by eye."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Rewrites are remembered: by text, for a while, and only those that succeeded."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 

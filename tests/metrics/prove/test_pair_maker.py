@@ -1,7 +1,5 @@
 """From captions to verified questions: what is kept is true, what is dropped says why."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from itertools import islice

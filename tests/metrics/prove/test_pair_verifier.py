@@ -1,7 +1,5 @@
 """Pairs are verified again: the paper's own programs over the authors' graphs, edited pairs."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """PROVE's two scores: the paper's equations by hand, and what happens where they have no value."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """With nothing downloaded, better replies still score higher: the figures of docs/prove.md."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What is decided by words alone: whether answers agree, what is trivial, kinds of attributes."""
 
-from __future__ import annotations
-
 import pytest
 
 from posh_reward.metrics.prove.pair_maker import agrees

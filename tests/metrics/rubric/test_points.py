@@ -1,7 +1,5 @@
 """Replies of a judge, which are anybody's text."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

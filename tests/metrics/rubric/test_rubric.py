@@ -1,7 +1,5 @@
 """Rubrics as files, and the prompts that they make."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

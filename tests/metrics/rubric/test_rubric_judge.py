@@ -1,7 +1,5 @@
 """A rubric's judge, on a fake model."""
 
-from __future__ import annotations
-
 import json
 import logging
 import pickle

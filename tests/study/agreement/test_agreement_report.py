@@ -1,7 +1,5 @@
 """DOCENT's and CapArena's procedures on sets whose true order is known."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Baselines: what each gives on texts that a person can check."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

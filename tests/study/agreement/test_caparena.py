@@ -1,7 +1,5 @@
 """CapArena's ratings of models."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

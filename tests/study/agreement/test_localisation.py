@@ -1,7 +1,5 @@
 """Errors located in texts: cases by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from math import isnan

@@ -1,7 +1,5 @@
 """Correlations, ties and accuracy of pairs; Elo from battles."""
 
-from __future__ import annotations
-
 from functools import partial
 from math import inf, isnan
 

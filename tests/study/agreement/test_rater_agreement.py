@@ -1,7 +1,5 @@
 """What raters are compared by: alpha, relaxed F1, the sign test, the paired bootstrap."""
 
-from __future__ import annotations
-
 from functools import partial
 from math import isnan
 

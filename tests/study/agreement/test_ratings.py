@@ -1,7 +1,5 @@
 """Any table of rated texts: its rows, references, raters, and the figures."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -4,8 +4,6 @@ It was run at commit abbf611. Scores are whole numbers, which often tie, and one
 fights once, so that a third of the draws leave it out.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Figures of agreement, on answers few enough to work out by hand."""
 
-from __future__ import annotations
-
 from math import nan
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Judges over the same pairs: same questions, floor, store; and what is said of them."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Mistakes and omissions of known kind, put into true texts."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from statistics import mean

@@ -1,7 +1,5 @@
 """A judge's answers as a dataset: no prompt twice, no reference in two splits."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from shutil import copytree

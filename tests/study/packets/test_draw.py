@@ -1,7 +1,5 @@
 """Who sees what: blind, balanced, and never twice."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from itertools import combinations
 

@@ -1,7 +1,5 @@
 """What is handed over is blind, safe, and the same each time."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

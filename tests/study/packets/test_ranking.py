@@ -1,7 +1,5 @@
 """Rankings of three models or more, with figures that can be worked out by hand."""
 
-from __future__ import annotations
-
 from math import log
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Files that come back: read, or refused one by one with the reason."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

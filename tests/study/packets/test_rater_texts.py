@@ -1,7 +1,5 @@
 """The texts of a study: complete in every language, and edited without losing anything."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Answers -> preferences, agreement and flags, against figures worked out by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

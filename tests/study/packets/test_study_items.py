@@ -1,7 +1,5 @@
 """Rows of generations -> items to compare."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

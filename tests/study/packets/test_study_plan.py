@@ -1,7 +1,5 @@
 """Pairs and raters that a difference takes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """axe-core and the focus on every page that is no rater's, at three widths, light and dark."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

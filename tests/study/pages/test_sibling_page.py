@@ -1,7 +1,5 @@
 """The page about rows of HarmonicEval, rubrics and PROVE."""
 
-from __future__ import annotations
-
 import json
 import re
 from html import unescape

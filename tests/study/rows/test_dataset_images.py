@@ -1,7 +1,5 @@
 """When an image that a row names by number is the row's own."""
 
-from __future__ import annotations
-
 import pytest
 
 from posh_reward.errors import ConfigError

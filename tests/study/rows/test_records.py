@@ -1,7 +1,5 @@
 """Rows of scores: earlier layouts are read, and a record has one set of fields everywhere."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import fields
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Scored rows: back to scores, means by model, paired differences."""
 
-from __future__ import annotations
-
 import json
 from contextlib import closing
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Tables in every format: what is written is read again, to the letter."""
 
-from __future__ import annotations
-
 import csv
 import io
 import os

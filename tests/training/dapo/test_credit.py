@@ -1,7 +1,5 @@
 """Grades to credit, and characters to tokens."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Prompts in trees are answered as each alone; the loss and its figures by hand."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A dry run of a node, and each fault that it names, provoked for real."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """The ladder of a first hour: each fault provoked makes its rung fail, with the reason."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket
