@@ -9,7 +9,9 @@ from scipy.stats import kendalltau
 
 from posh_reward.study.agreement.metric_scores import ScoreColumn
 from posh_reward.study.agreement.preferences import (
+    NONE,
     accuracy,
+    elo_ratings,
     predicted_outcomes,
     score_differences,
     tie_threshold,
@@ -86,3 +88,14 @@ def test_correlations_need_variation() -> None:
         assert isnan(measure(flat, rising))
         assert isnan(measure(rising, flat))
         assert isnan(measure(rising[:1], rising[:1]))
+
+
+def test_elo_by_hand() -> None:
+    first, second = np.array([0, 1]), np.array([1, 0])
+    outcome = np.array([1.0, 0.0])
+    # The first battle moves 4 * (1 - 1/2); in the second 998 meets 1002 and they tie.
+    expected = 1 / (1 + 10 ** ((1002 - 998) / 400))
+    found = elo_ratings(first, second, outcome, np.array([[0, 1], [0, NONE]]), 2)
+    gain = 4 * (0.5 - expected)
+    assert found[0] == pytest.approx([1002 - gain, 998 + gain])
+    assert found[1] == pytest.approx([1002, 998])
