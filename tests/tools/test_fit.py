@@ -7,6 +7,7 @@ import pytest
 from tools import fit
 
 
+@pytest.mark.slow
 def test_the_documented_table_is_what_the_command_prints(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

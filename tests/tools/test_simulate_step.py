@@ -35,6 +35,7 @@ def test_the_share_is_that_of_the_slowest_card_in_a_whole_step() -> None:
     assert f"aim {OPT_IN:.1%}: met" in line(Way("prefix-first"), [light], replace(rates, rest_s=99))
 
 
+@pytest.mark.slow
 def test_batched_asking_saves_calls_and_decoding_steps(shared_data: Path) -> None:
     goldens = load(shared_data / "goldens" / "goldens.jsonl")[-1:]
     chat = Chat(qwen_tokenizer(shared_data / "data" / "qwen_tokenizer"))
