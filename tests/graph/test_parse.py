@@ -15,8 +15,16 @@ import spacy
 from spacy.tokens import Doc
 
 from posh_reward.errors import InputError, MissingDependencyError
-from posh_reward.graph.biaffine import find_cycle, tree
-from posh_reward.graph.parse import LONGEST_RUN, check, lemma, load_parser, parse, tokenize
+from posh_reward.graph.parse import (
+    LONGEST_RUN,
+    check,
+    find_cycle,
+    lemma,
+    load_parser,
+    parse,
+    tokenize,
+    tree,
+)
 from posh_reward.graph.reader import MAX_CHARACTERS
 from tests.graph.hostile_texts import FAMILIES
 
@@ -167,7 +175,7 @@ def kernels(doc):
     return doc
 
 def load(**options):
-    from posh_reward.graph import biaffine
+    import posh_reward.graph.parse
     with as_file(files("posh_reward.graph") / "embedded" / "pipeline") as path:
         nlp = spacy.load(path)
     nlp.add_pipe("kernels", name="tagger", first=True)
