@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
+from posh_reward.study import statistics
 from posh_reward.study.agreement.metric_scores import ScoreColumn
 from posh_reward.study.agreement.preferences import (
     NONE,
@@ -20,16 +21,6 @@ from posh_reward.study.agreement.rater_agreement import (
     Matches,
     count_ratings,
     span_matches,
-)
-from posh_reward.study.statistics import (
-    Floats,
-    Ints,
-    TauVariant,
-    bootstrap,
-    correlation_p,
-    kendall,
-    pearson,
-    spearman,
 )
 
 
@@ -77,7 +68,7 @@ def test_accuracy_is_the_authors_programs(integers: bool) -> None:
         assert accuracy(ours, people) == pytest.approx(np.mean(wins == np.sign(people)))
 
 
-VARIANTS: tuple[TauVariant, ...] = ("b", "c")
+VARIANTS: tuple[statistics.TauVariant, ...] = ("b", "c")
 
 
 @pytest.mark.parametrize("numbers", [2, 4, 100])
@@ -87,18 +78,23 @@ def test_the_fast_tau_is_scipys(numbers: int) -> None:
     for scores in (rng.normal(0, 1, 150), rng.integers(0, 7, 150).astype(float), people * -2):
         for variant in VARIANTS:
             known = kendalltau(scores, people, variant=variant).statistic
-            assert kendall(scores, people, variant) == pytest.approx(known, abs=1e-12)
+            assert statistics.kendall(scores, people, variant) == pytest.approx(known, abs=1e-12)
 
 
 def test_tau_b_by_hand() -> None:
     # Pairs: (1,2) tied in scores, (1,3) and (2,3) concordant. 2 / sqrt((3 - 1) * 3).
     scores, people = np.array([1.0, 1.0, 2.0]), np.array([1.0, 2.0, 3.0])
-    assert kendall(scores, people) == pytest.approx(2 / 6**0.5)
+    assert statistics.kendall(scores, people) == pytest.approx(2 / 6**0.5)
 
 
 def test_correlations_need_variation() -> None:
     flat, rising = np.ones(3), np.arange(3.0)
-    for measure in (spearman, kendall, pearson, partial(correlation_p, kendalltau)):
+    for measure in (
+        statistics.spearman,
+        statistics.kendall,
+        statistics.pearson,
+        partial(statistics.correlation_p, kendalltau),
+    ):
         assert isnan(measure(flat, rising))
         assert isnan(measure(rising, flat))
         assert isnan(measure(rising[:1], rising[:1]))
@@ -166,7 +162,7 @@ def test_relaxed_f1_over_texts() -> None:
     assert span_matches(TEXT, [(1, 2)], []) == Matches()  # a blank has no token
 
 
-def mean_of(values: Floats, rows: Ints) -> list[float]:
+def mean_of(values: statistics.Floats, rows: statistics.Ints) -> list[float]:
     return [float(values[rows].mean())]
 
 
@@ -175,6 +171,6 @@ def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
     covered = 0
     for _ in range(100):
         values = rng.normal(0, 1, 60)
-        [mean] = bootstrap(partial(mean_of, values), range(60), resamples=200)
+        [mean] = statistics.bootstrap(partial(mean_of, values), range(60), resamples=200)
         covered += mean.low <= 0 <= mean.high
     assert 88 <= covered <= 99  # 95 expected

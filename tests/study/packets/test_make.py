@@ -19,17 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posh_reward.errors import InputError
+from posh_reward.study.packets import make
 from posh_reward.study.packets.draw import Design, draw, identical_pairs
-from posh_reward.study.packets.make import (
-    Album,
-    Packet,
-    StudyItems,
-    digest,
-    items_of,
-    make_packet,
-    read_key,
-    write_packet,
-)
 from posh_reward.study.packets.study_records import StudyItem
 from posh_reward.study.rows.engine import Columns
 from tests.pages import unfilled
@@ -45,7 +36,7 @@ def row(name: object, model: str | None, **more: Any) -> dict[str, Any]:
 
 def test_rows_are_grouped_by_id() -> None:
     rows = [row(1, "a"), row(2, "a"), row("1", "b"), row(3, "b")]
-    found = items_of(rows, COLUMNS)
+    found = make.items_of(rows, COLUMNS)
     assert found.models == ("a", "b")
     assert [item.id for item in found.items] == ["1"]
     assert found.items[0].texts == {"a": "A a dog.", "b": "A b dog."}
@@ -68,7 +59,7 @@ def test_rows_are_grouped_by_id() -> None:
 )
 def test_rows_that_cannot_be_compared_are_named(last: dict[str, Any], why: str) -> None:
     with pytest.raises(InputError, match=why):
-        items_of([row("1", "a"), last], COLUMNS)
+        make.items_of([row("1", "a"), last], COLUMNS)
 
 
 FOUR = ("llava", "molmo", "claude", "gpt4o")
@@ -161,9 +152,9 @@ def images(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def secret_items() -> StudyItems:
+def secret_items() -> make.StudyItems:
     models = ("sft-run-7", "posh-tuned-9")
-    return StudyItems(
+    return make.StudyItems(
         models,
         tuple(
             StudyItem(f"painting-of-monet-{n}", f"A dog with {n} spots.",
@@ -178,7 +169,9 @@ def secret_items() -> StudyItems:
 
 def test_no_byte_that_goes_to_raters_tells_a_side(images: Path) -> None:
     design = Design(seed=1234567890123, coarse=2, granular=2, repeated=0)
-    made = make_packet(secret_items(), design, Album([images]), {"in-sft.jsonl": "0" * 64})
+    made = make.make_packet(
+        secret_items(), design, make.Album([images]), {"in-sft.jsonl": "0" * 64}
+    )
     assert any(FIELDS.search(data) for data in made.files.values())
     for name, data in made.files.items():
         unpacked = [base64.b64decode(found) for found in FIELDS.findall(data)]
@@ -193,43 +186,43 @@ def test_no_byte_that_goes_to_raters_tells_a_side(images: Path) -> None:
 
 def test_equal_arguments_make_equal_bytes(images: Path) -> None:
     design = Design(seed=5, coarse=2, granular=1, repeated=0)
-    made = [make_packet(secret_items(), design, Album([images]), {}) for _ in range(2)]
+    made = [make.make_packet(secret_items(), design, make.Album([images]), {}) for _ in range(2)]
     assert made[0].files == made[1].files
     assert made[0].key_file == made[1].key_file
 
 
 def test_the_seal_holds_for_this_key_only(tmp_path: Path) -> None:
     made = packet()
-    write_packet(made, tmp_path / "out", tmp_path / "out.key.json")
+    make.write_packet(made, tmp_path / "out", tmp_path / "out.key.json")
     key = tmp_path / "out.key.json"
-    assert read_key(key, tmp_path / "out") == made.key
+    assert make.read_key(key, tmp_path / "out") == made.key
     assert key.stat().st_mode & 0o077 == 0, "only for its owner"
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert "rater-01.html" in manifest["files"]
     for name, hashed in manifest["files"].items():
-        assert digest((tmp_path / "out" / name).read_bytes()) == hashed
+        assert make.digest((tmp_path / "out" / name).read_bytes()) == hashed
     changed = json.loads(key.read_text())
     changed["models"].reverse()
     key.write_text(json.dumps(changed))
     with pytest.raises(InputError, match="was sealed with another key"):
-        read_key(key, tmp_path / "out")
+        make.read_key(key, tmp_path / "out")
     key.write_text("{}")
     with pytest.raises(InputError, match=r"is not a key of a packet \(packet: Field required\)"):
-        read_key(key)
+        make.read_key(key)
 
 
 def test_the_key_never_travels_with_the_packet(tmp_path: Path) -> None:
     made = packet()
     with pytest.raises(InputError, match="would be handed over"):
-        write_packet(made, tmp_path / "out", tmp_path / "out" / "key.json")
-    write_packet(made, tmp_path / "out", tmp_path / "key.json")
+        make.write_packet(made, tmp_path / "out", tmp_path / "out" / "key.json")
+    make.write_packet(made, tmp_path / "out", tmp_path / "key.json")
     names = [path.name for path in (tmp_path / "out").rglob("*")]
     assert "key.json" not in names
     with pytest.raises(InputError, match="already exists"):
-        write_packet(made, tmp_path / "out", tmp_path / "key2.json")
+        make.write_packet(made, tmp_path / "out", tmp_path / "key2.json")
 
 
-def evil_items() -> StudyItems:
+def evil_items() -> make.StudyItems:
     found = items(2)
     evil = tuple(replace(item, reference=EVIL, texts={"sft": EVIL, "posh-tuned": f"{EVIL} no"})
                  for item in found.items)  # fmt: skip
@@ -240,7 +233,7 @@ def test_a_packet_that_cannot_be_written_leaves_neither_key_nor_folder(tmp_path:
     made = packet()
     torn = replace(made, files={**made.files, "x" * 300: b""})  # as when the disk is full
     with pytest.raises(OSError, match="too long"):
-        write_packet(torn, tmp_path / "out", tmp_path / "out.key.json")
+        make.write_packet(torn, tmp_path / "out", tmp_path / "out.key.json")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -258,10 +251,10 @@ def test_two_packets_written_to_one_place_do_not_mix(tmp_path: Path) -> None:
     made = [packet(200, seed=seed) for seed in (1, 2)]
     start = Barrier(len(made))
 
-    def write(each: Packet, turn: int) -> str:
+    def write(each: make.Packet, turn: int) -> str:
         start.wait()
         try:
-            write_packet(each, tmp_path / f"{turn}", tmp_path / f"{turn}.key.json")
+            make.write_packet(each, tmp_path / f"{turn}", tmp_path / f"{turn}.key.json")
         except InputError as error:
             return str(error)
         return ""
@@ -270,7 +263,7 @@ def test_two_packets_written_to_one_place_do_not_mix(tmp_path: Path) -> None:
         for turn in range(3):
             said = list(pool.map(write, made, [turn] * len(made)))
             assert sorted(map(bool, said)) == [False, True]
-            key = read_key(tmp_path / f"{turn}.key.json", tmp_path / f"{turn}")
+            key = make.read_key(tmp_path / f"{turn}.key.json", tmp_path / f"{turn}")
             assert key == made[said.index("")].key
 
 
@@ -294,4 +287,4 @@ def test_a_pipe_and_a_number_without_end_are_not_images(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.jpg")
     for image in ("pipe.jpg", "9" * 5000):
         with pytest.raises(InputError, match="cannot be found or read"):
-            Album([tmp_path]).uri(replace(items(1).items[0], image=image))
+            make.Album([tmp_path]).uri(replace(items(1).items[0], image=image))

@@ -16,19 +16,8 @@ from posh_reward.errors import ConfigError, InputError
 from posh_reward.metrics.metric import RECORDS, metric_of, read_scores, record_class, row_of
 from posh_reward.study.agreement.metric_scores import number_in
 from posh_reward.study.agreement.preferences import label_score
+from posh_reward.study.rows import tables
 from posh_reward.study.rows.dataset_images import DatasetImages
-from posh_reward.study.rows.tables import (
-    Format,
-    Row,
-    format_of,
-    open_table,
-    parse_cells,
-    read_row,
-    read_table,
-    scores_of,
-    sink,
-    write_table,
-)
 from posh_reward.types import Element, Failure, ImageGrade, Scores
 
 STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001
@@ -39,11 +28,13 @@ Rows = list[dict[str, Any]]
 
 def read(path: Path, delimiter: str | None = None) -> Rows:
     with path.open("rb") as file:
-        return list(read_table(file, repr(path.name), format_of(path.name, None, delimiter)))
+        return list(
+            tables.read_table(file, repr(path.name), tables.format_of(path.name, None, delimiter))
+        )
 
 
 def written(path: Path, rows: Rows) -> Rows:
-    write_table(rows, path, format_of(path.name))
+    tables.write_table(rows, path, tables.format_of(path.name))
     return read(path)
 
 
@@ -115,7 +106,7 @@ def test_a_spreadsheet_sees_utf_8_and_programs_do_not_notice(
 def test_decimal_commas_are_read_alike_everywhere(cell: str, value: float) -> None:
     assert number_in({"score": cell}, "score") == value
     assert label_score(cell) == value
-    assert parse_cells("posh", {"f1": cell})["f1"] == value
+    assert tables.parse_cells("posh", {"f1": cell})["f1"] == value
 
 
 @pytest.mark.parametrize(
@@ -139,11 +130,14 @@ def test_a_planted_link_is_not_written_through(tmp_path: Path) -> None:
     (tmp_path / "precious.txt").write_text("mine")
     for name in ("out.csv", "out.tsv"):
         (tmp_path / f"{name}.part").symlink_to(tmp_path / "precious.txt")
-        write_table([{"id": 1}], tmp_path / name, format_of(name))
+        tables.write_table([{"id": 1}], tmp_path / name, tables.format_of(name))
         assert not (tmp_path / name).is_symlink()
     (tmp_path / "new.csv.journal.jsonl").symlink_to(tmp_path / "precious.txt")
     new = str(tmp_path / "new.csv")
-    with pytest.raises(InputError, match="is a link"), sink(new, format_of(new), False, dict):
+    with (
+        pytest.raises(InputError, match="is a link"),
+        tables.sink(new, tables.format_of(new), False, dict),
+    ):
         pass
     assert (tmp_path / "precious.txt").read_text() == "mine"
 
@@ -154,12 +148,12 @@ def test_a_file_replaces_a_link_and_fills_a_pipe(tmp_path: Path) -> None:
     target.write_text("three weeks of work")
     for link in (path, tmp_path / "a.jsonl.part"):
         link.symlink_to(target)
-    write_table([{"a": 1}], path, Format("jsonl"))
+    tables.write_table([{"a": 1}], path, tables.Format("jsonl"))
     assert (target.read_text(), read(path)) == ("three weeks of work", [{"a": 1}])
     pipe = tmp_path / "pipe.jsonl"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    write_table([{"a": 2}], pipe, Format("jsonl"))
+    tables.write_table([{"a": 2}], pipe, tables.Format("jsonl"))
     assert os.read(reader, 100) == b'{"a": 2}\n'
     os.close(reader)
     assert pipe.is_fifo()
@@ -169,14 +163,14 @@ EARLIER = Path(__file__).with_name("earlier")
 """Files that 0.1 wrote, with columns such as mistakes, asked, given and wanted."""
 
 
-def rows_of(path: Path) -> list[Row]:
-    with open_table(str(path), format_of(path.name)) as rows:
+def rows_of(path: Path) -> list[tables.Row]:
+    with tables.open_table(str(path), tables.format_of(path.name)) as rows:
         return list(rows)
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "csv"])
 def test_poshs_earlier_files_are_read(ending: str) -> None:
-    marked, failed = map(scores_of, rows_of(EARLIER / f"posh.{ending}"))
+    marked, failed = map(tables.scores_of, rows_of(EARLIER / f"posh.{ending}"))
     red = Element("precision", "attribute", "red", 4.5, ((2, 5),), "dog",
                   image_grade=ImageGrade(4.5, 1.0))  # fmt: skip
     eye = Element("precision", "entity", "eye", None, ((9, 12),), "eye", direct=False,
@@ -195,7 +189,7 @@ def test_the_siblings_earlier_files_are_read(ending: str) -> None:
     scores: dict[str, Any] = {}
     for metric in ("harmonic", "rubric", "prove"):
         [row] = rows_of(EARLIER / f"{metric}.{ending}")
-        scores[metric] = read_row(metric_of(row), row)
+        scores[metric] = tables.read_row(metric_of(row), row)
     assert [each.mean for each in scores["harmonic"].criteria] == [3.0, None]
     assert scores["harmonic"].failure == Failure("reply", "clarity: no score")
     assert scores["harmonic"].criteria[1].failure == Failure("reply", "no score")
@@ -218,7 +212,7 @@ def test_each_field_of_a_record_has_a_column_and_a_type(metric: str, tmp_path: P
     whole = row_of(metric, scores)
     assert list(whole) == names
     path = tmp_path / "a.parquet"
-    write_table([{"id": "1", **whole}], path, format_of(path.name))
+    tables.write_table([{"id": "1", **whole}], path, tables.format_of(path.name))
     [back] = rows_of(path)
     assert read_scores(metric, back) == scores
     assert json.loads(json.dumps(whole)) == whole
