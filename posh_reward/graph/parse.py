@@ -277,10 +277,7 @@ def corrected(
 
 
 def misread_verb(
-    words: Sequence[str],
-    heads: Sequence[int],
-    labels: Sequence[str],
-    tags: Sequence[Tag],
+    words: Sequence[str], heads: Sequence[int], labels: Sequence[str], tags: Sequence[Tag]
 ) -> int | None:
     """Return the index of a verb that was read as a noun, after the subject that opens a sentence.
 

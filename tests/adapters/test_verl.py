@@ -140,10 +140,7 @@ def test_without_a_fallback_a_failed_row_is_left_out_of_its_group() -> None:
     table[:, 0] = table.new_tensor(values)
     rows.batch["token_level_rewards"] = table
     rows = compute_advantage_for_multi_trajectories(
-        rows,
-        [f"a_{i}_0" for i in rest],
-        AdvantageEstimator.GRPO,
-        config=OmegaConf.create({}),
+        rows, [f"a_{i}_0" for i in rest], AdvantageEstimator.GRPO, config=OmegaConf.create({})
     )
     remaining = rows.batch["advantages"][:, 0].tolist()
     assert sum(remaining) == pytest.approx(0, abs=1e-5)

@@ -153,10 +153,7 @@ def test_zeros_that_a_power_cut_leaves_are_dropped(table: Path, tmp_path: Path, 
 
 
 def test_a_judge_that_breaks_keeps_what_was_scored(
-    table: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(judge.JUDGES, "fake", "tests.cli.test_faults:Broken")
     monkeypatch.setattr(Broken, "calls", 0)

@@ -174,10 +174,7 @@ def test_the_shorter_mention_has_a_disputed_token(swapped: bool) -> None:
 
 
 def sides(*words: str) -> dict[int, int]:
-    return owners(
-        " ".join(f"{word}/NOUN/ROOT/{i}" for i, word in enumerate(words)),
-        clusters=(),
-    )
+    return owners(" ".join(f"{word}/NOUN/ROOT/{i}" for i, word in enumerate(words)), clusters=())
 
 
 def test_our_left_and_our_right_are_clusters_of_their_own() -> None:

@@ -74,10 +74,7 @@ def described(path: Path) -> list[dict[str, Any]]:
 
 
 def test_generate_writes_rows_and_resumes(
-    tiny: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TTY_COMPATIBLE", "1")  # a bar, not a line every 30 s
     how = GenerationSettings(
@@ -118,10 +115,7 @@ def test_models_are_compared_on_equal_images(
 
 
 def test_one_command_describes_with_every_model_and_passes_over_a_broken_one(
-    tiny: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "broken").mkdir()
     output = tmp_path / "rows.jsonl"

@@ -101,10 +101,7 @@ def test_an_older_one_with_an_optimizer_is_resumed_from(tmp_path: Path) -> None:
 STAGE_3 = [
     f"{name}_mp_rank_00_{kind}_states.pt"
     for rank in (0, 1)
-    for name, kind in (
-        (f"zero_pp_rank_{rank}", "model"),
-        (f"bf16_zero_pp_rank_{rank}", "optim"),
-    )
+    for name, kind in ((f"zero_pp_rank_{rank}", "model"), (f"bf16_zero_pp_rank_{rank}", "optim"))
 ]
 STAGE_2 = ["mp_rank_00_model_states.pt", *(name for name in STAGE_3 if "optim" in name)]
 

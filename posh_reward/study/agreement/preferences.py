@@ -148,11 +148,7 @@ class Preferences:
 
 
 def read_preferences(
-    rows: Sequence[Row],
-    columns: PairColumns,
-    name: str,
-    *,
-    images: Path | None = None,
+    rows: Sequence[Row], columns: PairColumns, name: str, *, images: Path | None = None
 ) -> Preferences:
     docent = columns == PairColumns()
     flags = {"--generation1": columns.generation1, "--generation2": columns.generation2}

@@ -243,9 +243,7 @@ def examined(
 
 
 @given(disturbed())
-def test_the_pace_of_asking_changes_nothing_however_odd_the_parse(
-    text: Description,
-) -> None:
+def test_the_pace_of_asking_changes_nothing_however_odd_the_parse(text: Description) -> None:
     lazy, batched, eager = (examined(text, pace=pace) for pace in get_args(Pace))
     assert lazy == batched == eager
     mean = mean_score(lazy.elements)

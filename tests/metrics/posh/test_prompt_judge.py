@@ -199,10 +199,7 @@ def test_judges_that_tell_texts_apart_pass(judge: Judge) -> None:
 @pytest.mark.parametrize(
     ("judge", "why"),
     [
-        (
-            PromptJudge(Thinker()),
-            r"in 100% of its replies .*thinking off",
-        ),
+        (PromptJudge(Thinker()), r"in 100% of its replies .*thinking off"),
         (Cascade(PromptJudge(Thinker())), "the judge fake-model-1 does not answer with a grade"),
         (FakeJudge(slightly_better), r"identical ones score 0.\d\d, unrelated ones 0.\d\d.* 135 m"),
         (FakeJudge(lambda question: Failure("engine", "gone")), "first pair: gone"),

@@ -17,7 +17,7 @@ from posh_reward.models.model import Prompt
 from posh_reward.types import Failure
 
 METRICS: list[dict[str, Any]] = [
-    {"name": "truth", "title": "No mistakes", "points": {1: "None.", -1: "Some."}},
+    {"name": "truth", "title": "No mistakes", "points": {1: "None.", -1: "Some."}}
 ]
 
 

@@ -17,11 +17,7 @@ from posh_reward.study.agreement.preferences import (
     score_differences,
     tie_threshold,
 )
-from posh_reward.study.agreement.rater_agreement import (
-    Matches,
-    count_ratings,
-    span_matches,
-)
+from posh_reward.study.agreement.rater_agreement import Matches, count_ratings, span_matches
 
 
 def test_the_tie_threshold_by_hand() -> None:

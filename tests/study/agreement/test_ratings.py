@@ -14,11 +14,7 @@ from posh_reward.errors import InputError
 from posh_reward.study.agreement.agreement_report import AgreementSettings
 from posh_reward.study.agreement.judgment_files import flickr8k, thumb
 from posh_reward.study.agreement.metric_scores import AxisScores, TextPair
-from posh_reward.study.agreement.ratings import (
-    RatingColumns,
-    ratings_report,
-    read_ratings,
-)
+from posh_reward.study.agreement.ratings import RatingColumns, ratings_report, read_ratings
 from tests.cli.running import write_rows
 from tests.study.agreement.judgment_rows import Row
 

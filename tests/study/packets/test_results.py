@@ -11,11 +11,7 @@ from posh_reward.study.agreement.rater_agreement import count_ratings
 from posh_reward.study.packets import results
 from posh_reward.study.packets.make import Packet
 from posh_reward.study.packets.rater_answers import AnswerCollection, collect, sheets_in
-from posh_reward.study.packets.results_page import (
-    results_page,
-    summary,
-    verdict,
-)
+from posh_reward.study.packets.results_page import results_page, summary, verdict
 from posh_reward.study.packets.study_records import AXES, PacketKey, StudyItem
 from posh_reward.study.statistics import Interval
 from tests.pages import unfilled

@@ -21,13 +21,7 @@ from posh_reward.study.rows.standings import (
     verdict,
 )
 from posh_reward.study.rows.tables import Journal, read_journal, scores_of
-from posh_reward.study.statistics import (
-    CrossedDesign,
-    Floats,
-    Ints,
-    bootstrap_mean,
-    holm,
-)
+from posh_reward.study.statistics import CrossedDesign, Floats, Ints, bootstrap_mean, holm
 from posh_reward.types import Element, Failure, ImageGrade, Scores
 from tests.study.pairs import pair_item, scored_row
 

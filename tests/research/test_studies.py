@@ -1,12 +1,10 @@
-"""The coreference metrics and the reader of CoNLL columns."""
-
-from pathlib import Path
+"""Studies of coreference, of the cascade and of the witness: their figures by hand."""
 
 import pytest
 
 from posh_reward import PoSh
 from posh_reward.datasets.scenes import Scene, Subject, draw, uneven_caption
-from research.eval_cascade import GradedQuestion, agreement, choose, main
+from research.eval_cascade import GradedQuestion, agreement, choose
 from research.eval_coref import b_cubed, ceaf_e, muc, read_conll
 from research.witness_study.__main__ import NEVER, at_bar, images, oracle, precision, study, table
 from research.witness_study.scene_texts import TEXTS, scene_texts, truth
@@ -56,18 +54,6 @@ def test_the_widest_thresholds_that_agree_are_chosen() -> None:
         GradedQuestion("relation", "same", 4.75, 4.0),
     ]
     assert choose(asked) == (2.25, 4.7)
-
-
-def test_one_part_is_chosen_on_and_another_reported(
-    shared_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lines = (shared_data / "goldens" / "goldens.jsonl").read_text(encoding="utf-8").splitlines()
-    some = tmp_path / "some.jsonl"
-    some.write_text("\n".join([lines[0], lines[-1]]), encoding="utf-8")
-    main([str(some)])
-    printed = capsys.readouterr().out
-    assert "chosen on:" in printed
-    assert "reported on:" in printed
 
 
 WOMAN = Subject("woman", "red", pose="stands", held="fan", held_color="blue")
