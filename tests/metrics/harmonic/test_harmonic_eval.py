@@ -17,6 +17,7 @@ from posh_reward.metrics.harmonic_eval import (
     criterion_score,
     harmonic_weights,
     mean_and_sigma,
+    weighted_mean,
 )
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
@@ -44,6 +45,7 @@ def test_a_gamma_between_them_and_one_near_0() -> None:
     assert harmonic_weights([0.5, 1.0, 2.0], 0.75) == pytest.approx(expected)
     for gamma in (5e-324, 1e-300, 1e-9):
         assert harmonic_weights([0.3, 0.2, 0.2], gamma) == [0, 0.5, 0.5]
+    assert weighted_mean([1.2] * 7, [1 / 7] * 7) == 1.2, "not 1.1999999999999997"
 
 
 @given(st.lists(st.floats(0, 2), min_size=1, max_size=5), st.floats(0, 1))
