@@ -9,15 +9,7 @@ import pytest
 
 from posh_reward import PoshReward, Shaping
 from tests.adapters.groups import FAILED, METRIC, REFERENCE, TEXTS, rewards, scores
-from tests.adapters.two_objectives import (
-    ADVANTAGES,
-    ADVANTAGES_WITH_FAILURE,
-    GROUPS,
-    JUDGED,
-    LENGTHS,
-    WEIGHTS,
-    WITH_FAILURE,
-)
+from tests.adapters.two_objectives import CASES, GROUPS, JUDGED, LENGTHS, WEIGHTS
 
 pytestmark = pytest.mark.adapters
 NAME = "tests.adapters.groups:REWARD"
@@ -172,9 +164,7 @@ def two_objectives(rows: list[list[float] | None], fields: bool = True) -> Any:
     )
 
 
-@pytest.mark.parametrize(
-    ("rows", "expected"), [(JUDGED, ADVANTAGES), (WITH_FAILURE, ADVANTAGES_WITH_FAILURE)]
-)
+@pytest.mark.parametrize(("rows", "expected"), CASES)
 def test_its_advantages_of_two_objectives_are_trls(
     rows: list[list[float] | None], expected: list[float]
 ) -> None:
