@@ -8,10 +8,10 @@ from hashlib import blake2b
 from pathlib import Path
 
 from posh_reward.errors import InputError, MissingDependencyError
-from posh_reward.graph.reader import is_missing
 from posh_reward.settings import brief, brief_list
 from posh_reward.study.rows import tables
 from posh_reward.study.rows.engine import image_file
+from posh_reward.types import is_missing
 
 
 def read_rows(

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from posh_reward.datasets.image_files import path_exists
 from posh_reward.errors import InputError, JudgeError
-from posh_reward.graph.reader import is_missing
 from posh_reward.metrics.metric import (
     fields_of_record,
     joined_references,
@@ -32,7 +31,7 @@ from posh_reward.process.progress import progress_bar
 from posh_reward.settings import brief, brief_list
 from posh_reward.study.rows import tables
 from posh_reward.study.rows.standings import POSH, Board, Tally
-from posh_reward.types import Scores
+from posh_reward.types import Scores, is_missing
 
 if TYPE_CHECKING:
     from posh_reward.metrics.posh.posh import PoSh
