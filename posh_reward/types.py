@@ -359,3 +359,8 @@ class Scores:
 
 def _beginning(text: str, length: int = 32) -> str:
     return repr(text if len(text) <= length else f"{text[:length]}...")
+
+
+def is_missing(text: object) -> bool:
+    """Test for None, or for NaN, which marks a missing value in data frames."""
+    return text is None or (isinstance(text, float) and text != text)

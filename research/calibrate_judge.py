@@ -30,14 +30,7 @@ from posh_reward.types import KINDS, Direction, Kind, Scores
 from research.calibration.examples import FOLDS, Examples, examples
 from research.calibration.objective import Objective, fit
 from research.calibration.people import SIDES, reading_metric
-from research.calibration.questions import (
-    Answers,
-    Floats,
-    Questions,
-    Recorder,
-    answers,
-    ask_about,
-)
+from research.calibration.questions import Answers, Floats, Questions, Recorder, answers, ask_about
 from research.calibration.truth import FALSE_KINDS
 from research.eval_planted import TextMarks, best_threshold, macro_f1, text_marks
 

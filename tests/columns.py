@@ -1,7 +1,5 @@
 """Columns of images as data sets have them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Opt-in flags, and the shared specs and data, which users may not have."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

@@ -1,7 +1,5 @@
 """Hand-built scene graphs for tests, in as few words as possible."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from posh_reward.types import Attribute, Description, Entity, Relation, SceneGraph, Span

@@ -1,7 +1,5 @@
 """What every page has to pass."""
 
-from __future__ import annotations
-
 import re
 
 

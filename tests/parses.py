@@ -1,7 +1,5 @@
 """Hand-written parses, so that tests need no model."""
 
-from __future__ import annotations
-
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 

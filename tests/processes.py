@@ -1,7 +1,5 @@
 """Questions that tests ask about processes, and what some need to start."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Things to keep in a store; light, since many processes import it."""
 
-from __future__ import annotations
-
 import hashlib
 import sqlite3
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Syntax trees of our own files, for tests that read code as text."""
 
-from __future__ import annotations
-
 import ast
 from functools import cache
 from pathlib import Path

@@ -115,6 +115,7 @@ def test_import_is_light() -> None:
         "seconds = time.process_time() - start;"
         "heavy = {'torch', 'spacy', 'transformers', 'numpy', 'pydantic', 'yaml'};"
         "heavy = sorted(heavy & set(sys.modules));"
-        "print(seconds); assert not heavy, heavy; assert seconds < 0.5, seconds"
+        "print(seconds); assert not heavy, heavy; assert seconds < 0.5, seconds;"
+        "import posh_reward.serve.study_app; assert not {'torch', 'spacy'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)

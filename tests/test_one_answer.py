@@ -1,7 +1,5 @@
 """What cannot be scored, and what says nothing, gets the same answer at every entrance."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,18 +1,23 @@
 """A settings file is somebody's typing: whatever it holds, the worst is a message that helps."""
 
-from __future__ import annotations
-
+import json
+import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posh_reward import ConfigError
-from posh_reward.settings import check_settings, read_settings
+from posh_reward import ConfigError, PoSh
+from posh_reward.adapters.completion_results import reward_of
+from posh_reward.cli import UNUSABLE, main
+from posh_reward.models.model import load_model
+from posh_reward.settings import TRUST, check_settings, read_settings, refuse_harm
+from posh_reward.shipped import shipped
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n"
@@ -113,3 +118,164 @@ def take(
 def test_a_value_that_does_not_fit_is_named(name: str, value: object, message: str) -> None:
     with pytest.raises(ConfigError, match=f"judge: .*{message}"):
         check_settings(take, {name: value}, "judge")
+
+
+ran: list[object] = []  # what a hostile file got to run
+
+
+def hostile_encoder(texts: list[str]) -> list[list[float]]:
+    ran.append(texts)
+    return [[1.0] for _ in texts]
+
+
+SERVER = {"name": "server", "base_urls": "http://evil.example/v1", "model": "m"}
+JUDGES: dict[str, dict[str, Any]] = {
+    "python": {"name": "vllm", "model": ".", "python": "./evil.sh"},
+    "encoder": {"name": "embedded", "encoder": "tests.test_settings:hostile_encoder"},
+    "api_key_env": {
+        "name": "server",
+        "base_urls": "http://localhost:8000/v1",
+        "model": "m",
+        "api_key_env": "AWS_SECRET_ACCESS_KEY",
+    },
+    "base_urls": SERVER,
+}
+"""Setting -> a judge's settings with a harmful value."""
+
+
+@pytest.fixture(autouse=True)
+def victim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(TRUST, raising=False)
+    monkeypatch.setenv("POSH_JUDGE_API_KEY", "sk-secret")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "sk-secret")
+    script = tmp_path / "evil.sh"
+    script.write_text("#!/bin/sh\ntouch pwned\n")
+    script.chmod(0o755)
+    row = {"generation": "A dog.", "reference": "A dog sleeps.", "better": 1}
+    Path("pairs.jsonl").write_text(json.dumps(row) + "\n")
+    ran.clear()
+
+
+def harmless() -> bool:
+    return not Path("pwned").exists() and not ran
+
+
+COMMANDS = {
+    "score": "score pairs.jsonl --metric metric.json",
+    "score, judge": "score pairs.jsonl --judge judge.yaml",
+    "score, the judge's file in a metric's": "score pairs.jsonl --metric nested.yaml",
+    "score, a cascade": "score pairs.jsonl --judge cascade.yaml",
+    "score, a witness": "score pairs.jsonl --witness judge.yaml",
+    "explain": "explain a b --metric metric.json",
+    "agreement": "agreement pairs pairs.jsonl --judge judge.yaml --generation1 generation "
+    "--generation2 generation --label overall=better",
+    "judges compare": "judges compare pairs.jsonl --judges fake judge.yaml",
+    "judges compare, a metric": "judges compare pairs.jsonl --judges fake metric.json",
+    "judges collect": "judges collect pairs.jsonl --judge judge.yaml -o q",
+    "harmonic": "harmonic score pairs.jsonl --judge judge.yaml",
+    "rubric": "rubric score pairs.jsonl --judge judge.yaml",
+    "prove score": "prove score pairs.jsonl --entailment-judge judge.yaml",
+    "prove make": "prove make pairs.jsonl -o p.jsonl --writer judge.yaml --caption reference",
+    "attack": "attack pairs.jsonl -o a --reward reward.json",
+    "serve": "serve --port 0 --reward reward.json",
+    "fetch": "fetch --config judge.yaml",
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+@pytest.mark.parametrize("setting", JUDGES)
+def test_a_strangers_file_neither_runs_nor_sends_anything(
+    setting: str, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    judge = JUDGES[setting]
+    Path("judge.yaml").write_text(yaml.safe_dump(judge))
+    Path("cascade.yaml").write_text("name: cascade\njudge: judge.yaml\n")
+    Path("nested.yaml").write_text("judge: judge.yaml\n")
+    Path("metric.json").write_text(json.dumps({"judge": judge}))
+    Path("reward.json").write_text(json.dumps({"metric": {"judge": judge}}))
+    assert main(command.split()) == UNUSABLE
+    said = capsys.readouterr().err
+    assert f"{setting} is " in said
+    assert "only with --trust-settings, if you trust whoever wrote it" in said
+    assert harmless()
+
+
+def test_a_key_goes_where_its_owner_sends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = Path("judge.yaml")
+    theirs.write_text(yaml.safe_dump(SERVER | {"api_key_env": "OPENAI_API_KEY"}))
+    with pytest.raises(ConfigError, match=r"it sends the key in OPENAI_API_KEY to evil.example"):
+        load_model(str(theirs))
+    with monkeypatch.context() as there:
+        there.delenv("OPENAI_API_KEY")
+        assert "evil.example" in repr(load_model(str(theirs))), "there is no key to send"
+    for local in ("http://localhost:8000/v1", ["http://127.0.0.1:1", "http://[::1]:8000/v1"]):
+        theirs.write_text(yaml.safe_dump(SERVER | {"base_urls": local}))
+        load_model(str(theirs))
+    for remote in ("http://127.0.0.1@evil.example", "http://localhost.evil.example", "//["):
+        with pytest.raises(ConfigError, match="it sends the key"):
+            refuse_harm({"base_urls": ["http://localhost:1", remote]}, "judge.yaml")
+    with pytest.raises(ConfigError, match="it sends the key"):
+        refuse_harm({"judge": "https://evil.example"}, "metric.yaml")
+    assert "evil" in repr(load_model(SERVER)), "made in Python"
+
+
+def test_who_trusts_a_file_gets_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("judge.yaml").write_text(yaml.safe_dump(JUDGES["python"]))
+    command = ["score", "pairs.jsonl", "--judge", "judge.yaml", "--trust-settings"]
+    try:
+        assert main(command) != 0
+    finally:
+        assert os.environ.pop(TRUST) == "1"
+    assert Path("pwned").exists(), "the script ran as an interpreter"
+    assert "trust" not in capsys.readouterr().err
+
+
+RECIPES = {
+    "env": {"env": {"LD_PRELOAD": "evil.so"}},
+    "trust_remote_code": {"trust_remote_code": True},
+    "model_init_kwargs": {"model_init_kwargs": {"trust_remote_code": True}},
+    "weights as pickles": {"model_init_kwargs": {"weights_only": False}},
+    "kernels": {"model_init_kwargs": '{"use_kernels": true}'},
+    "a mapping in JSON": {"model_init_kwargs": ' {"trust_remote_code": true}'},
+    "attn_implementation": {"attn_implementation": "evil/kernel"},
+    "push_to_hub": {"push_to_hub": True},
+    "hub_token": {"hub_token": "hf_theirs"},
+    "log_completions_hub_repo": {"log_completions_hub_repo": "evil/log"},
+    "trackio_space_id": {"trackio_space_id": "evil/log"},
+    "trackio_bucket_id": {"trackio_bucket_id": "evil/log"},
+}
+
+
+@pytest.mark.parametrize("setting", RECIPES)
+def test_a_strangers_recipe_only_sets_numbers_and_names(setting: str) -> None:
+    pytest.importorskip("trl")
+    from posh_reward.training.launch import parse_settings
+    from recipes.sft import SETTINGS
+
+    Path("base.yaml").write_text(yaml.safe_dump(RECIPES[setting]))
+    Path("theirs.yaml").write_text("like: base.yaml\nlearning_rate: 1e-5\n")
+    before = dict(os.environ)
+    with pytest.raises(ConfigError, match="only with --trust-settings"):
+        parse_settings(SETTINGS, ["--config", "theirs.yaml", "--output_dir", "out"])
+    assert dict(os.environ) == before
+
+
+def test_files_that_only_have_data_are_read_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that ship; a launcher's, and a reward's that a trainer's settings name."""
+    files = [path for path in shipped("configs").rglob("*.yaml") if path.name != "node.yaml"]
+    assert len(files) > 10
+    for path in files:
+        read_settings(path)
+    Path("reward.yaml").write_text(yaml.safe_dump({"metric": {"judge": JUDGES["encoder"]}}))
+    with pytest.raises(ConfigError, match="encoder"):
+        reward_of("reward.yaml")
+    with pytest.raises(ConfigError, match="python"):
+        PoSh(judge=_written(JUDGES["python"]))
+    assert harmless()
+
+
+def _written(judge: dict[str, Any]) -> str:
+    Path("judge.json").write_text(json.dumps(judge))
+    return "judge.json"

@@ -1,7 +1,5 @@
 """The store under real faults: killed writers, full disks, damaged files, eight processes."""
 
-from __future__ import annotations
-
 import multiprocessing
 import random
 import shutil

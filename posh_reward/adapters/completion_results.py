@@ -182,9 +182,7 @@ def with_group_means(
 
 
 def separate_advantages(
-    rewards: Sequence[Sequence[float] | None],
-    groups: Sequence[object],
-    weights: Sequence[float],
+    rewards: Sequence[Sequence[float] | None], groups: Sequence[object], weights: Sequence[float]
 ) -> list[float]:
     """Normalise each objective within its group, add, and normalise over the batch, as TRL does.
 

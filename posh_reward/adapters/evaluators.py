@@ -122,9 +122,7 @@ def process_results(doc: Mapping[str, Any], replies: Sequence[str]) -> dict[str,
 
 
 def capeval_metric(
-    reward: AnyReward | str | None = None,
-    figure: str = "posh_f1",
-    fallback: float | None = None,
+    reward: AnyReward | str | None = None, figure: str = "posh_f1", fallback: float | None = None
 ) -> Callable[[Sequence[Any]], dict[str, float]]:
     """Make a callable for ``capevalkit.api.evaluate_metric(metric=...)`` (tested with 0.1.3).
 

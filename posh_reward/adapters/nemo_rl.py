@@ -8,12 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from posh_reward.adapters.completion_results import (
-    framework,
-    results,
-    reward_of,
-    with_group_means,
-)
+from posh_reward.adapters.completion_results import framework, results, reward_of, with_group_means
 from posh_reward.metrics.metric import mean
 
 with framework("nemo-rl (from git, with ray)"):

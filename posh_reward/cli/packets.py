@@ -253,9 +253,9 @@ def make(flags: argparse.Namespace) -> int:
 
 
 def _rows(file: Path, columns: Columns, flags: argparse.Namespace, several: bool) -> Iterator[Row]:
-    from posh_reward.graph.reader import is_missing
     from posh_reward.study.rows.engine import check_column
     from posh_reward.study.rows.tables import display_name, format_of, open_table
+    from posh_reward.types import is_missing
 
     images = {} if flags.no_images else {"image": columns.image}
     texts = {name: column for name, column in columns.texts.items() if column}

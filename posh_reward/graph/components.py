@@ -282,10 +282,7 @@ def find_links(syntax: Syntax, components: Sequence[Component]) -> Links:
 
 
 def link_adjectives(
-    syntax: Syntax,
-    components: Sequence[Component],
-    of_token: Mapping[int, int],
-    links: Links,
+    syntax: Syntax, components: Sequence[Component], of_token: Mapping[int, int], links: Links
 ) -> None:
     """Link adjectives to what they describe: nouns above them, or else below them.
 

@@ -35,6 +35,7 @@ from posh_reward.types import (
     Relation,
     SceneGraph,
     Token,
+    is_missing,
 )
 
 if TYPE_CHECKING:
@@ -182,11 +183,6 @@ def stripped_text(
     if any("\ud800" <= character <= "\udfff" for character in stripped):
         return Failure("text", "holds half a surrogate pair, which is not Unicode text")
     return stripped
-
-
-def is_missing(text: object) -> bool:
-    """Test for None, or for NaN, which marks a missing value in data frames."""
-    return text is None or (isinstance(text, float) and text != text)
 
 
 def write_description(description: Description) -> str:

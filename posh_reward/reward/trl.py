@@ -284,11 +284,7 @@ def _text_of(completion: object) -> Any:
 
 
 def metrics(
-    metric: Figures[T],
-    scores: Sequence[T],
-    texts: Sequence[object],
-    before: Usage,
-    seconds: float,
+    metric: Figures[T], scores: Sequence[T], texts: Sequence[object], before: Usage, seconds: float
 ) -> dict[str, float]:
     """Return the figures of one call, such as ``posh/precision``: the same names at every call.
 

@@ -187,9 +187,7 @@ class Estimate:
 
 
 def bootstrap(
-    measure: Callable[[Ints], Sequence[float]],
-    groups: Sequence[Hashable],
-    resamples: int = 1000,
+    measure: Callable[[Ints], Sequence[float]], groups: Sequence[Hashable], resamples: int = 1000
 ) -> list[Estimate]:
     """Intervals of several figures at once, resampling groups such as images."""
     if not len(groups):

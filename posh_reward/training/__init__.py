@@ -38,7 +38,7 @@ What is replaced or set in a trainer (TRL 1.16, transformers 5.17 and 5.23, vLLM
         Dynamic sampling and span credit, which TRL lacks (trl#3708, #7331).
         tests/training/dapo/test_sampling.py, test_trainer.py
     inv_freq buffers            rotary.ExactRotary
-        DeepSpeed's zero.Init rounds them. tests/training/test_rotary.py, test_zero3.py
+        DeepSpeed's zero.Init rounds them. tests/training/test_launch.py, test_zero3.py
     the progress callback       launch.Headlines
         One short line per step instead of thirty figures. tests/recipes/test_smoke.py
 """

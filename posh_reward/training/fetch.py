@@ -17,12 +17,7 @@ from typing import Any, Literal
 
 from posh_reward.datasets.load_dataset import check_dataset, check_name_of_hub, is_drawn
 from posh_reward.errors import ConfigError, MissingDependencyError, PoshError, install
-from posh_reward.graph.coref.maverick import (
-    PAPER_WEIGHTS,
-    default_env,
-    make_env,
-    python_of,
-)
+from posh_reward.graph.coref.maverick import PAPER_WEIGHTS, default_env, make_env, python_of
 from posh_reward.metrics.metric import read_metric
 from posh_reward.metrics.posh.judges.judge import engine_settings
 from posh_reward.models.hub import is_complete

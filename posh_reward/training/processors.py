@@ -18,14 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from posh_reward.datasets import load_dataset
 from posh_reward.datasets.image_files import NewSize, as_jpeg, open_image
-from posh_reward.datasets.load_dataset import (
-    check_name_of_hub,
-    open_images,
-    source_of,
-    why_broken,
-    without_broken,
-)
 from posh_reward.errors import ConfigError
 from posh_reward.models.prompt_images import SizeLimits, check_max_pixels, size_for_model
 
@@ -64,7 +58,7 @@ def load_processor(
     from transformers import AutoProcessor, AutoTokenizer, Qwen2VLImageProcessorPil
 
     if not Path(name).exists():
-        check_name_of_hub(name)
+        load_dataset.check_name_of_hub(name)
     limits = {} if max_pixels is None else {"min_pixels": MIN_PIXELS, "max_pixels": max_pixels}
     if has_torchvision():
         processor: ProcessorMixin = AutoProcessor.from_pretrained(
@@ -148,7 +142,7 @@ def training_images(
     from accelerate import PartialState
 
     with PartialState().local_main_process_first():
-        dataset = open_images(name, split, reference_column)
+        dataset = load_dataset.open_images(name, split, reference_column)
     return dataset if processor is None else settle_images(dataset, processor)
 
 
@@ -172,7 +166,9 @@ def resize_images(dataset: Dataset, new_size: NewSize) -> Dataset:
             desc="resizing images, once (posh-reward fetch does it ahead of a run)",
         )
     except Exception as error:  # decoders raise many types of error
-        without_broken(dataset, "the dataset", skip_broken=False)  # names all broken images
+        load_dataset.without_broken(
+            dataset, "the dataset", skip_broken=False
+        )  # names all broken images
         if isinstance(error, OSError):
             raise ConfigError(
                 f"resized images cannot be cached: {error}; make room, or set HF_DATASETS_CACHE "
@@ -185,13 +181,13 @@ def resize_images(dataset: Dataset, new_size: NewSize) -> Dataset:
 def _fits(stored: Mapping[str, Any] | None, new_size: NewSize) -> bool:
     """Return True if an image can be decoded, is upright, in RGB and of its new size."""
     try:
-        with open_image(source_of(stored)) as image:
+        with open_image(load_dataset.source_of(stored)) as image:
             as_it_is = image.mode == "RGB" and image.getexif().get(ORIENTATION, 1) == 1
             if not as_it_is or new_size(*image.size) != image.size:
                 return False
     except Exception:  # decoders raise many types of error
         return False
-    return why_broken(stored) is None
+    return load_dataset.why_broken(stored) is None
 
 
 def _resize_batch(batch: Mapping[str, Any], new_size: NewSize) -> dict[str, Any]:
@@ -204,5 +200,5 @@ def _resize_batch(batch: Mapping[str, Any], new_size: NewSize) -> dict[str, Any]
 def _resize(stored: Mapping[str, Any] | None, new_size: NewSize) -> Mapping[str, Any] | None:
     if _fits(stored, new_size):
         return stored
-    with open_image(source_of(stored)) as image:
+    with open_image(load_dataset.source_of(stored)) as image:
         return {"bytes": as_jpeg(image, new_size), "path": None}

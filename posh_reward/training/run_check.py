@@ -13,30 +13,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from posh_reward.datasets.load_dataset import (
-    check_dataset,
-    check_name_of_hub,
-    is_drawn,
-    prompt,
-    scene_options,
-)
+from posh_reward.datasets import load_dataset
 from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError, install, safe
 from posh_reward.graph.coref.maverick import setup_command
 from posh_reward.metrics.metric import load_metric, metric_flags, read_metric
 from posh_reward.metrics.posh.judges.judge import engine_settings
 from posh_reward.study.judges.question_set import read_question_set
+from posh_reward.training import run_settings
 from posh_reward.training.fetch import Asset, graph_assets, is_here
 from posh_reward.training.fit import ASSUMPTIONS, PUBLISHED, TrainingRun, fits, report, run_of
-from posh_reward.training.run_settings import (
-    Processes,
-    config_chain,
-    evaluates,
-    parse_for,
-    read_config,
-    read_processes,
-    remarks,
-    shaping_of,
-)
 
 HUB = re.compile(r"[\w.-]+(/[\w.-]+)?")  # form of a name on the hub
 EXTRAS = ("train", "vllm", "server", "gpu")
@@ -50,7 +35,7 @@ class RunCheck:
     """A run's checked settings."""
 
     launcher: Path | None  # accelerate's configuration, from the launch line
-    layout: Processes
+    layout: run_settings.Processes
     script: Any
     args: Any
     model: Any
@@ -70,7 +55,7 @@ def check(kinds: Sequence[type], flags: Sequence[str]) -> int:
 
 
 def check_run(
-    kinds: Sequence[type], flags: Sequence[str], layout: Processes | None = None
+    kinds: Sequence[type], flags: Sequence[str], layout: run_settings.Processes | None = None
 ) -> RunCheck:
     """Check a run's settings with the run's own code, up to where weights would be loaded."""
     from trl import get_peft_config, get_quantization_config
@@ -78,18 +63,21 @@ def check_run(
     config = _value_of(flags, "--config")
     launcher = accelerate_config(Path(config)) if config else None
     if layout is None:
-        layout = read_processes(launcher) if launcher else Processes()
-    script, args, model = parse_for(kinds, flags, layout)
+        layout = run_settings.read_processes(launcher) if launcher else run_settings.Processes()
+    script, args, model = run_settings.parse_for(kinds, flags, layout)
     _check_name("dataset_name", script.dataset_name)
     _check_name("model_name_or_path", model.model_name_or_path)
     get_peft_config(model)
     get_quantization_config(model)
     metric = metric_of(script)
     if hasattr(script, "prompt_text"):
-        prompt(script.prompt_text)
+        load_dataset.prompt(script.prompt_text)
         if _data_is_here(script.dataset_name):
-            splits = [script.dataset_train_split, *([script.dataset_test_split] * evaluates(args))]
-            check_dataset(script.dataset_name, splits, script.reference_column)
+            splits = [
+                script.dataset_train_split,
+                *([script.dataset_test_split] * run_settings.evaluates(args)),
+            ]
+            load_dataset.check_dataset(script.dataset_name, splits, script.reference_column)
     missing = list(missing_packages(args, model, metric, layout))
     if hasattr(script, "metric"):
         missing += _check_metric(metric)
@@ -114,8 +102,8 @@ def _check_name(setting: str, name: str | None) -> None:
     """Raise ConfigError or InputError unless ``name`` is a file, drawn images, or fits the hub."""
     if name is None:
         raise ConfigError(f"{setting} is not set: add it to the configuration or as a flag")
-    if setting == "dataset_name" and is_drawn(name):
-        scene_options(name)
+    if setting == "dataset_name" and load_dataset.is_drawn(name):
+        load_dataset.scene_options(name)
     elif not Path(name).exists() and not HUB.fullmatch(name):
         raise ConfigError(
             f"{setting} is {name!r}, neither a file nor a valid name on the hub: name one of these"
@@ -124,7 +112,11 @@ def _check_name(setting: str, name: str | None) -> None:
 
 def _data_is_here(name: str) -> bool:
     """Return True if ``check_dataset`` would download nothing."""
-    return is_drawn(name) or Path(name).exists() or is_here(Asset("dataset", "dataset", name))
+    return (
+        load_dataset.is_drawn(name)
+        or Path(name).exists()
+        or is_here(Asset("dataset", "dataset", name))
+    )
 
 
 def _on_cpu(flags: Sequence[str], config: str | None) -> bool:
@@ -132,7 +124,7 @@ def _on_cpu(flags: Sequence[str], config: str | None) -> bool:
         return True
     if "--use_cpu" in flags:
         return (_value_of(flags, "--use_cpu") or "").lower() != "false"
-    return bool(config and read_config(Path(config)).get("use_cpu"))
+    return bool(config and run_settings.read_config(Path(config)).get("use_cpu"))
 
 
 def metric_of(script: Any) -> dict[str, Any]:
@@ -167,7 +159,7 @@ def launch_line(config: Path) -> tuple[Path, list[str]]:
 
     Without one, the line of the nearest ancestor (``like``) applies. Returns its file, too.
     """
-    for path, _ in config_chain(config):
+    for path, _ in run_settings.config_chain(config):
         first = path.read_text(encoding="utf-8").partition("\n")[0]
         words = first.lstrip("#").split()
         launches = "--config_file" in words or any(word.endswith(".py") for word in words)
@@ -199,7 +191,7 @@ def accelerate_config(config: Path) -> Path | None:
 
 
 def missing_packages(
-    args: Any, model: Any, metric: Mapping[str, Any], layout: Processes
+    args: Any, model: Any, metric: Mapping[str, Any], layout: run_settings.Processes
 ) -> Iterator[str]:
     """Yield what a run needs and is not installed here, each with the remedy."""
     needs = {"trl": ("training", "train")}
@@ -223,7 +215,7 @@ def missing_packages(
     name = str(model.model_name_or_path)
     if not Path(name).exists():
         try:
-            check_name_of_hub(name)
+            load_dataset.check_name_of_hub(name)
         except ConfigError as error:
             yield f"model: {error}"
     for asset in graph_assets(metric):
@@ -283,7 +275,7 @@ def check_lines(result: RunCheck) -> Iterator[str]:
     yield f"each step: {rows} {unit}; learning rate {args.learning_rate:g}; {length}"
     yield f"output: {args.output_dir}"
     yield from (f"not here: {line}" for line in result.missing)
-    yield from (f"note: {line}" for line in remarks(script, args, layout))
+    yield from (f"note: {line}" for line in run_settings.remarks(script, args, layout))
     if result.on_cpu:
         yield "memory: no GPU, the run is on the CPU"
     elif result.run is None:
@@ -304,7 +296,7 @@ def _parameters(result: RunCheck) -> str:
 
 def _reward(script: Any) -> str:
     """Describe the shaping: its objective, and settings other than the defaults."""
-    shaping = shaping_of(script)
+    shaping = run_settings.shaping_of(script)
     return ", ".join(
         f"{each.name} {value}"
         for each in fields(shaping)

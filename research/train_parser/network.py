@@ -1,4 +1,4 @@
-"""The network of ``posh_reward.graph.biaffine`` in torch, and its training.
+"""The network of ``posh_reward.graph.parse`` in torch, and its training.
 
 Word dropout, a schedule by data or by time, and averaged weights.
 """
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, leaky_relu
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from posh_reward.graph.biaffine import LAYERS, ROWS, Parameters, feature_rows
+from posh_reward.graph.parse import LAYERS, ROWS, Parameters, feature_rows
 from research.train_parser.conllu import ROOT, Word
 
 WIDTHS = {"word": 100, "prefix": 32, "suffix2": 32, "suffix3": 48, "suffix4": 48, "shape": 24}
@@ -93,7 +93,7 @@ class Network(nn.Module):
         )
 
     def weights(self) -> Parameters:
-        """Return the arrays under the names of ``posh_reward.graph.biaffine``."""
+        """Return the arrays under the names of ``posh_reward.graph.parse``."""
         arrays = {name: value.detach().numpy().copy() for name, value in self.named_parameters()}
         return {_plain(name): value for name, value in arrays.items()}
 

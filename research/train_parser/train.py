@@ -23,8 +23,7 @@ import spacy
 import torch
 from spacy.language import Language
 
-from posh_reward.graph.biaffine import BiaffineParser, Parameters
-from posh_reward.graph.parse import TableLemmatizer
+from posh_reward.graph.parse import BiaffineParser, Parameters, TableLemmatizer
 from research.train_parser.conllu import Tree
 from research.train_parser.documents import as_doc, group_documents, museum_texts, prose, treebank
 from research.train_parser.evaluate import figures, line, parse_all

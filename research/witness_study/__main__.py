@@ -43,10 +43,7 @@ NEVER = 1.0
 BARS = (2.0, 3.0, 4.0, 5.0)
 """Grades against the reference below which the image is consulted."""
 ERRORS = (0.1, 0.2, 0.3)  # shares of the answers that an erring witness flips
-REFERENCES: dict[str, Callable[[Scene], str]] = {
-    "uneven": uneven_caption,
-    "full": caption,
-}
+REFERENCES: dict[str, Callable[[Scene], str]] = {"uneven": uneven_caption, "full": caption}
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """Short pauses before further calls, so that tests of failures need not wait."""
 
-from __future__ import annotations
-
 import pytest
 
 from posh_reward.adapters import completion_results

@@ -3,8 +3,6 @@
 ``REWARD`` is a module's, so that frameworks can load it by name in processes of their own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from posh_reward import PoSh, PoshReward, Scores

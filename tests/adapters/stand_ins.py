@@ -1,7 +1,5 @@
 """Empty modules in place of engines and loggers that a test's path imports, but does not use."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder

@@ -1,7 +1,5 @@
 """POSH as a metric in capevalkit's own evaluation, on people's ratings in its layout."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Parts that all adapters share; no framework is needed."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,14 +18,7 @@ from posh_reward.adapters.completion_results import (
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.types import Failure, Question, Verdict
 from tests.adapters.groups import FAILED, REASON, REFERENCE, REWARD, TEXTS, rewards
-from tests.adapters.two_objectives import (
-    ADVANTAGES,
-    ADVANTAGES_WITH_FAILURE,
-    GROUPS,
-    JUDGED,
-    WEIGHTS,
-    WITH_FAILURE,
-)
+from tests.adapters.two_objectives import CASES, GROUPS, WEIGHTS
 
 COLUMNS = {"reference": [REFERENCE] * len(TEXTS)}
 
@@ -58,7 +49,7 @@ def test_separate_objectives_add_as_in_trl() -> None:
     lost = separate_advantages([*rows, None], [1, 1, 2, 2, 2], [1, 1])
     assert lost == [*advantages, 0]
     assert separate_advantages([None, [0.2, 0.9], None], "aab", [1, 1]) == [0, 0, 0]
-    for given, trls in ((JUDGED, ADVANTAGES), (WITH_FAILURE, ADVANTAGES_WITH_FAILURE)):
+    for given, trls in CASES:
         assert separate_advantages(given, GROUPS, WEIGHTS) == pytest.approx(trls, abs=1e-4)
 
 

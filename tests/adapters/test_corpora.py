@@ -1,7 +1,5 @@
 """Rows of a corpus, whatever engine brings them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

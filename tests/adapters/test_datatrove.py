@@ -1,7 +1,5 @@
 """datatrove's own executor: ``--run-adapters``, with datatrove."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The reward in EasyR1's own reward manager and advantages (from its repository)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """The metric as a scorer in an evaluation by inspect_ai, with its mock model."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

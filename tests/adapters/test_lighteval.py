@@ -1,7 +1,5 @@
 """The metric in lighteval's own application and aggregation of metrics."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

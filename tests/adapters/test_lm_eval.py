@@ -1,7 +1,5 @@
 """The metric in an evaluation by lm-evaluation-harness, with a model that knows its replies."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The reward as a resources server of NeMo Gym, by its own exercise of verifiers."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The reward as an environment of NeMo-RL, and in its baseline (from its repository)."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest
@@ -10,14 +8,7 @@ from posh_reward import PoshReward, Shaping
 from posh_reward.adapters.completion_results import with_group_means
 from tests.adapters.groups import FAILED, METRIC, REFERENCE, TEXTS, rewards, scores
 from tests.adapters.stand_ins import stand_in
-from tests.adapters.two_objectives import (
-    ADVANTAGES,
-    ADVANTAGES_WITH_FAILURE,
-    GROUPS,
-    JUDGED,
-    WEIGHTS,
-    WITH_FAILURE,
-)
+from tests.adapters.two_objectives import CASES, GROUPS, WEIGHTS
 from tests.adapters.two_objectives import FAILED as LOST
 
 pytestmark = pytest.mark.adapters
@@ -59,9 +50,7 @@ def test_a_failed_row_has_no_advantage() -> None:
     assert figures["posh_f1"] == pytest.approx(sum(known) / 3)
 
 
-@pytest.mark.parametrize(
-    ("rows", "expected"), [(JUDGED, ADVANTAGES), (WITH_FAILURE, ADVANTAGES_WITH_FAILURE)]
-)
+@pytest.mark.parametrize(("rows", "expected"), CASES)
 def test_its_advantages_of_two_objectives_are_near_trls(
     rows: list[list[float] | None], expected: list[float]
 ) -> None:

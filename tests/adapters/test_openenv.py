@@ -1,7 +1,5 @@
 """The reward as an OpenEnv server, by its own validator and client."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

@@ -1,7 +1,5 @@
 """The reward in OpenRLHF's own executor, experiences and advantages."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Completions that come one at a time; no framework is needed."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The reward in a group of prime-rl, as its GRPO has it (from its repository)."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Ray Data and Ray Serve, with workers killed: ``--run-adapters``, with ray[data,serve]."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """The reward in slime's own reward hub and normalisation (from its repository), and in miles'."""
 
-from __future__ import annotations
-
 import asyncio
 from importlib import import_module
 from types import SimpleNamespace
@@ -12,14 +10,7 @@ import pytest
 from posh_reward import ConfigError, PoshReward, Shaping
 from tests.adapters.groups import FAILED, METRIC, REFERENCE, TEXTS, rewards, scores
 from tests.adapters.stand_ins import stand_in
-from tests.adapters.two_objectives import (
-    ADVANTAGES,
-    ADVANTAGES_WITH_FAILURE,
-    GROUPS,
-    JUDGED,
-    WEIGHTS,
-    WITH_FAILURE,
-)
+from tests.adapters.two_objectives import CASES, GROUPS, WEIGHTS
 
 pytestmark = pytest.mark.adapters
 SEPARATE = PoshReward(METRIC, Shaping("separate", *WEIGHTS))
@@ -89,9 +80,7 @@ def test_a_failed_row_has_no_advantage_and_no_loss(trainer: str) -> None:
     print(f"{trainer}: advantages {advantages}")
 
 
-@pytest.mark.parametrize(
-    ("rows", "expected"), [(JUDGED, ADVANTAGES), (WITH_FAILURE, ADVANTAGES_WITH_FAILURE)]
-)
+@pytest.mark.parametrize(("rows", "expected"), CASES)
 def test_its_advantages_of_two_objectives_are_trls(
     trainer: str, rows: list[list[float] | None], expected: list[float]
 ) -> None:

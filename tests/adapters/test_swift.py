@@ -1,7 +1,5 @@
 """The reward in ms-swift's own scoring and advantages."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -16,13 +14,7 @@ from posh_reward import ConfigError, PoshReward, Shaping
 from posh_reward.adapters.reward_functions import register_swift
 from tests.adapters.groups import FAILED, METRIC, REFERENCE, TEXTS, rewards, scores
 from tests.adapters.tiny_model import PROMPT, write_describer
-from tests.adapters.two_objectives import (
-    ADVANTAGES,
-    ADVANTAGES_WITH_FAILURE,
-    JUDGED,
-    WEIGHTS,
-    WITH_FAILURE,
-)
+from tests.adapters.two_objectives import CASES, WEIGHTS
 
 pytestmark = pytest.mark.adapters
 
@@ -99,9 +91,7 @@ def test_a_failed_row_has_no_advantage(functions: dict[str, Any]) -> None:
     print(f"advantages {advantages[:4].tolist()}, of a missing reward {alone[FAILED]:.2f}")
 
 
-@pytest.mark.parametrize(
-    ("rows", "expected"), [(JUDGED, ADVANTAGES), (WITH_FAILURE, ADVANTAGES_WITH_FAILURE)]
-)
+@pytest.mark.parametrize(("rows", "expected"), CASES)
 def test_its_advantages_of_two_objectives_are_trls(
     rows: list[list[float] | None], expected: list[float]
 ) -> None:

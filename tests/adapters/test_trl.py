@@ -1,7 +1,5 @@
 """The reward in TRL's GRPOTrainer, as its command line finds it."""
 
-from __future__ import annotations
-
 import importlib
 from pathlib import Path
 from typing import Any
@@ -11,15 +9,7 @@ import pytest
 from posh_reward.adapters.environments import DescribeEnvironment
 from tests.adapters.groups import FAILED, REFERENCE, TEXTS, rewards, scores
 from tests.adapters.tiny_model import PROMPT, tiny, write_describer
-from tests.adapters.two_objectives import (
-    ADVANTAGES,
-    ADVANTAGES_WITH_FAILURE,
-    GROUPS,
-    JUDGED,
-    LENGTHS,
-    WEIGHTS,
-    WITH_FAILURE,
-)
+from tests.adapters.two_objectives import CASES, GROUPS, LENGTHS, WEIGHTS
 
 pytestmark = [
     pytest.mark.adapters,
@@ -95,9 +85,7 @@ def test_training_raises_the_reward(tmp_path: Path) -> None:
     assert steps[-1]["rewards/posh/mean"] > steps[0]["rewards/posh/mean"] + 0.1
 
 
-@pytest.mark.parametrize(
-    ("rows", "expected"), [(JUDGED, ADVANTAGES), (WITH_FAILURE, ADVANTAGES_WITH_FAILURE)]
-)
+@pytest.mark.parametrize(("rows", "expected"), CASES)
 def test_these_are_trls_advantages_of_two_objectives(
     rows: list[list[float] | None], expected: list[float], tmp_path: Path
 ) -> None:

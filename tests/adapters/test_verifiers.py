@@ -1,7 +1,5 @@
 """The reward as a task of verifiers, on traces made by hand."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

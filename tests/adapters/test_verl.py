@@ -1,7 +1,5 @@
 """The reward in verl's own reward loop, and in its advantages."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from pathlib import Path
@@ -11,15 +9,7 @@ import pytest
 
 from posh_reward import PoshReward, Shaping
 from tests.adapters.groups import FAILED, METRIC, REFERENCE, TEXTS, rewards, scores
-from tests.adapters.two_objectives import (
-    ADVANTAGES,
-    ADVANTAGES_WITH_FAILURE,
-    GROUPS,
-    JUDGED,
-    LENGTHS,
-    WEIGHTS,
-    WITH_FAILURE,
-)
+from tests.adapters.two_objectives import CASES, GROUPS, JUDGED, LENGTHS, WEIGHTS
 
 pytestmark = pytest.mark.adapters
 NAME = "tests.adapters.groups:REWARD"
@@ -142,10 +132,7 @@ def test_without_a_fallback_a_failed_row_is_left_out_of_its_group() -> None:
     table[:, 0] = table.new_tensor(values)
     rows.batch["token_level_rewards"] = table
     rows = compute_advantage_for_multi_trajectories(
-        rows,
-        [f"a_{i}_0" for i in rest],
-        AdvantageEstimator.GRPO,
-        config=OmegaConf.create({}),
+        rows, [f"a_{i}_0" for i in rest], AdvantageEstimator.GRPO, config=OmegaConf.create({})
     )
     remaining = rows.batch["advantages"][:, 0].tolist()
     assert sum(remaining) == pytest.approx(0, abs=1e-5)
@@ -177,9 +164,7 @@ def two_objectives(rows: list[list[float] | None], fields: bool = True) -> Any:
     )
 
 
-@pytest.mark.parametrize(
-    ("rows", "expected"), [(JUDGED, ADVANTAGES), (WITH_FAILURE, ADVANTAGES_WITH_FAILURE)]
-)
+@pytest.mark.parametrize(("rows", "expected"), CASES)
 def test_its_advantages_of_two_objectives_are_trls(
     rows: list[list[float] | None], expected: list[float]
 ) -> None:

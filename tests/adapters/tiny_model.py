@@ -1,7 +1,5 @@
 """A model of a few thousand weights that writes descriptions, since none can be downloaded here."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A small table for every test."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

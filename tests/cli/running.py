@@ -1,7 +1,5 @@
 """Small tables, and the command run in this process or in its own."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

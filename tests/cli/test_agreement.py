@@ -1,7 +1,5 @@
 """``agreement`` as people run it: real files, from judgments to a table, JSON, a page, a plot."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,15 +1,15 @@
 """The parser: one command's flags at a time, and one list of the metric's settings."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from argparse import Action, ArgumentParser, _SubParsersAction
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from posh_reward.cli import OK, command_line, main
+from posh_reward.cli import OK, UNUSABLE, command_line, main
+from tests.cli.running import run
 
 
 def test_a_command_loads_its_own_parser_alone() -> None:
@@ -59,3 +59,32 @@ def test_a_group_alone_prints_its_help(
 ) -> None:
     assert main(words) == OK
     assert capsys.readouterr().out.startswith(" ".join(["usage: posh-reward", *words, "COMMAND"]))
+
+
+def test_a_flag_wins_over_the_configuration_file(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "metric.yaml"
+    config.write_text("judge: nobody\npreset: paper\nweights: {relation: 0.5}\n")
+    assert run("score", table, "--metric", config) == OK
+    assert "posh|preset:paper|judge:fake" in (said := capsys.readouterr().err)
+    assert "weights:1,1,0.5" in said
+    assert main(["score", str(table), "--metric", str(config)]) == UNUSABLE
+    assert "no judge 'nobody'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("jugde: fake", "no setting 'jugde' (did you mean 'judge'?): choose among judge, parser"),
+        ("judge: [fake]", "judge is ['fake']: pass a name"),
+        ("weights: {entity: -1}", "the weight of entity is -1: use a number from 0"),
+        ("pairs_at_once: true", "pairs_at_once is True: use a whole number"),
+    ],
+)
+def test_a_bad_setting_is_named(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, why: str
+) -> None:
+    (tmp_path / "m.yaml").write_text(content)
+    assert main(["score", str(table), "--metric", str(tmp_path / "m.yaml")]) == UNUSABLE
+    assert why in capsys.readouterr().err

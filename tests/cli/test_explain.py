@@ -1,7 +1,5 @@
 """``explain`` in a terminal."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """``score`` under real kills, full disks, closed pipes and broken judges."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -25,6 +23,7 @@ from posh_reward.types import Failure, Question, Verdict
 from tests.cli.running import COMMAND, ROOT, pairs, rows_in, run, write_rows
 from tests.cli.two_writers import many_pairs
 from tests.processes import start
+from tests.stores import rows_by_kind
 
 
 class Counted(FakeJudge):
@@ -154,10 +153,7 @@ def test_zeros_that_a_power_cut_leaves_are_dropped(table: Path, tmp_path: Path, 
 
 
 def test_a_judge_that_breaks_keeps_what_was_scored(
-    table: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(judge.JUDGES, "fake", "tests.cli.test_faults:Broken")
     monkeypatch.setattr(Broken, "calls", 0)
@@ -361,3 +357,45 @@ def test_a_closed_input_is_no_traceback(
     monkeypatch.setattr(sys, "stdin", None)  # as Python has it after <&-
     assert run("score", "-") == UNUSABLE
     assert capsys.readouterr().err == "posh-reward: standard input is closed: name a file\n"
+
+
+def score(table: Path, out: Path, *flags: object) -> int:
+    return main(["score", str(table), "-o", str(out), *map(str, flags)])
+
+
+@pytest.fixture
+def store(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    path = tmp_path / "store.sqlite"
+    assert score(table, tmp_path / "a.jsonl", "--judge", "fake-model", "--store", path) == OK
+    capsys.readouterr()
+    return path
+
+
+def test_a_second_run_adds_nothing(
+    table: Path, tmp_path: Path, store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = rows_by_kind(store)
+    config = tmp_path / "metric.json"
+    config.write_text(json.dumps({"judge": {"name": "fake-model"}, "store": str(store)}))
+    assert score(table, tmp_path / "b.jsonl", "--metric", config) == OK
+    assert rows_by_kind(store) == before
+    assert before.keys() == {"graph", "verdict", "rewrite"}  # the check asks for rewrites, too
+    assert before["graph"] == 7  # the table's five texts, and the two of the check
+    assert rows_in(tmp_path / "a.jsonl") == rows_in(tmp_path / "b.jsonl")
+
+
+def test_a_run_goes_on_without_a_damaged_store(
+    table: Path, tmp_path: Path, store: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.write_bytes(b"nonsense" * 1000)
+    assert score(table, tmp_path / "b.jsonl", "--judge", "fake-model", "--store", store) == OK
+    assert rows_in(tmp_path / "a.jsonl") == rows_in(tmp_path / "b.jsonl")
+    assert [f"rm {store}*" in record.getMessage() for record in caplog.records] == [True]
+
+
+def test_a_store_that_cannot_be_is_named(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nowhere = tmp_path / "nowhere" / "store.sqlite"
+    assert score(table, tmp_path / "a.jsonl", "--judge", "fake", "--store", nowhere) == UNUSABLE
+    assert f"no folder {str(nowhere.parent)!r} for the store" in capsys.readouterr().err

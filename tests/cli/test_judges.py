@@ -1,7 +1,5 @@
 """``posh-reward judges``: the commands as a user runs them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

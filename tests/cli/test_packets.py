@@ -1,7 +1,5 @@
 """``posh-reward packets`` from rows of generations to a page of results."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """``report``, and what ``--help`` loads."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -1,7 +1,5 @@
 """``score`` as people run it: real files."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path
@@ -139,11 +137,7 @@ def test_formulas_are_disarmed_in_csv_and_come_back(tmp_path: Path) -> None:
         ("in.jsonl", b"[1]\n", "line 1: not a JSON object"),
         ("in.jsonl", b"\xff\n", "line 1: not JSON"),
         ("in.jsonl", b"", "has no rows"),
-        (
-            "in.csv",
-            b"generation,reference\na dog, a cat, a bird\n",
-            "that contain ',' in quotes",
-        ),
+        ("in.csv", b"generation,reference\na dog, a cat, a bird\n", "that contain ',' in quotes"),
         ("in.csv", b"generation,reference\na caf\xe9,a dog\n", "save it as UTF-8"),
         ("in.txt", b"", "does not end in .jsonl"),
         ("in.parquet", b"PAR1 not really", "not Parquet"),

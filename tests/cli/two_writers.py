@@ -7,8 +7,6 @@ file; any other status must be a kill or a refusal that says why; what is left m
 of the whole file; and the command once more must complete it.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal

@@ -1,7 +1,5 @@
 """A folder in the layout of ``amitha/docent`` on the hub: card, and Parquet files in ``data``."""
 
-from __future__ import annotations
-
 from io import BytesIO
 from pathlib import Path
 

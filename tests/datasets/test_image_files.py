@@ -1,7 +1,5 @@
 """Image files are opened within bounds, and odd paths are not an error."""
 
-from __future__ import annotations
-
 from functools import partial
 from io import BytesIO
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The same columns from the generator and from the disk; errors that name the remedy."""
 
-from __future__ import annotations
-
 import gc
 import os
 import subprocess

@@ -1,39 +1,24 @@
 """Synthetic paintings: seeded, split by content, described as drawn."""
 
-from __future__ import annotations
-
 import hashlib
 
 import pytest
 from PIL import Image
 
-from posh_reward.datasets.scenes import (
-    COLORS,
-    PAINT,
-    SLOTS,
-    SPLITS,
-    UNIT,
-    Scene,
-    Subject,
-    caption,
-    draw,
-    generate,
-    scene_rows,
-    uneven_caption,
-)
+from posh_reward.datasets import scenes
 from posh_reward.errors import InputError
 
-SOME = list(generate("train", 60))
+SOME = list(scenes.generate("train", 60))
 
 
 def test_the_same_seed_gives_the_same_rows() -> None:
-    assert list(scene_rows("test", 5)) == list(scene_rows("test", 5))
+    assert list(scenes.scene_rows("test", 5)) == list(scenes.scene_rows("test", 5))
 
 
 def test_no_content_is_in_two_splits_whatever_the_seed() -> None:
     contents = {
-        split: {scene.slots for seed in (0, 1) for scene in generate(split, 300, seed)}
-        for split in SPLITS
+        split: {scene.slots for seed in (0, 1) for scene in scenes.generate(split, 300, seed)}
+        for split in scenes.SPLITS
     }
     assert not contents["train"] & contents["test"]
     assert not contents["train"] & contents["validation"]
@@ -41,12 +26,12 @@ def test_no_content_is_in_two_splits_whatever_the_seed() -> None:
 
 
 def test_no_scene_occurs_twice_in_a_split() -> None:
-    assert len({scene.slots for scene in generate("train", 500)}) == 500
+    assert len({scene.slots for scene in scenes.generate("train", 500)}) == 500
 
 
 @pytest.mark.parametrize("scene", SOME[:20], ids=lambda scene: scene.uid)
-def test_a_reference_mentions_all_that_is_drawn(scene: Scene) -> None:
-    words = caption(scene).lower().replace(",", "").replace(".", "").split()
+def test_a_reference_mentions_all_that_is_drawn(scene: scenes.Scene) -> None:
+    words = scenes.caption(scene).lower().replace(",", "").replace(".", "").split()
     for subject in filter(None, scene.slots):
         noun = f"{subject.noun}s" if subject.count > 1 else subject.noun
         details = (
@@ -58,28 +43,28 @@ def test_a_reference_mentions_all_that_is_drawn(scene: Scene) -> None:
 
 def test_uneven_captions_name_every_subject_and_leave_details_out() -> None:
     for scene in SOME:
-        text = uneven_caption(scene)
+        text = scenes.uneven_caption(scene)
         assert all(subject.noun in text for subject in scene.slots if subject is not None)
-        assert len(text.split()) <= len(caption(scene).split()) + 2  # "there is"
-    full = sum(len(caption(scene).split()) for scene in SOME)
-    uneven = sum(len(uneven_caption(scene).split()) for scene in SOME)
+        assert len(text.split()) <= len(scenes.caption(scene).split()) + 2  # "there is"
+    full = sum(len(scenes.caption(scene).split()) for scene in SOME)
+    uneven = sum(len(scenes.uneven_caption(scene).split()) for scene in SOME)
     assert 0.5 < uneven / full < 0.9
 
 
-@pytest.mark.parametrize("color", COLORS)
+@pytest.mark.parametrize("color", scenes.COLORS)
 def test_a_garment_is_painted_in_its_color_in_its_slot(color: str) -> None:
-    scene = Scene("one", (None, Subject("woman", color, pose="stands"), None))
-    image = draw(scene)
-    unit = UNIT
-    slots = [image.crop((s * unit, 0, (s + 1) * unit, unit)) for s in range(SLOTS)]
-    painted = [sum(p == PAINT[color] for p in _pixels(slot)) for slot in slots]
+    scene = scenes.Scene("one", (None, scenes.Subject("woman", color, pose="stands"), None))
+    image = scenes.draw(scene)
+    unit = scenes.UNIT
+    slots = [image.crop((s * unit, 0, (s + 1) * unit, unit)) for s in range(scenes.SLOTS)]
+    painted = [sum(p == scenes.PAINT[color] for p in _pixels(slot)) for slot in slots]
     assert painted[1] > 100
     assert painted[0] == painted[2] == 0
 
 
 def test_an_unknown_split_is_named() -> None:
     with pytest.raises(InputError, match="'dev'"):
-        list(scene_rows("dev", 1))  # type: ignore[arg-type]
+        list(scenes.scene_rows("dev", 1))  # type: ignore[arg-type]
 
 
 def _pixels(image: Image.Image) -> list[tuple[int, ...]]:
@@ -88,5 +73,5 @@ def _pixels(image: Image.Image) -> list[tuple[int, ...]]:
 
 
 def test_the_scenes_of_earlier_figures_are_still_drawn() -> None:
-    first = [scene for split in SPLITS for scene in generate(split, 50, 0)]
+    first = [scene for split in scenes.SPLITS for scene in scenes.generate(split, 50, 0)]
     assert hashlib.sha256(repr(first).encode()).hexdigest().startswith("c62a55fb91d079d2")

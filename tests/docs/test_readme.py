@@ -5,8 +5,6 @@ Blocks are read out of the pages, in order. The word after a block's language sa
 ones.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The script of docs/your_script.md trains on a table of images and saves the model."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

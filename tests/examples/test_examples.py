@@ -1,7 +1,5 @@
 """The examples do what their first lines say."""
 
-from __future__ import annotations
-
 import json
 import os
 import runpy

@@ -1,7 +1,5 @@
 """What is read and asked has versions that are raised by hand: this says when."""
 
-from __future__ import annotations
-
 import ast
 import json
 from hashlib import sha256
@@ -18,6 +16,33 @@ from posh_reward.metrics.posh.questions import ASKING_VERSION, PRESET
 from posh_reward.metrics.prove import tuples
 from posh_reward.types import Description
 from tests.syntax import tree
+from tools import conformance
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "minimal3",
+        "goldens",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("minimal", "more")),
+    ],
+)
+def test_the_goldens_of_the_release_are_met(
+    shared_data: Path,
+    name: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    goldens = shared_data / "goldens" / f"{name}.jsonl"
+    if not goldens.is_file():
+        pytest.skip(f"{name}.jsonl is not among the goldens here")
+    monkeypatch.setattr("sys.argv", ["conformance", str(goldens)])
+    status = conformance.main()
+    printed = capsys.readouterr().out
+    assert status == 0, printed
+    assert printed.count("largest difference") == 1
+    assert "differ" not in printed.replace("largest difference", "")
+
 
 HERE = Path(__file__).parent
 TEXTS = Path(__file__).resolve().parents[2] / "research" / "calibration" / "artworks.json"

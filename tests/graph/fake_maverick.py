@@ -4,8 +4,6 @@ A test writes it as the interpreter of an environment. The name of the weights (
 "absent") and the words of a text ("die", ...) say what goes wrong.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Families of hostile texts: a collapsed policy writes "!!!!" up to the length limit."""
 
-from __future__ import annotations
-
 import json
 import random
 import string

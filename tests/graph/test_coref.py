@@ -1,7 +1,5 @@
 """Coreference rules on hand-written parses, one fact per test."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

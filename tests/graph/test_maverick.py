@@ -1,7 +1,5 @@
 """Maverick's resolver with a fake worker, with a stub of the package, and (slow) with Maverick."""
 
-from __future__ import annotations
-
 import gc
 import pickle
 import subprocess
@@ -146,9 +144,7 @@ def test_restarts_in_a_row_are_bounded(coref: Callable[..., MaverickCoref]) -> N
         resolve(resolver, "die b")
 
 
-def test_an_error_keeps_the_worker_unless_it_broke_it(
-    coref: Callable[..., MaverickCoref],
-) -> None:
+def test_an_error_keeps_the_worker_unless_it_broke_it(coref: Callable[..., MaverickCoref]) -> None:
     resolver = coref()
 
     def pid(text: str = "pid") -> str:

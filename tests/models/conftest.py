@@ -1,7 +1,5 @@
 """Models whose child is a real process with a small engine in it."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator

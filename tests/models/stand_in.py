@@ -4,8 +4,6 @@ It runs as the child's interpreter: it gets the script to run, and runs the real
 engine: ``stand_in.py BOOT serve|probe SETTINGS``.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

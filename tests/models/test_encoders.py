@@ -1,7 +1,5 @@
 """Encoders: the embedded one by what it sees and does not see, others by name."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Whatever a dataset gives as an image is one image, or a failure with its reason."""
 
-from __future__ import annotations
-
 import os
 from io import BytesIO
 from pathlib import Path

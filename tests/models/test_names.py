@@ -1,7 +1,5 @@
 """Every setting of a judge is in its name, or changes no answer beyond rounding."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from pathlib import Path

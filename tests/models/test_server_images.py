@@ -1,7 +1,5 @@
 """Images over HTTP: in which form, only where the settings say so, and never in messages."""
 
-from __future__ import annotations
-
 import json
 from base64 import b64decode
 from io import BytesIO

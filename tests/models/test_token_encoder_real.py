@@ -1,7 +1,5 @@
 """all-MiniLM-L6-v2 itself, wherever the project takes an encoder."""
 
-from __future__ import annotations
-
 import pickle
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,13 +12,7 @@ from posh_reward.errors import InputError
 from posh_reward.graph.reader import Reader
 from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
 from posh_reward.metrics.posh.judges.embedded.affinity import unit
-from posh_reward.models.encoders import (
-    Floats,
-    TokenEncoder,
-    load_encoder,
-    load_token_encoder,
-    name_of,
-)
+from posh_reward.models import encoders
 from posh_reward.study.agreement.baselines import EmbeddingAlerts
 from posh_reward.study.agreement.metric_scores import TextPair
 from posh_reward.types import Failure
@@ -36,17 +28,17 @@ library = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def encode(minilm: Path) -> TokenEncoder:
-    return TokenEncoder(str(minilm))
+def encode(minilm: Path) -> encoders.TokenEncoder:
+    return encoders.TokenEncoder(str(minilm))
 
 
-def mean(encode: TokenEncoder, text: str) -> Floats:
+def mean(encode: encoders.TokenEncoder, text: str) -> encoders.Floats:
     """Direction of a text's mean vector."""
-    direction: Floats = unit([encode([text])[0].vectors.mean(axis=0)])[0]
+    direction: encoders.Floats = unit([encode([text])[0].vectors.mean(axis=0)])[0]
     return direction
 
 
-def test_equal_texts_have_equal_vectors_whatever_came_before(encode: TokenEncoder) -> None:
+def test_equal_texts_have_equal_vectors_whatever_came_before(encode: encoders.TokenEncoder) -> None:
     text = [SENTENCE, "It is summer.", "Much more is said here, in many more words than before."]
     first = encode(text)
     encode(["Something else stands here."])
@@ -57,13 +49,15 @@ def test_equal_texts_have_equal_vectors_whatever_came_before(encode: TokenEncode
             assert (one.vectors == other.vectors).all()
 
 
-def test_a_sentence_longer_than_the_model_takes_goes_in_parts(encode: TokenEncoder) -> None:
+def test_a_sentence_longer_than_the_model_takes_goes_in_parts(
+    encode: encoders.TokenEncoder,
+) -> None:
     boats, nothing = encode(["boat " * 700, ""])
     assert len(boats.spans) == len(boats.vectors) == 700
     assert len(nothing.vectors) == 0
 
 
-def test_a_paraphrase_is_nearer_than_another_scene(encode: TokenEncoder) -> None:
+def test_a_paraphrase_is_nearer_than_another_scene(encode: encoders.TokenEncoder) -> None:
     here, same, other = (
         mean(encode, text)
         for text in (SENTENCE, "A toddler splashes in a paddling pool.", "A man repairs a clock.")
@@ -72,7 +66,7 @@ def test_a_paraphrase_is_nearer_than_another_scene(encode: TokenEncoder) -> None
 
 
 def test_a_paraphrase_that_no_dictionary_knows_scores_higher_with_the_encoder(
-    encode: TokenEncoder,
+    encode: encoders.TokenEncoder,
 ) -> None:
     texts = "A toddler splashes in a paddling pool.", "A man repairs a clock."
     plain, near = (
@@ -126,21 +120,21 @@ def margins(judge: EmbeddedJudge, kind: str) -> list[float]:
 
 @pytest.mark.parametrize("kind", CONTRADICTIONS)
 def test_vectors_that_confuse_contradictions_do_not_blind_the_judge(
-    encode: TokenEncoder, kind: str
+    encode: encoders.TokenEncoder, kind: str
 ) -> None:
     assert min(margins(EmbeddedJudge(encoder=encode), kind)) > 0.05
 
 
 def test_the_name_is_the_digest_of_the_files_wherever_they_lie(
-    minilm: Path, tmp_path: Path, encode: TokenEncoder
+    minilm: Path, tmp_path: Path, encode: encoders.TokenEncoder
 ) -> None:
     for path in minilm.glob("*.*"):
         if path.is_file():
             (tmp_path / path.name).write_bytes(path.read_bytes())
-    assert TokenEncoder(str(tmp_path)).name == encode.name
+    assert encoders.TokenEncoder(str(tmp_path)).name == encode.name
     assert encode.name in EmbeddedJudge(encoder=str(tmp_path)).name
     with pytest.raises(InputError, match=r"model\.safetensors"):
-        load_token_encoder(str(tmp_path / "nothing"))
+        encoders.load_token_encoder(str(tmp_path / "nothing"))
 
 
 @library
@@ -150,7 +144,7 @@ def test_prove_finds_a_synonym_nearer_than_another_thing(minilm: Path) -> None:
     texts = ["The frock is crimson.", "The bridge is wooden."]
     same, other = prove.score(texts, [None] * 2, [None] * 2, captions)
     assert (same.truthfulness or 0) > (other.truthfulness or 0) + 0.05
-    assert name_of(str(minilm)) in prove.signature
+    assert encoders.name_of(str(minilm)) in prove.signature
 
 
 @library
@@ -158,8 +152,8 @@ def test_prove_finds_a_synonym_nearer_than_another_thing(minilm: Path) -> None:
 def test_embedding_baselines_score_a_paraphrase_above_an_invention(
     minilm: Path, reader: Reader | None
 ) -> None:
-    encoder = load_encoder(str(minilm))
-    measure = EmbeddingAlerts(encoder, name_of(str(minilm)), reader)
+    encoder = encoders.load_encoder(str(minilm))
+    measure = EmbeddingAlerts(encoder, encoders.name_of(str(minilm)), reader)
     reference = "A toddler in a scarlet coat sits by the sea."
     (same, other) = measure.alerts(
         [

@@ -18,7 +18,7 @@ pytest.importorskip("transformers")
 
 import torch
 
-from posh_reward import ConfigError, InputError, JudgeError, PoSh
+from posh_reward import ConfigError, InputError, JudgeError, PoSh, types
 from posh_reward.metrics.posh.judges.judge import PromptJudge, load_judge
 from posh_reward.metrics.posh.questions import prompt, rewrite_prompt
 from posh_reward.models import asker
@@ -29,16 +29,6 @@ from posh_reward.models.packed import TransformersModel, runner
 from posh_reward.models.packed.packing import Pack
 from posh_reward.models.packed.runner import NO_ROOM
 from posh_reward.store import Store
-from posh_reward.types import (
-    Description,
-    Failure,
-    Phrase,
-    Question,
-    Reply,
-    SceneGraph,
-    Usage,
-    Verdict,
-)
 from tests.models.tiny import byte_tokenizer, tiny_model
 from tests.stores import rows_by_kind
 
@@ -50,8 +40,8 @@ SCENE = "A tall man in a red coat holds a cup. Two dogs sleep beside him; the sm
 TOKENIZER = byte_tokenizer()
 
 
-def described(text: str) -> Description:
-    return Description(text, SceneGraph((), ()))
+def described(text: str) -> types.Description:
+    return types.Description(text, types.SceneGraph((), ()))
 
 
 def questions(preset: str = "released", generations: int = 2) -> list[Prompt]:
@@ -61,15 +51,17 @@ def questions(preset: str = "released", generations: int = 2) -> list[Prompt]:
     for number in range(generations):
         generation = described("A man. " * number + "He holds a cup of tea.")
         for thing in ("man", "a very long red coat", "cup", "the dogs"):
-            ask = Question("precision", "entity", thing, generation, reference, 0)
-            told = Question("recall", "attribute", thing, reference, generation, 0, "red" * number)
+            ask = types.Question("precision", "entity", thing, generation, reference, 0)
+            told = types.Question(
+                "recall", "attribute", thing, reference, generation, 0, "red" * number
+            )
             prompts += [prompt(ask, preset), prompt(told, preset)]
     return sorted(set(prompts), key=lambda p: (p.prefix, p.suffix))
 
 
 def phrases(preset: str = "released") -> list[Prompt]:
     texts = ("man tall", "man small", "coat red", "dog brown small", "x")
-    return [rewrite_prompt(Phrase(text, "attribute"), preset) for text in texts]
+    return [rewrite_prompt(types.Phrase(text, "attribute"), preset) for text in texts]
 
 
 @torch.inference_mode()
@@ -83,7 +75,7 @@ def alone(model: PreTrainedModel, prompts: Sequence[Prompt], tokenizer: Any) -> 
     return torch.tensor(rows)
 
 
-def masses(verdicts: Sequence[Verdict]) -> torch.Tensor:
+def masses(verdicts: Sequence[types.Verdict]) -> torch.Tensor:
     rows = []
     for verdict in verdicts:
         assert verdict.probabilities is not None, verdict.failure
@@ -182,7 +174,7 @@ def test_prompts_too_long_fail_alone_for_one_reason() -> None:
     lengths = list(map(len, Chat(TOKENIZER).encode(prompts)))
     room = sorted(set(lengths))[-3]
     model = tiny_model(TOKENIZER, max_position_embeddings=room)
-    why = Failure("prompt", f"the prompt is longer than the model's context of {room} tokens")
+    why = types.Failure("prompt", f"the prompt is longer than the model's context of {room} tokens")
     failures = [verdict.failure for verdict in judge_of(model).choose(prompts, DIGITS)]
     assert failures == [why if length > room else None for length in lengths]
 
@@ -255,7 +247,7 @@ def test_a_kill_costs_only_the_last_answers(
     store = tmp_path / "store"
     model, prompts = tiny_model(TOKENIZER), phrases() if write else questions()
 
-    def answers(model: PreTrainedModel) -> Sequence[Verdict | Reply]:
+    def answers(model: PreTrainedModel) -> Sequence[types.Verdict | types.Reply]:
         ask = Asker(judge_of(model, max_batch_tokens=100), Store(store))
         return ask.write(prompts, 4) if write else ask.choose(prompts, DIGITS)
 
@@ -372,7 +364,7 @@ def test_a_saved_model_is_loaded_and_pickled(tmp_path: Path) -> None:
     again = pickle.loads(pickle.dumps(judge))
     assert len(pickle.dumps(again)) < 10_000
     assert again.name == judge.name
-    assert again.usage == Usage()
+    assert again.usage == types.Usage()
     assert again.model.choose(questions(), DIGITS) == first
 
 

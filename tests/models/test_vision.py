@@ -23,21 +23,14 @@ from posh_reward.models.packed import TransformersModel
 from posh_reward.models.packed.runner import NO_ROOM, OUT_OF_MEMORY
 from posh_reward.store import Store
 from posh_reward.types import PromptImage, Verdict
-from tests.models.tiny_vl import (
-    FACTOR,
-    KINDS,
-    image_processor,
-    prompt_image,
-    save_seeing,
-    seeing_model,
-    seeing_tokenizer,
-)
+from tests.models import tiny_vl
+from tests.models.tiny_vl import prompt_image
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 DIGITS = ("1", "2", "3", "4", "5")
-TOKENIZER = seeing_tokenizer()
+TOKENIZER = tiny_vl.seeing_tokenizer()
 IMAGES = (
     prompt_image(),
     prompt_image(color="blue"),
@@ -61,7 +54,7 @@ def questions(*shown: PromptImage, prefixes: Sequence[str] = (RULES,)) -> list[P
 def model_of(
     model: PreTrainedModel, max_pixels: int = MAX_PIXELS, **options: Any
 ) -> TransformersModel:
-    options |= {"images": image_processor(), "max_pixels": max_pixels}
+    options |= {"images": tiny_vl.image_processor(), "max_pixels": max_pixels}
     return TransformersModel.of(model, TOKENIZER, "tiny", **options)
 
 
@@ -70,7 +63,7 @@ def inputs(prompt: Prompt) -> dict[str, torch.Tensor]:
     """What transformers' own processor makes of a prompt."""
     from posh_reward.training.processors import image_processor_with
 
-    images = image_processor()
+    images = tiny_vl.image_processor()
     images.size = {"shortest_edge": images.size["shortest_edge"], "longest_edge": MAX_PIXELS}
     processor: Any = image_processor_with(TOKENIZER, images)
     parts = [*({"type": "image"} for _ in prompt.images), {"type": "text", "text": prompt.text}]
@@ -111,10 +104,10 @@ def lengths(prompts: Sequence[Prompt]) -> list[int]:
     return [inputs(prompt)["input_ids"].shape[1] for prompt in prompts]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", tiny_vl.KINDS)
 def test_verdicts_are_those_of_a_plain_forward_pass(kind: str) -> None:
     """Images of several sizes, several in one prompt, and prompts without any, in any order."""
-    model = seeing_model(TOKENIZER, kind)
+    model = tiny_vl.seeing_model(TOKENIZER, kind)
     prompts = questions(prefixes=(RULES, "Look well.\n"))
     prompts += [Prompt(RULES, "Q: Is it the same?", IMAGES[:2]), Prompt(RULES, "Q: Is it?")]
     random.Random(0).shuffle(prompts)
@@ -141,10 +134,10 @@ def trie_size(prompts: Sequence[Prompt]) -> int:
     return len(beginnings)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", tiny_vl.KINDS)
 def test_an_image_is_computed_once(kind: str) -> None:
     """To the token, like any other common beginning of prompts."""
-    model = seeing_model(TOKENIZER, kind)
+    model = tiny_vl.seeing_model(TOKENIZER, kind)
     judge = model_of(model)
     prefixes = (RULES, "Look well.\n")
     prompts = questions(*IMAGES[:2], prefixes=prefixes)
@@ -164,7 +157,7 @@ def test_an_image_is_computed_once(kind: str) -> None:
 
 def test_positions_are_those_of_transformers() -> None:
     """An image takes as many positions as its longer side has tokens, then text goes on."""
-    model, prompt = seeing_model(TOKENIZER), questions(IMAGES[2])[0]
+    model, prompt = tiny_vl.seeing_model(TOKENIZER), questions(IMAGES[2])[0]
     judge = model_of(model)
     judge.wake()
     given: list[torch.Tensor] = []
@@ -178,9 +171,9 @@ def test_positions_are_those_of_transformers() -> None:
     assert torch.equal(torch.cat(given, -1), expected)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", tiny_vl.KINDS)
 def test_replies_are_greedy(kind: str) -> None:
-    model = seeing_model(TOKENIZER, kind)
+    model = tiny_vl.seeing_model(TOKENIZER, kind)
     prompts = [*questions(), Prompt(RULES, "Q: Which?")]
     expected = []
     for prompt in prompts:
@@ -197,9 +190,9 @@ def test_replies_are_greedy(kind: str) -> None:
 
 
 def test_an_image_that_cannot_be_shown_fails_alone() -> None:
-    model = seeing_model(TOKENIZER)
+    model = tiny_vl.seeing_model(TOKENIZER)
     odd = PromptImage("0dd", object())
-    thin = prompt_image(FACTOR * 300, FACTOR)
+    thin = prompt_image(tiny_vl.FACTOR * 300, tiny_vl.FACTOR)
     spoilt = PromptImage("5b01", type("Spoilt", (), {"size": (24, 16)})())
     bad = questions(odd, thin, spoilt)
     both = Prompt(RULES, "Q: Which?", (IMAGES[0], odd))
@@ -215,14 +208,14 @@ def test_an_image_that_cannot_be_shown_fails_alone() -> None:
 
 
 def test_a_placeholder_in_a_text_stays_text() -> None:
-    model = seeing_model(TOKENIZER)
+    model = tiny_vl.seeing_model(TOKENIZER)
     asked = [Prompt("<|image_pad|> <|vision_start|>", "Q: Is it?", p) for p in ((), IMAGES[:1])]
     for verdict in model_of(model).choose(asked, DIGITS):
         assert verdict.failure is None
 
 
 def test_little_room_costs_time_but_no_accuracy() -> None:
-    model, prompts = seeing_model(TOKENIZER), questions(prefixes=(RULES, "Look well.\n"))
+    model, prompts = tiny_vl.seeing_model(TOKENIZER), questions(prefixes=(RULES, "Look well.\n"))
     judge = model_of(model)
     judge.choose(prompts, DIGITS)
     assert judge._loaded is not None
@@ -238,7 +231,7 @@ def test_little_room_costs_time_but_no_accuracy() -> None:
 
 
 def test_an_image_too_large_for_memory_fails_alone() -> None:
-    model, prompts = seeing_model(TOKENIZER), questions()
+    model, prompts = tiny_vl.seeing_model(TOKENIZER), questions()
     judge = model_of(model)
     judge.wake()
 
@@ -256,7 +249,7 @@ def test_an_image_too_large_for_memory_fails_alone() -> None:
 
 
 def test_one_image_may_be_twice_in_a_prompt() -> None:
-    model, looks = seeing_model(TOKENIZER), []
+    model, looks = tiny_vl.seeing_model(TOKENIZER), []
     first, second = IMAGES[:2]
     prompts = [Prompt(RULES, "Q: Is it?", each) for each in (
         (first, first), (first, second, first), (second, second), (first,),
@@ -269,29 +262,29 @@ def test_one_image_may_be_twice_in_a_prompt() -> None:
     assert_as_alone(told, model, prompts)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", tiny_vl.KINDS)
 def test_a_checkpoint_that_sees_simply_works(tmp_path: Path, kind: str) -> None:
     folder = tmp_path / "tiny"
-    save_seeing(folder, kind)
+    tiny_vl.save_seeing(folder, kind)
     settings = {"name": "transformers", "model": str(folder), "device": "cpu"}
     judge = load_model({**settings, "max_pixels": MAX_PIXELS})
     assert judge.sees
     assert judge.name.endswith(f":float32:labels:pixels-{MAX_PIXELS}")
     store = Store(tmp_path / "store")
     told = Asker(judge, store).choose(questions(), DIGITS)
-    assert_as_alone(told, seeing_model(TOKENIZER, kind), questions())
+    assert_as_alone(told, tiny_vl.seeing_model(TOKENIZER, kind), questions())
     again = pickle.loads(pickle.dumps(judge))
     assert (again.name, again.sees) == (judge.name, True)
     assert Asker(again, store).choose(questions(), DIGITS) == told
     assert again.usage.cache_hits == len(questions())
     assert again._loaded is None, "all from the store"
-    other = load_model({**settings, "max_pixels": 4 * FACTOR**2})
+    other = load_model({**settings, "max_pixels": 4 * tiny_vl.FACTOR**2})
     assert Asker(other, store).choose(questions()[:1], DIGITS) != told[:1]
     assert other.usage.cache_hits == 0, "smaller images are other questions"
 
 
 def test_a_model_whose_answers_would_differ_is_refused() -> None:
-    model = seeing_model(TOKENIZER)
+    model = tiny_vl.seeing_model(TOKENIZER)
     core: Any = model.model
     right = core.get_rope_index
 
@@ -304,5 +297,5 @@ def test_a_model_whose_answers_would_differ_is_refused() -> None:
         model_of(model).wake()
     with pytest.raises(InputError, match="max_pixels"):
         model_of(model, max_pixels=0)
-    with pytest.raises(InputError, match=f"max_pixels is 3: .* so use {FACTOR**2} or more"):
+    with pytest.raises(InputError, match=f"max_pixels is 3: .* so use {tiny_vl.FACTOR**2} or more"):
         model_of(model, max_pixels=3).wake()

@@ -5,8 +5,6 @@ The environment is the one of CONTRIBUTING.md, with torchvision kept::
     POSH_VLLM_PYTHON=ENV/bin/python pytest --run-vllm tests/models/test_vllm_sees_real.py -s
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -11,8 +11,6 @@ sides compute in float32. Writes to ``FOLDER/CASE-rank<R>.json`` what was logged
 its tokens in the trainer and in vLLM, and why the run ended.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -6,8 +6,6 @@ CASE is "well", or what is wrong on rank 1: its judge "dies" once training has b
 "unlike" that of rank 0.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,11 +1,13 @@
 """Every configuration loads as in a run, up to where weights would be read, or says why not."""
 
-from __future__ import annotations
-
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from posh_reward.errors import ConfigError, PoshError
 from posh_reward.metrics.metric import read_metric
 from posh_reward.metrics.posh.judges.judge import Cascade, PromptJudge, load_judge
 from posh_reward.settings import check_settings as fits_the_class
@@ -13,7 +15,7 @@ from posh_reward.training.doctor.diagnosis import recipe_settings
 from posh_reward.training.fit import fits
 from posh_reward.training.launch import parse_settings
 from posh_reward.training.run_check import check_lines, check_run
-from posh_reward.training.run_settings import Processes, parse_for
+from posh_reward.training.run_settings import Processes, parse_for, read_processes
 from recipes import dapo_posh, sft
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
@@ -96,3 +98,189 @@ def test_the_served_judge_reads_as_the_published_metric() -> None:
     assert served.model.name.endswith(":top-20")
     assert published["judge"]["reading"] == "top-20"
     assert (published["judge"]["model"], ours.preset) == ("Qwen/Qwen3-14B", served.preset)
+
+
+ROOT = Path(__file__).resolve().parents[2]
+NODE = Processes(processes=8, zero_stage=3)
+ONE = Processes()
+BASE = "model_name_or_path: runs/tiny\noutput_dir: runs/x\nuse_cpu: true\nbf16: false\n"
+
+
+def write(folder: Path, text: str) -> list[str]:
+    path = folder / "mine.yaml"
+    path.write_text(text, encoding="utf-8")
+    return ["--config", str(path)]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("max_pixel: 3", r"mine.yaml: unknown setting 'max_pixel' \(did you mean 'max_pixels'"),
+        ("learning_rat: 0.1", "did you mean 'learning_rate'"),
+        ("seed: 1\nseed: 2", "'seed' is set twice"),
+        ("num_generations: 8.5", "num_generations is 8.5: use a whole number"),
+        ("max_pixels: many", "max-pixels: invalid int value: 'many'"),
+        ("eval_strategy: no", "eval_strategy is False: use a list or use a text"),
+        ("save_steps: [1]", "save_steps is .*use a number"),
+        ("env: 3", "env is 3: it sets environment variables"),
+        ("like: nowhere.yaml", "cannot be read: .*nowhere.yaml"),
+        ("num_generations: 3", "must be divisible by num_generations"),
+        ("objective: sum", "objective is 'sum': choose f1, weighted, separate"),
+        ("length_limit: 0", "length_limit is 0"),
+        ("objective: separate\nreward_weights: [2, 1]", "precision_weight and recall_weight"),
+        ("multi_objective_aggregation: normalize_then_sum", "set objective to separate"),
+        ("oversample: 0", "oversample is 0"),
+        (
+            "oversample: 2\nper_device_train_batch_size: 4\nnum_generations: 8\n"
+            "steps_per_generation: 1\ngradient_accumulation_steps: 2",
+            "divisible|whole groups",
+        ),
+        ("span_credit: -1", "span_credit is -1"),
+        ("span_credit: 1\nloss_type: vespo", "not tested with loss_type 'vespo'"),
+        ("max_failed_calls: 0", "max_failed_calls is 0"),
+    ],
+)
+def test_at_the_start_of_a_run(line: str, message: str, tmp_path: Path) -> None:
+    flags = write(tmp_path, BASE + line + "\n")
+    with pytest.raises(ConfigError, match=message):
+        parse_settings(dapo_posh.SETTINGS, flags)
+    with pytest.raises(ConfigError, match=message):
+        parse_settings(dapo_posh.SETTINGS, [*flags, "--check"])
+
+
+def test_a_mistyped_flag() -> None:
+    with pytest.raises(
+        ConfigError, match=r"unknown flag --max_pixles \(did you mean '--max_pixels'"
+    ):
+        parse_settings(dapo_posh.SETTINGS, ["--max_pixles", "3", "--use_cpu", "--bf16", "false"])
+    with pytest.raises(ConfigError, match="name a file"):
+        parse_settings(dapo_posh.SETTINGS, ["--config"])
+
+
+def test_variables_under_env_are_set_if_the_file_is_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POSH_TEST_VARIABLE", "old")
+    flags = write(tmp_path, BASE + "env: {POSH_TEST_VARIABLE: 7}\n")
+    with pytest.raises(ConfigError, match=r"env is .*only with --trust-settings"):
+        parse_settings(dapo_posh.SETTINGS, flags)
+    monkeypatch.setenv("POSH_TRUST_SETTINGS", "")  # restored after the test
+    parse_settings(dapo_posh.SETTINGS, [*flags, "--trust-settings"])
+    assert os.environ["POSH_TEST_VARIABLE"] == "7"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("save_only_model: true\nload_best_model_at_end: true\neval_strategy: epoch\n"
+         "save_strategy: epoch", "exclude each other under DeepSpeed"),
+        ("max_length: 1024", "tokens would be cut off"),
+        ("metric_for_best_model: eval_loss\neval_strategy: epoch\nwatch_grounding: true",
+         "with watch_grounding there is eval_right_loss"),
+        ("metric_for_best_model: eval_right_loss\neval_strategy: epoch",
+         "without watch_grounding there is eval_loss"),
+        ("metric_for_best_model: eval_loss", "nothing is evaluated"),
+    ],
+)  # fmt: skip
+def test_sft_settings_that_stop_a_run_later_are_refused(
+    text: str, message: str, tmp_path: Path
+) -> None:
+    text = text if "max_length" in text else f"{text}\nmax_length: null"
+    flags = write(tmp_path, f"{BASE}{text}\n")
+    with pytest.raises(ConfigError, match=message):
+        parse_for(sft.SETTINGS, flags, NODE)
+
+
+def test_the_same_may_be_fine_on_one_gpu(tmp_path: Path) -> None:
+    text = "save_only_model: true\nload_best_model_at_end: true\neval_strategy: epoch\n"
+    flags = write(tmp_path, f"{BASE}{text}save_strategy: epoch\nmax_length: null\n")
+    assert parse_for(sft.SETTINGS, flags, ONE)
+
+
+def test_vllm_must_have_room_for_image_and_reply(tmp_path: Path) -> None:
+    text = "use_vllm: true\nvllm_max_model_length: 2048\nmax_pixels: 1003520\n"
+    flags = write(tmp_path, f"{BASE}{text}max_completion_length: 768\n")
+    with pytest.raises(ConfigError, match=r"vllm_max_model_length is 2048.*set it to 2112 or more"):
+        parse_for(dapo_posh.SETTINGS, flags, NODE)
+
+
+def test_the_batch_is_that_of_all_processes(tmp_path: Path) -> None:
+    flags = write(tmp_path, f"{BASE}per_device_train_batch_size: 4\nnum_generations: 8\n")
+    with pytest.raises(ConfigError, match="divisible by num_generations"):
+        parse_for(dapo_posh.SETTINGS, flags, ONE)
+    assert parse_for(dapo_posh.SETTINGS, flags, NODE)[1].generation_batch_size == 32
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("num_procesess: 8", "'num_procesess'"),
+        ("num_machines: two", "'two'"),
+        ("deepspeed_config: {zero_stag: 3}", "did you mean 'zero_stage'"),
+        ("deepspeed_config: 3", "deepspeed_config is 3: use a mapping"),
+    ],
+)
+def test_accelerates_file(line: str, message: str, tmp_path: Path) -> None:
+    name = line.partition(":")[0]
+    base = {"distributed_type": "DEEPSPEED", "num_processes": "8", "mixed_precision": "bf16"}
+    base |= {"num_machines": "1"}
+    lines = [f"{key}: {value}" for key, value in base.items() if key != name]
+    path = tmp_path / "mine.yaml"
+    path.write_text("\n".join([*lines, line]) + "\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=message):
+        read_processes(path)
+
+
+def test_a_model_that_zero3_could_not_save_is_refused(tmp_path: Path) -> None:
+    layout = Processes(processes=8, zero_stage=3, gathers_on_save=False)
+    with pytest.raises(ConfigError, match="zero3_save_16bit_model: true"):
+        parse_for(sft.SETTINGS, write(tmp_path, f"{BASE}max_length: null\n"), layout)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("dataset_name: scenes:trian=3", "not an option"),
+        ("dataset_name: ./nowhere/at_all", "neither a file nor a valid name"),
+        ("dataset_name: scenes\njudge: vlm", "no judge 'vlm'"),
+        ("dataset_name: scenes\nmetric: publishd", "unknown settings 'publishd'"),
+        ("dataset_name: scenes\npreset: realeased", "realeased"),
+    ],
+)
+def test_names_are_looked_up(line: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(PoshError, match=message):
+        check_run(dapo_posh.SETTINGS, write(tmp_path, f"{BASE}{line}\n"))
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("dataset_name: scenes\nwitness: nowhere.yaml", "nowhere.yaml"),
+        ("dataset_name: scenes\nwitness: embedded", "no witness 'embedded'"),
+        ("dataset_name: scenes\nwitness: fake-model", "does not take images"),
+        ("dataset_name: scenes\nwitness: judge", "does not take images"),
+    ],
+)
+def test_a_witness_is_checked_as_a_judge_is(lines: str, message: str, tmp_path: Path) -> None:
+    flags = write(tmp_path, f"{BASE}{lines}\n")
+    with pytest.raises(PoshError, match=message):
+        check_run(dapo_posh.SETTINGS, flags)
+
+
+@pytest.mark.slow
+def test_check_ends_a_recipe_with_a_report_and_one_line_for_a_mistake() -> None:
+    command = [sys.executable, "recipes/dapo_posh.py", "--check", "--config"]
+    command.append("configs/dapo/qwen2_5_vl_7b.yaml")
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 3, "it fits, but vLLM and others are not here"
+    assert "not here: vllm, for use_vllm" in done.stdout
+    assert "not here: en_core_web_trf" in done.stdout
+    assert "each step: 64 completions" in done.stdout
+    assert "ZeRO-3" in done.stdout
+    assert "DOES NOT FIT" not in done.stdout
+    command += ["--gradient_accumulation_steps", "3", "--num_generations", "7"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "dapo_posh.py: generation_batch_size (192) must be divisible" in done.stderr
+    assert "Traceback" not in done.stderr

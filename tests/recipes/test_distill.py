@@ -1,7 +1,5 @@
 """The recipe of a distilled judge, from a question set to a folder that scores."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

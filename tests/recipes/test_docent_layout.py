@@ -1,7 +1,5 @@
 """The recipes, ``fetch`` and ``--check`` on a folder laid out as DOCENT is."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -53,6 +51,7 @@ DAPO = (
 )
 
 
+@pytest.mark.slow
 def test_sft_starts_on_it_and_evaluates(tiny: Path, docent: Path, tmp_path: Path) -> None:
     trainer = sft.main(["--config", config(tmp_path, "sft", tiny, docent, *SFT)])
     assert "eval_right_loss" in {key for line in trainer.state.log_history for key in line}
@@ -60,6 +59,7 @@ def test_sft_starts_on_it_and_evaluates(tiny: Path, docent: Path, tmp_path: Path
     assert (tmp_path / "sft" / "prompt.txt").read_text() == PROMPT
 
 
+@pytest.mark.slow
 def test_dapo_and_generation_run_on_it_with_ones_own_prompt(
     tiny: Path, docent: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -3,8 +3,6 @@
 Needs the environment that ``test_launch_vllm`` describes, named by ``$POSH_LAUNCH_PYTHON``.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

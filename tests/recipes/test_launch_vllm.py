@@ -8,8 +8,6 @@ Both live in the trainer's environment, which ``$POSH_LAUNCH_PYTHON`` names::
     POSH_LAUNCH_PYTHON=ENV/bin/python pytest --run-vllm tests/recipes/test_launch_vllm.py -s
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Two real processes over gloo: the same names on both ranks, also when one has no judge."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

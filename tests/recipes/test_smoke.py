@@ -1,7 +1,5 @@
 """Two steps of each recipe on a random tiny model: no GPU, no hub."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -76,10 +74,7 @@ def described(path: Path) -> list[dict[str, Any]]:
 
 
 def test_generate_writes_rows_and_resumes(
-    tiny: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TTY_COMPATIBLE", "1")  # a bar, not a line every 30 s
     how = GenerationSettings(
@@ -120,10 +115,7 @@ def test_models_are_compared_on_equal_images(
 
 
 def test_one_command_describes_with_every_model_and_passes_over_a_broken_one(
-    tiny: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "broken").mkdir()
     output = tmp_path / "rows.jsonl"
@@ -154,11 +146,11 @@ def test_an_interrupted_recipe_keeps_what_was_written(
     asked = ["--models", str(tiny), "--output", str(output), "--batch", "1"]
     threading.Thread(target=interrupt_at_the_first_row, daemon=True).start()
     with pytest.raises(SystemExit) as ended:
-        recipe.main([*asked, "--dataset", "scenes:heldout=128", "--max-new-tokens", "32"])
+        recipe.main([*asked, "--dataset", "scenes:heldout=24", "--max-new-tokens", "32"])
     assert ended.value.code == 130
     assert "keeps the rows so far" in capsys.readouterr().err
     count = len(described(output))
-    assert 0 < count < 128
+    assert 0 < count < 24
     recipe.main([*asked, "--dataset", f"scenes:heldout={count + 1}"])
     assert "1 new descriptions" in capsys.readouterr().out
 
@@ -187,3 +179,24 @@ def test_accelerate_launches_two_processes(tiny: Path, tmp_path: Path) -> None:
     assert state["global_step"] == 2
     # Each process generated its own 16 completions: 4 images a step of the 8 there are.
     assert state["log_history"][0]["epoch"] == 0.5
+
+
+@pytest.mark.slow
+def test_the_recipe_trains_on_two_rewards_and_evaluates(tmp_path: Path) -> None:
+    tiny, output = tmp_path / "tiny", tmp_path / "dapo"
+    tiny_qwen.build(tiny, warm_up_steps=0, pretrain_steps=1)
+    more = ("--objective", "separate", "--precision_weight", "2", "--max_completion_length", "16",
+            "--eval_strategy", "steps", "--eval_steps", "1", "--mask_truncated_completions", "0",
+            "--num_generations_eval", "2", "--per_device_eval_batch_size", "4")  # fmt: skip
+    trainer = dapo_posh.main(flags("dapo", tiny, output, *more))
+    assert trainer.multi_objective_aggregation == "normalize_then_sum"
+    assert trainer.reward_weights.tolist() == [2.0, 1.0]
+    steps = [line for line in trainer.state.log_history if "reward" in line]
+    evaluations = [line for line in trainer.state.log_history if "eval_reward" in line]
+    assert (len(steps), len(evaluations)) == (2, 2)
+    for line in steps:
+        precision, recall = (line[f"rewards/posh_{axis}_reward/mean"] for axis in
+                             ("precision", "recall"))  # fmt: skip
+        assert line["reward"] == pytest.approx(2 * precision + recall, abs=1e-4)
+        assert {"posh/precision", "posh/words", "posh/repeated_share"} <= line.keys()
+    assert "eval_posh/recall" in evaluations[0]

@@ -1,7 +1,5 @@
 """What ``pip install`` gives is enough: recipes, configurations and judges by name."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

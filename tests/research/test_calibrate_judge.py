@@ -1,7 +1,5 @@
 """The weights: the fit sees what the metric sees, its slopes are right, signs are as they say."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,8 +1,5 @@
 """What rewards pay, and the tables of the runs that they made."""
 
-from __future__ import annotations
-
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +9,14 @@ from pyarrow.parquet import write_table
 
 from posh_reward import PoSh
 from posh_reward.reward.shaping import WORST
-from research.compare_rewards.__main__ import PLAIN
 from research.compare_rewards.pays import SETTINGS, Payment, cases, pays, read_items
-from research.compare_rewards.report import SPREADS
-from research.compare_rewards.runs import AXES, spreads
+from research.compare_rewards.runs import spreads
 
 HONEST, MISTAKEN = "honest rewording", "the same with five planted mistakes"
 HALF, SENTENCE = "first half of the rewording", "one true sentence"
 LIST = 'list: "There is a X." of 100 nouns'
 NOTHING = ("gibberish", "thoughts alone", "zero-width characters", "punctuation", "empty")
-THRICE, PADDED = "the rewording three times", "the rewording, then the list"
+THRICE = "the rewording three times"
 QUICK = (HONEST, "the same, after thoughts", MISTAKEN, HALF, SENTENCE, LIST, THRICE, *NOTHING)
 
 
@@ -51,27 +46,6 @@ def check_order(found: dict[str, Payment]) -> None:
 def test_the_order_of_what_is_paid(shared_data: Path) -> None:
     items = read_items(shared_data / "data" / "planted" / "planted_dev.json")
     check_order(paid(items[:1], QUICK))
-
-
-def row(reward: str, seed: int, mistakes: float) -> dict[str, Any]:
-    def gain(mean: float) -> dict[str, float]:
-        return {"mean": mean, "low": mean - 0.01, "high": mean + 0.01}
-
-    return {
-        "run": {"reward": reward, "seed": seed, "dataset": PLAIN, "noise": 0.0},
-        "gains": {"precision": gain(mistakes), "recall": gain(0.2), "f1": gain(0.1)},
-        "scores": {axis: [0.5 + mistakes, 0.7 + mistakes] * 3 for axis in AXES},
-        "means": {}, "words": 27.0, "seconds": 1,
-        "spreads": dict.fromkeys(SPREADS, [0.5] * 5 + [0.25] * 5),
-    }  # fmt: skip
-
-
-@pytest.fixture
-def finished(tmp_path: Path) -> Path:
-    rows = [row("separate", 0, 0.02), row("f1", 0, -0.005), row("f1", 1, -0.03)]
-    lines = "".join(json.dumps(each) + "\n" for each in rows)
-    (tmp_path / "runs.jsonl").write_text(lines, encoding="utf-8")
-    return tmp_path
 
 
 def test_spreads_are_taken_within_groups_step_by_step(tmp_path: Path) -> None:

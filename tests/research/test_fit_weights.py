@@ -1,7 +1,5 @@
 """Weights that simulated people have are found, and gain on images that were not fitted to."""
 
-from __future__ import annotations
-
 import csv
 import json
 import random

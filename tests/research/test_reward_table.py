@@ -1,7 +1,5 @@
 """The table of rewards: each reward on texts checkable by hand, and the audit's own words."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The command in a process of its own: its lines, its signals, and what a kill costs."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

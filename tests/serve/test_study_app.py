@@ -118,11 +118,11 @@ def choose(browser: Browser, value: int) -> None:
     browser.point(f"input[name='overall'][value='{value}']", click=True)
 
 
-def test_what_is_called_sent_survives_a_kill_and_the_rest_follows(
+def test_what_is_called_sent_and_links_survive_a_kill_and_the_rest_follows(
     killable: Site, chromium: Browser
 ) -> None:
-    site = killable
-    visit(chromium, site.links["rater-01"])
+    site, links = killable, killable.links
+    visit(chromium, links["rater-01"])
     assert "same link" in chromium.run("document.getElementById('keeping').textContent")
     chromium.point("#begin", click=True)
     assert not site.file().exists()  # who only looks has answered nothing
@@ -137,6 +137,12 @@ def test_what_is_called_sent_survives_a_kill_and_the_rest_follows(
     until(chromium, says(SENT), True)
     assert overalls(site.file()) == [1, -2, None]
     assert [p.name for p in site.file().parent.glob("[!.]*")] == [site.file().name]
+    assert site.links == links
+    assert len({*links.values()}) == 2
+    assert (site.folder / "packet.links.csv").stat().st_mode & 0o077 == 0
+    token = links["rater-01"].rpartition("/")[2]
+    log = (site.folder / "log").read_text()
+    assert log.count(token) == 2, "in the table of links of either start, in no log of requests"
 
 
 def test_a_rater_goes_on_at_another_computer(site: Site, chromium: Browser) -> None:
@@ -152,15 +158,9 @@ def test_answers_from_two_computers_are_joined(site: Site, chromium: Browser) ->
     visit(chromium, site.links["rater-01"])
     chromium.point("#begin", click=True)
     tasks = PACKET.key.raters["rater-01"].tasks
+    open_task = {"mistakes": None, "omissions": None, "seconds": 1, "comment": ""}
     other = [
-        {
-            "task": task.id,
-            "mistakes": None,
-            "omissions": None,
-            "overall": value,
-            "seconds": 1,
-            "comment": "",
-        }
+        {"task": task.id, "overall": value, **open_task}
         for task, value in zip(tasks, (2, 2, None), strict=True)
     ]
     assert put(site, saved(PACKET.key, "rater-01", other)).status_code == 204
@@ -208,16 +208,3 @@ def test_no_redirect_leads_to_the_host_that_a_request_names(site: Site) -> None:
         url = f"http://127.0.0.1:{site.port}{path}"
         reply = httpx.get(url, headers={"Host": "evil.example"}, follow_redirects=False)
         assert reply.status_code == 404
-
-
-def test_links_stay_and_are_nobodys_else(killable: Site) -> None:
-    site, before = killable, killable.links
-    httpx.get(before["rater-01"])
-    site.kill()
-    log = (site.folder / "log").read_text()
-    site.start()
-    assert site.links == before
-    assert len({*before.values()}) == 2
-    assert (site.folder / "packet.links.csv").stat().st_mode & 0o077 == 0
-    token = before["rater-01"].rpartition("/")[2]
-    assert log.count(token) == 1, "in the table of links, in no log of requests"

@@ -1,7 +1,5 @@
 """Concurrent calls: in one batch, in order, and each with its own fate."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import pickle

@@ -1,7 +1,5 @@
 """A real Slurm of two nodes on this machine: Debian's slurm-wlm and munge, run by root."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """A judge's server for the heterogeneous job: ``fake_server.py PORT``."""
 
-from __future__ import annotations
-
 import sys
 import threading
 

@@ -1,7 +1,5 @@
 """What can be said of the Slurm scripts without a Slurm."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Our scripts on a real Slurm: they finish, stop in time, resume, and end together."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

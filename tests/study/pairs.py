@@ -1,7 +1,5 @@
 """Items of a table of pairs, and their rows."""
 
-from __future__ import annotations
-
 from posh_reward.metrics.metric import row_of
 from posh_reward.study.rows.engine import TableItem
 from posh_reward.study.rows.tables import Row

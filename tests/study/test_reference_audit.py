@@ -1,7 +1,5 @@
 """The audit of references, on texts with one planted problem each."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A whole study with simulated raters recovers what they were made to prefer."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

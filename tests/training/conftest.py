@@ -1,7 +1,5 @@
 """A tiny model and an environment with DeepSpeed for the tests below."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -15,8 +15,6 @@ write to ``OUTPUT_DIR.plain.json`` how the model differs from ``from_pretrained`
 smaller parameters stay whole on each rank.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -7,8 +7,6 @@ after each call of the reward the step and the references. The store, NOTES/RANK
 rank's own: ranks that share one may ask the same at the same time.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """What the canaries compare; ``recipes/test_launch_vllm.py`` shows them fire with a real vLLM."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any, ClassVar
@@ -37,8 +35,7 @@ def test_the_nucleus_bounds_the_gap(settings: dict[str, Any], highest: float) ->
 
 
 @pytest.mark.parametrize(
-    "settings",
-    [{"top_k": 20}, {"min_p": 0.1}, {"generation_kwargs": {"temperature": 0.5}}],
+    "settings", [{"top_k": 20}, {"min_p": 0.1}, {"generation_kwargs": {"temperature": 0.5}}]
 )
 def test_other_settings_leave_it_unbounded(
     settings: dict[str, Any], caplog: pytest.LogCaptureFixture

@@ -1,7 +1,5 @@
 """Everything a run downloads is fetched by one command, and the run then asks no network."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,8 +1,7 @@
 """The arithmetic of memory: its exact part against what torch really allocates."""
 
-from __future__ import annotations
-
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +27,7 @@ from posh_reward.training.fit import (
     shape_of,
 )
 from posh_reward.training.run_settings import Processes
+from tools import fit
 
 VISION = "Qwen/Qwen2.5-VL-7B-Instruct"
 SIZES = {"q_proj": 2, "k_proj": 2, "v_proj": 3, "o_proj": 9, "norm": 4}
@@ -153,3 +153,26 @@ def test_states_of_one_process_are_what_torch_allocates(dtype: torch.dtype) -> N
     count = sum(each.numel() for each in model.parameters())
     computed = model_state(Parameters(count, dtype.itemsize), Processes())
     assert measured(model) == (computed.parameters, computed.gradients, computed.optimizer)
+
+
+@pytest.mark.slow
+def test_the_documented_table_is_what_the_command_prints(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(fit.ROOT)
+    assert fit.main(["--table"]) == 0
+    printed = capsys.readouterr().out
+    assert printed in (fit.ROOT / "research/results/performance.md").read_text(encoding="utf-8")
+
+
+def test_what_is_no_configuration_of_a_recipe_is_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "mine.yaml").write_text("seed: 1\n")
+    for argv, message in (
+        ([], "name a configuration"),
+        (["nowhere.yaml"], "no file 'nowhere.yaml'"),
+        ([str(tmp_path / "mine.yaml")], "names no recipe: begin it with"),
+    ):
+        assert fit.main(argv) == 2
+        assert message in capsys.readouterr().err

@@ -1,7 +1,5 @@
 """Shards, and names of models; recipes/test_smoke.py has descriptions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Methods of TRL's trainer that are replaced: each test fails without its replacement."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace as Some
 from typing import Any

@@ -1,7 +1,5 @@
 """vLLM's prompts are the trainer's; ``recipes/test_launch_vllm.py`` asks the real vLLM."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -3,8 +3,6 @@
 Two ranks: tests/recipes/test_ranks.py and test_survival.py.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import time

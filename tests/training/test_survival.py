@@ -3,8 +3,6 @@
 Also kept: what its judge has answered. The quick tests have one rank, the slow ones two.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """`train`: no step too many, no image unseen, one short line a step, tables that W&B takes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

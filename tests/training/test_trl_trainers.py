@@ -1,7 +1,5 @@
 """PoshReward in TRL's other trainers, and named on TRL's own command line."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -9,8 +9,6 @@ DeepSpeed lives in an environment of its own, which ``$POSH_DEEPSPEED_PYTHON`` n
         pytest --run-deepspeed tests/training/test_zero3.py
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -163,10 +163,7 @@ def look_for(inquiry: Inquiry, entities: Sequence[int], number: int, pace: Pace)
 
 
 def _ask_wave(
-    inquiry: Inquiry,
-    wave: list[_Candidacy],
-    rewritten: dict[Phrase, Reply],
-    turn: tuple[int, int],
+    inquiry: Inquiry, wave: list[_Candidacy], rewritten: dict[Phrase, Reply], turn: tuple[int, int]
 ) -> Asking[None]:
     """Ask about some candidates, and take the answers in order of rank.
 

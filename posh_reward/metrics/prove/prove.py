@@ -23,16 +23,9 @@ from posh_reward.metrics.prove.tuples import (
     verdicts_of,
     without,
 )
+from posh_reward.models import encoders
 from posh_reward.models.asker import READING_VERSION as REPLY_VERSION
 from posh_reward.models.asker import Asker
-from posh_reward.models.encoders import (
-    EMBEDDED,
-    Encoder,
-    Floats,
-    load_encoder,
-    name_of,
-    unit_vectors,
-)
 from posh_reward.models.model import Model, distribution, model_of
 from posh_reward.models.prompt_images import MISSING, images_of
 from posh_reward.store import Store, store_of
@@ -165,10 +158,10 @@ class Closest(NamedTuple):
 class Likeness:
     """Similarities among tuples; each is encoded once."""
 
-    def __init__(self, encoder: Encoder, tuples: Iterable[Tuple]) -> None:
+    def __init__(self, encoder: encoders.Encoder, tuples: Iterable[Tuple]) -> None:
         texts = list(dict.fromkeys(map(phrase, tuples)))
         self._row = {text: row for row, text in enumerate(texts)}
-        self._vectors = unit_vectors(encoder, texts)
+        self._vectors = encoders.unit_vectors(encoder, texts)
 
     def closest(self, tuples: Sequence[Tuple], among: Sequence[Tuple]) -> list[Closest | None]:
         """Most similar of ``among`` for each tuple; None if ``among`` is empty."""
@@ -183,8 +176,8 @@ class Likeness:
             for row, place in zip(alike, places, strict=True)
         ]
 
-    def _of(self, tuples: Sequence[Tuple]) -> Floats:
-        rows: Floats = self._vectors[[self._row[phrase(each)] for each in tuples]]
+    def _of(self, tuples: Sequence[Tuple]) -> encoders.Floats:
+        rows: encoders.Floats = self._vectors[[self._row[phrase(each)] for each in tuples]]
         return rows
 
 
@@ -321,7 +314,7 @@ class Prove:
 
     def __init__(
         self,
-        encoder: str | Encoder = EMBEDDED,
+        encoder: str | encoders.Encoder = encoders.EMBEDDED,
         entailment: str | Mapping[str, Any] | Model | None = None,
         tuples: str | Mapping[str, Any] | Model = "graph",
         *,
@@ -331,8 +324,8 @@ class Prove:
     ) -> None:
         check_sizes(items_at_once=items_at_once)
         self.store = store_of(store)
-        self.encoder = load_encoder(encoder)
-        self.encoder_name = name_of(encoder)
+        self.encoder = encoders.load_encoder(encoder)
+        self.encoder_name = encoders.name_of(encoder)
         self.tuples = tuple_source(tuples, parser, self.store)
         self.entailment = entailment_of(entailment, self.store)
         self._items_at_once = items_at_once

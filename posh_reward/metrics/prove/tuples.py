@@ -11,14 +11,22 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import BaseModel, BeforeValidator, StrictStr, TypeAdapter, ValidationError
 
-from posh_reward.graph.reader import GRAPH_VERSION, Reader, is_missing, stripped_text
+from posh_reward.graph.reader import GRAPH_VERSION, Reader, stripped_text
 from posh_reward.metrics.metric import fill, wording
 from posh_reward.metrics.prove.program_language import Node, Nodes
 from posh_reward.models.asker import READING_VERSION as REPLY_VERSION
 from posh_reward.models.asker import Asker
 from posh_reward.models.model import Model, Prompt, model_of, savable
 from posh_reward.store import Store
-from posh_reward.types import Description, Failure, PromptImage, Reply, SceneGraph, Verdict
+from posh_reward.types import (
+    Description,
+    Failure,
+    PromptImage,
+    Reply,
+    SceneGraph,
+    Verdict,
+    is_missing,
+)
 
 EDITION = "1"  # of the wording, in signatures: raise it with any change of a prompt
 SPLIT = "---\n"  # ends the prefix that many prompts share

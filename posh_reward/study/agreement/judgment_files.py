@@ -8,17 +8,10 @@ from hashlib import blake2b
 from pathlib import Path
 
 from posh_reward.errors import InputError, MissingDependencyError
-from posh_reward.graph.reader import is_missing
 from posh_reward.settings import brief, brief_list
+from posh_reward.study.rows import tables
 from posh_reward.study.rows.engine import image_file
-from posh_reward.study.rows.tables import (
-    ENDINGS,
-    STANDARD,
-    Row,
-    display_name,
-    format_of,
-    open_table,
-)
+from posh_reward.types import is_missing
 
 
 def read_rows(
@@ -28,17 +21,21 @@ def read_rows(
     format: str | None = None,
     delimiter: str | None = None,
     images: bool = False,
-) -> list[Row]:
+) -> list[tables.Row]:
     """Read all rows of a file, a saved dataset, or a dataset on the hub."""
-    if name == STANDARD or format is not None or name.lower().endswith(tuple(ENDINGS)):
-        with open_table(name, format_of(name, format, delimiter)) as table:
+    if (
+        name == tables.STANDARD
+        or format is not None
+        or name.lower().endswith(tuple(tables.ENDINGS))
+    ):
+        with tables.open_table(name, tables.format_of(name, format, delimiter)) as table:
             rows = list(table)
     elif name.lower().endswith(".json"):
         rows = read_json_list(Path(name))
     else:
         rows = _dataset(name, split, images)
     if not rows:
-        raise InputError(f"{display_name(name)} has no rows")
+        raise InputError(f"{tables.display_name(name)} has no rows")
     return rows
 
 
@@ -49,20 +46,20 @@ def read_json(path: Path) -> object:
         raise InputError(f"cannot read {str(path)!r}: {error}") from None
 
 
-def read_json_list(path: Path) -> list[Row]:
+def read_json_list(path: Path) -> list[tables.Row]:
     rows = read_json(path)
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise InputError(f"{str(path)!r} is not a list of JSON objects: use .jsonl for JSON lines")
     return rows
 
 
-def _dataset(name: str, split: str, images: bool) -> list[Row]:
+def _dataset(name: str, split: str, images: bool) -> list[tables.Row]:
     try:
         from posh_reward.datasets.load_dataset import load_rows
     except ImportError:
         raise MissingDependencyError(
             f"{name!r} is a dataset, which needs `pip install datasets`; files of rows end in "
-            f"{', '.join(ENDINGS)} or .json"
+            f"{', '.join(tables.ENDINGS)} or .json"
         ) from None
     return load_rows(name, split, images=images)
 
@@ -77,7 +74,7 @@ def as_list(value: object) -> list[object] | None:
     return list(value) if isinstance(value, list | tuple) else None
 
 
-def check_columns(rows: Sequence[Row], flags: Mapping[str, str], name: str) -> None:
+def check_columns(rows: Sequence[tables.Row], flags: Mapping[str, str], name: str) -> None:
     """Raise ``InputError`` if a column is in no row.
 
     ``flags`` maps flags to the columns they name; use a key like "a column ..." without a flag.
@@ -91,7 +88,7 @@ def check_columns(rows: Sequence[Row], flags: Mapping[str, str], name: str) -> N
             )
 
 
-def text_in(row: Row, column: str, where: str) -> str:
+def text_in(row: tables.Row, column: str, where: str) -> str:
     value = row.get(column)
     if not isinstance(value, str):
         why = "missing" if is_missing(value) else f"{str(value)[:40]!r}, not a text"
@@ -99,7 +96,7 @@ def text_in(row: Row, column: str, where: str) -> str:
     return value
 
 
-def texts_in(row: Row, column: str, where: str) -> tuple[str, ...]:
+def texts_in(row: tables.Row, column: str, where: str) -> tuple[str, ...]:
     texts = as_list(row.get(column))
     if texts is None:
         return (text_in(row, column, where),)
@@ -108,7 +105,7 @@ def texts_in(row: Row, column: str, where: str) -> tuple[str, ...]:
     return tuple(map(str, texts))
 
 
-def image_in(row: Row, column: str, folder: Path | None = None) -> tuple[str | None, object]:
+def image_in(row: tables.Row, column: str, folder: Path | None = None) -> tuple[str | None, object]:
     """Read a row's image: its name, by which rows are grouped, and the image itself."""
     value, image = row.get(column), row.get("image")
     if isinstance(value, Mapping):
@@ -125,7 +122,7 @@ def image_in(row: Row, column: str, folder: Path | None = None) -> tuple[str | N
     return name, None if column == "uuid" else name
 
 
-def flickr8k(path: Path, references: Path | None = None) -> list[Row]:
+def flickr8k(path: Path, references: Path | None = None) -> list[tables.Row]:
     """Read Flickr8k-Expert or -CF in the layout of CLIPScore's ``flickr8k.json``, a row per rating.
 
     That is ``{id: {"image_path": ..., "ground_truth": [texts], "human_judgement": [{"caption": ...,
@@ -156,7 +153,7 @@ def _one_space(text: object) -> object:
     return " ".join(text.split()) if isinstance(text, str) else text
 
 
-def thumb(path: Path, references: Path | None = None) -> list[Row]:
+def thumb(path: Path, references: Path | None = None) -> list[tables.Row]:
     """Read THumB's two files, ``mscoco_THumB-1.0.jsonl`` and ``mscoco_references.jsonl``.
 
     The first has ``seg_id``, ``hyp``, ``image``, ``P``, ``R`` and ``human_score``; the second has
@@ -197,7 +194,7 @@ def thumb(path: Path, references: Path | None = None) -> list[Row]:
     ]
 
 
-LAYOUTS: Mapping[str, Callable[[Path, Path | None], list[Row]]] = {
+LAYOUTS: Mapping[str, Callable[[Path, Path | None], list[tables.Row]]] = {
     "flickr8k": flickr8k,
     "thumb": thumb,
 }

@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from scipy.stats import kendalltau, spearmanr
 
 from posh_reward.errors import InputError
-from posh_reward.graph.reader import is_missing
 from posh_reward.study.agreement.agreement_report import (
     AgreementReport,
     AgreementSettings,
@@ -41,6 +40,7 @@ from posh_reward.study.agreement.judgment_files import check_columns, image_in, 
 from posh_reward.study.agreement.metric_scores import ScoreColumn, TextPair
 from posh_reward.study.rows.tables import JUDGED, Row, cell_number
 from posh_reward.study.statistics import Floats, Ints, correlation_p, kendall, spearman
+from posh_reward.types import is_missing
 
 LABELS = {
     "1_much_better": 2.0,
@@ -148,11 +148,7 @@ class Preferences:
 
 
 def read_preferences(
-    rows: Sequence[Row],
-    columns: PairColumns,
-    name: str,
-    *,
-    images: Path | None = None,
+    rows: Sequence[Row], columns: PairColumns, name: str, *, images: Path | None = None
 ) -> Preferences:
     docent = columns == PairColumns()
     flags = {"--generation1": columns.generation1, "--generation2": columns.generation2}

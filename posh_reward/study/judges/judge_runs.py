@@ -206,11 +206,7 @@ def _reader(pairs: Sequence[ScoredPair], settings: RunSettings) -> Reader:
 
 
 def _search(
-    label: str,
-    metric: PoSh,
-    log: QuestionLog,
-    pairs: Sequence[ScoredPair],
-    settings: RunSettings,
+    label: str, metric: PoSh, log: QuestionLog, pairs: Sequence[ScoredPair], settings: RunSettings
 ) -> JudgeRun:
     scores: list[Scores] = []
     with progress_bar(label, len(pairs), "pair", settings.quiet) as bar:

@@ -14,7 +14,6 @@ from tempfile import TemporaryDirectory
 from pydantic import TypeAdapter
 
 from posh_reward.errors import InputError, MissingDependencyError
-from posh_reward.graph.reader import is_missing
 from posh_reward.metrics.metric import package_version
 from posh_reward.settings import brief
 from posh_reward.study.packets.draw import Design, draw, identical_pairs
@@ -36,6 +35,7 @@ from posh_reward.study.pages.html import LocalImages, image_uri, render
 from posh_reward.study.rows.dataset_images import DatasetImages
 from posh_reward.study.rows.engine import Columns, read_items
 from posh_reward.study.rows.tables import Row
+from posh_reward.types import is_missing
 
 SIDE = 1024  # longer side in pixels: 100 to 250 kB an image
 

@@ -273,10 +273,7 @@ class StudyResults:
 
 
 def results(
-    collection: AnswerCollection,
-    key: PacketKey,
-    leave_out: Sequence[str] = (),
-    readings: int = 1,
+    collection: AnswerCollection, key: PacketKey, leave_out: Sequence[str] = (), readings: int = 1
 ) -> StudyResults:
     answers = answers_that_count(collection, leave_out)
     coarse = [answer for answer in answers if not answer.granular]

@@ -14,15 +14,7 @@ from posh_reward.metrics.metric import field_of, fields_of_record, main_type
 from posh_reward.metrics.posh.questions import PRESETS, question
 from posh_reward.study.pages.html import number, render
 from posh_reward.study.rows.tables import EXPLANATION
-from posh_reward.types import (
-    Description,
-    Direction,
-    Element,
-    Kind,
-    Question,
-    SceneGraph,
-    Scores,
-)
+from posh_reward.types import Description, Direction, Element, Kind, Question, SceneGraph, Scores
 
 Level = Literal["absent", "weak", "partial", "clear", "failed", "seen", "none"]
 

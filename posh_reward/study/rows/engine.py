@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from posh_reward.datasets.image_files import path_exists
 from posh_reward.errors import InputError, JudgeError
-from posh_reward.graph.reader import is_missing
 from posh_reward.metrics.metric import (
     fields_of_record,
     joined_references,
@@ -30,21 +29,9 @@ from posh_reward.metrics.metric import (
 )
 from posh_reward.process.progress import progress_bar
 from posh_reward.settings import brief, brief_list
+from posh_reward.study.rows import tables
 from posh_reward.study.rows.standings import POSH, Board, Tally
-from posh_reward.study.rows.tables import (
-    STANDARD,
-    Journal,
-    Row,
-    Stream,
-    cell_number,
-    check_apart,
-    display_name,
-    format_of,
-    open_table,
-    parse_cells,
-    sink,
-)
-from posh_reward.types import Scores
+from posh_reward.types import Scores, is_missing
 
 if TYPE_CHECKING:
     from posh_reward.metrics.posh.posh import PoSh
@@ -79,7 +66,7 @@ class TableItem:
     content: Any = None  # cell of the image, for a metric that looks at it; not in scored rows
 
     @property
-    def head(self) -> Row:
+    def head(self) -> tables.Row:
         """Columns that the scored row repeats; ``model`` and ``image`` only where present."""
         names = {"model": self.model, "image": self.image}
         return {
@@ -95,7 +82,7 @@ def _one_text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def check_rows(rows: Iterable[Row], name: str, columns: Columns) -> Iterator[Row]:
+def check_rows(rows: Iterable[tables.Row], name: str, columns: Columns) -> Iterator[tables.Row]:
     """Pass on the rows of a table whose columns, ids and models are usable."""
     # Digests take 16 bytes a row, however long the ids of a table of millions are.
     digests: set[bytes] = set()
@@ -134,7 +121,7 @@ def check_column(present: Mapping[str, object], name: str, flag: str, column: st
         )
 
 
-def read_items(rows: Iterable[Row], columns: Columns) -> Iterator[TableItem]:
+def read_items(rows: Iterable[tables.Row], columns: Columns) -> Iterator[TableItem]:
     """The items of a table; a missing cell makes an item that cannot be scored."""
     for number, row in enumerate(rows, start=1):
         content = row.get(columns.image or "image")
@@ -162,7 +149,7 @@ def _id(value: object) -> str | int:
     return str(value)
 
 
-def _model(row: Row, columns: Columns) -> str | None:
+def _model(row: tables.Row, columns: Columns) -> str | None:
     value = row.get(columns.model or "model")
     if isinstance(value, list | dict):
         raise InputError("the model is not a text: name the right column with --model")
@@ -217,10 +204,10 @@ class RowScorer(ABC):
         return self._signature()
 
     @abstractmethod
-    def rows(self, items: Sequence[TableItem]) -> list[Row]:
+    def rows(self, items: Sequence[TableItem]) -> list[tables.Row]:
         """One result row per item, in order: its ``head``, scores, failure, signature."""
 
-    def row(self, item: TableItem, scores: Any, **columns: object) -> Row:
+    def row(self, item: TableItem, scores: Any, **columns: object) -> tables.Row:
         """The row of one item: its ``head``, the fields of its scores, ``columns``, lists last."""
         fields = {**row_of(self.record, scores), **columns}
         last = sorted(
@@ -229,14 +216,14 @@ class RowScorer(ABC):
         head = self.head(item)
         return {**head, **{name: fields[name] for name in last if name not in head}}
 
-    def head(self, item: TableItem) -> Row:
+    def head(self, item: TableItem) -> tables.Row:
         return item.head
 
-    def has_question(self, row: Row) -> bool:
+    def has_question(self, row: tables.Row) -> bool:
         """Return True if the judge was asked about this row: its text and image were usable."""
         return row["failure"] is None or bool(row["failure"]["kind"] != "text")
 
-    def check(self, row: Row) -> None:
+    def check(self, row: tables.Row) -> None:
         """Raise ``InputError`` if this is not a row of the metric."""
         own = fields_of_record(self.record) if self.record else ("failure", "signature")
         names = [name for name in (*own, *self._columns) if name not in self.optional]
@@ -245,14 +232,14 @@ class RowScorer(ABC):
         if self.record:
             read_scores(self.record, row)
 
-    def reread(self, row: Row) -> Row:
+    def reread(self, row: tables.Row) -> tables.Row:
         """Return a row of a finished CSV or Parquet file as it was before it was written."""
         if not self.record or metric_of(row) != self.record:
             raise InputError("its rows cannot be read back")
-        read = parse_cells(self.record, row)
+        read = tables.parse_cells(self.record, row)
         for name in self._columns:  # numbers beside the record's
             if isinstance(cell := read.get(name), str):
-                read[name] = cell_number(cell) if cell else None
+                read[name] = tables.cell_number(cell) if cell else None
         return read
 
 
@@ -274,16 +261,16 @@ def go_through(
     source: str,
     output: str,
     settings: TableSettings,
-    count: Callable[[Row], None],
+    count: Callable[[tables.Row], None],
 ) -> None:
     """Score every row of a table into a file; a killed run resumes where it stopped."""
-    format = format_of(output)
+    format = tables.format_of(output)
     if format.kind == "csv":  # semicolons in, semicolons out
-        format = format_of(output, None, settings.delimiter)
-    check_apart(source, output)
+        format = tables.format_of(output, None, settings.delimiter)
+    tables.check_apart(source, output)
     with (
         open_items(source, settings, images=scorer.wants_images) as (items, total),
-        sink(output, format, settings.overwrite, scorer.reread) as out,
+        tables.sink(output, format, settings.overwrite, scorer.reread) as out,
     ):
         fill(out, scorer, items, output, settings, count, total)
 
@@ -293,28 +280,30 @@ def open_items(
     source: str, settings: TableSettings, *, images: bool = False
 ) -> Iterator[tuple[Iterator[TableItem], int | None]]:
     """Open a table: its items, and their number (None for standard input, read only once)."""
-    format = format_of(source, settings.format, settings.delimiter)
+    format = tables.format_of(source, settings.format, settings.delimiter)
     columns = settings.columns
     if images:  # without, a missing column of images is no error
         columns = replace(columns, image=columns.image or "image")
     total = None
-    if source != STANDARD:
+    if source != tables.STANDARD:
         # Read the file twice: report a fault in its last row before spending hours on the others.
-        with open_table(source, format) as rows:
-            total = sum(1 for _ in check_rows(rows, display_name(source), columns))
-    with open_table(source, format) as rows:
-        checked = rows if total is not None else check_rows(rows, display_name(source), columns)
+        with tables.open_table(source, format) as rows:
+            total = sum(1 for _ in check_rows(rows, tables.display_name(source), columns))
+    with tables.open_table(source, format) as rows:
+        checked = (
+            rows if total is not None else check_rows(rows, tables.display_name(source), columns)
+        )
         folder = settings.images or Path(source).parent
         yield with_images(read_items(checked, columns), folder), total
 
 
 def fill(
-    out: Journal | Stream,
+    out: tables.Journal | tables.Stream,
     scorer: RowScorer,
     items: Iterator[TableItem],
     name: str,
     settings: TableSettings,
-    count: Callable[[Row], None],
+    count: Callable[[tables.Row], None],
     total: int | None = None,
 ) -> None:
     """Add to ``out``, called ``name``, the rows it lacks; call ``count`` with every row."""
@@ -340,8 +329,8 @@ def fill(
 
 
 def check_earlier(
-    rows: Iterable[Row], items: Iterator[TableItem], name: str, scorer: RowScorer
-) -> Iterator[Row]:
+    rows: Iterable[tables.Row], items: Iterator[TableItem], name: str, scorer: RowScorer
+) -> Iterator[tables.Row]:
     """Pass on the rows of an earlier run, checking each against the item of its place."""
     for place, row in enumerate(rows, start=1):
         try:
@@ -374,11 +363,13 @@ def differs(cell: object, value: object) -> bool:
     return texts[0] != texts[1]
 
 
-def batches(scorer: RowScorer, items: Iterator[TableItem], batch: int) -> Iterator[list[Row]]:
+def batches(
+    scorer: RowScorer, items: Iterator[TableItem], batch: int
+) -> Iterator[list[tables.Row]]:
     # Hold back a batch in which the judge failed on every row until it works again: once written,
     # its rows would count as done and no later run would retry them. Rows without a question for
     # the judge (an empty text) tell nothing about the judge, so they are ignored here.
-    waiting: list[list[Row]] = []
+    waiting: list[list[tables.Row]] = []
     failures = 0
     while chunk := list(islice(items, batch)):
         rows = scorer.rows(chunk)
@@ -491,7 +482,7 @@ class PoshRows(RowScorer):
         self.check_metric = check
         self.optional = {"elements": elements}
 
-    def rows(self, items: Sequence[TableItem]) -> list[Row]:
+    def rows(self, items: Sequence[TableItem]) -> list[tables.Row]:
         if self.check_metric is not None:
             self.check_metric()
             self.check_metric = None
@@ -503,7 +494,7 @@ class PoshRows(RowScorer):
             del row["elements"]
         return rows
 
-    def has_question(self, row: Row) -> bool:
+    def has_question(self, row: tables.Row) -> bool:
         """Return True if the pair has elements: without any, the judge is asked nothing."""
         return bool(row["generation_elements"] + row["reference_elements"])
 

@@ -1,19 +1,63 @@
 """HarmonicEval on a fake model that sees."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 
 from posh_reward import HarmonicEval, InputError
-from posh_reward.metrics.harmonic_eval import CRITERIA, IMAGE_CRITERIA, criterion_score
+from posh_reward.metrics.harmonic_eval import (
+    CRITERIA,
+    IMAGE_CRITERIA,
+    criterion_score,
+    harmonic_weights,
+    mean_and_sigma,
+    weighted_mean,
+)
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.types import Failure, Verdict
+
+
+def test_mean_and_sigma_of_a_distribution() -> None:
+    assert mean_and_sigma([0, 0, 0, 0, 1]) == (5, 0)
+    assert mean_and_sigma([0.5, 0, 0, 0, 0.5]) == (3, 2)
+    assert mean_and_sigma([0, 0, 0.25, 0.5, 0.25]) == pytest.approx((4, 0.5**0.5))
+    assert mean_and_sigma([0, 0, 0, 0, 0.9995]) == (5, 0), "which rounding makes of 1"
+
+
+def test_the_papers_three_strategies() -> None:
+    sigmas = [0.5, 1.0, 2.0]
+    assert harmonic_weights(sigmas, 1) == [1 / 3] * 3
+    assert harmonic_weights(sigmas, 0.5) == pytest.approx([16 / 21, 4 / 21, 1 / 21])
+    assert harmonic_weights(sigmas, 0) == [1, 0, 0]
+    assert harmonic_weights(sigmas, 0.01) == pytest.approx([1, 0, 0])
+
+
+def test_a_gamma_between_them_and_one_near_0() -> None:
+    parts = [sigma ** (-2 / 3) for sigma in (0.5, 1.0, 2.0)]  # by hand: -2 (1 - .75) / .75
+    expected = [part / sum(parts) for part in parts]
+    assert harmonic_weights([0.5, 1.0, 2.0], 0.75) == pytest.approx(expected)
+    for gamma in (5e-324, 1e-300, 1e-9):
+        assert harmonic_weights([0.3, 0.2, 0.2], gamma) == [0, 0.5, 0.5]
+    assert weighted_mean([1.2] * 7, [1 / 7] * 7) == 1.2, "not 1.1999999999999997"
+
+
+@given(st.lists(st.floats(0, 2), min_size=1, max_size=5), st.floats(0, 1))
+def test_weights_are_shares_and_a_surer_criterion_has_no_smaller_one(
+    sigmas: list[float], gamma: float
+) -> None:
+    weights = harmonic_weights(sigmas, gamma)
+    assert sum(weights) == pytest.approx(1)
+    assert all(0 <= weight <= 1 for weight in weights)
+    ordered = [weight for _, weight in sorted(zip(sigmas, weights, strict=True))]
+    assert all(more >= less - 1e-12 for more, less in pairwise(ordered))
+
 
 RED, BLUE = (Image.new("RGB", (8, 8), color) for color in ("red", "blue"))
 CAPTION = "A red square."

@@ -1,7 +1,5 @@
 """A judge is anybody's code: a verdict that is not one fails alone, and no mean takes it in."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence

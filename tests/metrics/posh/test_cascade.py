@@ -1,7 +1,5 @@
 """What is plain is settled by the embedded judge; the rest is the full judge's, failures too."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The oracle answers about drawn images from their drawing, and never guesses."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,6 @@
 """The metric as its users call it, with the parser and resolver that ship."""
 
-from __future__ import annotations
-
+import gc
 import math
 import time
 
@@ -9,9 +8,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posh_reward import PoSh, Scores
+from posh_reward import ConfigError, PoSh, Scores
+from posh_reward.metrics.posh.aggregate import Weights, harmonic_mean, mean_score
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
-from posh_reward.types import Failure, Question
+from posh_reward.metrics.posh.posh import PATIENCE, fewer_collections
+from posh_reward.types import Element, Failure, Kind, Question
+
+
+def element(grade: float | None, kind: Kind = "entity") -> Element:
+    return Element("precision", kind, "x", grade, ((0, 1),), "x")
+
+
+def test_a_score_is_the_mean_grade_over_five_and_f1_the_harmonic_mean() -> None:
+    assert mean_score([element(5), element(3), element(1)]) == pytest.approx(0.6)
+    assert mean_score([]) == 1.0, "nothing to find is nothing missing"
+    assert mean_score([element(5), element(None)]) is None
+    assert harmonic_mean(0.5, 1.0) == pytest.approx(2 / 3)
+    assert harmonic_mean(None, 0.5) is None
+
+
+def test_weights_count_kinds_differently() -> None:
+    elements = [element(5), element(1, "relation")]
+    assert mean_score(elements, Weights(relation=3)) == pytest.approx((5 + 3) / 4 / 5)
+    with pytest.raises(ConfigError, match="all 0: set one above 0"):
+        Weights(entity=0, attribute=0, relation=0)
+
 
 REFERENCE = (
     "A tall woman in a red dress stands to our left, holding a yellow basket. To her right, a "
@@ -170,3 +191,21 @@ def test_a_judge_sees_each_text_as_it_was_given_and_spans_point_into_the_strippe
         (None, "  A dog.\n"),
     }
     assert scores.generation == "A dog."
+
+
+def failing_batch(threshold: int) -> None:
+    with fewer_collections():
+        assert gc.get_threshold()[0] == threshold
+        raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("chosen", [700, 0, PATIENCE * 2])
+def test_it_is_put_back_even_after_an_error(chosen: int) -> None:
+    before = gc.get_threshold()
+    gc.set_threshold(chosen, 10, 10)
+    try:
+        with pytest.raises(ZeroDivisionError):
+            failing_batch(PATIENCE if chosen == 700 else chosen)
+        assert gc.get_threshold() == (chosen, 10, 10)
+    finally:
+        gc.set_threshold(*before)

@@ -1,7 +1,5 @@
 """Two runs of the metric with one store: nothing is judged twice, and nothing changes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

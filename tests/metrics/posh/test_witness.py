@@ -1,7 +1,5 @@
 """The image as second witness: asked about what the reference does not support, and only that."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Programs that mean harm, by what they try. Each is tried on both layers."""
 
-from __future__ import annotations
-
 OPENING = "def verify(sg):\n"
 
 

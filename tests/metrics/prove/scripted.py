@@ -1,7 +1,5 @@
 """A writer of questions that needs no model: it knows the drawing behind each caption."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator

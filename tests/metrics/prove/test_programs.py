@@ -1,7 +1,5 @@
 """Programs are run over a scene without being trusted: by their language, and by their process."""
 
-from __future__ import annotations
-
 import json
 import logging
 import subprocess

@@ -1,7 +1,6 @@
 """PROVE's two scores: the paper's equations by hand, and what happens where they have no value."""
 
-from __future__ import annotations
-
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,12 @@ import pytest
 from PIL import Image
 
 from posh_reward import Prove
+from posh_reward.datasets.scenes import caption, generate
 from posh_reward.metrics.prove.prove import ProveScores
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.types import Failure
+from tests.metrics.prove.scripted import questions
 
 ANGLES = {"dress": 0, "dress, red": 30, "dress, crimson": 60, "hat": 90, "hat, blue": 150}
 """Tuples as directions in the plane, in degrees."""
@@ -174,3 +175,44 @@ def test_tuples_may_come_from_a_model_asked_once_and_kept(tmp_path: Path) -> Non
     again = FakeModel(writer=lambda prompt: REPLY, name="writer")
     assert one(Prove(plane, tuples=again, store=tmp_path / "store.sqlite"), A) == scores
     assert again.prompts == []
+
+
+def test_true_answers_score_above_lies_on_both_counts() -> None:
+    asked = [(q, caption(s)) for s in generate("validation", 12) for q in questions(s)]
+    prove = Prove()
+    answers, captions = [q.answer for q, _ in asked], [caption for _, caption in asked]
+    texts = [q.question for q, _ in asked]
+    true = prove.score(answers, answers, texts, captions)
+    lies = prove.score([q.lie for q, _ in asked], answers, texts, captions)
+    assert len(asked) > 20
+    assert {(each.helpfulness, each.truthfulness) for each in true} == {(1.0, 1.0)}
+    for each in lies:
+        assert each.helpfulness is not None
+        assert each.truthfulness is not None
+        assert max(each.helpfulness, each.truthfulness) < 0.9
+
+
+@pytest.mark.slow
+def test_planted_mistakes_cost_truth_and_omissions_help(shared_data: Path) -> None:
+    works = json.loads((shared_data / "data" / "planted" / "planted_dev.json").read_text("utf-8"))
+    references = [work["reference"] for work in works]
+    prove = Prove()
+
+    def scored(key: str) -> list[ProveScores]:
+        texts = [work[key] for work in works]
+        return prove.score(texts, references, [""] * len(works), references)
+
+    faithful, mistaken, omitting = map(scored, ("faithful", "mistaken_text", "omitting"))
+    truer = [
+        f.truthfulness > m.truthfulness
+        for f, m in zip(faithful, mistaken, strict=True)
+        if f.truthfulness is not None and m.truthfulness is not None
+    ]
+    fuller = [
+        f.helpfulness > o.helpfulness
+        for f, o in zip(faithful, omitting, strict=True)
+        if f.helpfulness is not None and o.helpfulness is not None
+    ]
+    assert len(truer) == len(fuller) == len(works)
+    assert sum(truer) >= 0.8 * len(works)
+    assert all(fuller)

@@ -1,7 +1,5 @@
 """A rubric's judge, on a fake model."""
 
-from __future__ import annotations
-
 import json
 import logging
 import pickle
@@ -9,11 +7,132 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from posh_reward import RubricJudge, RubricReward
+from posh_reward import ConfigError, RubricJudge, RubricReward
+from posh_reward.metrics.rubric_judge import ReplyError, load_rubric, read_points
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.types import Failure
+
+METRICS: list[dict[str, Any]] = [
+    {"name": "truth", "title": "No mistakes", "points": {1: "None.", -1: "Some."}}
+]
+
+
+def test_the_papers_rubric_has_its_ranges() -> None:
+    rubric = load_rubric("animals")
+    ranges = {metric.name: (metric.lowest, metric.highest) for metric in rubric.metrics}
+    assert ranges == {"M1": (0, 2), "M2": (0, 3), "M3": (0, 5), "M4": (0, 2), "M5": (0, 3)}
+    assert (rubric.lowest, rubric.highest, len(rubric.examples)) == (0, 15, 3)
+
+
+def test_no_example_is_an_item_of_the_papers_test() -> None:
+    """Tables A7 and A8: a judge that has seen an answer's points does not judge it."""
+    items = (
+        "Bustard Eagle Paradise Stork Parrot Flamingo Ostrich Crane Macaw Gull Albatross".split()
+    )
+    items += "Finch Penguin Roadrunner Parakeet Hummingbird Cockatoo Peafowl Peacock Toucan".split()
+    items += ["Booby"]
+    for example in load_rubric("animals").examples:
+        text = f"{example.truth} {example.answer}".casefold()
+        assert [name for name in items if name.casefold() in text] == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "rubric: metrics .* field required"),
+        ({"metrics": []}, "metrics is .* at least 1 item"),
+        ({"metric": METRICS, "metrics": METRICS}, "metric is .* not permitted"),
+        ({"metrics": {"a": 1}}, "metrics is .* valid tuple"),
+        ({"metrics": METRICS * 2}, "two metrics have the same name: truth, truth"),
+        ({"metrics": METRICS * 101}, "at most 100 items"),
+        ({"metrics": [METRICS[0] | {"name": "\x1b[2J"}]}, r"metrics 1 name is '.x1b.2J': use prin"),
+        ({"metrics": [METRICS[0] | {"name": 'a": 1, "b'}]}, "without quotes"),
+        ({"metrics": [METRICS[0] | {"points": {"two": "x", 1: "y"}}]}, "points two .* integer"),
+        ({"metrics": [METRICS[0] | {"points": {1: "x"}}]}, "at least 2"),
+        ({"metrics": [METRICS[0] | {"title": 3}]}, "metrics 1 title is 3: input should be"),
+        ({"metrics": METRICS, "steps": [""]}, "steps 1 is '': .* at least 1 character"),
+        (
+            {
+                "metrics": METRICS,
+                "examples": [{"truth": "t", "answer": "a", "scores": {"truth": 5}, "feedback": {}}],
+            },
+            "example 1: truth has 5 points: use one of 1, -1",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_rubric_is_said_where_it_is(
+    settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load_rubric(settings)
+
+
+RUBRIC = load_rubric("animals")
+SOUND: dict[str, Any] = {
+    f"M{number}": {"score": points, "feedback": f"because {number}"}
+    for number, points in enumerate((2, 3, 5, 0, 1), start=1)
+}
+
+
+def changed(name: str, value: object) -> str:
+    return json.dumps(SOUND | {name: value})
+
+
+@pytest.mark.parametrize(
+    "around", ["Here it is:\n%s", "```json\n%s\n```", "%s\nHope this helps {}"]
+)
+def test_words_around_the_object_do_no_harm(around: str) -> None:
+    assert len(read_points(around % json.dumps(SOUND), RUBRIC)) == 5
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        ("2 points", "no JSON object"),
+        ('{"M1": ', "broken"),
+        ("{}", "M1, M2, M3, M4, M5 missing"),
+        (json.dumps({k: v for k, v in SOUND.items() if k != "M4"}), "M4 missing"),
+        (changed("M6", SOUND["M1"]), "'M6' is not a criterion"),
+        (changed("M1", 2), 'M1 is not an object of "score" and "feedback"'),
+        (changed("M1", {"score": 2}), "M1 is not an object"),
+        (changed("M1", {"score": 3, "feedback": ""}), "score of M1 is 3, not one of 0, 1, 2"),
+        (changed("M3", {"score": -1, "feedback": ""}), "score of M3 is -1"),
+        (changed("M1", {"score": 1.5, "feedback": ""}), "score of M1 is 1.5"),
+        (changed("M1", {"score": True, "feedback": ""}), "score of M1 is True"),
+        (changed("M1", {"score": "2", "feedback": ""}), "score of M1 is '2'"),
+        (changed("M1", {"score": [2], "feedback": ""}), r"score of M1 is \[2\]"),
+        (changed("M1", {"score": float("nan"), "feedback": ""}), "NaN is not a number of points"),
+        (changed("M1", {"score": 2, "feedback": None}), "feedback on M1 is not a text"),
+        ('{"M1": {"score": 1e999, "feedback": ""}}', "M2, M3, M4, M5 missing"),
+        ('{"M1": 1, "M1": 2}', "a name twice"),
+        ("{" + '"a":{' * 100_000, "nested too deeply|broken"),
+        ('{"M1": ' + "9" * 10_000 + "}", "broken|missing"),
+    ],
+)
+def test_anything_else_is_refused_with_what_is_wrong(reply: str, why: str) -> None:
+    with pytest.raises(ReplyError, match=why):
+        read_points(reply, RUBRIC)
+
+
+POINTS = st.fixed_dictionaries(
+    {"score": st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3)},
+    optional={"feedback": st.none() | st.text(max_size=3)},
+)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.text(max_size=20) | st.dictionaries(st.sampled_from([*SOUND]), POINTS).map(json.dumps))
+def test_no_reply_raises_anything_else(reply: str) -> None:
+    try:
+        points = read_points(reply, RUBRIC)
+    except ReplyError:
+        return
+    assert [each.metric for each in points] == list(SOUND)
+
 
 TRUTH = "Class: Bird, Family: Eagle, Species: Bald Eagle"
 GONE = Failure("engine", "gone")

@@ -1,7 +1,5 @@
 """Small sets of judgments whose true order is known."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

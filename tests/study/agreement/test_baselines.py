@@ -1,7 +1,5 @@
 """Baselines: what each gives on texts that a person can check."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,18 +12,7 @@ from posh_reward.errors import InputError
 from posh_reward.graph.reader import Reader
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.store import Store
-from posh_reward.study.agreement.baselines import (
-    BagOfWords,
-    EmbeddingAlerts,
-    LlmScores,
-    Source,
-    bleu,
-    length,
-    load_baselines,
-    meteor,
-    read_scores,
-    rouge,
-)
+from posh_reward.study.agreement import baselines
 from posh_reward.study.agreement.metric_scores import AxisScores, TextPair
 from posh_reward.types import Failure, Reply
 
@@ -38,14 +25,16 @@ def overall(measure: Any, *pairs: TextPair) -> list[float]:
 
 
 def test_words_by_hand() -> None:
-    assert overall(length(), SAME) == [6]
-    [given] = BagOfWords().score([TextPair("A red dog.", ("a dog",))])
+    assert overall(baselines.length(), SAME) == [6]
+    [given] = baselines.BagOfWords().score([TextPair("A red dog.", ("a dog",))])
     assert given == AxisScores(2 / 3, 1.0, 0.8)
-    assert BagOfWords().score([TextPair("", ("a dog",))]) == [AxisScores(0, 0, 0)]
-    assert overall(meteor(), TextPair("", ("a dog",))) == [0]
+    assert baselines.BagOfWords().score([TextPair("", ("a dog",))]) == [AxisScores(0, 0, 0)]
+    assert overall(baselines.meteor(), TextPair("", ("a dog",))) == [0]
 
 
-@pytest.mark.parametrize("make", [bleu, rouge, meteor, BagOfWords])
+@pytest.mark.parametrize(
+    "make", [baselines.bleu, baselines.rouge, baselines.meteor, baselines.BagOfWords]
+)
 def test_equal_texts_are_best_and_strange_ones_worst(make: Any) -> None:
     same, other = overall(make(), SAME, OTHER)
     assert same > 0.99
@@ -61,14 +50,14 @@ def test_several_references_are_taken_as_each_library_takes_them() -> None:
     """
     halves = TextPair("a brown dog chases one cat", ("a brown dog", "chases one cat"))
     expected = (6 / 6 * 4 / 5 * 2 / 4 * 1 / 2 / 3) ** (1 / 4)
-    assert overall(bleu(), halves) == [pytest.approx(expected)]
+    assert overall(baselines.bleu(), halves) == [pytest.approx(expected)]
     one, other = (replace(halves, references=(each,)) for each in halves.references)
-    for make in (rouge, meteor):
+    for make in (baselines.rouge, baselines.meteor):
         best = max(overall(make(), one, other))
         assert overall(make(), halves) == [pytest.approx(best)]
     joined = replace(halves, references=(halves.reference,))
-    assert overall(rouge(), joined)[0] > overall(rouge(), halves)[0]
-    for measure in (BagOfWords(), length()):
+    assert overall(baselines.rouge(), joined)[0] > overall(baselines.rouge(), halves)[0]
+    for measure in (baselines.BagOfWords(), baselines.length()):
         assert overall(measure, halves) == overall(measure, joined)
 
 
@@ -79,7 +68,7 @@ def letters(texts: Sequence[str]) -> Any:
 
 @pytest.mark.parametrize("reader", [None, Reader()], ids=["4-grams", "graph"])
 def test_pieces_unlike_the_other_text_are_alerts(reader: Reader | None) -> None:
-    measure = EmbeddingAlerts(letters, "letters", reader)
+    measure = baselines.EmbeddingAlerts(letters, "letters", reader)
     pair = TextPair(" A brown dog sleeps. Zyzzyx quips.", ("A brown dog sleeps.",))
     alerts, empty = measure.alerts([pair, TextPair("", ("A dog.",))])
     assert not isinstance(alerts, Failure)
@@ -111,7 +100,7 @@ def test_pieces_unlike_the_other_text_are_alerts(reader: Reader | None) -> None:
     ],
 )
 def test_scores_are_found_in_a_reply(reply: str, given: AxisScores) -> None:
-    assert read_scores(Reply(reply)) == given
+    assert baselines.read_scores(Reply(reply)) == given
 
 
 @pytest.mark.parametrize(
@@ -122,7 +111,7 @@ def test_scores_are_found_in_a_reply(reply: str, given: AxisScores) -> None:
      '{"precision": ' + "9" * 400 + ', "recall": 1, "overall_quality": 1}'],
 )  # fmt: skip
 def test_a_reply_without_scores_is_a_failure_never_a_low_score(reply: str) -> None:
-    given = read_scores(Reply(reply))
+    given = baselines.read_scores(Reply(reply))
     assert (given.overall, given.failure and given.failure.kind) == (None, "reply")
 
 
@@ -133,10 +122,10 @@ def test_a_language_model_is_asked_by_the_papers_prompts(tmp_path: Path) -> None
     Image.new("RGB", (2, 2)).save(path)
     pair = TextPair("A dog {reference}.", ("A cat.",), "a", str(path))
     answer = '{"precision": 4, "recall": 2, "overall_quality": 3}'
-    for shown in get_args(Source):
+    for shown in get_args(baselines.Source):
         model = FakeModel(writer=lambda _: answer, sees=True)
         store = Store(tmp_path / f"{shown}.sqlite")
-        measure = LlmScores(model, shown, store)
+        measure = baselines.LlmScores(model, shown, store)
         assert measure.score([pair]) == [AxisScores(4, 2, 3)]
         [prompt] = model.prompts
         assert "Generated Detailed Description: A dog {reference}.\n" in prompt.text
@@ -144,13 +133,13 @@ def test_a_language_model_is_asked_by_the_papers_prompts(tmp_path: Path) -> None
         assert len(prompt.images) == (shown != "reference")
         assert "keys 'precision', 'recall', and 'overall_quality'" in prompt.text
         again = FakeModel(sees=True)
-        assert LlmScores(again, shown, store).score([pair]) == [AxisScores(4, 2, 3)]
+        assert baselines.LlmScores(again, shown, store).score([pair]) == [AxisScores(4, 2, 3)]
         assert again.prompts == []
-    blind = LlmScores(FakeModel(), "image").score([pair, TextPair("a", ("b",))])
+    blind = baselines.LlmScores(FakeModel(), "image").score([pair, TextPair("a", ("b",))])
     assert "does not take images" in str(blind[0].failure)
     assert "no image" in str(blind[1].failure)
 
 
 def test_an_unknown_baseline_is_refused_with_the_known_ones() -> None:
     with pytest.raises(InputError, match="no baseline 'blue': use all, length, words, bleu"):
-        load_baselines(["length,blue"])
+        baselines.load_baselines(["length,blue"])

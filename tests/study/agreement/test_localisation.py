@@ -1,7 +1,5 @@
 """Errors located in texts: cases by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from math import isnan
@@ -10,16 +8,9 @@ import numpy as np
 import pytest
 
 from posh_reward import PoSh
+from posh_reward.study.agreement import localisation
 from posh_reward.study.agreement.agreement_report import AgreementSettings
 from posh_reward.study.agreement.baselines import Random
-from posh_reward.study.agreement.localisation import (
-    Localiser,
-    SpanAnnotations,
-    SpanColumns,
-    count_alerts,
-    read_marks,
-    spans_report,
-)
 from posh_reward.study.agreement.metric_scores import Alerts, PoshMeasure, TextPair
 from posh_reward.types import Failure
 from tests.study.agreement.judgment_rows import Row
@@ -33,7 +24,7 @@ def settings(resamples: int) -> AgreementSettings:
 TEXT = "a b c d e f"
 
 
-JUDGED = SpanAnnotations(
+JUDGED = localisation.SpanAnnotations(
     "set", [TextPair(TEXT, (TEXT,))], {"mistakes": [[(0, 3)]], "omissions": [[]]}, ["i"]
 )
 
@@ -45,7 +36,7 @@ def at(*scores: float) -> list[Alerts | Failure]:
 
 
 def test_macro_f1_by_hand() -> None:
-    found = count_alerts(JUDGED, "mistakes", at(1, 4, 2, 5))
+    found = localisation.count_alerts(JUDGED, "mistakes", at(1, 4, 2, 5))
     whole = np.ones((1, 1))
     values = dict(zip(found.thresholds.tolist(), found.macro_f1(whole)[0].tolist(), strict=True))
     # Below 2 one alert, on a read_marks token: F1 2/3 of read_marks, 8/9 of unmarked ones.
@@ -60,8 +51,10 @@ def test_macro_f1_by_hand() -> None:
 
 
 def test_one_image_has_no_interval_and_no_held_out_figure() -> None:
-    judged = read_marks(marked_rows(2), SpanColumns(), "set")  # two rows of one image
-    report = spans_report(judged, [Knows("exact", 0.0), Random()], settings(50))
+    judged = localisation.read_marks(
+        marked_rows(2), localisation.SpanColumns(), "set"
+    )  # two rows of one image
+    report = localisation.spans_report(judged, [Knows("exact", 0.0), Random()], settings(50))
     exact, chance = report.lines
     best = exact.cells["mistakes best"].estimate
     assert best.value == 1
@@ -109,10 +102,10 @@ def marked_rows(count: int) -> list[Row]:
 
 
 def test_a_better_localiser_is_told_from_a_worse_one() -> None:
-    judged = read_marks(marked_rows(30), SpanColumns(), "set")
-    measures: list[Localiser] = [Knows("exact", 0.0), Knows("noisy", 0.8), Random()]
+    judged = localisation.read_marks(marked_rows(30), localisation.SpanColumns(), "set")
+    measures: list[localisation.Localiser] = [Knows("exact", 0.0), Knows("noisy", 0.8), Random()]
     missing_encoder = replace(settings(100), missing=[("SGEmbed", "pip install x")])
-    report = spans_report(judged, measures, missing_encoder)
+    report = localisation.spans_report(judged, measures, missing_encoder)
     exact, noisy, chance, missing = report.lines
     for axis in ("mistakes", "omissions"):
         for kind in ("best", "fixed", "held out"):
@@ -130,8 +123,8 @@ def test_a_better_localiser_is_told_from_a_worse_one() -> None:
 
 def test_a_failed_text_is_left_out_for_that_metric() -> None:
     rows = [*marked_rows(4), {**marked_rows(1)[0], "generation": "fail", "mistakes": []}]
-    judged = read_marks(rows, SpanColumns(), "set")
-    [line] = spans_report(judged, [Knows("exact", 0.0)], settings(10)).lines
+    judged = localisation.read_marks(rows, localisation.SpanColumns(), "set")
+    [line] = localisation.spans_report(judged, [Knows("exact", 0.0)], settings(10)).lines
     assert line.failures == {"no luck": 1}
     assert line.cells["mistakes best"].rows == 4
     assert line.cells["mistakes best"].estimate.value == 1

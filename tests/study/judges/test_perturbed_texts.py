@@ -1,7 +1,5 @@
 """Mistakes and omissions of known kind, put into true texts."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from statistics import mean
@@ -10,10 +8,7 @@ import pytest
 
 from posh_reward import PoSh
 from posh_reward.graph.reader import Reader
-from posh_reward.study.judges.question_set import (
-    DonorWords,
-    perturb,
-)
+from posh_reward.study.judges.question_set import DonorWords, perturb
 from posh_reward.types import Description
 
 TEXTS = [

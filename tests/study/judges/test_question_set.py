@@ -1,7 +1,5 @@
 """A judge's answers as a dataset: no prompt twice, no reference in two splits."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from shutil import copytree
@@ -15,14 +13,8 @@ import pyarrow.parquet as pq
 from posh_reward.errors import ConfigError, InputError
 from posh_reward.metrics.posh.judges.fake_judge import fake_model
 from posh_reward.metrics.posh.judges.judge import PromptJudge
-from posh_reward.study.judges import judge_runs
+from posh_reward.study.judges import judge_runs, question_set
 from posh_reward.study.judges.judge_runs import JudgeChoice, RunSettings, judge_choice
-from posh_reward.study.judges.question_set import (
-    SPLITS,
-    collect,
-    listing,
-    read_question_set,
-)
 
 THINGS = ("dog", "cat", "horse", "cow", "sheep", "bird", "boat", "tree", "chair", "lamp")
 ROWS = [
@@ -36,7 +28,7 @@ QUIET = RunSettings(quiet=True)
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("questions")
-    collect(judge_choice("embedded@prefix-first"), ROWS, made, QUIET, perturbations=1)
+    question_set.collect(judge_choice("embedded@prefix-first"), ROWS, made, QUIET, perturbations=1)
     return made
 
 
@@ -46,7 +38,7 @@ def rows(folder: Path, split: str) -> list[dict[str, object]]:
 
 
 def test_no_reference_is_in_two_splits_and_no_prompt_twice(folder: Path) -> None:
-    by_split = {split: rows(folder, split) for split in SPLITS}
+    by_split = {split: rows(folder, split) for split in question_set.SPLITS}
     references = [
         {row["reference"] for row in some if row["task"] == "grade"} for some in by_split.values()
     ]
@@ -72,16 +64,16 @@ def test_a_row_is_the_prompt_of_its_preset_with_the_judges_distribution(folder: 
 
 
 def test_the_summary_has_the_teachers_signature_and_the_counts(folder: Path) -> None:
-    summary = read_question_set(folder)
+    summary = question_set.read_question_set(folder)
     assert summary.judge == "embedded"
     assert "judge:embedded-" in summary.teacher
     assert "preset:prefix-first" in summary.teacher
-    for split in SPLITS:
+    for split in question_set.SPLITS:
         assert summary.rows[split]["grade"] + summary.rows[split]["rewrite"] == len(
             rows(folder, split)
         )
     assert summary.texts == {"policy": 40, "honest": 40, "perturbed": 40}
-    assert "40 perturbed" in listing(summary)
+    assert "40 perturbed" in question_set.listing(summary)
     edits = [json.loads(line) for line in (folder / "texts.jsonl").read_text("utf-8").splitlines()]
     assert all(bool(row["edits"]) is (row["origin"] == "perturbed") for row in edits)
 
@@ -97,8 +89,8 @@ def test_a_second_run_asks_nothing_and_gives_the_same_rows(
 
     monkeypatch.setattr(judge_runs, "load_judge", load)
     choice = JudgeChoice("a", "a", "released")
-    first = collect(choice, ROWS, tmp_path, QUIET, perturbations=1)
-    again = collect(choice, ROWS, tmp_path, QUIET, perturbations=1)
+    first = question_set.collect(choice, ROWS, tmp_path, QUIET, perturbations=1)
+    again = question_set.collect(choice, ROWS, tmp_path, QUIET, perturbations=1)
     assert models[0].prompts
     assert not models[1].prompts
     assert first == again
@@ -106,14 +98,14 @@ def test_a_second_run_asks_nothing_and_gives_the_same_rows(
 
 def test_too_few_references_are_refused_before_anything_is_asked(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="more references"):
-        collect(judge_choice("fake"), ROWS[:1], tmp_path / "none", QUIET)
+        question_set.collect(judge_choice("fake"), ROWS[:1], tmp_path / "none", QUIET)
     assert not (tmp_path / "none").exists()
 
 
 def test_files_of_another_question_set_are_refused(folder: Path, tmp_path: Path) -> None:
     copytree(folder, tmp_path, dirs_exist_ok=True)
-    read_question_set(tmp_path)
+    question_set.read_question_set(tmp_path)
     path = tmp_path / "train.parquet"
     pq.write_table(pq.read_table(path).replace_schema_metadata({"question_set": "{}"}), path)
     with pytest.raises(ConfigError, match="files of different question sets"):
-        read_question_set(tmp_path)
+        question_set.read_question_set(tmp_path)

@@ -1,7 +1,5 @@
 """Small studies for tests: items, packets, and answers as the page saves them."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

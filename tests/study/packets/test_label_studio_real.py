@@ -4,8 +4,6 @@
 ``LABEL_STUDIO=ENV/bin/label-studio python -m pytest --run-label-studio`` on this file.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

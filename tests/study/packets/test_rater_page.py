@@ -1,7 +1,5 @@
 """A rater's page in a real browser: by mouse, by keyboard alone, reloaded, saved and loaded."""
 
-from __future__ import annotations
-
 import json
 import time
 from dataclasses import replace
@@ -12,8 +10,7 @@ import pytest
 
 from posh_reward.study.packets.draw import Design
 from posh_reward.study.packets.make import Packet, make_packet
-from posh_reward.study.packets.rater_answers import AnswerSheet, checksum, collect, sheets_in
-from posh_reward.study.packets.results import StudyResults, results
+from posh_reward.study.packets.rater_answers import AnswerSheet, checksum, sheets_in
 from tests.chromium import Browser, axe, violations
 from tests.study.packets.studies import EVIL, coarse, content, items, packet, saved
 
@@ -398,14 +395,6 @@ def test_axe_finds_nothing(browser: Browser, tmp_path: Path, made: Packet, schem
             assert violations(browser, script) == [], (button, width)
         browser.resize(1280, 900)
     browser.call("Emulation.setEmulatedMedia", features=[])
-
-
-def rated(made: Packet, folder: Path) -> StudyResults:
-    """A study in which all answers are the same."""
-    folder.mkdir()
-    for name in made.key.raters:
-        (folder / name).write_bytes(saved(made.key, name))
-    return results(collect(folder.iterdir(), made.key), made.key, readings=2)
 
 
 def test_the_check_of_the_page_is_the_check_of_the_reader(browser: Browser, tmp_path: Path) -> None:

@@ -1,28 +1,18 @@
 """Answers -> preferences, agreement and flags, against figures worked out by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
+from math import log
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from posh_reward.study.agreement.rater_agreement import count_ratings
+from posh_reward.study.packets import results
 from posh_reward.study.packets.make import Packet
 from posh_reward.study.packets.rater_answers import AnswerCollection, collect, sheets_in
-from posh_reward.study.packets.results import (
-    StudyResults,
-    alpha_both_orders,
-    answer_rows,
-    results,
-)
-from posh_reward.study.packets.results_page import (
-    results_page,
-    summary,
-    verdict,
-)
-from posh_reward.study.packets.study_records import PacketKey, StudyItem
+from posh_reward.study.packets.results_page import results_page, summary, verdict
+from posh_reward.study.packets.study_records import AXES, PacketKey, StudyItem
 from posh_reward.study.statistics import Interval
 from tests.pages import unfilled
 from tests.study.packets.studies import EVIL, coarse, items, packet, saved
@@ -30,13 +20,13 @@ from tests.study.packets.studies import EVIL, coarse, items, packet, saved
 
 def study(
     folder: Path, made: Packet, **answers: list[dict[str, Any]]
-) -> tuple[AnswerCollection, StudyResults]:
+) -> tuple[AnswerCollection, results.StudyResults]:
     """Reads one file for each rater named (``rater_01=[...]``)."""
     for name, given in answers.items():
         rater = name.replace("_", "-")
         (folder / name).write_bytes(saved(made.key, rater, given))
     collected = collect(folder.iterdir(), made.key)
-    return collected, results(collected, made.key)
+    return collected, results.results(collected, made.key)
 
 
 def towards(
@@ -84,7 +74,7 @@ def test_agreement_does_not_depend_on_which_model_is_named_first() -> None:
     units = [[1, 1], [1, 1], [1, 2], [2, 1], [1, 1], [1, 1]]
     turned = [[-a, -b] for a, b in units[:3]] + units[3:]
     assert count_ratings(units).alpha() < 0
-    one, other = alpha_both_orders(units), alpha_both_orders(turned)
+    one, other = results.alpha_both_orders(units), results.alpha_both_orders(turned)
     assert one is not None
     assert other is not None
     assert one.mean == pytest.approx(other.mean)
@@ -101,7 +91,7 @@ def test_each_answer_to_a_question_is_a_row() -> None:
     compared = [coarse(made.key, task, 2) for task in tasks]
     files = saved(made.key, "rater-01", compared), saved(made.key, "rater-02", marks)
     answers = [answer for file in files for answer in sheets_in(file, made.key)[0].answers]
-    rows = list(answer_rows(answers, made.key))
+    rows = list(results.answer_rows(answers, made.key))
     assert len(rows) == 2 * 3 + 4 * 2
     assert [row["order"] for row in rows[:6]] == [1, 1, 1, 2, 2, 2]
     assert {row["preference"] for row in rows[:6]} == {2}
@@ -175,13 +165,13 @@ def test_a_rater_can_be_left_out(tmp_path: Path) -> None:
     collected, both = study(tmp_path, made, rater_01=towards(made.key, "rater-01", up),
                             rater_02=towards(made.key, "rater-02", down))  # fmt: skip
     assert both.comparisons[0].axes[0].mean.mean == 0.5
-    one = results(collected, made.key, ["rater-02"])
+    one = results.results(collected, made.key, ["rater-02"])
     assert one.comparisons[0].axes[0].mean.mean == 2
     assert one.left_out == ("rater-02",)
 
 
 @pytest.fixture
-def shown(tmp_path: Path) -> StudyResults:
+def shown(tmp_path: Path) -> results.StudyResults:
     evil = items(6, (EVIL, "posh-tuned"))
     made = packet(found=evil, coarse=2)
     (tmp_path / EVIL[:10].replace("/", "_")).write_bytes(b"{")
@@ -189,7 +179,7 @@ def shown(tmp_path: Path) -> StudyResults:
     return study(tmp_path, made, rater_01=answers)[1]
 
 
-def test_the_page_is_safe_and_says_what_is_better(shown: StudyResults) -> None:
+def test_the_page_is_safe_and_says_what_is_better(shown: results.StudyResults) -> None:
     html = results_page(shown)
     assert "<script" not in html
     assert "<img" not in html
@@ -202,7 +192,7 @@ def test_the_page_is_safe_and_says_what_is_better(shown: StudyResults) -> None:
     assert html.count('<circle class="open"') == 3
 
 
-def test_a_verdict_says_for_whom_it_holds(shown: StudyResults) -> None:
+def test_a_verdict_says_for_whom_it_holds(shown: results.StudyResults) -> None:
     comparison = replace(shown.comparisons[0], earlier="a", later="b", raters=3)
     axis = comparison.axes[0]
     wide, narrow = Interval(-1.0, -2.0, 0.1, 6), Interval(-1.0, -1.5, -0.5, 6)
@@ -243,6 +233,47 @@ def test_names_can_neither_steer_the_terminal_nor_forge_its_lines() -> None:
     answers = [
         sheet for name in made.key.raters for sheet in sheets_in(saved(made.key, name), made.key)
     ]
-    shown = summary(results(AnswerCollection(tuple(answers), (), ()), made.key))
+    shown = summary(results.results(AnswerCollection(tuple(answers), (), ()), made.key))
     assert "\x1b" not in shown
     assert not any(line.startswith("posh-reward:") for line in shown.splitlines())
+
+
+CONTESTANTS = ("a", "b", "c")
+
+
+def test_three_wins_of_four_are_odds_of_three() -> None:
+    # Half a win more for each: odds 30.5 to 10.5, log of that apart, about the mean.
+    games = [(0, 1, 1.0, str(n), "r") for n in range(30)]
+    games += [(0, 1, 0.0, str(n), "r") for n in range(10)]
+    strong, weak = results._strengths(games, 2)
+    assert strong - weak == pytest.approx(log(30.5 / 10.5))
+    assert strong + weak == pytest.approx(0)
+
+
+def contest(folder: Path, beats: set[tuple[str, str]]) -> results.StudyResults:
+    """Twelve items, six raters who all prefer the first of each of the pairs."""
+    made = packet(found=items(12, CONTESTANTS), coarse=6)
+    for name, rater in made.key.raters.items():
+        answers = [
+            {"task": task.id, "seconds": 60, "comment": "",
+             **dict.fromkeys(AXES, 1 if task.models in beats else -1)}
+            for task in rater.tasks
+        ]  # fmt: skip
+        (folder / name).write_bytes(saved(made.key, name, answers))
+    return results.results(collect(folder.iterdir(), made.key), made.key)
+
+
+def test_models_are_ranked_with_intervals(tmp_path: Path) -> None:
+    found = contest(tmp_path, {("c", "a"), ("c", "b"), ("a", "b")})
+    assert len(found.comparisons) == 3
+    assert [each.axis for each in found.rankings] == ["mistakes", "omissions", "overall"]
+    for ranking in found.rankings:
+        assert [each.model for each in ranking.models] == ["c", "a", "b"]
+        best, middle, _ = ranking.models
+        assert best.strength.low < best.strength.mean < best.strength.high
+        assert best.chance > 0.9
+        assert middle.chance == pytest.approx(0.5, abs=0.01)
+    assert "ranking, overall" in summary(found)
+    html = results_page(found)
+    assert html.count("<h3>better overall</h3>") == 1
+    assert "This page makes 9 statements" in html

@@ -1,7 +1,5 @@
 """Pairs and raters that a difference takes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -11,20 +9,12 @@ import pytest
 
 from posh_reward.errors import InputError
 from posh_reward.study.agreement.rater_agreement import count_ratings
-from posh_reward.study.packets.study_plan import (
-    PAPER,
-    Opinions,
-    PlanSettings,
-    opinions_with,
-    pairs_needed,
-    plans,
-    power,
-)
+from posh_reward.study.packets import study_plan
 
 
-@pytest.mark.parametrize("alpha", [*PAPER.values(), 0.0, 0.8])
+@pytest.mark.parametrize("alpha", [*study_plan.PAPER.values(), 0.0, 0.8])
 def test_simulated_raters_agree_as_far_as_they_should(alpha: float) -> None:
-    opinions = opinions_with(alpha)
+    opinions = study_plan.opinions_with(alpha)
     rng = np.random.default_rng(0)
     shared = opinions.shared**0.5 * rng.standard_normal((6000, 1))
     own = (1 - opinions.shared) ** 0.5 * rng.standard_normal((6000, 3))
@@ -32,39 +22,41 @@ def test_simulated_raters_agree_as_far_as_they_should(alpha: float) -> None:
     assert count_ratings(answers.tolist()).alpha() == pytest.approx(alpha, abs=0.03)
 
 
-def settings(**changes: Any) -> PlanSettings:
+def settings(**changes: Any) -> study_plan.PlanSettings:
     """One statement about these raters."""
-    return PlanSettings(**{"team": 6, "lean": 0.0, "statements": 1, **changes})
+    return study_plan.PlanSettings(**{"team": 6, "lean": 0.0, "statements": 1, **changes})
 
 
 @pytest.mark.parametrize("lean", [0.0, 0.3])
 def test_power_is_the_size_of_the_test_without_a_difference(lean: float) -> None:
-    opinions = opinions_with(0.3, lean=lean)
-    share = power(
+    opinions = study_plan.opinions_with(0.3, lean=lean)
+    share = study_plan.power(
         opinions, settings(difference=1e-9, pairs=60, team=12, lean=lean), 1, studies=4000
     )
     assert 0.008 <= share <= 0.033  # 0.025: the right side of 0 only
 
 
 def test_power_grows_with_pairs_raters_and_size() -> None:
-    opinions = opinions_with(0.235)
-    base = power(opinions, settings(), 1)
-    assert base < power(opinions, settings(pairs=80), 1)
-    assert base < power(opinions, settings(), 3)
-    assert base < power(opinions, settings(difference=0.5), 1)
-    assert base > power(opinions, settings(statements=9), 1)
-    assert base > power(opinions_with(0.235, lean=0.3), settings(team=3, lean=0.3), 1)
-    assert power(opinions, settings(), 1) == base, "equal seeds, equal figures"
-    assert power(opinions, settings(pairs=5), 1) == 0, "five pairs settle nothing"
+    opinions = study_plan.opinions_with(0.235)
+    base = study_plan.power(opinions, settings(), 1)
+    assert base < study_plan.power(opinions, settings(pairs=80), 1)
+    assert base < study_plan.power(opinions, settings(), 3)
+    assert base < study_plan.power(opinions, settings(difference=0.5), 1)
+    assert base > study_plan.power(opinions, settings(statements=9), 1)
+    assert base > study_plan.power(
+        study_plan.opinions_with(0.235, lean=0.3), settings(team=3, lean=0.3), 1
+    )
+    assert study_plan.power(opinions, settings(), 1) == base, "equal seeds, equal figures"
+    assert study_plan.power(opinions, settings(pairs=5), 1) == 0, "five pairs settle nothing"
 
 
 def test_the_pairs_needed_have_the_power() -> None:
-    opinions = opinions_with(0.464)
-    needed = pairs_needed(opinions, settings(difference=0.4), 2)
+    opinions = study_plan.opinions_with(0.464)
+    needed = study_plan.pairs_needed(opinions, settings(difference=0.4), 2)
     assert needed is not None
-    assert power(opinions, settings(difference=0.4, pairs=needed), 2) >= 0.8
-    assert power(opinions, settings(difference=0.4, pairs=needed * 9 // 10), 2) < 0.8
-    assert pairs_needed(opinions, settings(difference=0.02), 1) is None
+    assert study_plan.power(opinions, settings(difference=0.4, pairs=needed), 2) >= 0.8
+    assert study_plan.power(opinions, settings(difference=0.4, pairs=needed * 9 // 10), 2) < 0.8
+    assert study_plan.pairs_needed(opinions, settings(difference=0.02), 1) is None
 
 
 @pytest.mark.parametrize(
@@ -73,10 +65,10 @@ def test_the_pairs_needed_have_the_power() -> None:
         (partial(settings, difference=0), "use a value above 0"),
         (partial(settings, difference=2), "below 2"),
         (partial(settings, pairs=1), "two pairs"),
-        (partial(plans, settings(), (0,)), "raters per pair are 0: use 1 to 6"),
-        (partial(plans, settings(), (7,)), "raters per pair are 7: use 1 to 6"),
-        (partial(plans, settings(), alphas={"x": 1.0}), "from 0 to below 1"),
-        (partial(Opinions, 0.5, lean=0.8), "have one from 0 to 0.71"),
+        (partial(study_plan.plans, settings(), (0,)), "raters per pair are 0: use 1 to 6"),
+        (partial(study_plan.plans, settings(), (7,)), "raters per pair are 7: use 1 to 6"),
+        (partial(study_plan.plans, settings(), alphas={"x": 1.0}), "from 0 to below 1"),
+        (partial(study_plan.Opinions, 0.5, lean=0.8), "have one from 0 to 0.71"),
     ],
 )
 def test_settings_out_of_range_are_named(plan: Callable[[], object], why: str) -> None:

@@ -1,7 +1,5 @@
 """Plots of models: drawn for odd names and few texts, labels apart, the same each time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

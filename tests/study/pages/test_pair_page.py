@@ -1,10 +1,19 @@
-from __future__ import annotations
+""""""
 
+import json
 import re
 from dataclasses import replace
+from html import unescape
+from pathlib import Path
 
 import pytest
+from PIL import Image
 
+from posh_reward.cli import INCOMPLETE, OK, main
+from posh_reward.errors import InputError
+from posh_reward.models import model as model_names
+from posh_reward.models.fake_model import FakeModel
+from posh_reward.models.model import Prompt
 from posh_reward.study.pages.element_marks import (
     PairCard,
     explain,
@@ -13,7 +22,10 @@ from posh_reward.study.pages.element_marks import (
     question_about,
     stretches,
 )
+from posh_reward.study.pages.sibling_page import sibling_page
+from posh_reward.study.rows.tables import Row
 from posh_reward.types import Element, Failure, ImageGrade, Kind, Scores
+from tests.cli.running import rows_in, write_rows
 from tests.pages import unfilled
 
 
@@ -108,3 +120,120 @@ def test_a_mark_says_which_witness() -> None:
     shown = explain(scores, color=False)
     assert "[fan]* [dog]2 [sky]1" in shown
     assert "* clear in the image" in shown
+
+
+EVIL = '</p><script>alert("1")</script><img src="http://x.test/y">'
+
+
+def written(prompt: Prompt) -> str:
+    given = {"M1": 2, "M2": 3, "M3": 1, "M4": 1, "M5": 0}
+    return json.dumps({m: {"score": n, "feedback": f"{m}: {EVIL}"} for m, n in given.items()})
+
+
+class Judge(FakeModel):
+    def __init__(self) -> None:
+        super().__init__(lambda prompt: 1.5 + len(prompt.text) % 3, written, sees=True)
+
+
+def words(page: str) -> str:
+    """Text of a page that a reader sees."""
+    shown = re.sub(r"<style>.*?</style>|<[^>]*>", " ", page, flags=re.DOTALL)
+    return " ".join(unescape(shown).split())
+
+
+@pytest.fixture(autouse=True)
+def judge(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(model_names.MODELS, "fake-model", "tests.study.pages.test_pair_page:Judge")
+
+
+def table(folder: Path, *texts: str | None) -> Path:
+    """Two models about one image, and so on."""
+    Image.new("RGB", (16, 16), "red").save(folder / "red.png")
+    rows: list[Row] = [
+        {"id": f"p{place // 2}", "model": "ab"[place % 2], "image": "red.png",
+         "generation": text, "reference": "A red square."}
+        for place, text in enumerate(texts)
+    ]  # fmt: skip
+    return write_rows(folder / "in.jsonl", rows)
+
+
+def scored(folder: Path, metric: str, source: Path, name: str = "scores.jsonl") -> Path:
+    flags = ["--id", "id", "--judge", "fake-model", "--quiet"]
+    assert main([metric, "score", str(source), "-o", str(folder / name), *flags]) in (
+        OK,
+        INCOMPLETE,
+    )
+    return folder / name
+
+
+def reported(scores: Path, *flags: str) -> str:
+    page = scores.with_suffix(".html")
+    assert main(["report", str(scores), "-o", str(page), *flags]) == OK
+    return page.read_text("utf-8")
+
+
+def check_safe(page: str) -> None:
+    assert "<script" not in page
+    sources = re.findall(r'(?<=[ <])(?:src|href)="([^"]*)', page)
+    assert all(source.startswith("data:image/jpeg;base64,") for source in sources)
+    assert "default-src 'none'" in page
+
+
+def test_models_are_side_by_side_under_one_image(tmp_path: Path) -> None:
+    source = table(tmp_path, "A red square.", "A blue square.", "Red.", "Blue.")
+    page = reported(scored(tmp_path, "harmonic", source))
+    check_safe(page)
+    assert page.count("<article") == page.count("<img") == 2
+    assert page.count('<section class="side">') == 4
+    assert "1 to 5, higher is better" in words(page)
+    first = rows_in(tmp_path / "scores.jsonl")[0]
+    assert f"{first['overall']:.2f}" in words(page)
+    assert all(f"{each['criterion']}" in words(page) for each in first["criteria"])
+    assert f"sigma {first['criteria'][0]['sigma']:.2f}" in words(page)
+
+
+def test_reasons_of_judges_and_texts_are_escaped(tmp_path: Path) -> None:
+    source = table(tmp_path, EVIL, None)
+    page = reported(scored(tmp_path, "rubric", source), "--title", EVIL)
+    check_safe(page)
+    assert words(page).count("alert") >= 7, "a title, a text, five reasons: all shown"
+    assert "7 of 15" in words(page)
+    assert "No score: the text is missing" in page
+
+
+def test_claims_say_what_bears_them_out(tmp_path: Path) -> None:
+    row = {"response": "The dress is red. A dog barks.", "answer": "The dress is red.",
+           "question": "Which colour?", "caption": "A woman in a red dress.",
+           "image": "red.png"}  # fmt: skip
+    table(tmp_path)
+    source = write_rows(tmp_path / "in.jsonl", [row, {**row, "response": None}])
+    out, csv = tmp_path / "scores.jsonl", tmp_path / "scores.csv"
+    for name in (out, csv):
+        command = ["prove", "score", str(source), "-o", str(name), "--quiet"]
+        assert main([*command, "--entailment-judge", "fake-model"]) == INCOMPLETE
+    page = reported(out)
+    assert page == reported(csv)
+    check_safe(page)
+    shown = words(page)
+    assert "best witness: caption 1.00 (closest: dress, red)" in shown
+    assert "best witness: image" in shown
+    assert "No score: the response is missing" in shown
+    assert "0 to 1, higher is better" in shown
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"signature": "rubric|model:x"},
+        {"criteria": "[nonsense"},
+        {"criteria": [1]},
+        {"criteria": [{"criterion": None, "mean": 1}]},
+        {"overall": "high"},
+        {"overall": True},
+        {"overall": 10**400},
+    ],
+)
+def test_a_row_that_is_not_of_this_metric_is_named(change: Row) -> None:
+    row = {"id": 1, "signature": "harmonic|model:x", "overall": 3.0, "criteria": []}
+    with pytest.raises(InputError, match="row 2 is not a row of harmonic scores"):
+        sibling_page([row, {**row, **change}], "harmonic")

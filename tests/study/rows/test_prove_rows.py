@@ -1,7 +1,5 @@
 """PROVE over files: questions from captions, scores of responses; both go on after a kill."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,10 +1,10 @@
 """Tables in every format: what is written is read again, to the letter."""
 
-from __future__ import annotations
-
 import csv
 import io
+import json
 import os
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +12,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from posh_reward.errors import InputError
+from posh_reward.errors import ConfigError, InputError
+from posh_reward.metrics.metric import RECORDS, metric_of, read_scores, record_class, row_of
 from posh_reward.study.agreement.metric_scores import number_in
 from posh_reward.study.agreement.preferences import label_score
-from posh_reward.study.rows.tables import (
-    Format,
-    format_of,
-    parse_cells,
-    read_table,
-    sink,
-    write_table,
-)
+from posh_reward.study.rows import tables
+from posh_reward.study.rows.dataset_images import DatasetImages
+from posh_reward.types import Element, Failure, ImageGrade, Scores
 
 STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001
 PIECES = st.sampled_from([*STARTS, "\r\n", "\0", '"', "'", ",", ";", "a", " ", "\ufeff", "\x85"])
@@ -32,11 +28,13 @@ Rows = list[dict[str, Any]]
 
 def read(path: Path, delimiter: str | None = None) -> Rows:
     with path.open("rb") as file:
-        return list(read_table(file, repr(path.name), format_of(path.name, None, delimiter)))
+        return list(
+            tables.read_table(file, repr(path.name), tables.format_of(path.name, None, delimiter))
+        )
 
 
 def written(path: Path, rows: Rows) -> Rows:
-    write_table(rows, path, format_of(path.name))
+    tables.write_table(rows, path, tables.format_of(path.name))
     return read(path)
 
 
@@ -108,7 +106,7 @@ def test_a_spreadsheet_sees_utf_8_and_programs_do_not_notice(
 def test_decimal_commas_are_read_alike_everywhere(cell: str, value: float) -> None:
     assert number_in({"score": cell}, "score") == value
     assert label_score(cell) == value
-    assert parse_cells("posh", {"f1": cell})["f1"] == value
+    assert tables.parse_cells("posh", {"f1": cell})["f1"] == value
 
 
 @pytest.mark.parametrize(
@@ -132,11 +130,14 @@ def test_a_planted_link_is_not_written_through(tmp_path: Path) -> None:
     (tmp_path / "precious.txt").write_text("mine")
     for name in ("out.csv", "out.tsv"):
         (tmp_path / f"{name}.part").symlink_to(tmp_path / "precious.txt")
-        write_table([{"id": 1}], tmp_path / name, format_of(name))
+        tables.write_table([{"id": 1}], tmp_path / name, tables.format_of(name))
         assert not (tmp_path / name).is_symlink()
     (tmp_path / "new.csv.journal.jsonl").symlink_to(tmp_path / "precious.txt")
     new = str(tmp_path / "new.csv")
-    with pytest.raises(InputError, match="is a link"), sink(new, format_of(new), False, dict):
+    with (
+        pytest.raises(InputError, match="is a link"),
+        tables.sink(new, tables.format_of(new), False, dict),
+    ):
         pass
     assert (tmp_path / "precious.txt").read_text() == "mine"
 
@@ -147,12 +148,116 @@ def test_a_file_replaces_a_link_and_fills_a_pipe(tmp_path: Path) -> None:
     target.write_text("three weeks of work")
     for link in (path, tmp_path / "a.jsonl.part"):
         link.symlink_to(target)
-    write_table([{"a": 1}], path, Format("jsonl"))
+    tables.write_table([{"a": 1}], path, tables.Format("jsonl"))
     assert (target.read_text(), read(path)) == ("three weeks of work", [{"a": 1}])
     pipe = tmp_path / "pipe.jsonl"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    write_table([{"a": 2}], pipe, Format("jsonl"))
+    tables.write_table([{"a": 2}], pipe, tables.Format("jsonl"))
     assert os.read(reader, 100) == b'{"a": 2}\n'
     os.close(reader)
     assert pipe.is_fifo()
+
+
+EARLIER = Path(__file__).with_name("earlier")
+"""Files that 0.1 wrote, with columns such as mistakes, asked, given and wanted."""
+
+
+def rows_of(path: Path) -> list[tables.Row]:
+    with tables.open_table(str(path), tables.format_of(path.name)) as rows:
+        return list(rows)
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv"])
+def test_poshs_earlier_files_are_read(ending: str) -> None:
+    marked, failed = map(tables.scores_of, rows_of(EARLIER / f"posh.{ending}"))
+    red = Element("precision", "attribute", "red", 4.5, ((2, 5),), "dog",
+                  image_grade=ImageGrade(4.5, 1.0))  # fmt: skip
+    eye = Element("precision", "entity", "eye", None, ((9, 12),), "eye", direct=False,
+                  failure=Failure("reply", "no label"),
+                  image_grade=ImageGrade(None, 2.0, Failure("engine", "it is gone")))  # fmt: skip
+    dog = Element("recall", "entity", "dog", 5.0, ((2, 5),), "dog")
+    signature = "posh|judge:x|witness:y|version:0.1.0"
+    texts = ("A red dog eye.", "A dog.")
+    assert marked == Scores(0.9, 1.0, 0.947, signature, (red, dog), None, 1, *texts, 1, 1)
+    why = Failure("reply", "no label")
+    assert failed == Scores(None, 1.0, None, signature, (red, eye, dog), why, 0, *texts, 2, 1)
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv"])
+def test_the_siblings_earlier_files_are_read(ending: str) -> None:
+    scores: dict[str, Any] = {}
+    for metric in ("harmonic", "rubric", "prove"):
+        [row] = rows_of(EARLIER / f"{metric}.{ending}")
+        scores[metric] = tables.read_row(metric_of(row), row)
+    assert [each.mean for each in scores["harmonic"].criteria] == [3.0, None]
+    assert scores["harmonic"].failure == Failure("reply", "clarity: no score")
+    assert scores["harmonic"].criteria[1].failure == Failure("reply", "no score")
+    assert scores["rubric"].points == {"content": 2}
+    assert not scores["rubric"].repaired
+    prove = scores["prove"]
+    assert prove.average == pytest.approx(0.8)
+    assert prove.answer_tuples[0].closest == ("hat", "red")
+    assert [each.witness for each in prove.claims] == ["caption", None, "image"]
+    assert [each.image for each in prove.claims] == [None, None, 0.2]
+    assert str(prove.claims[1].failure) == "no answer"
+
+
+@pytest.mark.parametrize("metric", RECORDS)
+def test_each_field_of_a_record_has_a_column_and_a_type(metric: str, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    [row] = rows_of(EARLIER / f"{metric}.jsonl")[:1]
+    scores = read_scores(metric, row)
+    names = [each.name for each in fields(record_class(metric))]
+    whole = row_of(metric, scores)
+    assert list(whole) == names
+    path = tmp_path / "a.parquet"
+    tables.write_table([{"id": "1", **whole}], path, tables.format_of(path.name))
+    [back] = rows_of(path)
+    assert read_scores(metric, back) == scores
+    assert json.loads(json.dumps(whole)) == whole
+
+
+datasets = pytest.importorskip("datasets")
+
+
+def numbered(*uuids: str) -> DatasetImages:
+    """Images of a vase, a dog, and nothing that was described."""
+    columns = {"uuid": list(uuids), "image": [None] * 3, "reference": ["A vase.", "A dog.", ""]}
+    return DatasetImages(datasets.Dataset.from_dict(columns), "mine")
+
+
+MUSEUM = ("NG-1", "NG-2", "NG-3")
+COUNTED = ("test-00000", "test-00001", "test-00002")
+
+
+@pytest.mark.parametrize(
+    ("uuids", "number", "name", "reference"),
+    [
+        (MUSEUM, 0, 17, " A  vase.\n"),  # ids that only count, the same reference
+        (MUSEUM, 1, "NG-2", "Another annotator's dog."),
+        (COUNTED, 1, "test-00001", "A dog."),
+        (COUNTED, 2, "test-00002", ""),  # neither has a reference
+        (COUNTED, 1, "test-00001", None),  # for metrics that need no reference
+    ],
+)
+def test_a_row_with_the_same_reference_or_uuid_gets_its_image(
+    uuids: tuple[str, ...], number: int, name: object, reference: object
+) -> None:
+    assert numbered(*uuids).row(number, name, reference) == number
+
+
+@pytest.mark.parametrize(
+    ("uuids", "number", "name", "reference"),
+    [
+        (MUSEUM, 0, "NG-2", "A dog."),
+        (COUNTED, 1, "test-00000", None),
+        (MUSEUM, 2, 3, ""),  # two empty references say nothing
+        (COUNTED, 0, "test-00000", "A dog."),  # every dataset without uuids has this one
+    ],
+)
+def test_any_other_row_is_refused(
+    uuids: tuple[str, ...], number: int, name: object, reference: object
+) -> None:
+    with pytest.raises(ConfigError, match=f"{name!r} is not about image {number} of 'mine'"):
+        numbered(*uuids).row(number, name, reference)

@@ -1,7 +1,5 @@
 """Grades to credit, and characters to tokens."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from itertools import pairwise
@@ -111,9 +109,7 @@ HARD = (
     "",
 )
 TEXTS = st.one_of(
-    st.sampled_from(HARD),
-    st.text(max_size=40),
-    st.text("ab é👩‍🎨\u0301漢 \n", max_size=30),
+    st.sampled_from(HARD), st.text(max_size=40), st.text("ab é👩‍🎨\u0301漢 \n", max_size=30)
 )
 
 

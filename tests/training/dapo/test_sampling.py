@@ -1,7 +1,5 @@
 """Which groups are kept, and that a step on them is the step of a run that had only them."""
 
-from __future__ import annotations
-
 from math import nan
 from pathlib import Path
 from types import SimpleNamespace

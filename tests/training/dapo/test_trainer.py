@@ -1,7 +1,5 @@
 """Span credit in TRL's loss, and that nothing changes where both extensions are off."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

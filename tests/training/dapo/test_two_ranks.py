@@ -1,7 +1,5 @@
 """Dynamic sampling and span credit in two real processes over gloo."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """A trainer on the tiny Qwen2.5-VL with images, for the tests of this folder."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Any

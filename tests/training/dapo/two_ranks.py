@@ -3,8 +3,6 @@
 two_ranks.py FOLDER    (FOLDER has the tiny model)
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

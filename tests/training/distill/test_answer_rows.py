@@ -1,7 +1,5 @@
 """Prompts in trees are answered as each alone; the loss and its figures by hand."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -16,14 +14,7 @@ import torch
 
 from posh_reward.errors import ConfigError
 from posh_reward.models.chat import Chat
-from posh_reward.training.distill.answer_trainer import (
-    IGNORED,
-    TOGETHER,
-    AnswerTrees,
-    collate,
-    fidelity,
-    kl,
-)
+from posh_reward.training.distill import answer_trainer
 from tests.models.tiny import byte_tokenizer, tiny_model
 
 TOKENIZER = byte_tokenizer()
@@ -56,9 +47,9 @@ def logits_of(model: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
 
 
 def test_a_tree_is_answered_as_each_prompt_alone() -> None:
-    model, found = tiny_model(TOKENIZER), AnswerTrees(ROWS, Chat(TOKENIZER), 500)
-    assert {len(tree.answers) for tree in found.trees} == {2, 3, TOGETHER}
-    batch = collate([found[place] for place in range(len(found))], pad=0)
+    model, found = tiny_model(TOKENIZER), answer_trainer.AnswerTrees(ROWS, Chat(TOKENIZER), 500)
+    assert {len(tree.answers) for tree in found.trees} == {2, 3, answer_trainer.TOGETHER}
+    batch = answer_trainer.collate([found[place] for place in range(len(found))], pad=0)
     rows, slots, room = batch["labels"].shape
     together = logits_of(model, batch).view(rows, slots, room, -1)
     for row, tree in enumerate(found.trees):
@@ -72,43 +63,43 @@ def test_a_tree_is_answered_as_each_prompt_alone() -> None:
 
 def test_a_rewrite_is_learned_to_the_end_of_its_turn() -> None:
     chat = Chat(TOKENIZER)
-    [tree] = AnswerTrees([rewrite("cat", "the cat")], chat, 500).trees
+    [tree] = answer_trainer.AnswerTrees([rewrite("cat", "the cat")], chat, 500).trees
     [answer] = tree.answers
     assert TOKENIZER.decode(answer.reply) == "the cat<|im_end|>"
     assert answer.ids[-len(answer.reply) + 1 :] == answer.reply[:-1]
-    batch = collate([{"tree": tree}], pad=0)
+    batch = answer_trainer.collate([{"tree": tree}], pad=0)
     assert batch["labels"][0, 0].tolist() == answer.reply
     assert batch["probabilities"].isnan().all()
 
 
 def test_questions_of_one_pair_share_their_beginning() -> None:
-    found = AnswerTrees(ROWS[:3], Chat(TOKENIZER), 500)
+    found = answer_trainer.AnswerTrees(ROWS[:3], Chat(TOKENIZER), 500)
     [tree] = found.trees
     prompts = [answer.ids for answer in tree.answers]
     assert tree.shared >= len("user\nA red dog sleeps.\nIs ")
     assert found.lengths.tokens == sum(map(len, prompts))
     assert found.lengths.computed == tree.tokens < found.lengths.tokens
-    batch = collate([found[0]], pad=0)
-    assert (batch["labels"] == IGNORED).all()
+    batch = answer_trainer.collate([found[0]], pad=0)
+    assert (batch["labels"] == answer_trainer.IGNORED).all()
 
 
 def test_prompts_that_are_too_long_are_counted_and_left_out() -> None:
     chat = Chat(TOKENIZER)
-    lengths = AnswerTrees(ROWS, chat, 500).lengths
+    lengths = answer_trainer.AnswerTrees(ROWS, chat, 500).lengths
     assert (lengths.prompts, lengths.left_out) == (len(ROWS), 0)
-    shorter = AnswerTrees(ROWS, chat, lengths.longest - 1).lengths
+    shorter = answer_trainer.AnswerTrees(ROWS, chat, lengths.longest - 1).lengths
     assert shorter.left_out > 0
     assert shorter.prompts + shorter.left_out == len(ROWS)
     assert shorter.longest == lengths.longest
     assert "too long and left out" in str(shorter)
     with pytest.raises(ConfigError, match="max_prompt_tokens"):
-        AnswerTrees(ROWS, chat, 5)
+        answer_trainer.AnswerTrees(ROWS, chat, 5)
 
 
 def test_the_divergence_by_hand() -> None:
     wanted = torch.tensor([[0.5, 0.5, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0, 1.0]])
     given = torch.tensor([[0.25, 0.25, 0.5, 0.0, 0.0], [0.0, 0.0, 0.0, 0.5, 0.5]]).clamp(1e-9)
-    found = kl(wanted, given.log())
+    found = answer_trainer.kl(wanted, given.log())
     assert found.tolist() == pytest.approx([math.log(2), math.log(2)], abs=1e-5)
 
 
@@ -117,10 +108,10 @@ def test_fidelity_of_a_perfect_and_of_a_constant_student() -> None:
     with np.errstate(divide="ignore"):
         logs = np.log(np.maximum(np.nan_to_num(wanted, nan=0.2), 1e-9))
     rewrites = np.array([[0.0], [0.0], [0.7]])
-    perfect = fidelity(np.hstack([logs, rewrites]), wanted)
+    perfect = answer_trainer.fidelity(np.hstack([logs, rewrites]), wanted)
     assert perfect["kl"] == pytest.approx(0, abs=1e-6)
     assert (perfect["present_alike"], perfect["kappa"]) == (1, 1)
     assert perfect["rewrite_loss"] == 0.7
-    constant = fidelity(np.hstack([np.tile(logs[0], (3, 1)), rewrites]), wanted)
+    constant = answer_trainer.fidelity(np.hstack([np.tile(logs[0], (3, 1)), rewrites]), wanted)
     assert (constant["present_alike"], constant["kappa"]) == (0.5, 0)
     assert constant["grades_apart"] == pytest.approx(2)

@@ -1,7 +1,5 @@
 """The folder of a distilled judge: it loads as one, and its card says what it is."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A dry run of a node, and each fault that it names, provoked for real."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket
@@ -227,6 +225,7 @@ def test_ranks_that_talk_and_ranks_that_cannot(monkeypatch: pytest.MonkeyPatch) 
     assert "nowhere0" in failure
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(torch.cuda.is_available(), reason="here is a GPU")
 def test_ranks_that_are_meant_for_gpus_do_not_fall_back_to_the_cpu() -> None:
     failure, _ = run_ranks(["ranks", "cuda", "60"], NodePlace(port=free_port()), 1, 60)
@@ -257,6 +256,7 @@ def judged(python: str, model: str, seconds: float = 120) -> list[NodeCheck]:
     return list(_judge_checks(result, seconds))
 
 
+@pytest.mark.slow
 def test_a_judge_that_sleeps_wakes_and_grades_alike(
     python: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,7 +1,5 @@
 """The ladder of a first hour: each fault provoked makes its rung fail, with the reason."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket
@@ -29,9 +27,7 @@ ROOT = Path(__file__).resolve().parents[3]
 SMOKE = ROOT / "configs" / "smoke" / "dapo.yaml"
 NODE = ROOT / "configs" / "dapo" / "qwen2_5_vl_7b.yaml"
 SCENES = "scenes:train=16:heldout=16:plain=1"
-pytestmark = [
-    pytest.mark.skipif(torch.cuda.is_available(), reason="here is a GPU"),
-]
+pytestmark = [pytest.mark.skipif(torch.cuda.is_available(), reason="here is a GPU")]
 
 
 def ladder(config: Path, *flags: str) -> Ladder:

@@ -4,8 +4,6 @@ Modules are changed when they are imported: DeepSpeed's ranks meet over gloo, an
 keeps the weights that the trainer replaces.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from contextlib import suppress

@@ -1,18 +1,25 @@
-"""One process at a time writes a file, whatever the writers do."""
-
-from __future__ import annotations
+"""Guards between processes: two writers of one file, and a fork while others score."""
 
 import errno
 import fcntl
+import os
 import subprocess
 import sys
+import threading
+import time
 from argparse import Namespace
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from posh_reward.errors import BusyError
+from posh_reward import PoSh
+from posh_reward.errors import BusyError, ForkError
+from posh_reward.metrics.posh.judges.judge import PromptJudge
+from posh_reward.models.fake_model import FakeModel
+from posh_reward.models.model import Prompt
+from posh_reward.process import locks
 from posh_reward.process.locks import keep_folder, open_alone
 from posh_reward.study.judges.judge_runs import JudgeChoice, RunSettings
 from posh_reward.study.judges.question_set import collect
@@ -29,6 +36,8 @@ file.flush()
 print("held", flush=True)
 sys.stdin.read()
 """
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
 
 def test_a_lock_lasts_as_long_as_its_process_and_no_longer(tmp_path: Path) -> None:
@@ -120,3 +129,54 @@ def test_a_run_is_not_trained_by_two_processes(tmp_path: Path) -> None:
         with pytest.raises(BusyError):
             enter_output(run)
         enter_output(Namespace(output_dir=str(tmp_path), process_index=1))
+
+
+FINE, REFUSED, ELSE = 0, 7, 9
+
+
+def in_fork(work: Callable[[], object]) -> int:
+    """The exit status of a fork that does some work; -9 if it took more than ten seconds."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            work()
+            os._exit(FINE)
+        except ForkError:
+            os._exit(REFUSED)
+        except BaseException as error:
+            print(f"{type(error).__name__}: {error}", file=sys.stderr)
+            os._exit(ELSE)
+    for _ in range(1000):
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    os.kill(pid, 9)
+    os.waitpid(pid, 0)
+    return -9
+
+
+def test_a_fork_while_another_thread_scores_is_refused() -> None:
+    scoring, ready = threading.Event(), threading.Event()
+
+    def grade(_: Prompt) -> float:
+        scoring.set()
+        assert ready.wait(30)
+        return 3.0
+
+    slow = PoSh(PromptJudge(FakeModel(grade)))
+    thread = threading.Thread(target=slow.score, args=(["A dog."], ["A red dog."]))
+    thread.start()
+    assert scoring.wait(30)
+    fresh = PoSh()  # another metric shares the locks of classes and libraries
+    try:
+        assert in_fork(lambda: fresh.score(["A cat."], ["A cat."])) == REFUSED
+    finally:
+        ready.set()
+        thread.join()
+    assert in_fork(lambda: fresh.score(["A cat."], ["A cat."])) == FINE, "between two calls"
+
+
+def test_the_thread_that_forks_while_it_scores_goes_on() -> None:
+    with locks.at_work():
+        assert in_fork(lambda: PoSh().score(["A cat."], ["A cat."])) == FINE

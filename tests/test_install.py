@@ -1,7 +1,6 @@
-"""The pins for a node with GPUs are what a resolver finds; nothing but metadata is downloaded."""
+"""Pins, and install lines in messages; nothing but metadata is downloaded."""
 
-from __future__ import annotations
-
+import os
 import re
 import shutil
 import subprocess
@@ -10,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from posh_reward.cli import OK, main
+
 ROOT = Path(__file__).resolve().parents[1]
 PINS = ROOT / "constraints-gpu.txt"
 UNREACHABLE = ("Could not connect", "error sending request", "dns error", "Failed to fetch")
-
-pytestmark = pytest.mark.slow
 
 
 def resolve(constraints: Path, python: str) -> subprocess.CompletedProcess[str]:
@@ -39,6 +38,7 @@ def pins(text: str) -> set[str]:
     return {line for line in text.splitlines() if re.match(r"[\w.-]+==", line)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("python", ["3.12", "3.13"])
 def test_the_pins_are_all_that_the_extra_needs(python: str) -> None:
     done = resolve(PINS, python)
@@ -46,6 +46,7 @@ def test_the_pins_are_all_that_the_extra_needs(python: str) -> None:
     assert pins(done.stdout) == pins(PINS.read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_pins_that_do_not_go_together_are_noticed(tmp_path: Path) -> None:
     """vLLM 0.31 holds transformers below 5.18."""
     wrong = tmp_path / "constraints.txt"
@@ -55,3 +56,27 @@ def test_pins_that_do_not_go_together_are_noticed(tmp_path: Path) -> None:
     done = resolve(wrong, "3.12")
     assert done.returncode != 0
     assert "transformers" in done.stderr
+
+
+SHOW = "from posh_reward.errors import install; print(install('vllm'))"
+
+
+def test_an_extra_of_a_clone_is_installed_from_the_clone() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SHOW], capture_output=True, text=True, check=True, cwd="/"
+    )
+    assert done.stdout.strip() == f"pip install -e '{ROOT}[vllm]'"
+
+
+def test_without_metadata_the_command_says_where_to_run_it(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", SHOW],
+        capture_output=True, text=True, check=True, cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.stdout.strip() == "pip install '.[vllm]' in a clone of posh_reward"
+
+
+def test_the_command_alone_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == OK
+    assert "score the pairs of a table" in capsys.readouterr().out
