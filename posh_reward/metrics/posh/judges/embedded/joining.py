@@ -33,7 +33,7 @@ SPATIAL = PREPOSITIONS - frozenset(
     "of with by for to from as part having wearing at close out off after before along".split()
 )
 """Prepositions of place, which exclude each other."""
-TOUCHING = frozenset("on in against into onto upon inside within along across".split())
+TOUCHING = frozenset("on in against into onto upon inside within across".split())
 """Those of which two are often true: pearls on her palm, or in it."""
 UNLIKE = 0.5  # minimum disagreement of prepositions that are no paraphrases of each other
 SAME_VERB = 0.5  # minimum similarity of verbs that say the same
