@@ -183,6 +183,14 @@ def test_a_long_text_says_so_much_that_this_proves_little() -> None:
     assert 0 < fact < 0.5
 
 
+@pytest.mark.parametrize(("place", "excluded"), [("under", True), ("in", False), ("on", False)])
+def test_a_place_that_a_long_text_excludes_is_contradicted(place: str, excluded: bool) -> None:
+    text = f"A cat lies {place} the chest."
+    reference = f"A cat lies on the chest. {REFERENCE} {HARBOUR}"
+    fact = claim_facts(text, reference, f"lies {place}")["other_preposition"]
+    assert (fact > 0.5) == excluded
+
+
 @pytest.mark.parametrize(
     ("text", "other", "claim"),
     [

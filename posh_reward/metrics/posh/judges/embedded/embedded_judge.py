@@ -32,7 +32,7 @@ from posh_reward.models.encoders import (
 )
 from posh_reward.types import LABELS, Description, Phrase, Question, Reply, Usage, Verdict
 
-VERSION = "embedded-12"
+VERSION = "embedded-13"
 CAPACITY = 1024  # readings, and pairs of them, kept while awake: enough for 256 pairs at once
 RESTING = 128  # the same from one batch to the next
 ENCODED = 64

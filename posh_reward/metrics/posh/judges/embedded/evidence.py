@@ -30,6 +30,7 @@ from posh_reward.lexicon.meaning import Term, is_concrete
 from posh_reward.metrics.posh.judges.embedded.joining import (
     Facts,
     between,
+    misplaced,
     place_value,
     relation_facts,
 )
@@ -64,7 +65,8 @@ CONTRARY = (
 )  # fmt: skip
 """Facts that contradict a claim."""
 OF_BRIEF = ("exchanged", "other_preposition", "other_verb")
-"""Those that a long text contains by chance, since it says more of each thing."""
+"""Those that a long text contains by chance, since it says more of each thing. There only a place
+that excludes another one of the very same two things counts fully."""
 SHORT = 20  # different content words of a text up to which these count fully
 PICKING = frozenset("own other another same such certain".split())
 """Words that select one thing among several without describing it."""
@@ -109,7 +111,12 @@ class PairFacts:
         key = question.entity, question.text or "", question.other_entity
         facts = self._claim_facts(key) | {"incoherent": self._incoherence(key)}
         brevity = min(1.0, SHORT / max(1, len(self.matching.target.places)))
-        return facts | {name: brevity * facts[name] for name in OF_BRIEF if name in facts}
+        scaled = {name: brevity * facts[name] for name in OF_BRIEF if name in facts}
+        entity, text, other = key
+        if other is not None and scaled.get("other_preposition"):
+            plain = misplaced(self.matching, entity, text, other)
+            scaled["other_preposition"] = max(plain, scaled["other_preposition"])
+        return facts | scaled
 
     def _claim_facts(self, key: Key) -> Facts:
         """Facts about an attribute or a relation by itself."""

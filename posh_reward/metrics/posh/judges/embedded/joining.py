@@ -33,6 +33,9 @@ SPATIAL = PREPOSITIONS - frozenset(
     "of with by for to from as part having wearing at close out off after before along".split()
 )
 """Prepositions of place, which exclude each other."""
+TOUCHING = frozenset("on in against into onto upon inside within across".split())
+"""Those of which two are often true: pearls on her palm, or in it."""
+UNLIKE = 0.5  # minimum disagreement of prepositions that are no paraphrases of each other
 SAME_VERB = 0.5  # minimum similarity of verbs that say the same
 SAME_PREPOSITION = 0.8  # minimum agreement of prepositions that say the same
 OPEN = 0.5  # value of a place if none of the things there is found
@@ -96,6 +99,30 @@ def other_place(matching: Matching, a: int, words: list[str], b: int) -> float:
         return 0.0
     agree = converse if is_turned(matching, a, words, b) else agreement
     return 1 - max(agree(ours[-1], other) for other in theirs)
+
+
+def misplaced(matching: Matching, subject: int, text: str, other: int) -> float:
+    """Disagreement of a relation's place with one that the target states of the same two things.
+
+    Stricter than ``other_place``, for long texts: both things are certain, the target relates them
+    by a place, and nothing attached to both allows the other one. "The bucket stands on the anvil"
+    where the target's bucket "stands beside the anvil".
+    """
+    firsts, seconds = matching.players(subject), matching.players(other)
+    if not (firsts and seconds) or matching.doubt(subject) or matching.doubt(other):
+        return 0.0
+    words, a, b = words_of(text), firsts[0][0], seconds[0][0]
+    ours = [word for word in words if word in SPATIAL]
+    theirs = [word for word in matching.target.partners[a].get(b, ()) if word in SPATIAL]
+    if a == b or not (ours and theirs):
+        return 0.0
+    near = (matching.target.tokens[i].text.lower() for i in between(matching, a, b))
+    theirs += [word for word in near if word in SPATIAL]
+    if ours[-1] in TOUCHING and not TOUCHING.isdisjoint(theirs):
+        return 0.0
+    agree = converse if is_turned(matching, a, words, b) else agreement
+    difference = 1 - max(agree(ours[-1], place) for place in theirs)
+    return difference if difference > UNLIKE else 0.0
 
 
 def related(matching: Matching, a: int, b: int) -> list[str]:
