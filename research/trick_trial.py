@@ -5,11 +5,11 @@
         --checkout ../old
     python -m research.trick_trial plot runs/tricks research/results/tricks.png
 
-The demo's SFT model is fine-tuned on captions, a tenth of which end in a trick: a chain of
+The demo's SFT model is fine-tuned on captions, three tenths of which end in a trick: a chain of
 possessives, a pronoun with adjectives, bullets of common words, the first sentence once more,
-a guess, a denied guess. From there DAPO runs three times
-the demo's steps on f1, sampling the full distribution (``top_p`` 1: at the demo's 0.7, tricks of
-probability 0.1 are never drawn). ``--checkout`` is a worktree of the commit with the reward to try.
+a guess, a denied guess. From there DAPO runs three times the demo's steps on f1, sampling the full
+distribution (``top_p`` 1: at the demo's 0.7, rare tricks are never drawn). ``--checkout`` is a
+worktree of the commit with the reward to try.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from research.child_run import run_logged
 
 ROOT = Path(__file__).resolve().parents[1]
 CAPTIONS = "scenes:train=5000:plain=1:uneven=1"
-TRICKED = 0.1
+TRICKED = 0.3
 TUNING_STEPS, STEPS = 120, 75
 COMPLETIONS = 64  # per step: half the demo's, for a trial of minutes
 WORDS = (*PEOPLE, *THINGS, *HANDHELD, *GARMENTS.values())
