@@ -15,6 +15,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import posh_reward.training.extra  # noqa: F401
+
+# isort: split
 from trl import GRPOConfig, ModelConfig, ScriptArguments
 
 from posh_reward import PoshReward

@@ -28,6 +28,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import posh_reward.training.extra  # noqa: F401
 from posh_reward import PoSh
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.errors import PoshError

@@ -16,6 +16,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import posh_reward.training.extra  # noqa: F401
+
+# isort: split
 from transformers import TrainingArguments
 from trl import ModelConfig, ScriptArguments
 

@@ -19,6 +19,7 @@ import argparse
 import sys
 from pathlib import Path
 
+import posh_reward.training.extra  # noqa: F401
 from posh_reward.datasets.load_dataset import PROMPT
 from posh_reward.training.generation import (
     BATCH,

@@ -15,6 +15,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import posh_reward.training.extra  # noqa: F401
+
+# isort: split
 from transformers import TrainerCallback
 from trl import ModelConfig, ScriptArguments, SFTConfig
 

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import posh_reward.training.extra  # noqa: F401
 from posh_reward.training.distill.answer_trainer import read_rows
 
 if TYPE_CHECKING:

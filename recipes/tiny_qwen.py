@@ -18,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import posh_reward.training.extra  # noqa: F401
 from posh_reward.datasets.load_dataset import PROMPT
 from posh_reward.datasets.scenes import (
     COLORS,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from posh_reward.cli import OK, main
+from posh_reward.cli import OK, UNUSABLE, main
 
 ROOT = Path(__file__).resolve().parents[1]
 PINS = ROOT / "constraints-gpu.txt"
@@ -80,3 +80,13 @@ def test_without_metadata_the_command_says_where_to_run_it(tmp_path: Path) -> No
 def test_the_command_alone_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == OK
     assert "score the pairs of a table" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("recipe", ["sft", "dapo_posh", "distill_judge", "generate", "demo"])
+def test_a_recipe_without_the_trainers_packages_says_so(recipe: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-S", ROOT / "recipes" / f"{recipe}.py", "--help"],
+        capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == UNUSABLE
+    assert re.fullmatch(rf"{recipe}\.py: accelerate, .* missing: pip install .*\n", done.stderr)

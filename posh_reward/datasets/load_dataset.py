@@ -409,7 +409,8 @@ def check_name_of_hub(name: str) -> None:
     """Raise ConfigError for the name of a missing local folder; the hub would take a minute."""
     first, slash, _ = name.partition("/")
     folder_exists = bool(slash) and Path(first).is_dir()
-    if folder_exists or name.count("/") > 1 or name.startswith((".", "/", "~", "\\")):
+    is_path = name.count("/") > 1 or name.startswith((".", "/", "~", "\\"))
+    if folder_exists or is_path or name.lower().endswith((*FILES, ".parquet")):
         why = f", though there is a folder {first!r}" if folder_exists and first != "." else ""
         raise ConfigError(
             f"there is no file or folder {name!r}{why}: check the path, or first run what writes it"

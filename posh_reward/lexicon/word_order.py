@@ -24,6 +24,7 @@ from posh_reward.types import CACHED
 TOKEN = re.compile("[^\\W\\d_]+(?:['\u2019](?!s\\b)[^\\W\\d_]+)?|['\u2019]s\\b|\\d+|[.!?;:,|\\n]")
 ENDS = frozenset(".!?:\n|")  # headings and cells of tables are sentences of their own
 PAUSES = frozenset(",;")
+DASH = re.compile(r"(?<=\w) *(?:--|[\u2013\u2014]| -(?= )) *")  # between words, read as a comma
 WRAP = re.compile(r"(?<=[\w,;])[ \t\r]*\n[ \t]*(?=[^\W\d_])")  # a line break between two words
 BOUNDARY = "^"  # tag of a sentence's beginning and end
 NUMBER, UNKNOWN = "#", "?"
@@ -111,6 +112,7 @@ def disorder(text: str) -> float:
     """
     # A line break may end a heading or wrap a sentence. The text is read as all of one or of the
     # other, whichever is better: a writer could as well type a full stop or a blank.
+    text = DASH.sub(", ", text)
     return min(map(_disorder, {text, WRAP.sub(" ", text)}))
 
 

@@ -145,7 +145,7 @@ def test_zeros_that_a_power_cut_leaves_are_dropped(table: Path, tmp_path: Path, 
     out, whole = tmp_path / "out.jsonl", tmp_path / "whole.jsonl"
     assert run("score", table, "-o", whole) == OK
     first, second, *_ = whole.read_bytes().splitlines(keepends=True)
-    for left in (first, first + second[:50]):
+    for left in (first, first + second[:50], whole.read_bytes()):
         for rest in (b"", b'"signature": "posh"}\n'):  # the block after the zeros was written
             out.write_bytes(left + b"\0" * zeros + rest)
             assert run("score", table, "-o", out) == OK

@@ -220,6 +220,7 @@ def test_without_the_hub_the_error_names_the_remedy() -> None:
         ("../nothere", "no file or folder"),
         ("/no/where", "no file or folder"),
         ("one/two/three", "no file or folder"),
+        ("captions.csv", "no file or folder"),
         ("scene", r"no dataset 'scene' \(did you mean 'scenes'"),
         ("scense:seed=1", r"did you mean 'scenes'"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 
 import pytest
 
@@ -26,6 +27,12 @@ def test_a_cumulative_sum_by_hand() -> None:
 
 def test_people_write_in_order() -> None:
     assert disorder(TEXT) == disorder(TEXT.upper()) == disorder("") == 0
+
+
+def test_a_dash_is_a_comma() -> None:
+    words = re.findall(r"\w+", TEXT)
+    for dash in (" \u2014 ", "\u2014", " -- ", " - "):
+        assert disorder(dash.join(words[::3])) == disorder(", ".join(words[::3])) > 0
 
 
 def test_headings_are_sentences_of_their_own() -> None:

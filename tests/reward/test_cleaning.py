@@ -54,6 +54,19 @@ def test_a_sentence_by_people_stays() -> None:
     assert clean(text) == text
 
 
+def test_fragments_are_joined_where_a_text_is_split_at_its_commas() -> None:
+    text = (
+        "A boy in a red shirt runs along the beach. Holding a kite. On the left. A cat. White and "
+        "thin. Sleeps under a boat. His dog barks at the waves."
+    )
+    assert clean(text) == (
+        "A boy in a red shirt runs along the beach, Holding a kite. On the left, A cat, White and "
+        "thin, Sleeps under a boat. His dog barks at the waves."
+    )
+    verbless = "A painting of a beach. A boy runs. His dog barks. There's a boat. It's red."
+    assert clean(verbless) == verbless
+
+
 def test_a_hedge_is_the_claim() -> None:
     seen = clean("Its coat appears to be red. The men seem to hold it. A dog appears to the left.")
     assert seen.split() == "Its coat is red. The men do hold it. A dog appears to the left.".split()

@@ -311,6 +311,7 @@ def fill(
     for row in check_earlier(out.rows(), items, name, scorer):
         count(row)
         done += 1
+    out.append([])  # drops what a kill cut short, even if no row is missing
     metric = scorer.signature.partition("|")[0]
     with progress_bar(metric, total, scorer.unit, settings.quiet, initial=done) as bar:
         if done and not settings.quiet:

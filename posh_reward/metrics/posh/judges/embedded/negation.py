@@ -3,8 +3,8 @@
 "A man is not holding the red ball" denies *holding*; the ball, being definite, is there. "No man
 holds a ball" denies man, holding and ball. "The clock is not on the wall" has nothing but its place
 to deny, so the wall is denied there. "A cat and a dog are missing" denies both. What is asked,
-imagined, sought in vain, or said by someone in the text counts as denied: the text itself does not
-say that it is there.
+imagined, sought in vain, rumoured, or said by someone in the text counts as denied: the text itself
+does not say that it is there.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ ABSENT = frozenset("missing absent nonexistent".split())
 UNREAL = frozenset("imagine suppose".split())
 SEEKING = frozenset("look search seek hunt".split())
 SAYING = frozenset(
-    "assert assume believe claim declare dream expect report say think write".split()
+    "allege assert assume believe claim declare dream expect report rumor rumour say suppose think "
+    "write".split()
 )
+HEARSAY = frozenset("allegedly purportedly reportedly supposedly".split())
 NO_SPEAKERS = frozenset("i we it that this these those which what who".split())
 """Subjects after which a claim is the text's own: "I think it rains", "a sign that says ..."."""
 WOULD = frozenset(("would", "could", "'d", "\u2019d"))
@@ -56,7 +58,8 @@ def denied_tokens(tokens: Sequence[Token]) -> frozenset[int]:
     return frozenset(token for i in range(len(tokens)) for token in tree.denied_by(i))
 
 
-CUES = NOT | NOBODY | WITHOUT | UNTRUE | ABSENT | UNREAL | {"no", "cannot", "?", "vain", "if"}
+CUES = NOT | NOBODY | WITHOUT | UNTRUE | ABSENT | UNREAL | HEARSAY
+CUES |= {"no", "cannot", "?", "vain", "if", "according"}
 VERBS = FAILING | SAYING
 
 
@@ -98,6 +101,10 @@ class _Tree:
             return self._sought(cue)
         if word == "if" and not (cue and self.words[cue - 1] in ("as", "even")):
             return self._if_it_were(cue)
+        if word in HEARSAY or (
+            word == "according" and any(map(self._may_speak, self._below(cue, "prep", "pobj")))
+        ):
+            return self._hearsay(cue)
         if self.tokens[cue].lemma in SAYING and self.tokens[cue].pos == "VERB":
             return self._reported(cue)
         if word in UNTRUE and after == "that":
@@ -113,7 +120,7 @@ class _Tree:
         """All that is said to be missing: the subject, with all members of a list."""
         verb = self.tokens[predicate].head
         holders = (predicate, verb) if self.tokens[verb].lemma == "be" else (predicate,)
-        subjects = [i for h in holders for i in self.below[h] if self.tokens[i].dep in SUBJECTS]
+        subjects = [i for each in holders for i in self._subjects(each)]
         return [token for i in subjects for token in self._scope(i, definite=True, lists=True)]
 
     def _sought(self, vain: int) -> list[int]:
@@ -133,14 +140,30 @@ class _Tree:
             self.words[i] for i in self.below[main]
         ):
             return ()
-        sentence = self.tokens[cue].sentence
-        start = next(i for i, token in enumerate(self.tokens) if token.sentence == sentence)
-        return self._sentence_after(start)
+        return self._sentence_of(cue)
+
+    def _hearsay(self, cue: int) -> Iterable[int]:
+        """The sentence that a cue opens or ends; else a claim, as "A dog supposedly sleeps"."""
+        if self._opens(cue) or self.words[cue - 1] == ",":
+            return self._sentence_of(cue)
+        verb = self.tokens[cue].head
+        indefinite = [i for i in self._subjects(verb) if not self._is_definite(i)]
+        return [token for i in (verb, *indefinite) for token in self._scope(i)]
+
+    def _below(self, top: int, *labels: str) -> list[int]:
+        """Words that are reached by these labels, one after the other."""
+        words = [top]
+        for label in labels:
+            words = [i for j in words for i in self.below[j] if self.tokens[i].dep == label]
+        return words
 
     def _reported(self, verb: int) -> Iterable[int]:
         """Claims that a person in the text makes; a quotation only if it is a sentence."""
-        subjects = [i for i in self.below[verb] if self.tokens[i].dep == "nsubj"]
-        if not any(map(self._may_speak, subjects)):
+        subjects = self._subjects(verb)
+        is_rumour = any(self.words[i] == "it" for i in subjects) and any(
+            self.tokens[i].lemma == "be" for i in self.below[verb]
+        )
+        if not is_rumour and not any(map(self._may_speak, self._below(verb, "nsubj"))):
             return ()
         end = next(
             (i for i in range(verb + 1, len(self.tokens)) if self._opens(i)), len(self.tokens)
@@ -191,6 +214,14 @@ class _Tree:
         own = [i for i, token in enumerate(self.tokens) if token.sentence == sentence]
         quoted = any(self.words[i] in QUOTES for i in own)
         return own if own[-1] == end and not quoted else []
+
+    def _subjects(self, verb: int) -> list[int]:
+        return [i for i in self.below[verb] if self.tokens[i].dep in SUBJECTS]
+
+    def _sentence_of(self, cue: int) -> Iterator[int]:
+        sentence = self.tokens[cue].sentence
+        start = next(i for i, token in enumerate(self.tokens) if token.sentence == sentence)
+        return self._sentence_after(start)
 
     def _sentence_after(self, start: int) -> Iterator[int]:
         """The rest of a sentence, but for definite subjects."""
