@@ -65,6 +65,8 @@ def test_fragments_are_joined_where_a_text_is_split_at_its_commas() -> None:
     )
     verbless = "A painting of a beach. A boy runs. His dog barks. There's a boat. It's red."
     assert clean(verbless) == verbless
+    named = "A man in a coat on the left. A red vase at the center. Two boys. A tree behind them."
+    assert clean(named) == named
 
 
 def test_a_hedge_is_the_claim() -> None:
