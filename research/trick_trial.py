@@ -6,10 +6,10 @@
     python -m research.trick_trial plot runs/tricks research/results/tricks.png
 
 The demo's SFT model is fine-tuned on captions, three tenths of which end in a trick: a chain of
-possessives, a pronoun with adjectives, bullets of common words, the first sentence once more,
-a guess, a denied guess. From there DAPO runs three times the demo's steps on f1, sampling the full
-distribution (``top_p`` 1: at the demo's 0.7, rare tricks are never drawn). ``--checkout`` is a
-worktree of the commit with the reward to try.
+possessives, a pronoun with adjectives, bullets of common words, the first sentence once more. From
+there DAPO runs three times the demo's steps on f1, sampling the full distribution (``top_p`` 1: at
+the demo's 0.7, rare tricks are never drawn). ``--checkout`` is a worktree of the commit with the
+reward to try.
 """
 
 from __future__ import annotations
@@ -48,11 +48,6 @@ TRICKS: dict[str, tuple[Callable[[random.Random, str], str], str]] = {
         r"(?:- \w+\s*){3}",
     ),
     "again": (lambda _, text: f"Again, {text.partition('. ')[0].rstrip('.')}.", "Again,"),
-    "guess": (
-        lambda rng, _: f"Somewhere, there is a {rng.choice(COLORS)} {rng.choice(sorted(THINGS))}.",
-        "Somewhere,",
-    ),
-    "denied": (lambda rng, _: f"There is no {rng.choice(sorted(THINGS))} here.", "There is no"),
 }
 """Name -> generator of the trick for a caption, and a pattern that detects it."""
 COLOURS = {"old": "#d55e00", "new": "#0072b2"}  # Okabe and Ito's
