@@ -38,10 +38,9 @@ class Browser:
         ends = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (read, write)]
         self._process = subprocess.Popen(
             [program, *FLAGS, f"--user-data-dir={self._home.name}", "about:blank"],
-            stderr=subprocess.DEVNULL,
-            pass_fds=(3, 4),
+            stderr=subprocess.DEVNULL, pass_fds=(3, 4),
             preexec_fn=lambda: [os.dup2(end, place) for place, end in enumerate(ends, 3)],
-        )
+        )  # fmt: skip
         for end in (read, write, *ends):
             os.close(end)
         self._heard = b""
@@ -51,9 +50,8 @@ class Browser:
         """What the page reported: console messages, exceptions, requests."""
         pages = self.call("Target.getTargets")["targetInfos"]
         target = next(page["targetId"] for page in pages if page["type"] == "page")
-        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)[
-            "sessionId"
-        ]
+        attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
+        self._session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
         self.resize(width, height)

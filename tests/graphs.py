@@ -10,14 +10,9 @@ def attribute(text: str, sentence: int = 0, span: Span = (0, 1)) -> Attribute:
 
 
 def entity(
-    head: str,
-    *attributes: Attribute,
-    mentions: Sequence[str] = (),
-    span: Span = (0, 1),
-    us: bool = False,
-    left: bool = False,
-    right: bool = False,
-) -> Entity:
+    head: str, *attributes: Attribute, mentions: Sequence[str] = (), span: Span = (0, 1),
+    us: bool = False, left: bool = False, right: bool = False,
+) -> Entity:  # fmt: skip
     heads = tuple(mentions) or (head,)
     return Entity(head, heads, attributes, (0,) * len(heads), (span,) * len(heads), us, left, right)
 

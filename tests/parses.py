@@ -20,17 +20,12 @@ def parse(*sentences: str) -> Doc:
     last is followed by a space.
     """
     words, pos, deps, heads, starts = columns(*sentences)
+    tags = ["POS" if p == "PART" and d == "case" else "" for p, d in zip(pos, deps, strict=True)]
     return Doc(
-        VOCAB,
-        words=words,
-        spaces=[i + 1 < len(words) for i in range(len(words))],
-        pos=pos,
-        tags=["POS" if p == "PART" and d == "case" else "" for p, d in zip(pos, deps, strict=True)],
-        lemmas=[word.lower() for word in words],
-        heads=heads,
-        deps=deps,
+        VOCAB, words=words, spaces=[i + 1 < len(words) for i in range(len(words))], pos=pos,
+        tags=tags, lemmas=[word.lower() for word in words], heads=heads, deps=deps,
         sent_starts=starts,
-    )
+    )  # fmt: skip
 
 
 def columns(*sentences: str) -> tuple[list[str], list[str], list[str], list[int], list[bool]]:

@@ -88,16 +88,10 @@ def test_any_text_is_a_mapping_or_a_typed_error(tmp_path_factory: Any, text: str
 
 
 def take(
-    *,
-    whole: int = 1,
-    real: float = 1.0,
-    maybe: float | None = None,
-    flag: bool = True,
-    word: str = "",
-    words: str | Sequence[str] = "",
-    table: Mapping[str, Any] | None = None,
+    *, whole: int = 1, real: float = 1.0, maybe: float | None = None, flag: bool = True,
+    word: str = "", words: str | Sequence[str] = "", table: Mapping[str, Any] | None = None,
     choice: Literal["labels", "top-20"] = "labels",
-) -> None:
+) -> None:  # fmt: skip
     """Has every kind of argument that settings are checked against."""
 
 
@@ -129,15 +123,11 @@ def hostile_encoder(texts: list[str]) -> list[list[float]]:
 
 
 SERVER = {"name": "server", "base_urls": "http://evil.example/v1", "model": "m"}
+HERE = SERVER | {"base_urls": "http://localhost:8000/v1"}
 JUDGES: dict[str, dict[str, Any]] = {
     "python": {"name": "vllm", "model": ".", "python": "./evil.sh"},
     "encoder": {"name": "embedded", "encoder": "tests.test_settings:hostile_encoder"},
-    "api_key_env": {
-        "name": "server",
-        "base_urls": "http://localhost:8000/v1",
-        "model": "m",
-        "api_key_env": "AWS_SECRET_ACCESS_KEY",
-    },
+    "api_key_env": {**HERE, "api_key_env": "AWS_SECRET_ACCESS_KEY"},
     "base_urls": SERVER,
 }
 """Setting -> a judge's settings with a harmful value."""

@@ -12,7 +12,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import strategies as st
 
 from posh_reward import store
 from posh_reward.store import SMALLEST, Store
@@ -20,7 +19,6 @@ from tests.processes import start
 from tests.stores import items, value_of
 
 ROOT = Path(__file__).resolve().parents[1]
-TEXTS = st.text(st.characters(), max_size=400)
 
 
 @pytest.fixture

@@ -26,13 +26,10 @@ def write_rows(path: Path, rows: list[Row]) -> Path:
 def pairs(count: int) -> list[Row]:
     animals = ("dog", "cat", "horse", "bird", "boy", "girl", "sheep")
     return [
-        {
-            "id": f"p{i}",
-            "generation": f"A {animals[i % 7]} with {i} spots sits under a table.",
-            "reference": f"A brown {animals[i % 5]} with {i + i % 2} spots sleeps.",
-        }
+        {"id": f"p{i}", "generation": f"A {animals[i % 7]} with {i} spots sits under a table.",
+         "reference": f"A brown {animals[i % 5]} with {i + i % 2} spots sleeps."}
         for i in range(count)
-    ]
+    ]  # fmt: skip
 
 
 def run(*arguments: object) -> int:

@@ -97,18 +97,24 @@ def test_what_cannot_be_used_is_named(
     assert why in capsys.readouterr().err
 
 
+@pytest.fixture
+def seeing(tmp_path: Path) -> Path:
+    model = tmp_path / "model.yaml"
+    model.write_text("name: fake-model\nsees: true\n")
+    return model
+
+
 def test_harmonic_eval_and_figures_of_each_task(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], seeing: Path
 ) -> None:
     from PIL import Image
 
     Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
-    (tmp_path / "model.yaml").write_text("name: fake-model\nsees: true\n")
     table = [{"image": str(tmp_path / "a.png"), "references": ["A dog."], "generation": text,
               "rating": n, "task": task} for task in ("IC", "REG")
              for n, text in enumerate(("A dog.", "A.", "Dog."))]  # fmt: skip
     of_ratings = ("agreement", "ratings", write_rows(tmp_path / "r.jsonl", table), *QUICK,
-                  "--no-posh", "--harmonic-judge", tmp_path / "model.yaml", "--criteria",
+                  "--no-posh", "--harmonic-judge", seeing, "--criteria",
                   "correctness,completeness", "--gamma", "1", "--json", "-")  # fmt: skip
     assert without_judge(*of_ratings) == OK
     [harmonic] = found_json(capsys)["metrics"]
@@ -121,13 +127,6 @@ def test_harmonic_eval_and_figures_of_each_task(
     assert rating["figures"]["overall REG pairs"]["value"] == 1
     assert without_judge(*by_task[:-4], "--group", "kind") == UNUSABLE
     assert "name the right one with --group" in capsys.readouterr().err
-
-
-@pytest.fixture
-def seeing(tmp_path: Path) -> Path:
-    model = tmp_path / "model.yaml"
-    model.write_text("name: fake-model\nsees: true\n")
-    return model
 
 
 def test_images_of_a_dataset_are_looked_at(

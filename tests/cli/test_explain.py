@@ -54,6 +54,5 @@ def test_a_witness_looks_at_the_image_that_is_named(
     assert run(*flags) == UNUSABLE
     assert "name it with --image" in capsys.readouterr().err
     assert run(*flags, "--image", tmp_path / "drawn.png") == OK
-    assert "In the image, not in the reference (reference 1.0, image 5.0)." in " ".join(
-        capsys.readouterr().out.split()
-    )
+    said = " ".join(capsys.readouterr().out.split())
+    assert "In the image, not in the reference (reference 1.0, image 5.0)." in said

@@ -323,15 +323,10 @@ def test_rows_of_a_stream_are_written_as_they_are_scored() -> None:
     [
         ("packets texts", UNWRITABLE),
         ("packets texts -o out.yaml", OK),
-        *(
-            pytest.param(command, status, marks=pytest.mark.slow)
-            for command, status in (
-                ("score in.jsonl --judge fake", UNWRITABLE),
-                ("score in.jsonl --judge fake -o out.jsonl", OK),
-                ("explain a 'A dog.' --judge fake", UNWRITABLE),
-                ("report in.jsonl", UNUSABLE),
-            )
-        ),
+        pytest.param("score in.jsonl --judge fake", UNWRITABLE, marks=pytest.mark.slow),
+        pytest.param("score in.jsonl --judge fake -o out.jsonl", OK, marks=pytest.mark.slow),
+        pytest.param("explain a 'A dog.' --judge fake", UNWRITABLE, marks=pytest.mark.slow),
+        pytest.param("report in.jsonl", UNUSABLE, marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.parametrize("closed", [">&-", pytest.param("<&- >&- 2>&-", marks=pytest.mark.slow)])
@@ -345,9 +340,8 @@ def test_a_closed_output_is_no_traceback(
     )  # fmt: skip
     assert ran.returncode == status, ran.stderr
     assert "Traceback" not in ran.stderr
-    assert ("standard output is closed" in ran.stderr) == (
-        status == UNWRITABLE and "2>" not in closed
-    )
+    told = status == UNWRITABLE and "2>" not in closed
+    assert ("standard output is closed" in ran.stderr) == told
     assert not ran.stdout
 
 

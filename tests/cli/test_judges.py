@@ -51,9 +51,8 @@ def test_paid_answers_outlive_a_judge_that_cannot_work(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = write_rows(tmp_path / "pairs.jsonl", TABLE[:8])
-    (tmp_path / "gone.yaml").write_text(
-        "name: server\nbase_urls: http://127.0.0.1:9\nmodel: m\nretries: 0\n"
-    )
+    gone = "name: server\nbase_urls: http://127.0.0.1:9\nmodel: m\nretries: 0\n"
+    (tmp_path / "gone.yaml").write_text(gone)
     figures = tmp_path / "new" / "figures.json"
     files = ("-q", "--json", figures)
     assert run("compare", table, "--judges", "fake-model", tmp_path / "gone.yaml", *files) == 4

@@ -109,11 +109,8 @@ def test_flags_reach_the_metric(tmp_path: Path) -> None:
     command = ["harmonic", "score", str(source), "-o", str(out)]
     assert main([*command, *flags, *judged, *chosen]) == OK
     (row,) = rows_in(out)
-    assert (row["generation"], row["question"], row["image"]) == (
-        "Red.",
-        "Which colour?",
-        "red.png",
-    )
+    texts_of_row = (row["generation"], row["question"], row["image"])
+    assert texts_of_row == ("Red.", "Which colour?", "red.png")
     assert "gamma:0.5|criteria:correctness,completeness|task:vqa" in row["signature"]
     assert "clarity" not in row
     assert all("Which colour?" in prompt.text for prompt in Seeing.asked)
@@ -183,23 +180,8 @@ def test_a_table_with_questions_is_not_gone_on_with_without_them(
     assert not journal.exists()
 
 
-ROW = {
-    "response": "The dress is red.",
-    "answer": "The dress is red.",
-    "question": "What color is the dress?",
-    "caption": "A woman in a red dress.",
-}
-
-
-def test_responses_are_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source = write_rows(tmp_path / "in.jsonl", [ROW])
-    assert main(["prove", "score", str(source), "-o", str(tmp_path / "out.jsonl")]) == OK
-    (row,) = rows_in(tmp_path / "out.jsonl")
-    assert row["helpfulness"] == pytest.approx(1)
-    said = capsys.readouterr().err
-    assert "helpfulness 1.000 (of 1)" in said
-    assert "higher is better" in said
-    assert "prove|encoder:embedded-words-1|" in said
+ROW = {"answer": "The dress is red.", "question": "What color is the dress?",
+       "caption": "A woman in a red dress."}  # fmt: skip
 
 
 def test_pairs_are_verified_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -219,8 +201,6 @@ def test_a_caption_without_pairs_is_told_with_its_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = write_rows(tmp_path / "in.jsonl", [{"caption": ROW["caption"]}, {"caption": None}])
-    output = str(tmp_path / "pairs.jsonl")
-    assert (
-        main(["prove", "make", str(source), "-o", output, "--writer", "fake-model"]) == INCOMPLETE
-    )
+    flags = ["-o", str(tmp_path / "pairs.jsonl"), "--writer", "fake-model"]
+    assert main(["prove", "make", str(source), *flags]) == INCOMPLETE
     assert "no pairs for 1 (id 2): the caption is missing" in capsys.readouterr().err

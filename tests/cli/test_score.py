@@ -51,9 +51,7 @@ def test_tables_say_what_json_lines_say(table: Path, tmp_path: Path, ending: str
     assert run("score", table, "--id", "id", "-o", other) == OK
     assert run("score", other, "--id", "id", "-o", again) == OK
     assert rows_in(again) == rows_in(lines)
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
-        ("in.jsonl", lines.name, other.name, again.name)
-    )
+    assert {*tmp_path.iterdir()} == {table, lines, other, again}
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
@@ -84,9 +82,8 @@ def test_columns_are_named_by_flags(tmp_path: Path, capsys: pytest.CaptureFixtur
     table = tmp_path / "in.csv"
     table.write_text(f"caption,truth\n{GENERATION},{REFERENCE}\n")
     assert run("score", table) == UNUSABLE
-    assert "no column 'generation', but 'caption', 'truth': name the right one" in (
-        capsys.readouterr().err
-    )
+    said = capsys.readouterr().err
+    assert "no column 'generation', but 'caption', 'truth': name the right one" in said
     out = tmp_path / "out.jsonl"
     assert run("score", table, "--generation", "caption", "--reference", "truth", "-o", out) == OK
     assert rows_in(out)[0]["generation"] == GENERATION
@@ -172,23 +169,17 @@ def test_scores_that_say_little_are_named(
     assert "do not rely on 1 (id 'p4'): the generation is empty, so nothing in it is wrong" in said
 
 
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
-def test_semicolons_come_out_where_they_came_in(tmp_path: Path, encoding: str) -> None:
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_semicolons_are_named_and_come_out_where_they_came_in(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], encoding: str
+) -> None:
+    source, out = tmp_path / "in.csv", tmp_path / "out.csv"
     text = f"id;generation;reference\r\n1;{GENERATION};{REFERENCE}\r\n"
-    (tmp_path / "in.csv").write_bytes(text.encode(encoding))
-    assert (
-        run("score", tmp_path / "in.csv", "--delimiter", ";", "-o", tmp_path / "out.csv", "-q")
-        == OK
-    )
-    assert (tmp_path / "out.csv").read_text("utf-8-sig").startswith('"id";"generation";')
-
-
-def test_a_delimiter_is_a_flag(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "in.csv").write_text(f"generation;reference\n{GENERATION};{REFERENCE}\n")
-    assert run("score", tmp_path / "in.csv") == UNUSABLE
+    source.write_bytes(text.encode(encoding))
+    assert run("score", source) == UNUSABLE
     assert "add --delimiter ';'" in capsys.readouterr().err
-    assert run("score", tmp_path / "in.csv", "--delimiter", ";", "-q") == OK
-    assert json.loads(capsys.readouterr().out)["generation"] == GENERATION
+    assert run("score", source, "--delimiter", ";", "-o", out, "-q") == OK
+    assert out.read_text("utf-8-sig").startswith('"id";"generation";')
 
 
 @pytest.mark.parametrize("source", ["file", "stdin"])
@@ -203,14 +194,9 @@ def test_a_delimiter_is_a_flag(tmp_path: Path, capsys: pytest.CaptureFixture[str
     ],
 )
 def test_an_id_that_cannot_be_used_is_named(
-    table: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    source: str,
-    change: Row,
-    why: str,
-) -> None:
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch, source: str, change: Row, why: str,
+) -> None:  # fmt: skip
     rows = rows_in(table)
     rows[2] |= change
     write_rows(table, rows)
@@ -303,9 +289,8 @@ def test_a_witness_needs_a_column_of_images(
 def test_several_processes_write_the_same_file(tmp_path: Path) -> None:
     table = write_rows(tmp_path / "in.jsonl", pairs(7))
     for name, *jobs in (("one.csv",), ("two.csv", "--processes", "2", "--batch", "2")):
-        assert (
-            main(["score", str(table), "-o", str(tmp_path / name), "-q", "--elements", *jobs]) == OK
-        )
+        flags = ["-o", str(tmp_path / name), "-q", "--elements", *jobs]
+        assert main(["score", str(table), *flags]) == OK
     assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "two.csv").read_bytes()
     assert main(["score", str(table), "--judge", "fake", "--processes", "2"]) == UNUSABLE
 

@@ -31,12 +31,8 @@ def test_packets_writes_a_page_for_each_rater(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_reward_trains_two_steps_and_saves(tmp_path: Path) -> None:
     tiny_qwen.build(tmp_path / "tiny", warm_up_steps=0, pretrain_steps=1)
-    command = [
-        sys.executable,
-        str(EXAMPLES / "reward.py"),
-        str(tmp_path / "tiny"),
-        str(tmp_path / "own"),
-    ]
+    script, tiny, own = EXAMPLES / "reward.py", tmp_path / "tiny", tmp_path / "own"
+    command = [sys.executable, str(script), str(tiny), str(own)]
     done = subprocess.run(command, env={**os.environ, "PYTHONWARNINGS": "ignore"}, check=False)
     assert done.returncode == 0
     assert (tmp_path / "own" / "model.safetensors").is_file()

@@ -174,11 +174,9 @@ def test_the_worker_gets_no_keys_but_the_one_to_its_weights(
 
 @pytest.mark.parametrize(("visible", "gpu"), [(None, "2"), ("4,5,6,7", "6"), ("7", "7")])
 def test_each_rank_has_its_worker_on_its_own_gpu(
-    visible: str | None,
-    gpu: str,
-    coref: Callable[..., MaverickCoref],
+    visible: str | None, gpu: str, coref: Callable[..., MaverickCoref],
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+) -> None:  # fmt: skip
     monkeypatch.setenv("LOCAL_RANK", "2")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:

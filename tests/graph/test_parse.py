@@ -48,9 +48,8 @@ def test_texts_are_stripped_and_keep_their_order() -> None:
 
 
 def test_a_blank_line_ends_a_sentence() -> None:
-    doc = parse.parse(
-        parse.load_parser(), ["The Market\n\nTwo women stand by a stall. \n\nA dog sleeps."]
-    )[0]
+    text = "The Market\n\nTwo women stand by a stall. \n\nA dog sleeps."
+    [doc] = parse.parse(parse.load_parser(), [text])
     assert [sentence[0].text for sentence in doc.sents] == ["The", "Two", "A"]
 
 
@@ -146,15 +145,11 @@ def test_tokens_spell_the_text(family: str) -> None:
     [
         "A woman can't sit (or stand) here.",
         f"See {'a' * parse.LONGEST_RUN} and {'!' * parse.LONGEST_RUN}",
+        "a-woman,a-man,their-dogs," * 20,  # spaces after commas are missing
     ],
 )
 def test_short_runs_get_the_tokens_of_spacy(text: str) -> None:
     nlp = parse.load_parser()
-    assert [t.text for t in parse.tokenize(nlp, text)] == [t.text for t in nlp.make_doc(text)]
-
-
-def test_words_stay_whole_where_spaces_after_commas_are_missing() -> None:
-    nlp, text = parse.load_parser(), "a-woman,a-man,their-dogs," * 20
     assert [t.text for t in parse.tokenize(nlp, text)] == [t.text for t in nlp.make_doc(text)]
 
 

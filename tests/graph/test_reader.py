@@ -108,10 +108,8 @@ LABELS = [
 
 
 def test_a_sentence_becomes_a_graph() -> None:
-    described = describe(
-        parse("A/DET/det/2 red/ADJ/amod/2 dog/NOUN/nsubj/3 sees/VERB/ROOT/3 us/PRON/dobj/3"),
-        (((2, 2), (4, 4)),),
-    )
+    sees = parse("A/DET/det/2 red/ADJ/amod/2 dog/NOUN/nsubj/3 sees/VERB/ROOT/3 us/PRON/dobj/3")
+    described = describe(sees, (((2, 2), (4, 4)),))
     assert described.text == "A red dog sees us"
     assert described.clusters == (((2, 2), (4, 4)),)
     assert described.tokens[2] == Token("dog", "dog", "NOUN", "nsubj", 3, 0, (6, 9))
@@ -122,20 +120,11 @@ def test_a_sentence_becomes_a_graph() -> None:
 
 
 def test_spans_point_into_the_text() -> None:
-    described = describe(
-        parse(
-            "Boys/NOUN/nsubj/1 run/VERB/ROOT/1 down/ADP/prt/1 hills/NOUN/dobj/1",
-            "They/PRON/nsubj/1 laugh/VERB/ROOT/1",
-        ),
-        (((0, 0), (4, 4)),),
-    )
+    run = "Boys/NOUN/nsubj/1 run/VERB/ROOT/1 down/ADP/prt/1 hills/NOUN/dobj/1"
+    described = describe(parse(run, "They/PRON/nsubj/1 laugh/VERB/ROOT/1"), (((0, 0), (4, 4)),))
     boys, hills = described.graph.entities
-    spans = [
-        *boys.spans,
-        *hills.spans,
-        *boys.attributes[0].spans,
-        *described.graph.relations[0].spans,
-    ]
+    spans = [*boys.spans, *hills.spans, *boys.attributes[0].spans]
+    spans += described.graph.relations[0].spans
     assert [described.text[start:end] for start, end in spans] == [
         "Boys", "They", "hills", "laugh", "run", "down",
     ]  # fmt: skip
@@ -155,13 +144,8 @@ def inputs(draw: st.DrawFn) -> tuple[Doc, Clusters]:
     def each(values: st.SearchStrategy[object]) -> list[object]:
         return draw(st.lists(values, min_size=size, max_size=size))
 
-    doc = Doc(
-        VOCAB,
-        words=each(st.sampled_from(WORDS)),
-        pos=each(st.sampled_from(POS)),
-        deps=each(st.sampled_from(LABELS)),
-        heads=each(token),
-    )
+    words, pos, deps = (each(st.sampled_from(some)) for some in (WORDS, POS, LABELS))
+    doc = Doc(VOCAB, words=words, pos=pos, deps=deps, heads=each(token))
     mention = st.tuples(token, token).map(lambda ends: (min(ends), max(ends)))
     return doc, tuple(map(tuple, draw(st.lists(st.lists(mention, max_size=4), max_size=4))))
 

@@ -24,35 +24,18 @@ def write_encoder(folder: Path) -> None:
     folder.mkdir(parents=True)
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter([WORDS, WORDS.upper(), "abcdefghijklmnopqrstuvwxyz .,-'"] * 20),
-        model_prefix=str(folder / "spm"),
-        vocab_size=90,
-        hard_vocab_limit=False,
-        pad_id=0,
-        bos_id=1,
-        eos_id=2,
-        unk_id=3,
-        bos_piece="[CLS]",
-        eos_piece="[SEP]",
-        unk_piece="[UNK]",
-        pad_piece="[PAD]",
-        minloglevel=2,
-    )
+        model_prefix=str(folder / "spm"), vocab_size=90, hard_vocab_limit=False, minloglevel=2,
+        pad_id=0, bos_id=1, eos_id=2, unk_id=3,
+        bos_piece="[CLS]", eos_piece="[SEP]", unk_piece="[UNK]", pad_piece="[PAD]",
+    )  # fmt: skip
     settings = {"do_lower_case": False, "vocab_type": "spm"}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
     config = DebertaV2Config(
-        vocab_size=128,
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=64,
-        relative_attention=True,
-        position_buckets=16,
-        norm_rel_ebd="layer_norm",
-        share_att_key=True,
-        pos_att_type=["p2c", "c2p"],
-        position_biased_input=False,
-        type_vocab_size=0,
-    )
+        vocab_size=128, hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
+        intermediate_size=64, relative_attention=True, position_buckets=16,
+        norm_rel_ebd="layer_norm", share_att_key=True, pos_att_type=["p2c", "c2p"],
+        position_biased_input=False, type_vocab_size=0,
+    )  # fmt: skip
     model = DebertaV2Model(config).half()
     settings = {k: v for k, v in config.to_dict().items() if k not in ("dtype", "torch_dtype")}
     (folder / "config.json").write_text(json.dumps({**settings, "model_type": "deberta-v2"}))

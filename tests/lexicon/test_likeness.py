@@ -27,25 +27,16 @@ def test_dictionary_forms(form: str, lemma: str) -> None:
 @pytest.mark.parametrize(
     ("a", "b", "least", "most"),
     [
-        ("women/n", "woman/n", 1, 1),
-        ("infant/n", "baby/n", 0.9, 0.99),
-        ("hound/n", "dog/n", 0.8, 0.9),
-        ("dog/n", "hound/n", 0.8, 0.9),
-        ("rainy/a", "rain/n", 0.6, 0.95),
-        ("tear/v", "rip/v", 0.8, 0.99),
-        ("bucket/n", "angel/n", 0, 0),
-        ("toddler/n", "babies/n", 0.75, 0.9),
-        ("bay/n", "shore/n", 0.75, 0.9),
-        ("leaps/v", "jumping/v", 0.75, 1),
-        ("toddler/n", "dog/n", 0, 0.4),
-        ("five/a", "5/a", 1, 1),
-        ("pair/n", "two/a", 1, 1),
-        ("five/a", "six/a", 0, 0),
-        ("scarlet/a", "crimson/a", 0.85, 0.95),
-        ("teal/a", "green/a", 0.5, 0.8),
-        ("teal/a", "red/a", 0, 0),
+        ("women/n", "woman/n", 1, 1), ("infant/n", "baby/n", 0.9, 0.99),
+        ("hound/n", "dog/n", 0.8, 0.9), ("dog/n", "hound/n", 0.8, 0.9),
+        ("rainy/a", "rain/n", 0.6, 0.95), ("tear/v", "rip/v", 0.8, 0.99),
+        ("bucket/n", "angel/n", 0, 0), ("toddler/n", "babies/n", 0.75, 0.9),
+        ("bay/n", "shore/n", 0.75, 0.9), ("leaps/v", "jumping/v", 0.75, 1),
+        ("toddler/n", "dog/n", 0, 0.4), ("five/a", "5/a", 1, 1), ("pair/n", "two/a", 1, 1),
+        ("five/a", "six/a", 0, 0), ("scarlet/a", "crimson/a", 0.85, 0.95),
+        ("teal/a", "green/a", 0.5, 0.8), ("teal/a", "red/a", 0, 0),
     ],
-)
+)  # fmt: skip
 def test_likeness(a: str, b: str, least: float, most: float) -> None:
     x, y = ((w, p) for w, p in (a.split("/"), b.split("/")))
     assert least <= likeness(x, y) <= most
@@ -82,17 +73,11 @@ def test_caches_of_words_are_bounded(module: ModuleType) -> None:
 @pytest.mark.parametrize(
     ("a", "b", "excluded"),
     [
-        ("left/a", "right/a", True),
-        ("open/a", "closed/a", True),
-        ("three/a", "five/a", True),
-        ("white/a", "green/a", True),
-        ("oak/n", "stone/n", True),
-        ("leather/n", "canvas/n", True),
-        ("white/a", "wooden/a", False),
-        ("big/a", "large/a", False),
-        ("old/a", "red/a", False),
+        ("left/a", "right/a", True), ("open/a", "closed/a", True), ("three/a", "five/a", True),
+        ("white/a", "green/a", True), ("oak/n", "stone/n", True), ("leather/n", "canvas/n", True),
+        ("white/a", "wooden/a", False), ("big/a", "large/a", False), ("old/a", "red/a", False),
     ],
-)
+)  # fmt: skip
 def test_conflict(a: str, b: str, excluded: bool) -> None:
     x, y = ((w, p) for w, p in (a.split("/"), b.split("/")))
     assert conflict(x, y) is conflict(y, x) is excluded

@@ -70,9 +70,8 @@ def folder() -> Path:
 def plain(folder: Path) -> tuple[PreTrainedModel, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    return AutoModelForCausalLM.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(
-        folder
-    )
+    model = AutoModelForCausalLM.from_pretrained(folder).eval()
+    return model, AutoTokenizer.from_pretrained(folder)
 
 
 @pytest.fixture(scope="module")
@@ -246,9 +245,8 @@ def test_questions_that_wait_for_llama_servers_slot_do_not_time_out(
     """Sixty-four may be sent at once, and together they take longer than one timeout."""
     monkeypatch.setenv("POSH_UNCHECKED", "1")
     began = time.monotonic()
-    judge: Any = load_judge(
-        {"name": "server", "base_urls": [address], "timeout": 12.0, "retries": 0}
-    )
+    settings = {"name": "server", "base_urls": [address], "timeout": 12.0, "retries": 0}
+    judge: Any = load_judge(settings)
     many = [Prompt(f"DESCRIPTION: {PROBES[0]} {i}\n\n", "Q: Is it?\n\n1-5.") for i in range(64)]
     verdicts = judge.model.choose(many, LABELS)
     print(f"\n64 questions in {time.monotonic() - began:.0f} s")

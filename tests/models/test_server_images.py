@@ -1,6 +1,7 @@
 """Images over HTTP: in which form, only where the settings say so, and never in messages."""
 
 import json
+import random
 from base64 import b64decode
 from io import BytesIO
 from pathlib import Path
@@ -31,17 +32,13 @@ from tests.models.lying_server import (
 PREFIX = question("dog").prefix
 
 
-def prompt_image(color: str = "red", width: int = 60, height: int = 40) -> PromptImage:
-    image = Image.effect_noise((width, height), 60).convert("RGB")
-    image.paste(color, (0, 0, width // 2, height // 2))
-    found = image_of(image)
+def noise(seed: str) -> PromptImage:
+    found = image_of(Image.frombytes("RGB", (60, 40), random.Random(seed).randbytes(7200)))
     assert isinstance(found, PromptImage)
     return found
 
 
-RED, BLUE = prompt_image(), prompt_image("blue")
-
-
+RED, BLUE = noise("red"), noise("blue")
 PROMPTS = [question(word, each) for each in (RED, BLUE) for word in ("dog", "cow")]
 HONEST = [v.probabilities for v in FakeModel(sees=True).choose(PROMPTS, LABELS)]
 

@@ -155,12 +155,11 @@ def test_embedding_baselines_score_a_paraphrase_above_an_invention(
     encoder = encoders.load_encoder(str(minilm))
     measure = EmbeddingAlerts(encoder, encoders.name_of(str(minilm)), reader)
     reference = "A toddler in a scarlet coat sits by the sea."
-    (same, other) = measure.alerts(
-        [
-            TextPair("A small child in a red coat sits by the ocean.", (reference,)),
-            TextPair("Four engineers repair a rusty steam locomotive.", (reference,)),
-        ]
+    texts = (
+        "A small child in a red coat sits by the ocean.",
+        "Four engineers repair a rusty steam locomotive.",
     )
+    same, other = measure.alerts([TextPair(text, (reference,)) for text in texts])
     assert not isinstance(same, Failure)
     assert not isinstance(other, Failure)
     means = [np.mean([score for _, score in each["mistakes"]]) for each in (same, other)]

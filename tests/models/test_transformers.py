@@ -29,7 +29,7 @@ from posh_reward.models.packed import TransformersModel, runner
 from posh_reward.models.packed.packing import Pack
 from posh_reward.models.packed.runner import NO_ROOM
 from posh_reward.store import Store
-from tests.models.tiny import byte_tokenizer, tiny_model
+from tests.models.tiny import byte_tokenizer, masses, tiny_model
 from tests.stores import rows_by_kind
 
 if TYPE_CHECKING:
@@ -52,9 +52,8 @@ def questions(preset: str = "released", generations: int = 2) -> list[Prompt]:
         generation = described("A man. " * number + "He holds a cup of tea.")
         for thing in ("man", "a very long red coat", "cup", "the dogs"):
             ask = types.Question("precision", "entity", thing, generation, reference, 0)
-            told = types.Question(
-                "recall", "attribute", thing, reference, generation, 0, "red" * number
-            )
+            red = "red" * number
+            told = types.Question("recall", "attribute", thing, reference, generation, 0, red)
             prompts += [prompt(ask, preset), prompt(told, preset)]
     return sorted(set(prompts), key=lambda p: (p.prefix, p.suffix))
 
@@ -72,14 +71,6 @@ def alone(model: PreTrainedModel, prompts: Sequence[Prompt], tokenizer: Any) -> 
     for ids in Chat(tokenizer).encode(prompts):
         whole = model(torch.tensor([ids])).logits[0, -1].double().softmax(-1)
         rows.append([whole[list(of)].sum().item() for of in tokens])
-    return torch.tensor(rows)
-
-
-def masses(verdicts: Sequence[types.Verdict]) -> torch.Tensor:
-    rows = []
-    for verdict in verdicts:
-        assert verdict.probabilities is not None, verdict.failure
-        rows.append([p * verdict.mass for p in verdict.probabilities])
     return torch.tensor(rows)
 
 
@@ -106,11 +97,9 @@ def test_grades_are_those_of_each_prompt_alone(preset: str, budget: int) -> None
 
 @pytest.mark.parametrize(
     "changes",
-    [
-        {"num_key_value_heads": 4},
-        {"use_sliding_window": True, "sliding_window": 30, "max_window_layers": 1},
-    ],
-)
+    [{"num_key_value_heads": 4},
+     {"use_sliding_window": True, "sliding_window": 30, "max_window_layers": 1}],
+)  # fmt: skip
 def test_other_shapes_of_attention(changes: dict[str, Any]) -> None:
     model, prompts = tiny_model(TOKENIZER, **changes), questions()
     told = masses(judge_of(model, max_batch_tokens=300).choose(prompts, DIGITS))
@@ -211,9 +200,8 @@ def test_passes_shrink_when_memory_runs_out() -> None:
     judge = judge_of(model)
     judge.wake()
     memory_for(model, 300)
-    torch.testing.assert_close(
-        masses(judge.choose(prompts, DIGITS)), expected, atol=1e-6, rtol=1e-4
-    )
+    told = masses(judge.choose(prompts, DIGITS))
+    torch.testing.assert_close(told, expected, atol=1e-6, rtol=1e-4)
     assert judge.usage.prompt_tokens_computed == trie_size(prompts)
 
 
@@ -285,13 +273,10 @@ def test_replies_are_greedy() -> None:
     judge, expected = judge_of(model), []
     for ids in Chat(TOKENIZER).encode(phrases()):
         whole = model.generate(
-            torch.tensor([ids]),
-            attention_mask=torch.ones(1, len(ids), dtype=torch.long),
-            max_new_tokens=12,
-            do_sample=False,
-            eos_token_id=TOKENIZER.eos_token_id,
+            torch.tensor([ids]), attention_mask=torch.ones(1, len(ids), dtype=torch.long),
+            max_new_tokens=12, do_sample=False, eos_token_id=TOKENIZER.eos_token_id,
             pad_token_id=0,
-        )
+        )  # fmt: skip
         expected.append(TOKENIZER.decode(whole[0, len(ids) :], skip_special_tokens=True).strip())
     assert [reply.text for reply in judge.write(phrases(), 12)] == expected
     assert judge.usage.prompt_tokens_computed == trie_size(phrases())
@@ -475,9 +460,8 @@ def test_models_that_cannot_be_packed_are_refused() -> None:
     """One has no attention; the other has, but mixes tokens elsewhere as well."""
     from transformers import MambaConfig, MambaForCausalLM
 
-    mamba = MambaForCausalLM(
-        MambaConfig(vocab_size=len(TOKENIZER), hidden_size=32, num_hidden_layers=1)
-    )
+    shape = MambaConfig(vocab_size=len(TOKENIZER), hidden_size=32, num_hidden_layers=1)
+    mamba = MambaForCausalLM(shape)
     with pytest.raises(JudgeError, match="0 of its 1 layers"):
         judge_of(mamba).wake()
     mixing = tiny_model(TOKENIZER)

@@ -24,22 +24,16 @@ from posh_reward.models.packed.runner import NO_ROOM, OUT_OF_MEMORY
 from posh_reward.store import Store
 from posh_reward.types import PromptImage, Verdict
 from tests.models import tiny_vl
-from tests.models.tiny_vl import prompt_image
+from tests.models.tiny import masses
+from tests.models.tiny_vl import MAX_PIXELS, prompt_image
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 DIGITS = ("1", "2", "3", "4", "5")
 TOKENIZER = tiny_vl.seeing_tokenizer()
-IMAGES = (
-    prompt_image(),
-    prompt_image(color="blue"),
-    prompt_image(40, 16, "green"),
-    prompt_image(16, 48),
-)
+IMAGES = tiny_vl.images_of_four_sizes()
 RULES = "Answer with an integer from 1 to 5.\n\n"
-MAX_PIXELS = 640
-"""The third image is just as large, the last one is shrunk."""
 
 
 def questions(*shown: PromptImage, prefixes: Sequence[str] = (RULES,)) -> list[Prompt]:
@@ -83,14 +77,6 @@ def alone(model: PreTrainedModel, prompts: Sequence[Prompt]) -> torch.Tensor:
     for prompt in prompts:
         whole = model(**inputs(prompt)).logits[0, -1].double().softmax(-1)
         rows.append([whole[list(of)].sum().item() for of in tokens])
-    return torch.tensor(rows)
-
-
-def masses(verdicts: Sequence[Verdict]) -> torch.Tensor:
-    rows = []
-    for verdict in verdicts:
-        assert verdict.probabilities is not None, verdict.failure
-        rows.append([p * verdict.mass for p in verdict.probabilities])
     return torch.tensor(rows)
 
 

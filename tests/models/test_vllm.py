@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
 
 from posh_reward import JudgeError
 from posh_reward.models.hub import fingerprint
@@ -27,6 +26,7 @@ from posh_reward.models.vllm.vllm_worker import EngineReply, parse_prompts, prom
 from posh_reward.types import PromptImage
 from tests.models.children import LABELS, Make, ask, prompts, right, tell
 from tests.models.stand_in import SIZES, WORDS_THAT_KILL, masses
+from tests.models.tiny_vl import prompt_image
 from tests.processes import alive, soon
 
 
@@ -145,9 +145,8 @@ def test_the_child_gets_no_keys_but_the_one_to_its_model(
     keys = {"WANDB_API_KEY", "AWS_SECRET_ACCESS_KEY", "POSH_JUDGE_API_KEY", "VLLM_API_KEY"}
     for name in (*keys, "HF_TOKEN"):
         monkeypatch.setenv(name, "very secret")
-    assert {name for name, value in environment(make()).items() if value == "very secret"} == {
-        "HF_TOKEN"
-    }
+    found = environment(make())
+    assert {name for name, value in found.items() if value == "very secret"} == {"HF_TOKEN"}
     assert "HF_TOKEN" not in environment(make(str(tmp_path))), "a folder needs no key"
 
 
@@ -189,11 +188,9 @@ def test_a_child_that_dies_in_mid_batch_is_replaced(make: Make, tmp_path: Path) 
 
 @pytest.mark.parametrize(
     "word",
-    [
-        word if word in ("die", "stuck", "half", "garbage") else pytest.param(word, marks=slow)
-        for word in WORDS_THAT_KILL
-    ],
-)
+    [word if word in ("die", "stuck", "half", "garbage") else pytest.param(word, marks=slow)
+     for word in WORDS_THAT_KILL],
+)  # fmt: skip
 def test_only_the_prompt_that_children_die_of_fails(make: Make, word: str) -> None:
     model = make(timeout={"stop": 0.6, "stuck": 0.6}.get(word, 30))
     suffixes = [f"dog {i}" for i in range(40)]
@@ -376,13 +373,7 @@ def test_the_process_ends_with_its_model(python: str) -> None:
     assert not alive(pid)
 
 
-def prompt_image(width: int = 30, height: int = 20) -> PromptImage:
-    found = image_of(Image.effect_noise((width, height), 60))
-    assert isinstance(found, PromptImage)
-    return found
-
-
-SMALL, LARGE = prompt_image(), prompt_image(90, 60)
+SMALL, LARGE = prompt_image(30, 20), prompt_image(90, 60)
 
 
 def probabilities_of(prompt: Prompt) -> list[float]:

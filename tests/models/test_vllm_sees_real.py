@@ -17,33 +17,30 @@ from posh_reward.models.server.server_http import TOO_LONG
 from posh_reward.models.vllm import VllmModel
 from posh_reward.types import PromptImage
 from tests.models.test_real_weights import NAME, serving
-from tests.models.tiny_vl import KINDS, image_processor, prompt_image, save_seeing, seeing_tokenizer
+from tests.models.tiny_vl import (
+    KINDS,
+    MAX_PIXELS,
+    image_processor,
+    images_of_four_sizes,
+    save_seeing,
+    seeing_tokenizer,
+)
 
 pytestmark = pytest.mark.vllm
 
 LABELS = ("1", "2", "3", "4", "5")
 CLOSE = 1e-3
-MAX_PIXELS = 640
 SHAPE: dict[str, Any] = {"num_attention_heads": 2, "num_key_value_heads": 1}
 """vLLM's attention on a CPU wants heads of at least 32."""
-
-
-def prompt_images() -> list[PromptImage]:
-    return [
-        prompt_image(),
-        prompt_image(color="blue"),
-        prompt_image(40, 16, "green"),
-        prompt_image(16, 48),
-    ]
 
 
 def questions() -> list[Prompt]:
     """About images of several sizes, one of them shrunk; about two at once; about none."""
     rules = "Answer with an integer from 1 to 5.\n\n" * 4
-    shown = [(each,) for each in prompt_images()]
+    images = images_of_four_sizes()
     return [
         Prompt(rules, f"Q: Is {thing} there?", those)
-        for those in ((), *shown, tuple(prompt_images()[:2]))
+        for those in ((), *((each,) for each in images), images[:2])
         for thing in ("a cat", "a long red coat", "it")
     ]
 

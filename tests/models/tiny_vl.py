@@ -40,6 +40,7 @@ SEEING: dict[str, Any] = {
     "spatial_merge_size": MERGE, "out_hidden_size": 64, "initializer_range": 0.2,
 }  # fmt: skip
 KINDS = ("qwen2_5_vl", "qwen3_vl")
+MAX_PIXELS = 640
 
 
 def seeing_tokenizer() -> PreTrainedTokenizerBase:
@@ -105,6 +106,12 @@ def save_seeing(folder: Path, kind: str = "qwen2_5_vl", **changes: Any) -> PreTr
     path = folder / "video_preprocessor_config.json"
     path.write_text(json.dumps(video), encoding="utf-8")
     return model
+
+
+def images_of_four_sizes() -> tuple[PromptImage, ...]:
+    """With ``MAX_PIXELS`` the third is just as large as may be, and the last one is shrunk."""
+    return (prompt_image(), prompt_image(color="blue"), prompt_image(40, 16, "green"),
+            prompt_image(16, 48))  # fmt: skip
 
 
 def prompt_image(width: int = 24, height: int = 16, color: str = "red") -> PromptImage:

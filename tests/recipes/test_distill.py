@@ -38,11 +38,8 @@ def flags(tmp_path: Path, **settings: object) -> list[str]:
         "model_name_or_path": tmp_path / "tiny", "dataset_name": tmp_path / "questions",
         "output_dir": tmp_path / "run", "disable_tqdm": True, **settings,
     }  # fmt: skip
-    return [
-        "--config",
-        str(CONFIG),
-        *(part for k, v in usual.items() for part in (f"--{k}", str(v))),
-    ]
+    given = (part for k, v in usual.items() for part in (f"--{k}", str(v)))
+    return ["--config", str(CONFIG), *given]
 
 
 def test_adapters_are_trained_merged_and_shipped(

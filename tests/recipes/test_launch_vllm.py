@@ -63,22 +63,15 @@ def folder(python: str, tmp_path_factory: pytest.TempPathFactory, shared_data: P
 
 def run(python: str, folder: Path, *arguments: str) -> None:
     """Runs the other interpreter from the checkout's root."""
+    environment = {
+        **os.environ, "PYTHONPATH": f"{folder / 'site'}{os.pathsep}{ROOT}",
+        "VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1",
+        "TORCHDYNAMO_DISABLE": "1", "VLLM_USE_AOT_COMPILE": "0",
+    }  # fmt: skip
     done = subprocess.run(
-        [python, "-W", "ignore", *arguments],
-        cwd=ROOT,
-        env={
-            **os.environ,
-            "PYTHONPATH": f"{folder / 'site'}{os.pathsep}{ROOT}",
-            "VLLM_CPU_KVCACHE_SPACE": "1",
-            "OMP_NUM_THREADS": "1",
-            "HF_HUB_OFFLINE": "1",
-            "TORCHDYNAMO_DISABLE": "1",
-            "VLLM_USE_AOT_COMPILE": "0",
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+        [python, "-W", "ignore", *arguments], cwd=ROOT, env=environment, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
 
 

@@ -70,16 +70,12 @@ def test_the_audits_own_table_is_read() -> None:
         difference = Interval(0.1, 0.05, 0.15)
         return audit.Outcome(half, "edit", name, 0.6, 0.5, difference, verdict, 12, "text")
 
-    finds = read_finds(
-        audit.table(
-            {"the true text": 0.5},
-            [
-                outcome(audit.FALSE, "words sorted", "found"),
-                outcome(audit.FALSE, "bullets", "held"),
-                outcome(audit.HONEST, "headings", "open"),
-            ],
-        )
-    )
+    outcomes = [
+        outcome(audit.FALSE, "words sorted", "found"),
+        outcome(audit.FALSE, "bullets", "held"),
+        outcome(audit.HONEST, "headings", "open"),
+    ]
+    finds = read_finds(audit.table({"the true text": 0.5}, outcomes))
     text = table({"length": finds})
     assert "| words, up to 100 | 1 of 2 | 0 | 0 of 1 | 1 |" in text
     assert "**Texts that pass though false:** edit (1): words sorted." in text

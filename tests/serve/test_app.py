@@ -29,6 +29,7 @@ from posh_reward.types import Failure, Scores
 
 REFERENCE = "A short man in a green coat sleeps under a tree."
 TEXTS = ["A red dog.", "A man sleeps.", "A short man in a green coat.", "", "A tree \u2603 <b>'"]
+KEY = "s3cret-of-mine"
 CHAT = "<|im_start|>user\nDescribe it.<|im_end|>\n<|im_start|>assistant\n"
 
 
@@ -93,9 +94,8 @@ def test_rows_are_scored_as_by_a_direct_call(posh: PoSh) -> None:
 
 def test_a_row_that_cannot_be_scored_has_nulls_and_a_reason(posh: PoSh) -> None:
     texts = [None, 5, "a \ud800 dog", "A dog.", ["A dog."]]
-    content = json.dumps(
-        {"rows": [*rows_of(texts), {"generation": "A dog.", "reference": ["a", "b"]}]}
-    )
+    rows = [*rows_of(texts), *rows_of(["A dog."], ["a", "b"])]
+    content = json.dumps({"rows": rows})
     kind = {"content-type": "application/json"}
     response = ask(
         create_app(BatchedMetric(posh)),
@@ -142,23 +142,18 @@ def test_a_full_queue_is_refused_with_a_time_to_come_again(posh: PoSh) -> None:
 
 
 def test_the_key_is_wanted_and_never_repeated(posh: PoSh) -> None:
-    app = create_app(BatchedMetric(posh), key="s3cret-of-mine")
+    app = create_app(BatchedMetric(posh), key=KEY)
     body = {"rows": rows_of(["A dog."])}
-    for headers in (
-        {},
-        {"authorization": "Bearer s3cret-of-min"},
-        {"authorization": "s3cret-of-mine"},
-    ):
-        refused = post(app, "/v1/score", body, headers=headers)
+    for wrong in ({}, {"authorization": "Bearer s3cret-of-min"}, {"authorization": KEY}):
+        refused = post(app, "/v1/score", body, headers=wrong)
         assert refused.status_code == 401
         assert "s3cret" not in refused.text
     assert get(app, "/metrics").status_code == 401
     assert get(app, "/health").status_code == 200
-    assert post(
-        app, "/v1/score", body, headers={"authorization": "Bearer s3cret-of-mine"}
-    ).is_success
-    assert post(app, "/v1/score", body, auth=("any", "s3cret-of-mine")).is_success
-    assert post(app, "/v1/score", body, auth=("s3cret-of-mine", "no")).status_code == 401
+    right = {"authorization": f"Bearer {KEY}"}
+    assert post(app, "/v1/score", body, headers=right).is_success
+    assert post(app, "/v1/score", body, auth=("any", KEY)).is_success
+    assert post(app, "/v1/score", body, auth=(KEY, "no")).status_code == 401
 
 
 def test_a_judge_that_is_gone_is_a_503_with_its_reason(posh: PoSh) -> None:
@@ -284,9 +279,8 @@ def test_a_remote_metric_is_the_metric(posh: PoSh, monkeypatch: pytest.MonkeyPat
         expected = posh.score(texts, [REFERENCE] * len(texts))  # type: ignore[arg-type]
         assert scores == expected
         assert remote.score([], []) == []
-        assert remote.score(["A dog."], [["A dog.", "A cat."]]) == posh.score(
-            ["A dog."], [["A dog.", "A cat."]]
-        )
+        two = [["A dog.", "A cat."]]
+        assert remote.score(["A dog."], two) == posh.score(["A dog."], two)
         assert remote.signature == posh.signature
         assert remote.figures(expected) == pytest.approx(posh.figures(expected), nan_ok=True)
         reward = PoshReward(pickle.loads(pickle.dumps(remote)))
@@ -317,9 +311,8 @@ def test_what_a_client_left_behind_is_not_scored(posh: PoSh) -> None:
             leaving.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
             while not len(metric.window):
                 time.sleep(0.01)
-        assert RemoteMetric(url).score(["A dog."], [REFERENCE]) == posh.score(
-            ["A dog."], [REFERENCE]
-        )
+        found = RemoteMetric(url).score(["A dog."], [REFERENCE])
+    assert found == posh.score(["A dog."], [REFERENCE])
     assert sizes == [1]
 
 
@@ -359,7 +352,6 @@ def test_another_metric_at_the_same_address_is_refused(posh: PoSh) -> None:
         remote.score(["A dog."], [REFERENCE])
 
 
-KEY = "s3cret-of-mine"
 OPENRLHF = {"query": ["A dog."], "prompts": [], "labels": []}
 CASES: list[tuple[str, str, object, tuple[int, str, str | None, str | None]]] = [
     ("POST", "/v1/score", {}, (422, "invalid", "rows", None)),
@@ -407,19 +399,16 @@ def test_a_refusal_names_field_value_and_remedy(
 ) -> None:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     headers = {"content-type": "application/json"}
-    response = ask(
-        app, lambda client: client.request(method, path, content=content, headers=headers)
-    )
-    assert refusal_of(response) == refusal
+    asked = ask(app, lambda client: client.request(method, path, content=content, headers=headers))
+    assert refusal_of(asked) == refusal
 
 
 def test_a_body_that_does_not_say_that_it_is_json(app: Any) -> None:
     """As curl sends it with -d alone."""
     body = json.dumps({"rows": rows_of(["A dog."])}).encode()
     kind = "application/x-www-form-urlencoded"
-    response = ask(
-        app, lambda client: client.post("/v1/score", content=body, headers={"content-type": kind})
-    )
+    headers = {"content-type": kind}
+    response = ask(app, lambda client: client.post("/v1/score", content=body, headers=headers))
     assert refusal_of(response) == (422, "invalid", "Content-Type", kind)
     assert "Content-Type: application/json" in response.json()["error"]
 

@@ -73,13 +73,11 @@ def test_the_matrix_of_an_adapter_is_found_in_vllm(tiny: Path, adapted: str) -> 
     }
     stem = "language_model/model/layers/2"
     packed = torch.cat([own["q_proj"], own["k_proj"], own["v_proj"]])
-    engine = Engine(
-        **{
-            f"{stem}/self_attn/qkv_proj/weight": packed,
-            f"{stem}/mlp/down_proj/weight": own["down_proj"],
-            "language_model/lm_head/weight": plain.lm_head.weight,
-        }
-    )
+    engine = Engine(**{
+        f"{stem}/self_attn/qkv_proj/weight": packed,
+        f"{stem}/mlp/down_proj/weight": own["down_proj"],
+        "language_model/lm_head/weight": plain.lm_head.weight,
+    })  # fmt: skip
     model = peft.get_peft_model(plain, peft.LoraConfig(target_modules=[adapted]))
     name, theirs = comparable(model, engine)
     assert name.startswith("model.language_model.layers.2.")

@@ -40,10 +40,9 @@ def test_parameters_are_as_many_as_published() -> None:
 
 
 def test_a_sleeping_tensor_is_rounded_up_to_a_power_of_two() -> None:
-    model = torch.nn.ModuleDict(
-        {name: torch.nn.Linear(1, size, bias=False) for name, size in SIZES.items()}
-    )
-    assert pinned_numbers(model) == 8 + 16 + 4, "2 + 2 + 3 as one, then 9 and 4"
+    layers = {name: torch.nn.Linear(1, size, bias=False) for name, size in SIZES.items()}
+    pinned = pinned_numbers(torch.nn.ModuleDict(layers))
+    assert pinned == 8 + 16 + 4, "2 + 2 + 3 as one, then 9 and 4"
 
 
 def test_eight_judges_asleep_take_332_gib() -> None:
@@ -66,22 +65,11 @@ def tiny_run() -> TrainingRun:
     """A 7B on a node, with a 14B judge: the shipped configuration's arithmetic."""
     shape = shape_of(VISION)
     return TrainingRun(
-        layout=NODE,
-        shape=shape,
-        parameters=parameters_of(shape, 2, NODE),
-        batch=8,
-        generated=8,
-        image=1280,
-        text=832,
-        checkpointing=True,
-        share=0.35,
-        policy_sleeps=True,
-        graders=graders_of({"judge": "vllm"}, "judge"),
-        parser="embedded",
-        coref="rules",
-        saves=3,
+        layout=NODE, shape=shape, parameters=parameters_of(shape, 2, NODE), batch=8, generated=8,
+        image=1280, text=832, checkpointing=True, share=0.35, policy_sleeps=True,
+        graders=graders_of({"judge": "vllm"}, "judge"), parser="embedded", coref="rules", saves=3,
         saves_only_model=False,
-    )
+    )  # fmt: skip
 
 
 def test_what_does_not_fit_is_told_with_a_remedy_that_works() -> None:
@@ -118,13 +106,9 @@ def tiny_model(dtype: torch.dtype) -> Any:
     text = {"num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 96, "vocab_size": 512}
     text |= {"num_attention_heads": 4, "num_key_value_heads": 2}
     vision = {"depth": 2, "hidden_size": 32, "intermediate_size": 48, "num_heads": 2}
-    config = AutoConfig.for_model(
-        **published
-        | {
-            "text_config": published["text_config"] | text,
-            "vision_config": published["vision_config"] | vision | {"out_hidden_size": 64},
-        }
-    )
+    shape = {"text_config": published["text_config"] | text}
+    shape["vision_config"] = published["vision_config"] | vision | {"out_hidden_size": 64}
+    config = AutoConfig.for_model(**published | shape)
     model = on_meta(config).to(dtype).to_empty(device="cpu")
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.02)

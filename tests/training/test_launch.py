@@ -25,19 +25,13 @@ def raises(error: PoshError) -> Callable[[], None]:
 
 @pytest.mark.parametrize(
     ("error", "status"),
-    [
-        (StoppedEarlyError("stopped after step 3"), 75),
-        (JudgeError("it is gone"), 4),
-        (ConfigError("no such judge"), 1),
-    ],
-)
+    [(StoppedEarlyError("stopped after step 3"), 75), (JudgeError("it is gone"), 4),
+     (ConfigError("no such judge"), 1)],
+)  # fmt: skip
 def test_the_exit_status_is_also_left_in_a_file(
-    error: PoshError,
-    status: int,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    error: PoshError, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:
+) -> None:  # fmt: skip
     """Launchers make 1 of it."""
     monkeypatch.setenv("POSH_STATUS_FILE", str(tmp_path / "status"))
     with pytest.raises(SystemExit) as ended:

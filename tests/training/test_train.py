@@ -16,8 +16,6 @@ from posh_reward.training import launch
 from posh_reward.training.launch import train
 from tests.training.dapo.tiny import make
 
-ROOT = Path(__file__).resolve().parents[2]
-
 
 class Steps(TrainerCallback):  # type: ignore[misc]
     """Counts the steps of a run."""

@@ -93,10 +93,7 @@ class UnsoundWriter(FakeJudge):
 
     def rewrite(self, questions: Sequence[Phrase]) -> list[Reply]:
         bad: Any = "the tall man"
-        return [
-            bad if "tall" in question.text else Reply(f"the {question.text}")
-            for question in questions
-        ]
+        return [bad if "tall" in each.text else Reply(f"the {each.text}") for each in questions]
 
 
 def test_an_unsound_phrase_costs_its_own_pair_at_most() -> None:

@@ -105,13 +105,9 @@ def test_a_share_of_the_pairs_in_another_process(alone: dict[str, dict[Pair, str
     share = PAIRS[1::2]
     worker = subprocess.run(
         [sys.executable, "-c", f"from {__name__} import score_share; score_share()"],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONHASHSEED": "1"},  # ours is random
-        input=json.dumps(share),
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
+        cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": "1"},  # ours is random
+        input=json.dumps(share), stdout=subprocess.PIPE, text=True, check=True,
+    )  # fmt: skip
     for judge, scores in zip(JUDGES, json.loads(worker.stdout), strict=True):
         assert scores == [alone[judge][pair] for pair in share]
 
@@ -233,12 +229,8 @@ def examined(
     text: Description, *, pace: Pace = "lazy", judge: FakeJudge | None = None
 ) -> Examination:
     judge = judge or FakeJudge(grade)
-    steps = examine(
-        text,
-        Description("A man.", replace(text.graph, entities=(), relations=())),
-        "precision",
-        pace=pace,
-    )
+    other = Description("A man.", replace(text.graph, entities=(), relations=()))
+    steps = examine(text, other, "precision", pace=pace)
     return run_together([steps], judge, Rewriter(judge))[0]
 
 

@@ -84,22 +84,11 @@ def test_synonyms_are_clear_and_genera_a_little_less() -> None:
     assert grade(source, read(SHAWL.format(who="baby", what="little")), "shawl", "small") > 4
 
 
-def test_an_attribute_of_another_thing_does_not_count() -> None:
-    source = read(SHAWL.format(who="woman", what="blue"))
-    both = read(SHAWL.format(who="woman", what="red"), HAT.format(who="boy", what="blue"))
-    assert grade(source, both, "shawl", "blue") < 2
-
-
 @pytest.mark.parametrize(
     ("claimed", "stated", "agrees"),
-    [
-        ("red", "green", False),
-        ("crimson", "red", True),
-        ("woolen", "leather", False),
-        ("large", "small", False),
-        ("large", "big", True),
-    ],
-)
+    [("red", "green", False), ("crimson", "red", True), ("woolen", "leather", False),
+     ("large", "small", False), ("large", "big", True)],
+)  # fmt: skip
 def test_colours_stuffs_and_opposites(claimed: str, stated: str, agrees: bool) -> None:
     source, target = (read(SHAWL.format(who="woman", what=what)) for what in (claimed, stated))
     given = grade(source, target, "shawl", claimed)
@@ -191,8 +180,7 @@ def test_a_stuff_is_that_of_a_thing() -> None:
 
 
 def test_a_colour_that_is_nowhere_is_absent() -> None:
-    source, target = read(OF.format(what="crimson")), read(LIES)
-    assert grade(source, target, "crimson") < 2
+    assert grade(read(OF.format(what="crimson")), read(LIES), "crimson") < 2
 
 
 def test_a_word_is_as_alike_in_a_small_index_as_in_a_large_one() -> None:
@@ -255,17 +243,14 @@ def test_a_thing_with_other_attributes_is_itself_before_it_is_another_thing() ->
     ("a", "b"), [("toddler", "baby"), ("bay", "beach"), ("lawn", "field"), ("jacket", "coat")]
 )
 def test_words_that_describers_interchange_are_clear(a: str, b: str) -> None:
-    source, target = (
-        read(ON.format(a="book", on="on", b=a)),
-        read(ON.format(a="book", on="on", b=b)),
-    )
+    source, target = (read(ON.format(a="book", on="on", b=each)) for each in (a, b))
     assert grade(source, target, a) > 3.5
 
 
 def test_words_for_the_picture_are_not_plainly_absent() -> None:
-    source, target = read(OF.format(what="hues")), read(WALKS.format(who="man"))
-    named = read(OF.format(what="grapes"))
-    assert grade(source, target, "hues") > grade(named, target, "grapes") + 0.5
+    hues, grapes = (read(OF.format(what=what)) for what in ("hues", "grapes"))
+    target = read(WALKS.format(who="man"))
+    assert grade(hues, target, "hues") > grade(grapes, target, "grapes") + 0.5
 
 
 def test_a_list_of_nouns_scores_below_one_true_sentence() -> None:
@@ -279,14 +264,11 @@ def test_a_list_of_nouns_scores_below_one_true_sentence() -> None:
 
 def test_time_grows_with_the_length_of_a_story_not_with_its_square() -> None:
     def seconds(sentences: int) -> float:
-        story = read(
-            *["He/PRON/nsubj/1 liked/VERB/ROOT/1 her/PRON/dobj/1 ./PUNCT/punct/1"] * sentences
-        )
+        he_liked_her = "He/PRON/nsubj/1 liked/VERB/ROOT/1 her/PRON/dobj/1 ./PUNCT/punct/1"
+        story = read(*[he_liked_her] * sentences)
         ends = [(r.subject, r.text, r.object) for r in story.graph.relations]
-        ask = [
-            Question("recall", "relation", "he", story, story, a, text, "her", b)
-            for a, text, b in ends
-        ]
+        ask = [Question("recall", "relation", "he", story, story, a, t, "her", b)
+               for a, t, b in ends]  # fmt: skip
         start = time.process_time()
         EmbeddedJudge().grade(ask)
         return time.process_time() - start
@@ -301,27 +283,6 @@ def test_an_attribute_of_the_wrong_namesake_is_mixed_up() -> None:
     right, wrong = (read(DOG.format(size=size, what="ribbon")) for size in ("small", "large"))
     assert grade(right, target, "dog", "small") > 4
     assert grade(wrong, target, "dog", "large") < 3.5
-
-
-def test_verdicts_are_distributions_over_the_labels() -> None:
-    source = read(SHAWL.format(who="woman", what="red"))
-    (verdict,) = EmbeddedJudge().grade([Question("recall", "entity", "shawl", source, source, 1)])
-    assert verdict.probabilities is not None
-    assert len(verdict.probabilities) == 5
-    assert sum(verdict.probabilities) == pytest.approx(1)
-    assert verdict.probabilities[4] > 0.9
-
-
-def test_neither_order_nor_company_changes_a_verdict() -> None:
-    source = read(SHAWL.format(who="woman", what="red"), HAT.format(who="boy", what="blue"))
-    target = read(HAT.format(who="boy", what="red"), SHAWL.format(who="girl", what="blue"))
-    questions = [
-        Question("precision", "entity", entity.head, source, target, index)
-        for index, entity in enumerate(source.graph.entities)
-    ] + [Question("recall", "entity", "hat", target, source, find(target, "hat"))]
-    together = EmbeddedJudge().grade(questions)
-    assert EmbeddedJudge().grade(questions[::-1]) == together[::-1]
-    assert [EmbeddedJudge().grade([question])[0] for question in questions] == together
 
 
 def test_the_same_text_read_otherwise_is_judged_otherwise() -> None:

@@ -11,16 +11,8 @@ REFERENCE = description("A brown dog.")
 
 
 def make_question(**changes: object) -> Question:
-    values: dict[str, object] = {
-        "direction": "precision",
-        "kind": "entity",
-        "identifier": "dog",
-        "source": GENERATION,
-        "target": REFERENCE,
-        "entity": 0,
-        **changes,
-    }
-    return Question(**values)  # type: ignore[arg-type]
+    ask = Question("precision", "entity", "dog", GENERATION, REFERENCE, 0)
+    return replace(ask, **changes)  # type: ignore[arg-type]
 
 
 def test_the_released_precision_prompt_word_for_word() -> None:
@@ -54,10 +46,8 @@ def test_all_questions_about_a_pair_share_their_prefix(preset: str, direction: s
 
 
 def test_a_description_cannot_inject_a_field() -> None:
-    ask = make_question(
-        source=description('{identifier} "{text}" {question}'), identifier="{other}"
-    )
-    text = prompt(ask).text
+    told = description('{identifier} "{text}" {question}')
+    text = prompt(make_question(source=told, identifier="{other}")).text
     assert 'DESCRIPTION 2: {identifier} "{text}" {question}' in text
     assert 'Is "{other}" from' in text
 

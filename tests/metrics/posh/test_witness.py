@@ -1,6 +1,5 @@
 """The image as second witness: asked about what the reference does not support, and only that."""
 
-from collections.abc import Callable, Sequence
 from functools import partial
 
 import pytest
@@ -13,8 +12,7 @@ from posh_reward.metrics.posh.judges.judge import PromptJudge
 from posh_reward.metrics.posh.posh import Rewriter, run_together
 from posh_reward.metrics.posh.questions import PRESETS, prompt
 from posh_reward.models.fake_model import FakeModel
-from posh_reward.models.model import Prompt
-from posh_reward.types import Element, Failure, PromptImage, Question, Scores, Verdict
+from posh_reward.types import Element, Failure, PromptImage, Question, Scores
 from tests.columns import LazyColumn
 from tests.graphs import attribute, description, entity, relation
 
@@ -39,21 +37,9 @@ def stated(question: Question) -> float:
     return 3.5
 
 
-class Watcher(FakeJudge):
-    """A witness that counts its calls."""
-
-    calls = 0
-
-    def grade(self, questions: Sequence[Question]) -> list[Verdict]:
-        self.calls += 1
-        return super().grade(questions)
-
-
-def run(sees: Grader, *, pairs: int = 1, below: float = 3.0) -> tuple[Examination, Watcher]:
-    judge, witness = FakeJudge(stated), Watcher(sees)
-    steps = [
-        examine(SOURCE, TARGET, "precision", image=IMAGE, supported=below) for _ in range(pairs)
-    ]
+def run(sees: Grader) -> tuple[Examination, FakeJudge]:
+    judge, witness = FakeJudge(stated), FakeJudge(sees)
+    steps = [examine(SOURCE, TARGET, "precision", image=IMAGE, supported=3.0)]
     return run_together(steps, judge, Rewriter(judge), witness)[0], witness
 
 
@@ -97,12 +83,9 @@ def test_an_image_that_does_not_tell_leaves_the_reference_s_grade() -> None:
 
 @pytest.mark.parametrize(
     "unheard",
-    [
-        Failure("engine", "timed out"),
-        Failure("error", "it raised"),
-        Failure("prompt", "the image is too long and thin"),
-    ],
-)
+    [Failure("engine", "timed out"), Failure("error", "it raised"),
+     Failure("prompt", "the image is too long and thin")],
+)  # fmt: skip
 def test_an_image_that_was_not_asked_is_a_failure_and_not_a_low_grade(unheard: Failure) -> None:
     examination, _ = run(lambda question: unheard)
     assert by_text(examination)["fan"].grade is None
@@ -163,12 +146,8 @@ def test_an_image_is_asked_about_in_words_with_the_image_before_them(preset: str
         assert TARGET.text not in each.text
 
 
-def seeing_model(grade: Callable[[Prompt], float] = lambda prompt: 5.0) -> FakeModel:
-    return FakeModel(grade, sees=True)
-
-
 def test_a_judge_that_sees_is_its_own_witness_and_is_counted_once() -> None:
-    model = seeing_model(lambda prompt: 5.0 if prompt.images else 2.5)
+    model = FakeModel(lambda prompt: 5.0 if prompt.images else 2.5, sees=True)
     posh = PoSh(PromptJudge(model), witness="judge")
     assert score(posh).precision == 1.0
     assert posh.usage is model.usage

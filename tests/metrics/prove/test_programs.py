@@ -39,14 +39,9 @@ def verify(sg) -> str:
 """
 HONEST: list[tuple[str, Value]] = [
     (COLOR, "blue, white"),
-    (
-        body(
-            "for entity in sg.get_entities():",
-            "    if 'cargo' in entity:",
-            "        return sg.describe(sg.generate_subgraph([entity]))",
-        ),
-        "cargo carts (count: several, state: grouped together)",
-    ),
+    (body("for entity in sg.get_entities():", "    if 'cargo' in entity:",
+          "        return sg.describe(sg.generate_subgraph([entity]))"),
+     "cargo carts (count: several, state: grouped together)"),
     (body("return sg.get_incoming_relations('planes')"),
      {"cargo carts": {"spatial": ["in front of", "left of"]}}),
     (body("return list(sg.get_outgoing_relations('planes'))"), ["concrete"]),
@@ -115,9 +110,8 @@ def test_a_hostile_program_fails_alone(sandbox: Sandbox) -> None:
     programs = [COLOR, REFUSED["import"], STOPPED["loops in loops"], COLOR]
     first, refused, stopped, last = run_programs(sandbox, programs, PLANES)
     assert first == last == ProgramResult("blue, white")
-    assert refused == Failure(
-        "reply", "the program is not run: it uses Import, which is not allowed"
-    )
+    why = "the program is not run: it uses Import, which is not allowed"
+    assert refused == Failure("reply", why)
     assert stopped == Failure("error", "the program failed: it took more than 0.1 s")
 
 

@@ -19,6 +19,7 @@ from posh_reward.types import Failure
 METRICS: list[dict[str, Any]] = [
     {"name": "truth", "title": "No mistakes", "points": {1: "None.", -1: "Some."}}
 ]
+EXAMPLE = {"truth": "t", "answer": "a", "scores": {"truth": 5}, "feedback": {}}
 
 
 def test_the_papers_rubric_has_its_ranges() -> None:
@@ -31,10 +32,9 @@ def test_the_papers_rubric_has_its_ranges() -> None:
 def test_no_example_is_an_item_of_the_papers_test() -> None:
     """Tables A7 and A8: a judge that has seen an answer's points does not judge it."""
     items = (
-        "Bustard Eagle Paradise Stork Parrot Flamingo Ostrich Crane Macaw Gull Albatross".split()
-    )
-    items += "Finch Penguin Roadrunner Parakeet Hummingbird Cockatoo Peafowl Peacock Toucan".split()
-    items += ["Booby"]
+        "Bustard Eagle Paradise Stork Parrot Flamingo Ostrich Crane Macaw Gull Albatross Finch "
+        "Penguin Roadrunner Parakeet Hummingbird Cockatoo Peafowl Peacock Toucan Booby"
+    ).split()
     for example in load_rubric("animals").examples:
         text = f"{example.truth} {example.answer}".casefold()
         assert [name for name in items if name.casefold() in text] == []
@@ -55,13 +55,7 @@ def test_no_example_is_an_item_of_the_papers_test() -> None:
         ({"metrics": [METRICS[0] | {"points": {1: "x"}}]}, "at least 2"),
         ({"metrics": [METRICS[0] | {"title": 3}]}, "metrics 1 title is 3: input should be"),
         ({"metrics": METRICS, "steps": [""]}, "steps 1 is '': .* at least 1 character"),
-        (
-            {
-                "metrics": METRICS,
-                "examples": [{"truth": "t", "answer": "a", "scores": {"truth": 5}, "feedback": {}}],
-            },
-            "example 1: truth has 5 points: use one of 1, -1",
-        ),
+        ({"metrics": METRICS, "examples": [EXAMPLE]}, "1: truth has 5 points: use one of 1, -1"),
     ],
 )
 def test_what_is_wrong_with_a_rubric_is_said_where_it_is(
@@ -197,10 +191,8 @@ def test_what_cannot_be_asked_fails_with_its_reason() -> None:
     judged = judge()
     scores = judged.score(["Bird", None, "Bird"], [TRUTH, TRUTH, None])
     assert scores[0].total == 3
-    assert [str(s.failure) for s in scores[1:]] == [
-        "the text is missing",
-        "the reference is missing",
-    ]
+    reasons = [str(score.failure) for score in scores[1:]]
+    assert reasons == ["the text is missing", "the reference is missing"]
 
 
 def test_questions_of_a_call_and_of_the_rubric() -> None:
@@ -231,11 +223,9 @@ def test_it_rewards_the_share_of_the_points(caplog: pytest.LogCaptureFixture) ->
     seen: dict[str, Any] = {}
     with caplog.at_level(logging.WARNING):
         rewards = reward(
-            completions=["Bald eagle", "Bird", "Fish", "..."],
-            reference=[TRUTH] * 4,
-            log_metric=seen.__setitem__,
-            log_extra=seen.__setitem__,
-        )
+            completions=["Bald eagle", "Bird", "Fish", "..."], reference=[TRUTH] * 4,
+            log_metric=seen.__setitem__, log_extra=seen.__setitem__,
+        )  # fmt: skip
     assert rewards == [1.0, 0.2, None, None]
     assert seen["rubric/total"] == 9.0
     assert seen["rubric/M3"] == 2.5

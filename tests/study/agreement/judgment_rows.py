@@ -45,19 +45,12 @@ def docent_rows(images: int, seed: int = 0) -> list[Row]:
         first, second = rng.choice(len(MODELS), 2, replace=False)
         one, other = first + rng.normal(0, 0.5), second + rng.normal(0, 0.5)
         label = LABELS[int(np.clip(np.round(one - other), -2, 2)) + 2]
-        rows.append(
-            {
-                "uuid": f"image-{image // 2}",
-                "reference": f"The reference of {image // 2}.",
-                "model1": MODELS[first],
-                "model1_generation": text(first, one),
-                "model2": MODELS[second],
-                "model2_generation": text(second, other),
-                "mistakes": label,
-                "omissions": label,
-                "overall_quality": label,
-            }
-        )
+        rows.append({
+            "uuid": f"image-{image // 2}", "reference": f"The reference of {image // 2}.",
+            "model1": MODELS[first], "model1_generation": text(first, one),
+            "model2": MODELS[second], "model2_generation": text(second, other),
+            "mistakes": label, "omissions": label, "overall_quality": label,
+        })  # fmt: skip
     return rows
 
 
@@ -70,16 +63,11 @@ def caparena_rows(battles: int, seed: int = 0) -> list[Row]:
         one, other = first + rng.normal(0, 0.5), second + rng.normal(0, 0.5)
         close = abs(one - other) < 0.5
         winner = MODELS[first] if one > other else MODELS[second]
-        rows.append(
-            {
-                "img": f"test/{battle}.jpg",
-                "ref": f"The reference of {battle}.",
-                "source1": MODELS[first],
-                "source2": MODELS[second],
-                "caption1": text(first, one),
-                "caption2": text(second, other),
-                "winner": ("equal", "bad", "skip")[battle % 3] if close else winner,
-                "cluster": ("people", "nature")[battle % 2],
-            }
-        )
+        rows.append({
+            "img": f"test/{battle}.jpg", "ref": f"The reference of {battle}.",
+            "source1": MODELS[first], "caption1": text(first, one),
+            "source2": MODELS[second], "caption2": text(second, other),
+            "winner": ("equal", "bad", "skip")[battle % 3] if close else winner,
+            "cluster": ("people", "nature")[battle % 2],
+        })  # fmt: skip
     return rows

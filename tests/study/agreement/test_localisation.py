@@ -22,8 +22,6 @@ def settings(resamples: int) -> AgreementSettings:
 
 # Tokens of one character; people marked the first two.
 TEXT = "a b c d e f"
-
-
 JUDGED = localisation.SpanAnnotations(
     "set", [TextPair(TEXT, (TEXT,))], {"mistakes": [[(0, 3)]], "omissions": [[]]}, ["i"]
 )
@@ -51,9 +49,8 @@ def test_macro_f1_by_hand() -> None:
 
 
 def test_one_image_has_no_interval_and_no_held_out_figure() -> None:
-    judged = localisation.read_marks(
-        marked_rows(2), localisation.SpanColumns(), "set"
-    )  # two rows of one image
+    of_one_image = marked_rows(2)
+    judged = localisation.read_marks(of_one_image, localisation.SpanColumns(), "set")
     report = localisation.spans_report(judged, [Knows("exact", 0.0), Random()], settings(50))
     exact, chance = report.lines
     best = exact.cells["mistakes best"].estimate

@@ -12,13 +12,9 @@ import pytest
 
 from posh_reward import PoSh
 from posh_reward.errors import ConfigError, InputError
-from posh_reward.metrics.posh.judges.fake_judge import (
-    FakeJudge,
-    fake_model,
-    raw_phrase,
-    shared_words,
-)
-from posh_reward.metrics.posh.judges.judge import load_judge
+from posh_reward.metrics.posh.judges import fake_judge
+from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
+from posh_reward.metrics.posh.judges.judge import PromptJudge, load_judge
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.study.judges import judge_runs
@@ -45,7 +41,7 @@ from posh_reward.study.judges.judge_runs import (
     run_judges,
 )
 from posh_reward.study.statistics import Estimate
-from posh_reward.types import Verdict
+from posh_reward.types import Failure, Verdict
 
 COLORS = ("red", "blue", "green", "black", "white", "brown")
 PAIRS = [
@@ -74,12 +70,12 @@ class WaveringModel(FakeModel):
 def test_the_floor_shows_what_a_judge_does_not_agree_with_itself_about(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from posh_reward.metrics.posh.judges.judge import PromptJudge
-
     monkeypatch.setattr(
         judge_runs,
         "load_judge",
-        lambda judge, preset, store: PromptJudge(WaveringModel(writer=raw_phrase), preset),
+        lambda judge, preset, store: PromptJudge(
+            WaveringModel(writer=fake_judge.raw_phrase), preset
+        ),
     )
     runs = run_judges([judge_choice("a"), judge_choice("b")], PAIRS, RunSettings(quiet=True))
     report = judge_report(runs, PAIRS, resamples=0)
@@ -91,12 +87,10 @@ def test_the_floor_shows_what_a_judge_does_not_agree_with_itself_about(
 def test_answers_in_the_store_are_not_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from posh_reward.metrics.posh.judges.judge import PromptJudge
-
     models = []
 
     def load(judge: str, preset: str, store: object) -> PromptJudge:
-        models.append(fake_model(name=judge))
+        models.append(fake_judge.fake_model(name=judge))
         return PromptJudge(models[-1], preset, store)  # type: ignore[arg-type]
 
     monkeypatch.setattr(judge_runs, "load_judge", load)
@@ -127,8 +121,6 @@ def test_a_judge_is_named_with_its_preset_or_by_the_metrics_settings(tmp_path: P
 
 
 def test_failed_answers_are_counted_and_spoil_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    from posh_reward.types import Failure
-
     def load(judge: str, preset: str, store: object) -> object:
         failing = FakeJudge(lambda q: Failure("engine", "gone") if "boat" in q.identifier else 3.0)
         return failing if judge == "b" else load_judge("fake")
@@ -155,7 +147,7 @@ def with_low(
 
 def test_a_sentence_says_yes_no_or_not_settled(monkeypatch: pytest.MonkeyPatch) -> None:
     def load(judge: str, preset: str, store: object) -> object:
-        contrary = FakeJudge(lambda question: 6 - shared_words(question), "contrary")
+        contrary = FakeJudge(lambda question: 6 - fake_judge.shared_words(question), "contrary")
         return contrary if judge == "contrary" else load_judge(judge, preset)
 
     monkeypatch.setattr(judge_runs, "load_judge", load)

@@ -46,13 +46,8 @@ def content(
     key: PacketKey, name: str, answers: list[dict[str, Any]] | None = None
 ) -> dict[str, Any]:
     given = [coarse(key, task) for task in key.raters[name].tasks] if answers is None else answers
-    return {
-        "format": "posh-reward answers 1",
-        "packet": key.packet,
-        "rater": name,
-        "saved": "2026-11-22T10:00:00.000Z",
-        "answers": given,
-    }
+    return {"format": "posh-reward answers 1", "packet": key.packet, "rater": name,
+            "saved": "2026-11-22T10:00:00.000Z", "answers": given}  # fmt: skip
 
 
 def saved(key: PacketKey, name: str, answers: list[dict[str, Any]] | None = None) -> bytes:

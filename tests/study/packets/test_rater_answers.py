@@ -339,12 +339,3 @@ def test_a_study_without_references_shows_none_and_asks_for_none() -> None:
     bare = replace(items(4), items=tuple(replace(item, reference="") for item in items(4).items))
     with pytest.raises(InputError, match="an image or a correct description"):
         packet(found=bare)
-
-
-@pytest.fixture
-def images(tmp_path: Any) -> Any:
-    image = pytest.importorskip("PIL.Image")
-    from posh_reward.study.packets.make import Album
-
-    image.new("RGB", (8, 8), "red").save(tmp_path / "a.png")
-    return Album([tmp_path])

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from posh_reward.study.packets.draw import Design
-from posh_reward.study.packets.make import Packet, make_packet
+from posh_reward.study.packets.make import Packet
 from posh_reward.study.packets.rater_answers import AnswerSheet, checksum, sheets_in
 from tests.chromium import Browser, axe, violations
 from tests.study.packets.studies import EVIL, coarse, content, items, packet, saved
@@ -85,9 +84,8 @@ def test_a_packet_is_rated_by_mouse(browser: Browser, tmp_path: Path) -> None:
         for axis, value in preferences.items():
             choose(browser, axis, value)
         browser.point("#next", click=True)
-    assert browser.run("document.getElementById('left').textContent") == (
-        "All tasks are finished. Thank you!"
-    )
+    left = browser.run("document.getElementById('left').textContent")
+    assert left == "All tasks are finished. Thank you!"
     browser.point("#save", click=True)
     sheet = downloaded(COARSE, tmp_path)
     assert [answer.preferences for answer in sheet.answers] == wanted
@@ -134,9 +132,8 @@ def test_a_reload_loses_nothing(browser: Browser, tmp_path: Path, forgets: bool)
     assert browser.run(checked) == [["mistakes", "1"], ["overall", "-2"]]
     assert browser.run("document.querySelector('textarea').value").endswith("🐶\nreally")
     browser.point("#finish", click=True)
-    assert browser.run("document.getElementById('open').innerText").split("\n")[0] == (
-        "Task 1 of 2: Missing details"
-    )
+    still_open = browser.run("document.getElementById('open').innerText")
+    assert still_open.split("\n")[0] == "Task 1 of 2: Missing details"
     browser.point("#save", click=True)
     assert downloaded(COARSE, tmp_path).unfinished == (
         "task 1 (Missing details)",
@@ -252,9 +249,7 @@ def test_words_are_marked_by_mouse(browser: Browser, tmp_path: Path) -> None:
     drag(browser, word("mistakes", 6), word("mistakes", 5))  # backwards: "spots sits"
     assert said(browser) == "Marked \u201cspots sits\u201d"
     browser.point(word("mistakes", 1), click=True)
-    assert said(browser).startswith("A mark begins at \u201cred\u201d") or "mark begins" in said(
-        browser
-    )
+    assert "mark begins" in said(browser)
     browser.point(word("mistakes", 2), click=True)
     browser.point(word("omissions", 9), click=True)
     browser.point(word("omissions", 9), click=True)
@@ -273,10 +268,6 @@ def test_words_are_marked_by_mouse(browser: Browser, tmp_path: Path) -> None:
     ]  # fmt: skip
     assert answer.marks("omissions") == ()
     assert browser.complaints() == []
-
-
-def hint(browser: Browser) -> str:
-    return str(browser.run("document.querySelector('.mistakes ~ .hint').innerText"))
 
 
 def test_a_packet_is_marked_by_keyboard_alone(browser: Browser, tmp_path: Path) -> None:
@@ -318,9 +309,8 @@ def test_offsets_count_characters_as_python_does(browser: Browser, tmp_path: Pat
                   coarse=0, granular=1)  # fmt: skip
     opened(browser, made, tmp_path)
     browser.point("#begin", click=True)
-    shown = browser.run(
-        "[...document.querySelectorAll('.mistakes .word')].map((w) => w.textContent)"
-    )
+    words = "[...document.querySelectorAll('.mistakes .word')].map((w) => w.textContent)"
+    shown = browser.run(words)
     browser.point(word("mistakes", shown.index("dog")), click=True)
     browser.point(word("mistakes", shown.index("dog")), click=True)
     browser.point(".card:last-child input[type=checkbox]", click=True)
@@ -362,20 +352,6 @@ def test_no_width_scrolls_sideways(browser: Browser, tmp_path: Path, made: Packe
         for width in (1280, 640, 390, 320):  # 640: a window of 1280 at 200 % zoom
             browser.resize(width, 700)
             assert browser.run("document.documentElement.scrollWidth") <= width
-
-
-@pytest.fixture
-def long(tmp_path: Path) -> Packet:
-    """Texts of 200 words, with images."""
-    image = pytest.importorskip("PIL.Image")
-    from posh_reward.study.packets.make import Album
-
-    image.new("RGB", (1200, 800), "red").save(tmp_path / "a.png")
-    few = items(3)
-    words = "A brown dog sleeps under the wooden table. " * 25
-    texts = {model: words + model[0] * n for n, model in enumerate(few.models, start=1)}
-    rows = tuple(replace(item, reference=words, texts=texts, image="a.png") for item in few.items)
-    return make_packet(replace(few, items=rows), Design(7, 1, 1, 0), Album([tmp_path]), {})
 
 
 @pytest.mark.parametrize("made", FORMS, ids=["coarse", "granular"])

@@ -30,9 +30,8 @@ def settings(**changes: Any) -> study_plan.PlanSettings:
 @pytest.mark.parametrize("lean", [0.0, 0.3])
 def test_power_is_the_size_of_the_test_without_a_difference(lean: float) -> None:
     opinions = study_plan.opinions_with(0.3, lean=lean)
-    share = study_plan.power(
-        opinions, settings(difference=1e-9, pairs=60, team=12, lean=lean), 1, studies=4000
-    )
+    plan = settings(difference=1e-9, pairs=60, team=12, lean=lean)
+    share = study_plan.power(opinions, plan, 1, studies=4000)
     assert 0.008 <= share <= 0.033  # 0.025: the right side of 0 only
 
 
@@ -43,9 +42,8 @@ def test_power_grows_with_pairs_raters_and_size() -> None:
     assert base < study_plan.power(opinions, settings(), 3)
     assert base < study_plan.power(opinions, settings(difference=0.5), 1)
     assert base > study_plan.power(opinions, settings(statements=9), 1)
-    assert base > study_plan.power(
-        study_plan.opinions_with(0.235, lean=0.3), settings(team=3, lean=0.3), 1
-    )
+    leaning = study_plan.opinions_with(0.235, lean=0.3)
+    assert base > study_plan.power(leaning, settings(team=3, lean=0.3), 1)
     assert study_plan.power(opinions, settings(), 1) == base, "equal seeds, equal figures"
     assert study_plan.power(opinions, settings(pairs=5), 1) == 0, "five pairs settle nothing"
 

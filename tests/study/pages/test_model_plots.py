@@ -8,17 +8,10 @@ from posh_reward.study.rows.standings import Tally
 
 pytest.importorskip("matplotlib")
 
-from posh_reward.study.pages.model_plots import (  # after the check above
-    Plot,
-    model_plots,
-)
+from posh_reward.study.pages.model_plots import Plot, model_plots
 
-NAMES = [
-    "sft",
-    "$x$ \\frac",
-    "描述 🐶\x1b[31m",
-    *(f"a_very_long_{n}_{'name_' * 12}{n}" for n in range(4)),
-]
+LONG = (f"a_very_long_{n}_{'name_' * 12}{n}" for n in range(4))
+NAMES = ["sft", "$x$ \\frac", "描述 🐶\x1b[31m", *LONG]
 
 
 def tally(names: list[str], texts: int) -> Tally:

@@ -1,5 +1,3 @@
-""""""
-
 import json
 import re
 from dataclasses import replace
@@ -35,29 +33,20 @@ def element(text: str, start: int, end: int, grade: float | None, kind: Kind = "
 
 
 GENERATION = "A red dog sleeps."
-SCORES = Scores(
-    0.5,
-    0.6,
-    0.55,
-    "posh|preset:released",
-    (
-        element("red", 2, 5, 1.2, "attribute"),
-        element("dog", 6, 9, 4.8),
-        element("dog", 6, 16, 2.4, "relation"),
-    ),
-    generation=GENERATION,
-    reference="A brown dog.",
+ELEMENTS = (
+    element("red", 2, 5, 1.2, "attribute"),
+    element("dog", 6, 9, 4.8),
+    element("dog", 6, 16, 2.4, "relation"),
 )
+SCORES = Scores(0.5, 0.6, 0.55, "posh|preset:released", ELEMENTS, generation=GENERATION,
+                reference="A brown dog.")  # fmt: skip
 
 
 def test_stretches_join_to_the_text() -> None:
     cut = list(stretches(SCORES, "precision"))
     assert "".join(stretch.text for stretch in cut) == GENERATION
-    assert [(s.text, s.level) for s in cut if s.elements] == [
-        ("red", "absent"),
-        ("dog", "weak"),
-        (" sleeps", "weak"),
-    ]
+    marked = [(s.text, s.level) for s in cut if s.elements]
+    assert marked == [("red", "absent"), ("dog", "weak"), (" sleeps", "weak")]
 
 
 def marks(html: str) -> list[str]:
@@ -84,9 +73,8 @@ def test_texts_stay_texts(text: str) -> None:
 
 def test_questions_are_worded_as_the_signature_says() -> None:
     red = SCORES.elements[0]
-    assert question_about(red, "posh|preset:paper|judge:x") == (
-        'Is "red" from DESCRIPTION2 described as "red" in DESCRIPTION1?'
-    )
+    asked = question_about(red, "posh|preset:paper|judge:x")
+    assert asked == 'Is "red" from DESCRIPTION2 described as "red" in DESCRIPTION1?'
     assert preset_of("another metric") == "released"
     unasked = replace(red, kind="relation", identifier="dog", other="{text}", direct=False)
     assert question_about(unasked) == '"red" was not asked about: "dog" or "{text}" is absent.'
@@ -102,9 +90,8 @@ def test_a_pair_without_a_score_says_why() -> None:
 def test_a_mark_says_which_witness() -> None:
     fan = replace(element("fan", 2, 5, 4.5), image_grade=ImageGrade(4.5, 1.2))
     dog = replace(element("dog", 6, 9, 2.1), image_grade=ImageGrade(2.1, 1.2))
-    sky = replace(
-        element("sky", 10, 13, 1.2), image_grade=ImageGrade(None, 1.2, Failure("reply", "blurred"))
-    )
+    blurred = ImageGrade(None, 1.2, Failure("reply", "blurred"))
+    sky = replace(element("sky", 10, 13, 1.2), image_grade=blurred)
     scores = replace(SCORES, signature="posh|witness:x|supported:4|version:1",
                      elements=(fan, dog, sky), generation="A fan dog sky.")  # fmt: skip
     html = page([PairCard("one", scores)])
@@ -158,11 +145,8 @@ def table(folder: Path, *texts: str | None) -> Path:
 
 
 def scored(folder: Path, metric: str, source: Path, name: str = "scores.jsonl") -> Path:
-    flags = ["--id", "id", "--judge", "fake-model", "--quiet"]
-    assert main([metric, "score", str(source), "-o", str(folder / name), *flags]) in (
-        OK,
-        INCOMPLETE,
-    )
+    flags = ["-o", str(folder / name), "--id", "id", "--judge", "fake-model", "--quiet"]
+    assert main([metric, "score", str(source), *flags]) in (OK, INCOMPLETE)
     return folder / name
 
 
@@ -224,15 +208,11 @@ def test_claims_say_what_bears_them_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"signature": "rubric|model:x"},
-        {"criteria": "[nonsense"},
-        {"criteria": [1]},
+        {"signature": "rubric|model:x"}, {"criteria": "[nonsense"}, {"criteria": [1]},
         {"criteria": [{"criterion": None, "mean": 1}]},
-        {"overall": "high"},
-        {"overall": True},
-        {"overall": 10**400},
+        {"overall": "high"}, {"overall": True}, {"overall": 10**400},
     ],
-)
+)  # fmt: skip
 def test_a_row_that_is_not_of_this_metric_is_named(change: Row) -> None:
     row = {"id": 1, "signature": "harmonic|model:x", "overall": 3.0, "criteria": []}
     with pytest.raises(InputError, match="row 2 is not a row of harmonic scores"):

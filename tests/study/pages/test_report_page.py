@@ -1,5 +1,3 @@
-""""""
-
 import json
 import re
 from collections.abc import Callable
@@ -13,7 +11,6 @@ from PIL import Image
 from posh_reward.attack.audit import FALSE, HONEST, Outcome
 from posh_reward.attack.audit import page as attack_page
 from posh_reward.cli import OK, main
-from posh_reward.errors import InputError
 from posh_reward.study.packets.make import Packet
 from posh_reward.study.packets.rater_answers import collect
 from posh_reward.study.packets.results import results
@@ -44,13 +41,8 @@ def row(name: str, overall: float | None, *elements: Element, **more: str) -> di
     return scored_row(pair_item(name, **texts), scores)
 
 
-def report(
-    rows: list[Row],
-    title: str = "Title",
-    images: Thumbnails | None = None,
-    baseline: str | None = None,
-) -> str:
-    return report_page(contents_of(rows, images), title, baseline)
+def report(rows: list[Row], images: Thumbnails | None = None, baseline: str | None = None) -> str:
+    return report_page(contents_of(rows, images), "Title", baseline)
 
 
 ROWS = [
@@ -121,8 +113,6 @@ def test_rows_of_one_id_by_several_models_are_one_line() -> None:
     assert ">too few ids</span>" in html
     assert "0.2 to 1, higher is better; with 95 % intervals" in html
     assert "Differences to tuned" in report(rows, baseline="tuned")
-    with pytest.raises(InputError, match="'sft': choose the baseline from 'base', 'tuned'"):
-        report(rows, baseline="sft")
 
 
 def of_models(scores: dict[str, list[float]]) -> list[Row]:
@@ -223,10 +213,8 @@ def test_texts_stay_texts_and_nothing_is_fetched(opened: Browser) -> None:
 
 def test_the_policy_stops_a_script_that_is_not_ours(opened: Browser) -> None:
     title = opened.run("document.title")
-    opened.run(
-        "(() => { const it = document.createElement('script');"
-        "it.textContent = 'document.title = 1'; document.body.append(it) })()"
-    )
+    opened.run("(() => { const it = document.createElement('script');"
+               "it.textContent = 'document.title = 1'; document.body.append(it) })()")  # fmt: skip
     opened.run("fetch('https://example.org').catch(() => null)")
     assert opened.run("document.title") == title
     complaints = " ".join(opened.complaints())

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from PIL import Image
@@ -25,6 +24,7 @@ from posh_reward.study.rows.sibling_rows import (
 )
 from posh_reward.study.rows.tables import Row
 from posh_reward.types import Failure, Reply
+from tests.cli.running import rows_in, write_rows
 from tests.metrics.prove.hostile import body
 
 CAPTIONS = ["A woman in a red dress.", "A man in a red dress.", "A girl in a red dress."]
@@ -54,18 +54,9 @@ class Mortal(FakeModel):
         return super().write(prompts, max_tokens)
 
 
-def table(folder: Path, rows: Sequence[Row], name: str = "in.jsonl") -> str:
-    path = folder / name
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
-
-
 def captions(folder: Path) -> str:
-    return table(folder, [{"id": f"c{i}", "caption": text} for i, text in enumerate(CAPTIONS)])
-
-
-def read(path: Path | str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in Path(path).read_text().splitlines()]
+    rows: list[Row] = [{"id": f"c{i}", "caption": text} for i, text in enumerate(CAPTIONS)]
+    return str(write_rows(folder / "in.jsonl", rows))
 
 
 def make(folder: Path, writer: FakeModel, how: TableSettings = QUIET) -> list[Row]:
@@ -74,11 +65,6 @@ def make(folder: Path, writer: FakeModel, how: TableSettings = QUIET) -> list[Ro
         return make_pairs(maker, captions(folder), str(folder / "out.jsonl"), how)
     finally:
         maker.close()
-
-
-def scored(helpfulness: float | None, truthfulness: float | None, question: str = "") -> Row:
-    return {"id": 1, "failure": None, "question": question, "helpfulness": helpfulness,
-            "truthfulness": truthfulness, "average": None}  # fmt: skip
 
 
 def test_proves_average_does_not_reward_silence() -> None:
@@ -91,12 +77,12 @@ def test_proves_average_does_not_reward_silence() -> None:
 
 def test_kept_pairs_become_rows_and_drops_are_counted(tmp_path: Path) -> None:
     rows = make(tmp_path, Mortal(9), TableSettings(Columns(CAPTION.texts, "id"), quiet=True))
-    kept = read(tmp_path / "out.jsonl")
+    kept = rows_in(tmp_path / "out.jsonl")
     assert [row["id"] for row in kept] == ["c0/1", "c1/1", "c2/1"]
     assert kept[0] == {"id": "c0/1", "caption": CAPTIONS[0], **GOOD} | {
         "program": GOOD["program"].strip("\n")
     }
-    assert read(tmp_path / "out.jsonl.made.jsonl") == rows
+    assert rows_in(tmp_path / "out.jsonl.made.jsonl") == rows
     assert candidates_summary(rows) == (
         "3 captions (0 failed), 6 candidates, 3 kept\n  mismatch: 3"
     )
@@ -107,7 +93,7 @@ def test_an_interrupted_run_goes_on_and_ends_the_same(tmp_path: Path) -> None:
     whole = make(tmp_path / "other", Mortal(9))
     with pytest.raises(KeyboardInterrupt):
         make(tmp_path, Mortal(2))
-    assert len(read(tmp_path / "out.jsonl.made.jsonl")) == 2
+    assert len(rows_in(tmp_path / "out.jsonl.made.jsonl")) == 2
     second = Mortal(1)
     assert make(tmp_path, second) == whole
     assert len(second.prompts) == 1
@@ -142,13 +128,13 @@ def responses(folder: Path) -> str:
          "caption": "A woman in a red dress.", "image": "red.png", "model": model}
         for text, model in (("The dress is red.", "a"), ("It has a hat.", "a"), (None, "b"))
     ]  # fmt: skip
-    return table(folder, rows)
+    return str(write_rows(folder / "in.jsonl", rows))
 
 
 def test_responses_are_scored_row_by_row_and_summed_up_by_model(tmp_path: Path) -> None:
     out = tmp_path / "scores.jsonl"
     means = score_responses(Prove(), responses(tmp_path), str(out), SCORING)
-    rows = read(out)
+    rows = rows_in(out)
     best, worse, none = rows
     assert best["helpfulness"] == pytest.approx(1)
     assert best["truthfulness"] > worse["truthfulness"]
@@ -161,7 +147,7 @@ def test_responses_are_scored_row_by_row_and_summed_up_by_model(tmp_path: Path) 
     assert second.startswith("b: helpfulness none (of 0)")
     again = score_responses(Prove(), responses(tmp_path), str(out), SCORING)
     assert str(again) == str(means)
-    assert read(out) == rows
+    assert rows_in(out) == rows
 
 
 def test_pairs_are_verified_again_over_graphs_of_the_table(tmp_path: Path) -> None:
@@ -169,14 +155,14 @@ def test_pairs_are_verified_again_over_graphs_of_the_table(tmp_path: Path) -> No
     rows: list[Row] = [{**GOOD, "caption": "", "caption_graph": graph},
             {**GOOD, "answer": "It is blue.", "caption": "", "caption_graph": json.dumps(graph)},
             {**GOOD, "caption": CAPTIONS[0]}]  # fmt: skip
-    texts = {name: name for name in (*PAIR_TEXTS, "caption_graph")}
-    verifier, out = PairVerifier(), str(tmp_path / "out.jsonl")
-    source = table(tmp_path, rows)
+    how = TableSettings(Columns({n: n for n in (*PAIR_TEXTS, "caption_graph")}), quiet=True)
+    verifier, out = PairVerifier(), tmp_path / "out.jsonl"
+    source = str(write_rows(tmp_path / "in.jsonl", rows))
     try:
-        summary = verify_pairs(verifier, source, out, TableSettings(Columns(texts), quiet=True))
-        again = verify_pairs(verifier, source, out, TableSettings(Columns(texts), quiet=True))
+        summary = verify_pairs(verifier, source, str(out), how)
+        again = verify_pairs(verifier, source, str(out), how)
     finally:
         verifier.close()
     assert str(summary) == str(again) == "3 pairs, 2 verified\n  mismatch: 1"
-    assert [row["dropped"] for row in read(out)] == [None, "mismatch", None]
-    assert read(out)[0]["value"] == "red"
+    assert [row["dropped"] for row in rows_in(out)] == [None, "mismatch", None]
+    assert rows_in(out)[0]["value"] == "red"

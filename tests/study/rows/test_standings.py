@@ -31,12 +31,10 @@ ELEMENTS = (
     Element("precision", "entity", "dog", None, ((6, 9),), "dog", failure=LOST),
 )
 PAIR = pair_item("1", "A red dog.", "A dog.", "sft", "images/1.png")
-SHOWN = Element(
-    "precision", "entity", "fan", 4.5, ((2, 5),), "fan", image_grade=ImageGrade(4.5, 1.5)
-)
-UNTOLD = Element(
-    "precision", "entity", "sky", 1.5, ((6, 9),), "sky", image_grade=ImageGrade(None, 1.5, LOST)
-)
+SHOWN = Element("precision", "entity", "fan", 4.5, ((2, 5),), "fan",
+                image_grade=ImageGrade(4.5, 1.5))  # fmt: skip
+UNTOLD = Element("precision", "entity", "sky", 1.5, ((6, 9),), "sky",
+                 image_grade=ImageGrade(None, 1.5, LOST))  # fmt: skip
 WITNESSED = Scores(0.6, 0.9, 0.7, "s", (SHOWN, UNTOLD), None, 0, "A fan sky.", "A dog.")
 SCORES = Scores(None, 0.9, None, "s", ELEMENTS, LOST, 0, "A red dog.", "A dog.")
 
@@ -49,9 +47,7 @@ SCORES = Scores(None, 0.9, None, "s", ELEMENTS, LOST, 0, "A red dog.", "A dog.")
 def test_a_scored_row_gives_its_scores_back(tmp_path: Path, scores: Scores) -> None:
     path = tmp_path / "rows.jsonl"
     texts = scores.generation, scores.reference
-    pair = (
-        pair_item("1", *texts, "sft", "images/1.png") if scores.elements else pair_item("1", "", "")
-    )
+    pair = pair_item("1", *texts, "sft", "images/1.png" if scores.elements else None)
     with closing(Journal(path)) as journal:
         journal.append([scored_row(pair, scores)])
     [row] = read_journal(path)

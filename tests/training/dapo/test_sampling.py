@@ -58,9 +58,8 @@ class Given(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
 
 def chosen_batch(folder: Path, **settings: Any) -> tuple[Any, Any, dict[str, Any], dict[str, Any]]:
     """A batch chosen from four groups, two of them flat, and TRL's from the other two alone."""
-    ours = make(
-        folder, reward=flat_or_wide((0, 3)), dynamic_sampling=DynamicSampling(2), **settings
-    )
+    sampling = DynamicSampling(2)
+    ours = make(folder, reward=flat_or_wide((0, 3)), dynamic_sampling=sampling, **settings)
     trl = make(folder, Given, reward=flat_or_wide(), **settings)
     kept: dict[str, Any] = {}
     generate = ours._generate
@@ -119,10 +118,8 @@ def test_a_run_trains_on_wide_groups_and_says_so(tiny: Path) -> None:
     assert [line["dynamic_sampling/groups_dropped"] for line in steps] == [2, 2]
     assert [line["dynamic_sampling/narrow_generated"] for line in steps] == [2, 1]
     assert [line["dynamic_sampling/narrow_kept"] for line in steps] == [0, 0]
-    assert all(
-        line["dynamic_sampling/spread_kept"] > line["dynamic_sampling/spread_dropped"]
-        for line in steps[:1]
-    )
+    kept, dropped = (steps[0][f"dynamic_sampling/spread_{name}"] for name in ("kept", "dropped"))
+    assert kept > dropped
     assert all(line["frac_reward_zero_std"] == 0 for line in steps)
     # 8 images, 4 of them generated for a step: an epoch is two steps, not four.
     assert [line["epoch"] for line in steps] == [0.5, 1.0]

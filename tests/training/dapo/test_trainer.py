@@ -14,7 +14,6 @@ from posh_reward.training.dapo.sampling import DynamicSampling
 from posh_reward.types import Failure, Question
 from tests.training.dapo.tiny import GROUP, make, rows
 
-ROOT = Path(__file__).resolve().parents[3]
 SAID = ("a red hat and a blue coat", "a red hat", "a green dog with a red hat", "two blue birds")
 
 
@@ -109,9 +108,8 @@ def test_credit_lands_on_the_chosen_groups(tiny: Path) -> None:
     """With dynamic sampling the scores of the dropped completions go with them."""
     same = ["a red hat"] * GROUP
     other = ["a blue coat", "a red hat and a blue coat", "a red hat", "a dog"]
-    sampled = make(
-        tiny, reward=posh(), span_credit=0.5, dynamic_sampling=DynamicSampling(2, 1e-6)
-    )  # fmt: skip
+    sampling = DynamicSampling(2, 1e-6)
+    sampled = make(tiny, reward=posh(), span_credit=0.5, dynamic_sampling=sampling)
     chosen = batch(sampled, [*same, *other], (0, 1, 2, 3))
     alone = batch(make(tiny, reward=posh(), span_credit=0.5), other, (1, 3))
     assert torch.equal(chosen["completion_ids"], alone["completion_ids"])
@@ -130,12 +128,9 @@ def test_two_rewards_of_one_scoring(tiny: Path, wrapped: bool) -> None:
         return [float(at % 3) for at in range(len(completions))]
 
     trainer = make(
-        tiny,
-        span_credit=0.5,
-        multi_objective_aggregation="normalize_then_sum",
-        reward=[length, precision] if wrapped else scorer.functions(length),
-        scored_by=scorer,
-    )
+        tiny, span_credit=0.5, multi_objective_aggregation="normalize_then_sum",
+        reward=[length, precision] if wrapped else scorer.functions(length), scored_by=scorer,
+    )  # fmt: skip
     made = batch(trainer, [*SAID])
     assert trainer._metrics["train"]["span_credit/without"] == [0.0]
     assert made["advantages"].shape == made["completion_mask"].shape
@@ -161,9 +156,8 @@ def test_a_run_with_both_learns_and_logs(tiny: Path) -> None:
     before = {name: value.clone() for name, value in trainer.model.state_dict().items()}
     trainer.train()
     steps = [line for line in trainer.state.log_history if "reward" in line]
-    assert {"span_credit/token_share", "span_credit/size", "dynamic_sampling/spread_kept"} <= set(
-        steps[0]
-    )
+    logged = {"span_credit/token_share", "span_credit/size", "dynamic_sampling/spread_kept"}
+    assert logged <= set(steps[0])
     assert any(not torch.equal(before[n], v) for n, v in trainer.model.state_dict().items())
 
 

@@ -237,9 +237,8 @@ def test_one_broken_rank_of_two_does_not_hold_the_doctor_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second of two ranks cannot start; the first would wait for it for ten minutes."""
-    (tmp_path / "sitecustomize.py").write_text(
-        "import os\nif os.environ.get('RANK') == '1': os._exit(9)\n"
-    )
+    dies = "import os\nif os.environ.get('RANK') == '1': os._exit(9)\n"
+    (tmp_path / "sitecustomize.py").write_text(dies)
     monkeypatch.setattr(diagnosis, "GRACE", 1.0)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
     began = time.monotonic()
@@ -299,9 +298,8 @@ def test_a_configuration_that_cannot_run(tmp_path: Path, capfd: pytest.CaptureFi
     assert main(["doctor", "--config", str(path)]) == 2
     assert "FAILED   settings" in capfd.readouterr().out
     path.write_text("learning_rate: 1\n")
-    assert (
-        "names no recipe: begin it with `# python recipes/sft.py" in failed(diagnose(path)).detail
-    )
+    detail = failed(diagnose(path)).detail
+    assert "names no recipe: begin it with `# python recipes/sft.py" in detail
 
 
 @pytest.mark.parametrize("line", ["evil.py", "{folder}/evil.py", "recipes/dapo_posh.py"])
@@ -355,9 +353,8 @@ def test_a_good_node_and_a_dead_judge(tmp_path: Path, capfd: pytest.CaptureFixtu
     port = ["--port", str(free_port())]
     assert main(["doctor", "--config", str(SMOKE), *port, "--", *flags]) == 0
     assert "ok       judge          scored a pair" in capfd.readouterr().out
-    (tmp_path / "dead.yaml").write_text(
-        "name: server\nbase_urls: [http://127.0.0.1:9]\nmodel: a/b\ntimeout: 2\n"
-    )
+    dead_server = "name: server\nbase_urls: [http://127.0.0.1:9]\nmodel: a/b\ntimeout: 2\n"
+    (tmp_path / "dead.yaml").write_text(dead_server)
     weights = tmp_path / "tiny" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:5000])  # copied in part
     dead = [*flags, "--judge", str(tmp_path / "dead.yaml")]
