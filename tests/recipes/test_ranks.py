@@ -42,7 +42,7 @@ def train(folder: Path, case: str) -> list[list[dict[str, Any]]]:
     return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in (0, 1)]
 
 
-NAMES = {f"posh/{name}" for name in (*figures([]), *CALL)}
+NAMES = {f"posh/{name}" for name in (*figures([]), *CALL, "lowered_share")}
 
 
 def posh_names(line: dict[str, Any]) -> set[str]:
