@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from posh_reward import PoSh
-from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
+from posh_reward.metrics.posh.judges.fake_judge import FakeJudge, shared_words
 from posh_reward.reward.trl import PoshReward
 from posh_reward.types import Failure
 from recipes import dapo_posh
@@ -24,7 +24,7 @@ class DyingJudge(FakeJudge):
     """Answers its first batch, the check before training, and nothing after it."""
 
     def __init__(self) -> None:
-        super().__init__(lambda request: GONE if "sleep" in self.events else 4.0)
+        super().__init__(lambda each: GONE if "sleep" in self.events else shared_words(each))
 
 
 def judge(case: str, rank: int) -> FakeJudge:
