@@ -12,7 +12,17 @@ from collections.abc import Iterable
 from functools import lru_cache
 from importlib.resources import files
 
-from posh_reward.lexicon import meaning
+from posh_reward.lexicon.meaning import (
+    LEAST,
+    SISTERS,
+    Term,
+    defining,
+    dictionary_forms,
+    is_material,
+    meaning,
+    opposites,
+    senses,
+)
 from posh_reward.lexicon.wordnet import wordnet
 from posh_reward.types import CACHED
 
@@ -43,8 +53,8 @@ def colours() -> dict[str, frozenset[str]]:
 
 
 @lru_cache(maxsize=1)
-def _kin_table() -> dict[meaning.Term, set[int]]:
-    groups_of: dict[meaning.Term, set[int]] = {}
+def _kin_table() -> dict[Term, set[int]]:
+    groups_of: dict[Term, set[int]] = {}
     for group, (pos, *words) in enumerate(_read_table("kin.txt")):
         for word in words:
             groups_of.setdefault((word, pos), set()).add(group)
@@ -57,9 +67,9 @@ def _read_table(name: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines() if line and not line.startswith("#")]
 
 
-def kin_groups(term: meaning.Term) -> frozenset[int]:
+def kin_groups(term: Term) -> frozenset[int]:
     """Groups of ``kin.txt`` that a term belongs to, in any of its dictionary forms."""
-    table, forms = _kin_table(), (term[0], *meaning.dictionary_forms(term[0]))
+    table, forms = _kin_table(), (term[0], *dictionary_forms(term[0]))
     return frozenset(group for form in forms for group in table.get((form, term[1]), ()))
 
 
@@ -74,15 +84,15 @@ def number(word: str) -> int | None:
 SIDES = frozenset(("left", "right"))
 
 
-def is_settled(term: meaning.Term) -> bool:
+def is_settled(term: Term) -> bool:
     """Return True for a count, a colour or a side: they have few paraphrases, all known."""
     word = term[0]
     return number(word) is not None or word in colours() or word in SIDES
 
 
-def is_stuff(term: meaning.Term) -> bool:
+def is_stuff(term: Term) -> bool:
     """Return True for a material or a colour."""
-    return term[0] in colours() or meaning.is_material(term)
+    return term[0] in colours() or is_material(term)
 
 
 Key = int | str
@@ -114,16 +124,16 @@ OWN, GENUS, NARROW = range(3)  # roles of a synset; a key is 3 x synset + role
 
 
 @lru_cache(maxsize=CACHED)
-def traits(term: meaning.Term) -> tuple[tuple[Key, float], ...]:
+def traits(term: Term) -> tuple[tuple[Key, float], ...]:
     """Keys under which an index stores a term, each with its strength."""
-    own, genus, _, narrow = meaning.meaning(term)
-    forms = meaning.dictionary_forms(term[0])
+    own, genus, _, narrow = meaning(term)
+    forms = dictionary_forms(term[0])
     return (
         *((3 * synset + OWN, strength) for synset, strength in own.items()),
         *((3 * synset + GENUS, strength) for synset, strength in genus.items()),
         *((3 * synset + NARROW, strength) for synset, strength in narrow.items()),
         *((f"kin {group}", 1.0) for group in kin_groups(term)),
-        *((f"in definition {word}", strength) for word, strength in meaning.defining(term).items()),
+        *((f"in definition {word}", strength) for word, strength in defining(term).items()),
         *((f"form {form}", 1.0) for form in forms),
         (f"first form {forms[0]}", 1.0),
         *((f"{is_known(term[0])} {part}", 1.0) for part in without_a_letter(term[0])),
@@ -131,21 +141,21 @@ def traits(term: meaning.Term) -> tuple[tuple[Key, float], ...]:
 
 
 @lru_cache(maxsize=CACHED)
-def probes(term: meaning.Term) -> tuple[tuple[Key, float], ...]:
+def probes(term: Term) -> tuple[tuple[Key, float], ...]:
     """Keys to look similar terms up by; similarity is the largest probe x trait of a shared key."""
     # In this order: terms with the same senses; kinds of the term ("dog" says all of "animal"); its
     # genera ("animal" says only part of "dog"); sisters under a narrow genus; words that describers
     # use interchangeably; words of definitions, in both directions; the same form; slips.
-    own, _, vague, narrow = meaning.meaning(term)
-    forms = meaning.dictionary_forms(term[0])
+    own, _, vague, narrow = meaning(term)
+    forms = dictionary_forms(term[0])
     return (
         *((3 * synset + OWN, SYNONYM * strength) for synset, strength in own.items()),
         *((3 * synset + GENUS, strength) for synset, strength in own.items()),
         *((3 * synset + OWN, strength) for synset, strength in vague.items()),
-        *((3 * synset + NARROW, meaning.SISTERS * strength) for synset, strength in narrow.items()),
+        *((3 * synset + NARROW, SISTERS * strength) for synset, strength in narrow.items()),
         *((f"kin {group}", KIN) for group in kin_groups(term)),
         *((f"in definition {form}", 1.0) for form in forms),
-        *((f"form {word}", strength) for word, strength in meaning.defining(term).items()),
+        *((f"form {word}", strength) for word, strength in defining(term).items()),
         (f"first form {forms[0]}", 1.0),
         *((f"{not is_known(term[0])} {part}", SPELLING) for part in without_a_letter(term[0])),
     )
@@ -157,10 +167,10 @@ class TermIndex:
     Complete once made and never changed, so an interrupted call leaves no partial index behind.
     """
 
-    def __init__(self, terms: Iterable[meaning.Term]) -> None:
-        self._by_key: dict[Key, list[tuple[meaning.Term, float]]] = {}
-        self._by_number: dict[int, list[meaning.Term]] = {}
-        self._colours: list[meaning.Term] = []
+    def __init__(self, terms: Iterable[Term]) -> None:
+        self._by_key: dict[Key, list[tuple[Term, float]]] = {}
+        self._by_number: dict[int, list[Term]] = {}
+        self._colours: list[Term] = []
         for term in dict.fromkeys(terms):
             if (value := number(term[0])) is not None:
                 self._by_number.setdefault(value, []).append(term)
@@ -169,12 +179,12 @@ class TermIndex:
             for key, strength in traits(term):
                 self._by_key.setdefault(key, []).append((term, strength))
 
-    def like(self, term: meaning.Term) -> dict[meaning.Term, float]:
+    def like(self, term: Term) -> dict[Term, float]:
         """Similar terms of the text -> how much of ``term`` they say, 0 to 1."""
-        alike: dict[meaning.Term, float] = {}
+        alike: dict[Term, float] = {}
         for key, factor in probes(term):
             for other, strength in self._by_key.get(key, ()):
-                if factor * strength > alike.get(other, meaning.LEAST):
+                if factor * strength > alike.get(other, LEAST):
                     alike[other] = factor * strength
         if (value := number(term[0])) is not None:
             # Numbers are equal or not similar at all. Listing unequal ones would be quadratic in
@@ -195,25 +205,25 @@ def colour_likeness(a: str, b: str) -> float:
 
 
 @lru_cache(maxsize=CACHED)
-def likeness(a: meaning.Term, b: meaning.Term) -> float:
+def likeness(a: Term, b: Term) -> float:
     """Similarity of two terms, 0 to 1; symmetric, so a genus counts in full."""
     return max(TermIndex((b,)).like(a).get(b, 0.0), TermIndex((a,)).like(b).get(a, 0.0))
 
 
-def conflict(a: meaning.Term, b: meaning.Term) -> bool:
+def conflict(a: Term, b: Term) -> bool:
     """Return True if terms exclude each other: counts, colours, materials, or opposites."""
     # Similarity last, since it costs most, and few pairs of words can exclude each other at all.
     return _are_rivals(a, b) and likeness(a, b) < ALIKE
 
 
-def _are_rivals(a: meaning.Term, b: meaning.Term) -> bool:
+def _are_rivals(a: Term, b: Term) -> bool:
     if number(a[0]) is not None and number(b[0]) is not None:
         return True
     if a[0] in colours() and b[0] in colours():
         return True
-    if meaning.is_material(a) and meaning.is_material(b):
+    if is_material(a) and is_material(b):
         return True
-    against = meaning.opposites(a)
+    against = opposites(a)
     return bool(against) and any(
-        weight > USUAL_SENSE and s in against for s, weight in meaning.senses(b).items()
+        weight > USUAL_SENSE and s in against for s, weight in senses(b).items()
     )
