@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from posh_reward.attack.variants import with_articles
 from posh_reward.study.agreement.localisation import TokenCounts, count_tokens
 from posh_reward.types import Direction, Element, Scores, Span
 
@@ -48,7 +49,7 @@ SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 def blind_list() -> str:
     """Return a text that names many objects without any detail."""
-    return " ".join(f"There is a{'n' * (noun[0] in 'aeiou')} {noun}." for noun in NOUNS)
+    return with_articles(" ".join(f"There is a {noun}." for noun in NOUNS))
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,7 @@ from itertools import cycle, islice
 
 from posh_reward.attack.climb import sentences
 from posh_reward.graph.reader import Reader
-from posh_reward.lexicon import function_words
-from posh_reward.lexicon.function_words import PREPOSITIONS, agreement
+from posh_reward.lexicon.function_words import PREPOSITIONS, UNSPECIFIC, agreement
 from posh_reward.lexicon.likeness import UNITS, colours
 from posh_reward.lexicon.meaning import is_plural
 from posh_reward.types import Description, Token
@@ -36,7 +35,6 @@ EXCHANGED = {
 }  # fmt: skip
 EXCHANGED |= {b: a for a, b in EXCHANGED.items() if a not in ("him", "himself")}
 SIDES = ("left", "right")
-NO_THINGS = function_words.PLACES | function_words.DEPICTION | function_words.LIGHT
 
 MUSEUM = (
     "The artist invites us to reflect on the passing of time. The work shows a rare command of "
@@ -61,8 +59,13 @@ def rewritten(description: Description, words: Mapping[int, str]) -> str | None:
         text += description.text[end : token.span[0]]
         text += word[:1].upper() + word[1:] if token.text[:1].isupper() else word
         end = token.span[1]
-    text = ARTICLE.sub(lambda m: f"{m[1]}{'n' * (m[2] in 'aeiou')} ", text + description.text[end:])
+    text = with_articles(text + description.text[end:])
     return None if text == description.text else text
+
+
+def with_articles(text: str) -> str:
+    """Write "a" or "an" as the next word asks for."""
+    return ARTICLE.sub(lambda m: f"{m[1]}{'n' * (m[2] in 'aeiou')} ", text)
 
 
 def inflected(verb: str, like: Token) -> str:
@@ -372,9 +375,9 @@ def things_named(description: Description) -> str | None:
     """Name each thing in a sentence and say no more: "There is a dog. There is an owl."."""
     nouns = dict.fromkeys(
         token.lemma for token in description.tokens
-        if token.pos == "NOUN" and token.lemma == token.text and token.lemma not in NO_THINGS
+        if token.pos == "NOUN" and token.lemma == token.text and token.lemma not in UNSPECIFIC
     )  # fmt: skip
-    return " ".join(f"There is a{'n' * (n[0] in 'aeiou')} {n}." for n in nouns) or None
+    return with_articles(" ".join(f"There is a {noun}." for noun in nouns)) or None
 
 
 def _opening(tokens: Sequence[Token], verb: int, first: int) -> str | None:

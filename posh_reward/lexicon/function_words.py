@@ -52,6 +52,8 @@ DEPICTION = frozenset(
     "brushstrokes brushwork style atmosphere mood sense feeling contrast".split()
 )
 """Nouns for the image rather than its contents: hues of gold."""
+UNSPECIFIC = LIGHT | PLACES | DEPICTION
+"""Words that name nothing in the image."""
 HAVING = frozenset("of with in part has have having wears wear wearing holds holding".split())
 """Words of relations in which one thing has, wears or holds another."""
 WORD = re.compile(r"\w+")

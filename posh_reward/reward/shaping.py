@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
 from posh_reward.errors import ConfigError
-from posh_reward.lexicon.function_words import DEPICTION, LIGHT, PLACES
+from posh_reward.lexicon.function_words import LIGHT, UNSPECIFIC
 from posh_reward.lexicon.word_order import disorder
 from posh_reward.lexicon.wordnet import is_english
 from posh_reward.metrics.posh.aggregate import (
@@ -55,8 +55,6 @@ BORNE_OUT = 3.0  # grade from which a claim counts as detail
 NEAR = 1  # sentences before and after one whose claims are judged with it
 TELLING = 5  # claims that are enough to tell that what is said there is made up
 MADE_UP = 0.4  # share of such claims, not borne out, that costs nothing
-UNSPECIFIC = LIGHT | PLACES | DEPICTION
-"""Words of headings ("Foreground", "Colours", "Style"), which name nothing in the image."""
 
 BOUNDS = {
     "precision_weight": (0, math.inf), "recall_weight": (0, math.inf),
@@ -131,20 +129,17 @@ def shape(scores: Scores, shaping: Shaping, weights: Weights = EQUAL) -> float |
     return _towards_worst(_combine(*axes, shaping), _share_left(scores, shaping))
 
 
-RULES_OFF = {
-    "length_limit": None, "repetition_limit": None, "detail_floor": 0, "coverage_floor": 0,
-    "loose_weight": 0, "disorder_limit": 0, "image_cap": HIGHEST_GRADE,
-}  # fmt: skip
-LOWERED = 0.1
+LOWERED = 0.1  # what rules take from a reward before a run tells of it
 
 
 def is_lowered(scores: Scores, shaping: Shaping, weights: Weights = EQUAL) -> bool:
     """Return True if the rules take more than 0.1 from the reward for precision or recall."""
-    plain = replace(shaping, **RULES_OFF)  # type: ignore[arg-type]  # bounded by BOUNDS
-    pairs = zip(
-        *(shape_axes(scores, each, weights) or () for each in (plain, shaping)), strict=True
-    )
-    return any(before - after > LOWERED for before, after in pairs)
+    no_rules = replace(
+        shaping, length_limit=None, repetition_limit=None, detail_floor=0, coverage_floor=0,
+        loose_weight=0, disorder_limit=0, image_cap=HIGHEST_GRADE,
+    )  # fmt: skip
+    before, after = (shape_axes(scores, each, weights) or () for each in (no_rules, shaping))
+    return any(b - a > LOWERED for b, a in zip(before, after, strict=True))
 
 
 def shape_axes(
@@ -194,7 +189,7 @@ def _with_loose_words(scores: Scores, precision: float, shaping: Shaping) -> flo
     a mistake: the mean of n elements becomes one of n + weight * excess. In a sentence without any
     element ("We run.") none is free, since people do not describe images like that.
     """
-    if not is_english(scores.reference):
+    if not shaping.loose_weight or not is_english(scores.reference):
         return precision
     words = loose_words(scores)
     within = words.loose - words.supported - words.bare

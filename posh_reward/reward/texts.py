@@ -14,7 +14,7 @@ from importlib import resources
 from typing import Any
 
 from posh_reward.errors import InputError
-from posh_reward.lexicon.function_words import DEPICTION, LIGHT, PLACES
+from posh_reward.lexicon.function_words import UNSPECIFIC
 from posh_reward.lexicon.wordnet import KNOWN_SHARE, is_english, known_share, words
 from posh_reward.reward.run_ons import recast
 
@@ -163,15 +163,10 @@ TITLE = re.compile(
     r"^[ \t]*((?:[A-Za-z][A-Za-z'&/-]{0,20}[ \t]{0,8}){1,5})(?::(?=\s|$)|$)", re.MULTILINE
 )
 """A heading on a line of its own, or before a colon at the line's start."""
-UNSPECIFIC = (
-    LIGHT
-    | PLACES
-    | DEPICTION
-    | frozenset(
-        "area areas caption clothing description details elements figure figures focus key "
-        "lighting main note notes objects overall overview people section setting sides subject "
-        "subjects summary title visual".split()
-    )
+OF_HEADINGS = UNSPECIFIC.union(
+    "area areas caption clothing description details elements figure figures focus key lighting "
+    "main note notes objects overall overview people section setting sides subject subjects "
+    "summary title visual".split()
 )
 """Words of headings ("Foreground", "Key details"), which name nothing in the image."""
 OPENING = re.compile(
@@ -261,7 +256,7 @@ def _cells(row: re.Match[str]) -> str:
 
 def _if_specific(title: re.Match[str]) -> str:
     words = re.findall(r"[a-z]+", title[1].lower())
-    return _blank(title) if UNSPECIFIC.issuperset(words) else title[0]
+    return _blank(title) if OF_HEADINGS.issuperset(words) else title[0]
 
 
 def fold(text: str) -> str:

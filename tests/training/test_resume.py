@@ -23,7 +23,7 @@ from recipes import sft
 
 
 def checkpoint(run: Path, step: int, *, optimizer: bool = True) -> Path:
-    """What the trainer writes, in its order."""
+    """Files that the trainer writes, in its order."""
     folder = run / f"checkpoint-{step}"
     folder.mkdir(parents=True)
     save_file({"weight": torch.ones(100)}, folder / "model.safetensors")
