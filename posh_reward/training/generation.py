@@ -136,6 +136,7 @@ def generate(settings: GenerationSettings) -> dict[str, int]:
     with closing(Journal(settings.output)) as journal:
         earlier = list(journal.rows())
         _warn_of_other_settings(earlier, settings)
+        journal.append([])  # drops what a kill cut short, even if no row is missing
         done = {(row["model"], row["id"]) for row in earlier}
         for name, model in settings.models.items():
             label = name + OTHER_IMAGES if settings.shuffle_images else name

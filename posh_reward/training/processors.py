@@ -166,9 +166,8 @@ def resize_images(dataset: Dataset, new_size: NewSize) -> Dataset:
             desc="resizing images, once (posh-reward fetch does it ahead of a run)",
         )
     except Exception as error:  # decoders raise many types of error
-        load_dataset.without_broken(
-            dataset, "the dataset", skip_broken=False
-        )  # names all broken images
+        # Names all broken images.
+        load_dataset.without_broken(dataset, "the dataset", skip_broken=False)
         if isinstance(error, OSError):
             raise ConfigError(
                 f"resized images cannot be cached: {error}; make room, or set HF_DATASETS_CACHE "

@@ -1,11 +1,13 @@
-"""Shards, and names of models; recipes/test_smoke.py has descriptions."""
+"""Shards, and files that are complete; recipes/test_smoke.py has descriptions."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+from posh_reward.datasets.load_dataset import load_images
 from posh_reward.errors import InputError
-from posh_reward.training.generation import GenerationSettings
+from posh_reward.training.generation import GenerationSettings, generate
 
 
 def describing(shard: int, shards: int) -> GenerationSettings:
@@ -26,3 +28,13 @@ def test_shards_one_after_the_other_are_all_rows(rows: int, shards: int) -> None
 def test_a_shard_that_is_not_there_is_refused(shard: int, shards: int, message: str) -> None:
     with pytest.raises(InputError, match=message):
         describing(shard, shards)
+
+
+def test_what_a_power_cut_leaves_after_all_rows_is_dropped(tmp_path: Path) -> None:
+    """``score``, which reads the file next, would refuse the zeros."""
+    ids = load_images("scenes:heldout=2", "test")["uuid"]
+    whole = "".join(json.dumps({"id": each, "model": "a"}) + "\n" for each in ids).encode()
+    said = tmp_path / "said.jsonl"
+    said.write_bytes(whole + bytes(10))
+    generate(GenerationSettings({"a": "a model"}, said, "scenes:heldout=2"))
+    assert said.read_bytes() == whole
