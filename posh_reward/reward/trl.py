@@ -70,8 +70,12 @@ class FailureLimit:
 
     stop_reason: Failure | None
     """Reason to stop the run; None as long as there is none."""
-    last_call_failed: bool
-    """True if the last call had completions but no score."""
+    judged: int
+    """Completions with a score in this run's calls, without those while ``evaluating``."""
+    failed: int
+    """Completions without one, likewise."""
+    evaluating: bool
+    """True while calls are an evaluation's, which neither moves the weights nor ends the run."""
 
     def __init__(self, max_failed_calls: int) -> None:
         check_sizes(max_failed_calls=max_failed_calls)
@@ -85,7 +89,8 @@ class FailureLimit:
         ``stop_reason`` is set; otherwise ``note`` raises.
         """
         self.stop_reason = None
-        self.last_call_failed = False
+        self.judged = self.failed = 0
+        self.evaluating = False
         self._supervised = supervised
         self._failed_calls = 0
 
@@ -98,13 +103,17 @@ class FailureLimit:
         """Count one call, and log the reasons for its failures."""
         reasons = Counter(str(failure) for failure in failures if failure is not None)
         failed = sum(reasons.values())
-        self.last_call_failed = 0 < failed == len(failures)
+        if reasons:
+            summary = "; ".join(f"{count} x {reason}" for reason, count in reasons.most_common(3))
+            logger.warning(
+                "%d of %d completions have no reward: %s", failed, len(failures), summary
+            )
+        if self.evaluating:
+            return
+        self.judged += len(failures) - failed
+        self.failed += failed
         # In a row: one call that mostly worked resets the count.
         self._failed_calls = self._failed_calls + 1 if 2 * failed > len(failures) else 0
-        if not reasons:
-            return
-        summary = "; ".join(f"{count} x {reason}" for reason, count in reasons.most_common(3))
-        logger.warning("%d of %d completions have no reward: %s", failed, len(failures), summary)
         if self._failed_calls < self.max_failed_calls:
             return
         self.stop_reason = self.stop_reason or Failure(

@@ -23,6 +23,7 @@ from posh_reward.process.progress import on_terminal, progress_bar
 from posh_reward.reward.objectives import metrics_behind
 from posh_reward.reward.texts import content_text
 from posh_reward.settings import brief_list
+from posh_reward.training.learning import CUT, NothingLearnedError
 from posh_reward.training.resume import continue_sampling, last_checkpoint, load_weights
 from posh_reward.training.rollouts import RolloutError
 from posh_reward.training.rotary import ExactRotary
@@ -50,6 +51,7 @@ HEADLINES = {
     "posh/precision": "precision",
     "posh/recall": "recall",
     "posh/failed_share": "failed",
+    CUT: "cut",
     "completions/mean_length": "tokens",
     "judging_share": "share of time judging",
 }
@@ -99,6 +101,7 @@ def train(trainer: Trainer) -> None:
     Raises:
         JudgeError: the judge kept failing; on all ranks, after saving a checkpoint.
         RolloutError: vLLM generated something else than was trained on; likewise.
+        NothingLearnedError: the updates did not reach the weights, or there were none; likewise.
         StoppedEarlyError: a signal or the job's end stopped the run; likewise.
         ConfigError: the checkpoint cannot be resumed from, or the dataset has images that the
             trainer would ignore, or columns that no reward can read.
@@ -119,7 +122,7 @@ def train(trainer: Trainer) -> None:
         continue_sampling(trainer, checkpoint)
     try:
         trainer.train(resume_from_checkpoint=checkpoint)
-    except (JudgeError, RolloutError, StoppedEarlyError):
+    except (JudgeError, NothingLearnedError, RolloutError, StoppedEarlyError):
         # On all ranks, if they have agreed to stop; finishing would wait for the others otherwise.
         if trainer.control.should_training_stop:
             finish(trainer)

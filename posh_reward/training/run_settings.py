@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from argparse import Action
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ from posh_reward.reward.trl import FailureLimit
 from posh_reward.settings import brief, guess, misfit, read_settings, trust_settings
 from posh_reward.training.dapo.credit import check_settings
 from posh_reward.training.dapo.sampling import DynamicSampling, check_groups
+from posh_reward.training.learning import NO_MASTERS
 
 LIKE = "like"  # key of a configuration: another one, from which it inherits
 ENV = "env"  # key of a configuration: environment variables, as in TRL
@@ -160,6 +162,7 @@ class Processes:
     offloads_optimizer: bool = False  # its states are in the host's memory
     offloads_parameters: bool = False
     gathers_on_save: bool = True  # under ``zero_stage`` 3 the whole model can be saved
+    has_fsdp: bool = False
 
     @property
     def on_one_machine(self) -> int:
@@ -172,7 +175,10 @@ class Processes:
         processes = args.world_size
         machines = max(processes // max(int(os.environ.get("LOCAL_WORLD_SIZE") or 1), 1), 1)
         plugin = getattr(args, "deepspeed_plugin", None)
-        return cls(processes, machines) if plugin is None else _sharded(processes, machines, plugin)
+        if plugin is None:
+            has_fsdp = os.environ.get("ACCELERATE_USE_FSDP") == "true" or bool(args.fsdp)
+            return cls(processes, machines, has_fsdp=has_fsdp)
+        return _sharded(processes, machines, plugin)
 
 
 def _sharded(processes: int, machines: int, plugin: Any) -> Processes:
@@ -205,8 +211,9 @@ def read_processes(path: Path) -> Processes:
     try:
         cluster = load_config_from_file(str(path))
         processes, machines = int(cluster.num_processes), int(cluster.num_machines)
-        if str(cluster.distributed_type).rpartition(".")[2] != "DEEPSPEED":
-            return Processes(processes, machines)
+        kind = str(cluster.distributed_type).rpartition(".")[2]
+        if kind != "DEEPSPEED":
+            return Processes(processes, machines, has_fsdp=kind == "FSDP")
         plugin = DeepSpeedPlugin(**{k: v for k, v in inner.items() if k in names})
         plugin.set_mixed_precision(cluster.mixed_precision)
     except (ValueError, TypeError) as error:
@@ -219,8 +226,8 @@ def read_processes(path: Path) -> Processes:
 
 def refuse(settings: Sequence[Any], layout: Processes) -> None:
     """Raise ConfigError with all combinations that the trainer would refuse later."""
-    script, args, _ = settings
-    reasons = [*_saving(args, layout), *_best(script, args)]
+    script, args, model = settings
+    reasons = [*_saving(args, layout), *_best(script, args), *_precision(args, model, layout)]
     reasons += [*_lengths(script, args), *_reward(script, args)]
     if reasons:
         raise ConfigError("; ".join(reasons))
@@ -238,6 +245,25 @@ def _saving(args: Any, layout: Processes) -> Iterator[str]:
             "under ZeRO-3 the trained model could not be saved as a whole: set "
             "zero3_save_16bit_model: true in accelerate's deepspeed_config"
         )
+
+
+def _precision(args: Any, model: Any, layout: Processes) -> Iterator[str]:
+    """Check that the optimizer's updates are not rounded away."""
+    # FSDP makes float32 copies if it computes in a lower precision (accelerate 1.15,
+    # Accelerator.prepare_model and fsdp2_prepare_model), PEFT makes adapters in float32.
+    masters = layout.zero_stage or (layout.has_fsdp and (args.bf16 or args.fp16))
+    if masters or model.use_peft or weights_type(model) not in ("bfloat16", "float16"):
+        return
+    yield f"dtype is {model.dtype}: {NO_MASTERS}"
+
+
+def weights_type(model: Any) -> str:
+    """Return the type in which a model's weights are loaded; of one on the hub "auto" is 16-bit."""
+    config = Path(model.model_name_or_path or "") / "config.json"
+    if model.dtype != "auto":
+        return model.dtype or "float32"
+    saved = json.loads(config.read_text(encoding="utf-8")) if config.is_file() else {}
+    return str(saved.get("dtype", saved.get("torch_dtype", "bfloat16")))
 
 
 def _best(script: Any, args: Any) -> Iterator[str]:

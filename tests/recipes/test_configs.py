@@ -196,6 +196,25 @@ def test_the_same_may_be_fine_on_one_gpu(tmp_path: Path) -> None:
     assert parse_for(sft.SETTINGS, flags, ONE)
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "auto"])
+def test_16_bit_weights_need_something_that_keeps_their_float32_copies(
+    tmp_path: Path, dtype: str
+) -> None:
+    flags = write(tmp_path, f"{BASE}dtype: {dtype}\nmax_length: null\n")
+    for layout in (ONE, Processes(processes=8), Processes(processes=8, has_fsdp=True)):
+        with pytest.raises(ConfigError, match=rf"dtype is {dtype}.*float32 copies.*dtype: float32"):
+            parse_for(sft.SETTINGS, flags, layout)
+    assert parse_for(sft.SETTINGS, flags, NODE)
+    assert parse_for(sft.SETTINGS, [*flags, "--use_peft"], ONE)
+    assert parse_for(sft.SETTINGS, [*flags, "--dtype", "float32"], ONE)
+
+
+def test_the_shipped_configuration_without_its_launcher_is_refused() -> None:
+    config = str(CONFIGS / "dapo" / "qwen2_5_vl_7b.yaml")
+    with pytest.raises(ConfigError, match=r"float32 copies.*--config_file"):
+        parse_for(dapo_posh.SETTINGS, ["--config", config], ONE)
+
+
 def test_vllm_must_have_room_for_image_and_reply(tmp_path: Path) -> None:
     text = "use_vllm: true\nvllm_max_model_length: 2048\nmax_pixels: 1003520\n"
     flags = write(tmp_path, f"{BASE}{text}max_completion_length: 768\n")

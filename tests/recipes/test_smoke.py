@@ -42,7 +42,11 @@ def test_sft_watches_grounding_and_saves_a_model(tiny: Path, tmp_path: Path) -> 
 
 
 def test_dapo_logs_posh_saves_and_resumes(tiny: Path, tmp_path: Path) -> None:
-    more = ("--max_completion_length", "16", "--save_strategy", "steps", "--save_steps", "1")
+    # An untrained model never ends its text: masked, none would be trained on.
+    more = (
+        "--max_completion_length", "16", "--mask_truncated_completions", "false",
+        "--save_strategy", "steps", "--save_steps", "1",
+    )  # fmt: skip
     trainer = dapo_posh.main(flags("dapo", tiny, tmp_path, *more))
     assert trainer.state.global_step == 2
     logged = {key for line in trainer.state.log_history for key in line}
