@@ -28,7 +28,7 @@ from posh_reward.training.resume import continue_sampling, last_checkpoint, load
 from posh_reward.training.rollouts import RolloutError
 from posh_reward.training.rotary import ExactRotary
 from posh_reward.training.run_settings import CHECK, Processes, parse, refuse
-from posh_reward.training.stopping import TRY_AGAIN, StoppedEarlyError
+from posh_reward.training.stopping import TRY_AGAIN, StoppedEarlyError, log_before_trackers
 
 if TYPE_CHECKING:
     from transformers import Trainer, TrainerControl, TrainingArguments
@@ -110,6 +110,7 @@ def train(trainer: Trainer) -> None:
     _check_columns(trainer)
     show_headlines(trainer)
     make_tables_plain(trainer)
+    log_before_trackers(trainer)
     trainer.add_callback(ExactRotary(getattr(trainer, "ref_model", None)))
     # The first rank's, on all ranks: nodes may see different files.
     (checkpoint,) = broadcast_object_list([last_checkpoint(trainer.args)])

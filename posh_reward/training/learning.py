@@ -269,7 +269,7 @@ class Learning:
 
     def note_log(self, logs: dict[str, Any], state: TrainerState) -> None:
         """Read the share of cut completions from a line of the log, and add to the line."""
-        if "loss" not in logs:  # an evaluation's line, or the last
+        if "loss" not in logs or MOVED in logs:  # an evaluation's line, the last, or a known one
             return
         logs[MOVED] = state.log_history[-1][MOVED] = self.progress.moved  # the latter is a copy
         steps, self._last_logged = state.global_step - self._last_logged, state.global_step

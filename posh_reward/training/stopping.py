@@ -255,6 +255,22 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
         return next((reason for reason in reasons if reason), None)
 
 
+def log_before_trackers(trainer: Any) -> None:
+    """Let trackers, such as W&B, see the figures that ``StopWithCheckpoint`` adds to the log.
+
+    They come before a trainer's own callbacks. Those stay where they are, since one that raises at
+    the end must not keep the trackers from ending.
+    """
+    callbacks = trainer.callback_handler.callbacks
+    for stop in [each for each in callbacks if isinstance(each, StopWithCheckpoint)]:
+        callbacks.insert(0, _LogFirst(stop))
+
+
+class _LogFirst(TrainerCallback):  # type: ignore[misc]
+    def __init__(self, stop: StopWithCheckpoint) -> None:
+        self.on_log = stop.on_log
+
+
 def _rate(optimizer: Any) -> float:
     """Return the highest learning rate of an optimizer's next step."""
     return max((float(group["lr"]) for group in optimizer.param_groups), default=0.0)

@@ -22,6 +22,8 @@ from recipes import generate as recipe
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENES = "scenes:train=8:heldout=4"
+UNMASKED = ("--max_completion_length", "16", "--mask_truncated_completions", "false")
+"""For an untrained model, which never ends its text: masked, none would be trained on."""
 
 
 def flags(stage: str, model: Path, output: Path, *more: str) -> list[str]:
@@ -42,11 +44,7 @@ def test_sft_watches_grounding_and_saves_a_model(tiny: Path, tmp_path: Path) -> 
 
 
 def test_dapo_logs_posh_saves_and_resumes(tiny: Path, tmp_path: Path) -> None:
-    # An untrained model never ends its text: masked, none would be trained on.
-    more = (
-        "--max_completion_length", "16", "--mask_truncated_completions", "false",
-        "--save_strategy", "steps", "--save_steps", "1",
-    )  # fmt: skip
+    more = (*UNMASKED, "--save_strategy", "steps", "--save_steps", "1")
     trainer = dapo_posh.main(flags("dapo", tiny, tmp_path, *more))
     assert trainer.state.global_step == 2
     logged = {key for line in trainer.state.log_history for key in line}
@@ -174,7 +172,7 @@ def test_accelerate_launches_two_processes(tiny: Path, tmp_path: Path) -> None:
     launcher = ["accelerate.commands.launch", "--config_file", "configs/accelerate/cpu_2.yaml"]
     command = [sys.executable, "-m", *launcher, "recipes/dapo_posh.py"]
     done = subprocess.run(
-        [*command, *flags("dapo", tiny, tmp_path, "--max_completion_length", "16")],
+        [*command, *flags("dapo", tiny, tmp_path, *UNMASKED)],
         cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True,
         check=False,
     )  # fmt: skip
