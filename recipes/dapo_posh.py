@@ -40,6 +40,7 @@ from posh_reward.training.processors import load_processor, training_images
 from posh_reward.training.resume import RefuseLostWeights
 from posh_reward.training.rollouts import CHECK_EVERY, check_rollouts
 from posh_reward.training.run_settings import flag, shaping_of
+from posh_reward.training.saving import save_run
 from posh_reward.training.stopping import STOP_BEFORE, StopWithCheckpoint
 
 if TYPE_CHECKING:
@@ -182,8 +183,7 @@ def main(argv: list[str] | None = None) -> DapoTrainer:
     trainer = make_trainer(script, args, model)
     record_prompt(args, model.model_name_or_path, script.prompt_text)
     train(trainer)  # from the checkpoint that resume_from_checkpoint names, if any
-    trainer.save_model(args.output_dir)
-    trainer.save_state()
+    save_run(trainer)
     finish(trainer)
     return trainer
 

@@ -34,6 +34,7 @@ from posh_reward.training.launch import (
 from posh_reward.training.processors import load_processor, sizes_of, training_images
 from posh_reward.training.resume import RefuseLostWeights
 from posh_reward.training.run_settings import flag
+from posh_reward.training.saving import save_run
 from posh_reward.training.stopping import STOP_BEFORE, StopWithCheckpoint
 
 if TYPE_CHECKING:
@@ -158,11 +159,7 @@ def main(argv: list[str] | None = None) -> SFTTrainer:
     trainer = make_trainer(script, args, model)
     record_prompt(args, model.model_name_or_path, script.prompt_text)
     train(trainer)
-    trainer.save_model(args.output_dir)
-    trainer.save_state()
-    best = trainer.state.best_model_checkpoint
-    if best is not None and trainer.is_world_process_zero():
-        print(f"lowest {args.metric_for_best_model}, lower is better: {best}")
+    save_run(trainer)
     finish(trainer)
     return trainer
 

@@ -33,6 +33,7 @@ from posh_reward.study.rows.tables import Journal
 from posh_reward.training.launch import warn_of_other_prompt
 from posh_reward.training.processors import load_processor, sizes_of
 from posh_reward.training.rollouts import PromptMismatchError, collapse, placeholder_ids
+from posh_reward.training.saving import unlike_best
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -262,6 +263,8 @@ def _load(model: str, settings: GenerationSettings) -> TransformersDescriber | V
     kind = VllmDescriber if settings.engine == "vllm" else TransformersDescriber
     if not Path(model).exists():
         check_name_of_hub(model)
+    elif problem := unlike_best(Path(model)):
+        logger.warning("%s", safe(problem))
     try:
         return kind(model, settings)
     except (MissingDependencyError, ConfigError):

@@ -24,7 +24,12 @@ from posh_reward.reward.objectives import metrics_behind
 from posh_reward.reward.texts import content_text
 from posh_reward.settings import brief_list
 from posh_reward.training.learning import CUT, NothingLearnedError
-from posh_reward.training.resume import continue_sampling, last_checkpoint, load_weights
+from posh_reward.training.resume import (
+    continue_sampling,
+    last_checkpoint,
+    load_best_by_any_name,
+    load_weights,
+)
 from posh_reward.training.rollouts import RolloutError
 from posh_reward.training.rotary import ExactRotary
 from posh_reward.training.run_settings import CHECK, Processes, parse, refuse
@@ -112,6 +117,7 @@ def train(trainer: Trainer) -> None:
     make_tables_plain(trainer)
     log_before_trackers(trainer)
     trainer.add_callback(ExactRotary(getattr(trainer, "ref_model", None)))
+    load_best_by_any_name(trainer)
     # The first rank's, on all ranks: nodes may see different files.
     (checkpoint,) = broadcast_object_list([last_checkpoint(trainer.args)])
     if checkpoint is not None:

@@ -238,7 +238,7 @@ def _saving(args: Any, layout: Processes) -> Iterator[str]:
     if layout.zero_stage and args.save_only_model and args.load_best_model_at_end:
         yield (
             "save_only_model and load_best_model_at_end exclude each other under DeepSpeed: remove "
-            "load_best_model_at_end; the recipe names the best checkpoint at the end"
+            "load_best_model_at_end; output_dir gets the best checkpoint's weights anyway"
         )
     if not layout.gathers_on_save:
         yield (
@@ -274,6 +274,12 @@ def _best(script: Any, args: Any) -> Iterator[str]:
     if not evaluates(args):
         yield f"metric_for_best_model is {figure!r}, but nothing is evaluated: set eval_strategy"
         return
+    if not _saves_each_evaluation(args):
+        yield (
+            f"metric_for_best_model is {figure!r}, but not every evaluated checkpoint is saved, so "
+            "the best could be lost: set save_strategy, and save_steps, as eval_strategy and "
+            "eval_steps"
+        )
     name = figure if figure.startswith("eval_") else f"eval_{figure}"
     grounded = getattr(script, "watch_grounding", False)
     losses = ("eval_right_loss", "eval_shuffled_loss") if grounded else ("eval_loss",)
@@ -282,6 +288,15 @@ def _best(script: Any, args: Any) -> Iterator[str]:
             f"metric_for_best_model is {figure!r}, but {'with' if grounded else 'without'} "
             f"watch_grounding there is {' and '.join(losses)}"
         )
+
+
+def _saves_each_evaluation(args: Any) -> bool:
+    save, evaluate = (
+        str(getattr(each, "value", each)) for each in (args.save_strategy, args.eval_strategy)
+    )
+    if save == evaluate == "steps":
+        return not args.eval_steps % args.save_steps
+    return save in (evaluate, "best")
 
 
 def evaluates(args: Any) -> bool:
