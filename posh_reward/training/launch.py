@@ -22,8 +22,10 @@ from posh_reward.process.locks import keep_folder
 from posh_reward.process.progress import on_terminal, progress_bar
 from posh_reward.reward.objectives import metrics_behind
 from posh_reward.reward.texts import content_text
+from posh_reward.run_record import read_run
 from posh_reward.settings import brief_list
 from posh_reward.training.learning import CUT, NothingLearnedError
+from posh_reward.training.recording import end_record
 from posh_reward.training.resume import (
     continue_sampling,
     last_checkpoint,
@@ -32,7 +34,7 @@ from posh_reward.training.resume import (
 )
 from posh_reward.training.rollouts import RolloutError
 from posh_reward.training.rotary import ExactRotary
-from posh_reward.training.run_settings import CHECK, Processes, parse, refuse
+from posh_reward.training.run_settings import CHECK, Processes, check_rows, parse, refuse
 from posh_reward.training.stopping import TRY_AGAIN, StoppedEarlyError, log_before_trackers
 
 if TYPE_CHECKING:
@@ -108,11 +110,14 @@ def train(trainer: Trainer) -> None:
         RolloutError: vLLM generated something else than was trained on; likewise.
         NothingLearnedError: the updates did not reach the weights, or there were none; likewise.
         StoppedEarlyError: a signal or the job's end stopped the run; likewise.
-        ConfigError: the checkpoint cannot be resumed from, or the dataset has images that the
-            trainer would ignore, or columns that no reward can read.
+        ConfigError: the checkpoint cannot be resumed from, or the dataset is too small for a step,
+            or has images that the trainer would ignore, or columns that no reward can read.
     """
     _check_images(trainer)
     _check_columns(trainer)
+    if hasattr(trainer.train_dataset, "__len__"):
+        oversample = getattr(getattr(trainer, "dynamic_sampling", None), "oversample", 1)
+        check_rows(len(trainer.train_dataset), trainer.args, oversample)
     show_headlines(trainer)
     make_tables_plain(trainer)
     log_before_trackers(trainer)
@@ -129,7 +134,8 @@ def train(trainer: Trainer) -> None:
         continue_sampling(trainer, checkpoint)
     try:
         trainer.train(resume_from_checkpoint=checkpoint)
-    except (JudgeError, NothingLearnedError, RolloutError, StoppedEarlyError):
+    except (JudgeError, NothingLearnedError, RolloutError, StoppedEarlyError) as error:
+        end_record(trainer, reason=str(error))
         # On all ranks, if they have agreed to stop; finishing would wait for the others otherwise.
         if trainer.control.should_training_stop:
             finish(trainer)
@@ -239,11 +245,14 @@ def enter_output(args: TrainingArguments) -> None:
     if not saved.is_file():
         return
     state = json.loads(saved.read_text(encoding="utf-8"))
+    record = read_run(Path(args.output_dir))
+    # A callback may have ended it early; otherwise it is finished if it got where it should.
+    ended = record is not None and record.state == "finished"
     bounded = args.max_steps > 0
     trained, target = (
-        (state["max_steps"], args.max_steps)
+        (state["max_steps" if ended else "global_step"], args.max_steps)
         if bounded
-        else (state["num_train_epochs"], args.num_train_epochs)
+        else (state["num_train_epochs" if ended else "epoch"] or 0.0, args.num_train_epochs)
     )
     if trained >= target:
         if args.process_index == 0:

@@ -15,6 +15,7 @@ from trl import TrlParser
 
 from posh_reward.datasets.load_dataset import PROMPT
 from posh_reward.errors import ConfigError, PoshError
+from posh_reward.metrics.metric import metric_flags, read_metric
 from posh_reward.models.prompt_images import TOKEN_PIXELS
 from posh_reward.reward.objectives import settle_aggregation
 from posh_reward.reward.shaping import Shaping
@@ -327,6 +328,23 @@ def _lengths(script: Any, args: Any) -> Iterator[str]:
         )
 
 
+def check_rows(rows: int, args: Any, oversample: int = 1) -> None:
+    """Raise ConfigError if a dataset of so many rows has too few for one step of GRPO or RLOO.
+
+    TRL leaves out a generation's incomplete last batch, so such a run would make no step at all.
+    """
+    if not hasattr(args, "generation_batch_size"):
+        return
+    prompts = oversample * args.generation_batch_size // args.num_generations
+    if rows < prompts:
+        raise ConfigError(
+            f"the training split has {rows} rows, but a step takes {prompts} different prompts "
+            f"({oversample * args.generation_batch_size} completions in groups of "
+            f"{args.num_generations}), so no step could be made: add rows, or lower "
+            "per_device_train_batch_size, or raise num_generations"
+        )
+
+
 def _reward(script: Any, args: Any) -> Iterator[str]:
     """Yield the errors that the reward, dynamic sampling and span credit would raise."""
     if not hasattr(script, "objective"):
@@ -352,6 +370,15 @@ def _reward(script: Any, args: Any) -> Iterator[str]:
 def shaping_of(script: Any) -> Shaping:
     """Make the shaping from a recipe's settings, which have the same names."""
     return Shaping(**{each.name: getattr(script, each.name) for each in fields(Shaping)})
+
+
+def metric_of(script: Any) -> dict[str, Any]:
+    """Return the metric's settings, without its store; empty for a recipe without a metric."""
+    if not hasattr(script, "metric"):
+        return {}
+    settings = read_metric(script.metric, **metric_flags(script))
+    settings.pop("store", None)
+    return settings
 
 
 def remarks(script: Any, args: Any, layout: Processes) -> Iterator[str]:

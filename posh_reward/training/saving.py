@@ -8,7 +8,9 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from posh_reward.errors import ConfigError
 from posh_reward.models.hub import weights_fingerprint
+from posh_reward.training.recording import end_record
 from posh_reward.training.resume import refuse_together
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ def save_run(trainer: Trainer) -> None:
         ConfigError: the best checkpoint is gone or was not saved, or the copy differs from it.
     """
     output, state = Path(trainer.args.output_dir), trainer.state
+    if not state.global_step:
+        raise ConfigError("the run made no step, so there is nothing to save: give it more data")
     if state.best_global_step is None:  # no metric is set, or nothing was evaluated yet
         trainer.save_model(str(output))
     else:
@@ -40,6 +44,13 @@ def save_run(trainer: Trainer) -> None:
             goodness = "highest" if trainer.args.greater_is_better else "lowest"
             figure = f"{goodness} {trainer.args.metric_for_best_model}, {state.best_metric:.4g}"
             print(f"{output} has the weights of {best.name}, with the {figure}", flush=True)
+    if trainer.args.should_save:
+        weights = weights_fingerprint(output)
+        kept = (
+            each for each in output.glob("checkpoint-*") if weights_fingerprint(each) == weights
+        )
+        equal = next(kept, None)
+        end_record(trainer, weights=weights, checkpoint=equal.name if equal else None)
     trainer.save_state()
 
 

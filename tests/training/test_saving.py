@@ -13,9 +13,12 @@ from safetensors.torch import load_file
 
 from posh_reward import load_processor
 from posh_reward.errors import ConfigError
+from posh_reward.models.hub import weights_fingerprint
+from posh_reward.run_record import read_run
+from posh_reward.training.launch import parse_settings
 from posh_reward.training.resume import RefuseLostWeights
 from posh_reward.training.saving import unlike_best
-from recipes import sft
+from recipes import dapo_posh, sft
 
 ROOT = Path(__file__).resolve().parents[2]
 BEST = (
@@ -80,7 +83,7 @@ def test_a_resumed_run_ends_with_it_too(tiny: Path, tmp_path: Path) -> None:
 
 def test_transformers_own_loading_is_refused(tiny: Path, tmp_path: Path) -> None:
     """Without the loading, the saved model is the last one with the head of the best."""
-    script, args, model = sft.parse_settings(
+    script, args, model = parse_settings(
         sft.SETTINGS,
         [*BEST, "--model_name_or_path", str(tiny), "--output_dir", str(tmp_path),
          "--load_best_model_at_end", "true"],
@@ -118,3 +121,53 @@ def test_the_state_names_it(tiny: Path, tmp_path: Path) -> None:
     train(tiny, tmp_path)
     state = json.loads((tmp_path / "trainer_state.json").read_text(encoding="utf-8"))
     assert Path(state["best_model_checkpoint"]).name == "checkpoint-1"
+
+
+def test_the_record_says_what_the_run_did(tiny: Path, tmp_path: Path) -> None:
+    train(tiny, tmp_path)
+    record = read_run(tmp_path / "checkpoint-2")
+    assert record is not None
+    assert (record.state, record.steps, record.steps_asked) == ("finished", 3, 3)
+    assert record.model_weights == weights_fingerprint(tiny)
+    assert record.weights == weights_fingerprint(tmp_path / "checkpoint-1")
+    assert record.checkpoint == "checkpoint-1"
+    assert (record.data["name"], record.data["rows"]) == ("scenes:train=8:heldout=4", 8)
+    assert record.settings["learning_rate"] == 10
+    assert record.figures["moved"] > 0.9
+
+
+def test_a_run_without_enough_rows_for_a_step_does_not_start(tiny: Path, tmp_path: Path) -> None:
+    config = str(ROOT / "configs/smoke/dapo.yaml")
+    flags = ["--config", config, "--model_name_or_path", str(tiny), "--output_dir", str(tmp_path),
+             "--per_device_train_batch_size", "32"]  # fmt: skip
+    few = [*flags, "--dataset_name", "scenes:train=3:heldout=4"]
+    for more in ([], ["--check"]):
+        with pytest.raises(ConfigError, match="has 3 rows, but a step takes [48] different"):
+            dapo_posh.main([*few, *more])
+    assert not (tmp_path / "model.safetensors").exists()
+
+
+def test_only_a_run_that_got_where_it_should_is_finished(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(tiny, tmp_path)
+    with pytest.raises(SystemExit):
+        train(tiny, tmp_path)
+    assert "is finished, at step 3" in capsys.readouterr().out
+    (tmp_path / "run.json").unlink()
+    state = json.loads((tmp_path / "trainer_state.json").read_text())
+    (tmp_path / "trainer_state.json").write_text(json.dumps(state | {"global_step": 0}))
+    shutil.rmtree(tmp_path / "checkpoint-3")
+    train(tiny, tmp_path, "--resume_from_checkpoint", "latest")
+    assert json.loads((tmp_path / "trainer_state.json").read_text())["global_step"] == 3
+
+
+def test_an_early_end_by_a_callback_is_recorded_and_final(tiny: Path, tmp_path: Path) -> None:
+    flags = ("--watch_grounding", "true", "--stop_at_gap", "-100", "--learning_rate", "1e-3")
+    train(tiny, tmp_path, *flags)
+    record = read_run(tmp_path)
+    assert record is not None
+    assert (record.state, record.steps, record.steps_asked) == ("finished", 1, 3)
+    assert record.reason == "a callback ended the training"
+    with pytest.raises(SystemExit):
+        train(tiny, tmp_path, *flags)

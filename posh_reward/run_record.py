@@ -1,0 +1,73 @@
+"""``run.json``: what a training run started from, was asked for, did, and saved.
+
+It is in the run's output folder, next to the model. Weights are identified by
+``models.hub.weights_fingerprint``, or by the commit of a model on the hub.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from posh_reward.errors import InputError
+from posh_reward.process.child import redact, secrets_of
+
+RUN_FILE = "run.json"
+STATES = ("running", "stopped", "finished")
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """A run so far; ``finished`` if it has saved its model."""
+
+    recipe: str  # such as "sft.py"
+    state: str  # one of ``STATES``; a killed run stays "running"
+    reason: str | None  # why it ended before the steps that were asked for
+    model: str  # that it started from: a folder, or a name on the hub
+    model_weights: str | None  # their fingerprint or commit; None if unknown
+    data: Mapping[str, Any]  # name, split, rows, and the fingerprint that ``datasets`` gives
+    prompt: str | None
+    metric: Mapping[str, Any] | None  # settings as ``read_metric`` takes them; None without
+    reward: str | None  # signature of the reward
+    settings: Mapping[str, Any]  # of the trainer and the recipe, where not the default
+    versions: Mapping[str, str]  # of this package and the libraries
+    steps_asked: int = 0
+    steps: int = 0
+    figures: Mapping[str, float] = field(default_factory=dict)  # ``training.learning.Progress``
+    weights: str | None = None  # fingerprint of the saved model
+    checkpoint: str | None = None  # the one that the saved model equals; None if none is kept
+
+
+def write_run(folder: Path, record: RunRecord) -> None:
+    """Write the record of a run, without the keys of this environment."""
+    text = json.dumps(asdict(record), indent=2, ensure_ascii=False, default=str)
+    part = folder / f".{RUN_FILE}.part"
+    folder.mkdir(parents=True, exist_ok=True)
+    part.write_text(redact(secrets_of(os.environ), text) + "\n", encoding="utf-8")
+    os.replace(part, folder / RUN_FILE)
+
+
+def read_run(folder: Path) -> RunRecord | None:
+    """Read the record of the run that made a folder: its output, or one of its checkpoints.
+
+    None without one, as of runs before version 0.2 and of models from elsewhere.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    own = [folder.parent] if folder.name.startswith("checkpoint-") else []
+    file = next((each / RUN_FILE for each in (folder, *own) if (each / RUN_FILE).is_file()), None)
+    if file is None:
+        return None
+    try:
+        values = json.loads(file.read_text(encoding="utf-8"))
+        names = {each.name for each in fields(RunRecord)}
+        return RunRecord(**{name: value for name, value in values.items() if name in names})
+    except (ValueError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"{file} is damaged ({error}): delete it, and what it said is lost"
+        ) from None
