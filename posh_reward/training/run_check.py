@@ -20,6 +20,7 @@ from posh_reward.metrics.metric import load_metric
 from posh_reward.metrics.posh.judges.judge import engine_settings
 from posh_reward.study.judges.question_set import read_question_set
 from posh_reward.training import run_settings
+from posh_reward.training.base_model import base_of
 from posh_reward.training.fetch import Asset, graph_assets, is_here
 from posh_reward.training.fit import ASSUMPTIONS, PUBLISHED, TrainingRun, fits, report, run_of
 
@@ -88,7 +89,7 @@ def check_run(
             read_question_set(Path(script.dataset_name))
         except ConfigError as error:
             missing.append(str(error))
-    name = model.model_name_or_path
+    name = base_of(model.model_name_or_path) or model.model_name_or_path
     is_known = name in PUBLISHED or (Path(name) / "config.json").is_file()
     run = run_of(script, args, model, layout) if is_known else None
     on_cpu = _on_cpu(flags, config)

@@ -142,7 +142,7 @@ def test_a_run_without_enough_rows_for_a_step_does_not_start(tiny: Path, tmp_pat
              "--per_device_train_batch_size", "32"]  # fmt: skip
     few = [*flags, "--dataset_name", "scenes:train=3:heldout=4"]
     for more in ([], ["--check"]):
-        with pytest.raises(ConfigError, match="has 3 rows, but a step takes [48] different"):
+        with pytest.raises(ConfigError, match=r"has 3 rows, but a step takes [48] different"):
             dapo_posh.main([*few, *more])
     assert not (tmp_path / "model.safetensors").exists()
 
