@@ -22,7 +22,7 @@ from posh_reward.reward.shaping import Shaping
 from posh_reward.reward.trl import FailureLimit
 from posh_reward.settings import brief, guess, misfit, read_settings, trust_settings
 from posh_reward.training.dapo.credit import check_settings
-from posh_reward.training.dapo.sampling import DynamicSampling, check_groups
+from posh_reward.training.dapo.sampling import MIN_SPREAD, DynamicSampling, check_groups
 from posh_reward.training.learning import NO_MASTERS
 
 LIKE = "like"  # key of a configuration: another one, from which it inherits
@@ -354,10 +354,23 @@ def _reward(script: Any, args: Any) -> Iterator[str]:
         if script.oversample != 1:
             DynamicSampling(script.oversample, script.min_spread, script.refill)
             check_groups(args, args.num_generations)
+        elif script.refill or script.min_spread != MIN_SPREAD:
+            raise ConfigError(
+                "refill and min_spread have no effect with oversample 1: set it to 2 or more, or "
+                "leave them out"
+            )
+
+    def check_witness() -> None:
+        if script.image_cap != Shaping().image_cap and "witness" not in metric_of(script):
+            raise ConfigError(
+                f"image_cap is {script.image_cap:g}, but nothing looks at the image: set a "
+                "witness in the metric's settings, or leave image_cap out"
+            )
 
     for check in (
         lambda: settle_aggregation(copy(args), shaping_of(script)),
         check_sampling,
+        check_witness,
         lambda: check_settings(script.span_credit, args),
         lambda: FailureLimit(script.max_failed_calls),
     ):
