@@ -9,7 +9,7 @@ from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.models.hub import commit, weights_fingerprint
+from posh_reward.models.hub import identity
 from posh_reward.reward.objectives import metrics_behind
 from posh_reward.run_record import RunRecord, read_run, write_run
 from posh_reward.training.learning import read_progress
@@ -101,14 +101,4 @@ def installed(package: str) -> str | None:
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
-        return None
-
-
-def identity(model: str, revision: str | None = None) -> str | None:
-    """Return the fingerprint of a folder's weights, or the commit of a model on the hub."""
-    if Path(model).is_dir():
-        return weights_fingerprint(Path(model))
-    try:
-        return commit(model, revision)
-    except Exception:  # of the hub's client: many kinds; offline without a cache, nobody knows
         return None

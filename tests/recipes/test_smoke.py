@@ -146,9 +146,10 @@ def test_an_interrupted_recipe_keeps_what_was_written(
         os.kill(os.getpid(), signal.SIGINT)
 
     asked = ["--models", str(tiny), "--output", str(output), "--batch", "1"]
+    asked += ["--max-new-tokens", "32"]
     threading.Thread(target=interrupt_at_the_first_row, daemon=True).start()
     with pytest.raises(SystemExit) as ended:
-        recipe.main([*asked, "--dataset", "scenes:heldout=24", "--max-new-tokens", "32"])
+        recipe.main([*asked, "--dataset", "scenes:heldout=24"])
     assert ended.value.code == 130
     assert "keeps the rows so far" in capsys.readouterr().err
     count = len(described(output))
