@@ -10,7 +10,7 @@ import importlib.util
 import logging
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,6 +30,7 @@ from posh_reward.models.prompt_images import resize_for_model
 from posh_reward.models.vllm.vllm_model import set_vllm_defaults
 from posh_reward.process.progress import progress_bar
 from posh_reward.provenance import ORIGIN, UNKNOWN, Origin, Origins, prompt_digest
+from posh_reward.run_record import read_run
 from posh_reward.study.rows.dataset_images import OTHER_IMAGES
 from posh_reward.study.rows.tables import Journal
 from posh_reward.training.launch import warn_of_other_prompt
@@ -127,6 +128,13 @@ def models_by_name(models: Sequence[str]) -> dict[str, str]:
             )
         by_name[name] = model
     return by_name
+
+
+def recorded_prompt(models: Iterable[str]) -> str:
+    """Return the prompt that the runs of these models recorded, if they agree; else the paper's."""
+    runs = [read_run(Path(model)) for model in models]
+    prompts = {run.prompt for run in runs if run is not None and run.prompt}
+    return prompts.pop() if len(prompts) == 1 else PROMPT
 
 
 def generate(settings: GenerationSettings) -> dict[str, int]:

@@ -131,3 +131,29 @@ def test_a_column_of_that_name_may_have_something_else(tmp_path: Path) -> None:
     assert main(["score", str(table), "-o", str(scores), "--quiet"]) == 0
     assert "origin" not in rows_of(scores)[0]
     assert main(["trace", str(scores)]) == 0
+
+
+def test_a_study_leads_back_to_its_weights_and_raters_see_none_of_it(
+    how: GenerationSettings, model: Path, tiny: Path, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    other_weights(model)
+    generate(replace(how, models={"first": str(tiny), "second": str(model)}))
+    packet, key = tmp_path / "packet", tmp_path / "packet.key.json"
+    make = ["packets", "make", str(how.output), "-o", str(packet), "--no-images"]
+    assert main([*make, "--coarse", "2", "--times", "2"]) == 0
+    origins = json.loads(key.read_text())["origins"]
+    fingerprints = [weights_fingerprint(folder) or "" for folder in (tiny, model)]
+    assert [origins[name].split("|")[0] for name in ("first", "second")] == [
+        f"weights:{each}" for each in fingerprints
+    ]
+    handed_out = b"".join(file.read_bytes() for file in packet.rglob("*") if file.is_file())
+    for hidden in (*fingerprints, str(model), str(tiny), "origin"):
+        assert hidden.encode() not in handed_out
+    assert main(["trace", str(key)]) == 0
+    said = capsys.readouterr().out
+    assert [said.count(each) for each in fingerprints] == [2, 2], "as recorded, and as they are"
+    with how.output.open("a") as file:
+        file.write("\n")
+    assert main(["trace", str(key)]) == 2
+    assert "it has changed since the packet was made" in capsys.readouterr().out
