@@ -273,6 +273,12 @@ def check_columns(
         dtypes = ["string", "large_string"] + (["binary"] if content == "images" else [])
         if not (isinstance(inner, Value) and inner.dtype in dtypes):
             dtype = getattr(inner, "dtype", type(inner).__name__)
+            if isinstance(inner, dict) and {"role", "content"} <= inner.keys():
+                raise ConfigError(
+                    f"{name!r}: the column {column!r} holds conversations, not {content}: take "
+                    f"their last message, as with dataset.map(lambda row: "
+                    f"{{{column!r}: row[{column!r}][-1]['content']}})"
+                )
             raise ConfigError(
                 f"{name!r}: the column {column!r} holds {dtype}, not {content}: use another "
                 "column, or convert this one"

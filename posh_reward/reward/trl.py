@@ -58,6 +58,10 @@ scoring, number of questions and rewrites, share of them answered from a cache, 
 whose reply was mostly not a grade."""
 
 
+WITHHELD = ("prompt", "completion", "completion_ids")
+"""Columns that TRL keeps from rewards (``grpo_trainer.py:1586``)."""
+
+
 class FailureLimit:
     """Limit of calls in a row in which over half of the completions failed.
 
@@ -145,6 +149,7 @@ class MetricReward(ABC, Generic[T]):
     reference_column = "reference"
     """Column for the answer, label or target of frameworks that have only one such field."""
 
+    _silent = False  # warned that the trainer logs nothing
     observer: Callable[[Sequence[T]], None] | None = None
     """Called with the scores behind each call's rewards, in the order of the completions. Set it
     around a call, as ``training.dapo`` does: no score is stored, so none can be stale."""
@@ -208,6 +213,8 @@ class MetricReward(ABC, Generic[T]):
             JudgeError: most completions failed in ``max_failed_calls`` calls in a row, and
                 there is no ``StopWithCheckpoint`` to stop the run.
         """
+        if log_metric is None and columns.get("trainer_state") is not None:
+            self._warn_of_silence()
         check_shared(trainer_of(log_metric), lambda function: function is self)
         if len(self.objectives) > 1:
             raise ConfigError(
@@ -238,6 +245,14 @@ class MetricReward(ABC, Generic[T]):
                 log_extra(name, values)
         self.failures.note([score.failure for score in scores])
         return self.rewards_of(scores)
+
+    def _warn_of_silence(self) -> None:
+        if not self._silent:
+            self._silent = True
+            logger.warning(
+                "this trainer passes rewards no log_metric, so neither the scores are logged nor "
+                "is it checked that its other reward functions fail where the judge does"
+            )
 
     def batch(
         self, completions: Sequence[object], columns: Mapping[str, Any], *, raw: bool = False
@@ -376,6 +391,12 @@ class PoshReward(MetricReward[Scores]):
             raise InputError(
                 f"posh is {posh!r} and shaping is {shaping!r}: the first argument is a metric; "
                 'write PoshReward(shaping=Shaping("separate"))'
+            )
+        if reference_column in WITHHELD:
+            raise InputError(
+                f"reference_column is {reference_column!r}, which trainers of TRL do not pass to "
+                f"rewards: rename it, as with dataset.rename_column({reference_column!r}, "
+                '"reference")'
             )
         self.metric: PoshLike = posh if posh is not None else PoSh()
         self.shaping = shaping if shaping is not None else Shaping()

@@ -20,10 +20,9 @@ from posh_reward.errors import ConfigError, JudgeError, PoshError, on_one_line, 
 from posh_reward.models.vllm.vllm_model import separate_vllm_caches, set_vllm_defaults
 from posh_reward.process.locks import keep_folder
 from posh_reward.process.progress import on_terminal, progress_bar
-from posh_reward.reward.objectives import metrics_behind
 from posh_reward.reward.texts import content_text
 from posh_reward.run_record import read_run
-from posh_reward.settings import brief_list
+from posh_reward.training.dataset_check import check_datasets
 from posh_reward.training.learning import CUT, NothingLearnedError
 from posh_reward.training.recording import end_record
 from posh_reward.training.resume import (
@@ -113,8 +112,7 @@ def train(trainer: Trainer) -> None:
         ConfigError: the checkpoint cannot be resumed from, or the dataset is too small for a step,
             or has images that the trainer would ignore, or columns that no reward can read.
     """
-    _check_images(trainer)
-    _check_columns(trainer)
+    check_datasets(trainer)
     if hasattr(trainer.train_dataset, "__len__"):
         oversample = getattr(getattr(trainer, "dynamic_sampling", None), "oversample", 1)
         check_rows(len(trainer.train_dataset), trainer.args, oversample)
@@ -161,46 +159,6 @@ def _is_complete(trainer: Trainer, checkpoint: str) -> bool:
         return False
     trainer.state = state
     return True
-
-
-def _check_images(trainer: Trainer) -> None:
-    """Raise ConfigError if a vision-language model gets no images from a column TRL reads."""
-    columns = getattr(trainer.train_dataset, "features", None)
-    sees = hasattr(getattr(trainer, "processing_class", None), "image_processor")
-    if sees and columns is not None and not {"image", "images"} & set(columns):
-        raise ConfigError(
-            "the dataset has no column 'image', so the model would describe images that it does "
-            f"not see (it has {brief_list(columns)}): dataset.rename_column(..., 'image')"
-        )
-
-
-def _check_columns(trainer: Trainer) -> None:
-    """Check the columns that the rewards read, which would otherwise fail row by row."""
-    from posh_reward.datasets.load_dataset import check_columns
-
-    dataset: Any = trainer.train_dataset
-    if getattr(dataset, "features", None) is None:
-        return
-    functions = getattr(trainer, "reward_funcs", ())
-    for reward in (each for function in functions for each in metrics_behind(function)):
-        column = getattr(reward, "reference_column", None)
-        if column is None:
-            continue
-        image = getattr(reward, "image_column", None) or "image"
-        check_columns(dataset, "the dataset", column, image)
-        if column not in dataset.features or not hasattr(dataset, "__len__"):
-            continue  # missing, or a stream
-        empty = [at for at, reference in enumerate(dataset[column]) if not _has_text(reference)]
-        if empty:
-            raise ConfigError(
-                f"{len(empty)} of {len(dataset)} rows, such as row {empty[0]}, have no text in "
-                f"column {column!r}: dataset.filter(lambda row: row[{column!r}]), or complete them"
-            )
-
-
-def _has_text(reference: str | list[str] | None) -> bool:
-    references = [reference] if isinstance(reference, str) else reference or ()
-    return any(each and each.strip() for each in references)
 
 
 def make_tables_plain(trainer: Trainer) -> None:
