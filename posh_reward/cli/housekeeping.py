@@ -99,6 +99,9 @@ def add_doctor(command: argparse.ArgumentParser) -> None:
 
 
 def doctor(flags: argparse.Namespace) -> int:
+    import posh_reward.training.extra  # noqa: F401  # ends with one line where packages are missing
+
+    # isort: split
     from posh_reward.training.doctor.diagnosis import SECONDS, NodePlace, diagnose
     from posh_reward.training.doctor.first_hour import climb
 

@@ -9,7 +9,7 @@ has one thread and does nothing else.
 
 Descendants that leave the child's process group or session are still found: orphans become
 children of this process (PR_SET_CHILD_SUBREAPER; Linux only). It ends after all of them, with the
-child's exit status or by its signal. SIGTERM ends everything.
+child's exit status or by its signal. SIGTERM ends everything, and SIGINT is passed on.
 """
 
 from __future__ import annotations
@@ -81,6 +81,9 @@ def main() -> None:
     while child.runs() and signal.SIGTERM not in received and os.getppid() == parent:
         ready, _, _ = select.select([signals], [], [], POLL)
         received = os.read(signals, 4096) if ready else b""
+        if signal.SIGINT in received:
+            with suppress(OSError):
+                os.killpg(child.pid, signal.SIGINT)
     child.end()
     assert child.status is not None
     end_like(child.status)
@@ -105,7 +108,7 @@ def signal_pipe() -> int:
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    for number in (signal.SIGCHLD, signal.SIGTERM):
+    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
     return reading
 

@@ -7,14 +7,21 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from importlib import metadata
+from importlib import import_module, metadata
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from posh_reward.datasets import load_dataset
-from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError, install, safe
+from posh_reward.errors import (
+    ConfigError,
+    JudgeError,
+    MissingDependencyError,
+    install,
+    on_one_line,
+    safe,
+)
 from posh_reward.graph.coref.maverick import setup_command
 from posh_reward.metrics.metric import load_metric
 from posh_reward.metrics.posh.judges.judge import engine_settings
@@ -201,6 +208,11 @@ def missing_packages(
             if engine["name"] in ENGINES and not engine.get("python"):
                 package, extra = ENGINES[engine["name"]]
                 needs.setdefault(package, (f"the {user}", extra))
+    if broken := import_failure("deepspeed"):
+        yield (
+            f"deepspeed is installed but cannot be imported ({broken}), which ends runs without "
+            "it, too: pip uninstall deepspeed, or install it again"
+        )
     for package, (user, extra) in needs.items():
         if find_spec(package) is None:
             yield f"{package}, for {user}: {install(extra)}"
@@ -217,6 +229,18 @@ def missing_packages(
             yield f"{asset.name}, for the parser: python -m spacy download {asset.name}"
         elif asset.kind == "environment" and not is_here(asset):
             yield f"Maverick, for coref: {setup_command(Path(asset.name))}"
+
+
+def import_failure(package: str) -> str | None:
+    """Return why an installed package cannot be imported; None if it can, or is not installed."""
+    if find_spec(package) is None:
+        return None
+    try:
+        import_module(package)
+    except Exception as error:  # compiled parts and checks of the machine raise many kinds
+        lines = str(error).strip().splitlines()
+        return on_one_line(lines[0] if lines else type(error).__name__)
+    return None
 
 
 def wrong_versions() -> Iterator[str]:

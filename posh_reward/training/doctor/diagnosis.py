@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import IO, Any
 
 from posh_reward.errors import ConfigError, PoshError
-from posh_reward.process.child import redact, secrets_of
+from posh_reward.process.child import KEEPER, redact, secrets_of
 from posh_reward.settings import TRUST
 from posh_reward.shipped import shipped
 from posh_reward.training.doctor.node_checks import (
@@ -201,15 +201,12 @@ def _check_packages(result: RunCheck, config: Path, flags: Sequence[str]) -> Ite
 
 
 def try_ranks(result: RunCheck, place: NodePlace, own: int, seconds: float) -> Iterator[NodeCheck]:
-    """Let ranks communicate, and train, save and resume a step under ZeRO-3."""
+    """Let ranks communicate, and train, save and resume a step under ZeRO-3; one does alone."""
     device, patience = device_of(result), str(seconds)
     if place.machines == 1:
         own = max(own, 2) if result.layout.processes > 1 else own
         place = replace(place, port=free_port())  # the run's own port has been checked already
     world = own * place.machines
-    if world == 1:
-        yield NodeCheck("ranks", "skipped", "the run has one process")
-        return
     failure, answer = run_ranks(["ranks", device, patience], place, own, seconds)
     if failure is not None:
         remedy = "set NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME; NCCL_DEBUG=INFO shows more"
@@ -218,6 +215,8 @@ def try_ranks(result: RunCheck, place: NodePlace, own: int, seconds: float) -> I
         return
     rate = 64 / max(answer["seconds"], 1e-9)
     detail = f"{world} communicate over {answer['backend']}, 64 MiB summed at {rate:,.0f} MiB/s"
+    if world == 1:
+        detail = f"one process started {answer['backend']}; there is no other to communicate with"
     yield NodeCheck("ranks", "ok", detail)
     if result.layout.zero_stage != 3 or find_spec("deepspeed") is None:
         yield NodeCheck("ZeRO-3 step", "skipped", "not in this run, or DeepSpeed is not here")
@@ -234,7 +233,8 @@ def try_ranks(result: RunCheck, place: NodePlace, own: int, seconds: float) -> I
     except OSError as error:
         failure = str(error)
     if failure is None:
-        yield NodeCheck("ZeRO-3 step", "ok", f"trained, saved and resumed by {world} ranks")
+        who = f"{world} ranks" if world > 1 else "one process, which shards nothing"
+        yield NodeCheck("ZeRO-3 step", "ok", f"trained, saved and resumed by {who}")
     else:
         remedy = "correct it: the run would fail at its first step or its first checkpoint"
         yield NodeCheck("ZeRO-3 step", "FAILED", failure, remedy)
@@ -337,12 +337,14 @@ def trial(
     start: Sequence[str] = ("-m", "posh_reward.training.doctor.trial"),
     patience: float = 5.0,
 ) -> Iterator[Trial]:
-    """Start a trial in its own session; end it, with all its children, on leaving the context.
+    """Start a trial; end it, with all its descendants, on leaving the context, or with us.
 
     ``start`` are arguments of Python before the trial's own, ``variables`` of its environment. It
-    has ``patience`` seconds to end in; torchrun ends its ranks within 30.
+    has ``patience`` seconds to end in; torchrun ends its ranks within 30. Should this process be
+    killed, ``process/keeper.py`` ends the trial: a judge would go on for a quarter of an hour.
     """
-    command = [sys.executable, *start, *arguments]
+    keeper = [sys.executable, "-I", "-S", str(KEEPER), str(os.getpid())]
+    command = [*keeper, sys.executable, *start, *arguments]
     environment = {**os.environ, "PYTHONWARNINGS": "ignore", **variables}
     with (
         tempfile.TemporaryFile("w+", errors="replace") as output,
@@ -356,10 +358,9 @@ def trial(
             yield Trial(child, output, errors)
         finally:
             # SIGINT first: torch's compiler then removes its lock.
-            for number in (signal.SIGINT, signal.SIGKILL):
+            for number in (signal.SIGINT, signal.SIGTERM):
                 if child.poll() is None:
-                    with suppress(ProcessLookupError):
-                        os.killpg(child.pid, number)
+                    child.send_signal(number)  # to the keeper, which passes it on or ends all
                     with suppress(subprocess.TimeoutExpired):
                         child.wait(timeout=patience)
 

@@ -15,9 +15,9 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
@@ -58,7 +58,7 @@ ALONE = ("--judge", "embedded", "--parser", "embedded", "--coref", "rules", "--r
 """Flags of a rung that tries the policy and its trainer alone."""
 NOT_ON_CPU = {
     "node": "driver, GPUs, compiler, headers: the run is on the CPU",
-    "ranks": "NCCL: needs a GPU; the ranks met over gloo",
+    "ranks": "NCCL: needs a GPU; gloo was tried",
     "judge": "memory of a judge awake and asleep; parser, Maverick on it: needs a GPU",
     "policy": "memory of each phase: needs a GPU",
     "run": "memory of each phase: needs a GPU",
@@ -90,17 +90,23 @@ class Rung:
     """Measurements of one rung so far."""
 
     name: str
-    status: Literal["ran", "failed", "needs a GPU"] = "ran"
+    status: Literal["begun", "ran", "failed", "needs a GPU"] = "begun"
     seconds: float = 0.0
     reason: str = ""  # of a failure
     figures: list[Measurement] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)  # what this machine or run cannot try
+    keep: Callable[[], object] = field(default=bool, repr=False)  # called after each measurement
 
     def note(
         self, name: str, measured: float | str, unit: str = "", fit: float | None = None
     ) -> None:
-        """Add a measurement."""
+        """Add a measurement, and write the record: the next one may take minutes, or fail."""
         self.figures.append(Measurement(name, measured, unit, fit))
+        self.keep()
+
+    def as_record(self) -> dict[str, Any]:
+        """Return what a file has."""
+        return {name: value for name, value in asdict(self).items() if name != "keep"}
 
     def __str__(self) -> str:
         lines = [f"{self.status:<12} {self.name} ({self.seconds:.0f} s){self.reason and ': '}"]
@@ -115,7 +121,7 @@ class Rung:
 
 def write_record(file: Path, header: Mapping[str, Any], rungs: Sequence[Rung]) -> None:
     """Write a record, in whole or not at all."""
-    document = {**header, "rungs": [asdict(each) for each in rungs]}
+    document = {**header, "rungs": [each.as_record() for each in rungs]}
     text = json.dumps(document, indent=1, ensure_ascii=False)
     part = file.with_name(f".{file.name}.part")
     part.write_text(anonymous(text) + "\n", encoding="utf-8")
@@ -202,9 +208,10 @@ def climb(
         if name in passed:
             yield passed[name]
             continue
-        rung = ladder.try_step(name)
+        rung = Rung(name, keep=lambda: write_record(file, header, rungs))
         rungs.append(rung)
-        write_record(file, header, rungs)  # each time: a rung takes minutes
+        ladder.try_step(rung)
+        rung.keep()
         yield rung
         if rung.status == "failed" and not ladder.lacks_gpus:
             return
@@ -225,19 +232,20 @@ class Ladder:
         """True if the run is meant for GPUs, and there are none."""
         return not self.result.on_cpu and not read_gpus()
 
-    def try_step(self, name: str) -> Rung:
+    def try_step(self, rung: Rung) -> None:
         """Try one rung."""
-        rung, began = Rung(name), time.perf_counter()
-        if name != "node" and self.lacks_gpus:
-            return replace(rung, status="needs a GPU")
+        began = time.perf_counter()
+        if rung.name != "node" and self.lacks_gpus:
+            rung.status = "needs a GPU"
+            return
         try:
-            getattr(self, name)(rung)
+            getattr(self, rung.name)(rung)
+            rung.status = "ran"
         except PoshError as error:
             rung.status, rung.reason = "failed", str(error)
         if self.result.on_cpu:
-            rung.left_out.append(NOT_ON_CPU[name])
+            rung.left_out.append(NOT_ON_CPU[rung.name])
         rung.seconds = round(time.perf_counter() - began, 1)
-        return rung
 
     def node(self, rung: Rung) -> None:
         """Driver, headers, packages, downloads, memory, disk; the data set's splits."""
@@ -396,6 +404,11 @@ class Ladder:
                 raise RungError(f"{prefix}step {at} has the loss {line['loss']}")
             if line["failed"] not in (None, 0.0):
                 raise RungError(f"{line['failed']:.0%} of the completions could not be judged")
+            if line["cut"] == 1 and self.result.args.mask_truncated_completions:
+                raise RungError(
+                    f"{prefix}step {at} trained on nothing: all completions were cut at "
+                    "max_completion_length and masked"
+                )
         rung.note(f"{prefix}rotary buffers", ", ".join(answer["rope"]) or "none")
         if set(answer["rope"]) - {"float32"}:
             raise RungError(f"rotary frequencies are rounded to {', '.join(answer['rope'])}")

@@ -35,6 +35,9 @@ LOGGED = {
     "loss": "loss",
     "reward": "reward",
     "failed": "posh/failed_share",
+    "gradient": "grad_norm",
+    "cut": "completions/clipped_ratio",
+    "moved": "weights_moved",
     "gap": "sampling/sampling_logp_difference/mean",  # only with vLLM's importance correction
 }
 """Names of a step's figures -> those in the trainer's log."""

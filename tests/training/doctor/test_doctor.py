@@ -2,12 +2,14 @@
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import sysconfig
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace as Some
 from typing import Any
@@ -26,6 +28,7 @@ from posh_reward.training.doctor.diagnosis import (
     recipe_settings,
     run_ranks,
     trial,
+    try_ranks,
 )
 from posh_reward.training.doctor.node_checks import (
     NodeCheck,
@@ -39,10 +42,10 @@ from posh_reward.training.doctor.node_checks import (
     free_port,
     read_gpus,
 )
-from posh_reward.training.run_check import wrong_versions
+from posh_reward.training.run_check import import_failure, wrong_versions
 from recipes import tiny_qwen
 from tests.models.conftest import python
-from tests.processes import start
+from tests.processes import soon, start
 from tests.slurm.test_scripts import command
 
 __all__ = ["python"]
@@ -264,7 +267,9 @@ def test_a_judge_that_sleeps_wakes_and_grades_alike(
     judge, reading = judged(python, f"tells:{tmp_path / 'told'}")
     assert (judge.state, reading.state) == ("ok", "ok")
     assert "slept, woke" in judge.detail
-    assert (tmp_path / "told").read_text() == str(tmp_path / "cache" / "gpu-0")
+    told = (tmp_path / "told").read_text()
+    assert told.startswith(str(tmp_path / "cache"))
+    assert told.endswith("-gpu-0")
 
 
 def test_a_judge_whose_grades_change_when_it_wakes(python: str) -> None:
@@ -283,6 +288,68 @@ def test_a_trial_ends_with_the_doctor() -> None:
     with pytest.raises(KeyboardInterrupt), trial(["judge", "cpu", "2", "{}"], {}) as child:
         raise KeyboardInterrupt
     assert not child.runs
+
+
+FAMILY = """
+import subprocess, sys, time
+from pathlib import Path
+from posh_reward.training.doctor.diagnosis import trial
+sleeps = "import time; time.sleep(600)"
+child = (
+    "import subprocess, sys; print(1, flush=True);"
+    f"subprocess.run([sys.executable, '-c', '{sleeps}', {sys.argv[1]!r}])"
+)
+with trial([], {}, ("-c", child)) as started:
+    while not (started.output.seek(0) or started.output.read()):
+        time.sleep(0.05)
+    print("ready", flush=True)
+    time.sleep(600)
+"""
+"""A doctor whose trial has started a process of its own."""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_a_trial_and_its_children_end_with_a_killed_doctor(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    mark = f"trial-of-{tmp_path.name}"
+    doctor = subprocess.Popen(
+        [sys.executable, "-c", FAMILY, mark], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    assert doctor.stdout is not None
+    assert doctor.stdout.readline() == "ready\n"
+    assert running(mark) >= 2
+    doctor.send_signal(number)
+    doctor.wait()
+    doctor.stdout.close()
+    assert soon(lambda: running(mark) == 0, 10)
+
+
+def running(mark: str) -> int:
+    """Processes whose command line has a mark."""
+    count = 0
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                count += mark.encode() in (entry / "cmdline").read_bytes()
+    return count
+
+
+def test_one_process_is_not_said_to_have_met_others() -> None:
+    alone: Any = Some(layout=Some(processes=1, zero_stage=0), on_cpu=True)
+    ranks, zero3 = try_ranks(alone, NodePlace(port=free_port()), 1, 60)
+    assert (ranks.state, zero3.state) == ("ok", "skipped")
+    assert ranks.detail == "one process started gloo; there is no other to communicate with"
+
+
+def test_a_deepspeed_that_cannot_be_imported_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_package.py").write_text("raise RuntimeError('no CUDA_HOME')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert import_failure("broken_package") == "no CUDA_HOME"
+    assert import_failure("json") is None
+    assert import_failure("not_installed_at_all") is None
 
 
 def test_no_key_is_in_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:

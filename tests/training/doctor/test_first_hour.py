@@ -49,8 +49,15 @@ def smoke(tmp_path: Path) -> Path:
         f"{SMOKE.read_text().partition(chr(10))[0]}\nlike: {SMOKE}\n"
         f"model_name_or_path: {tmp_path / 'tiny'}\noutput_dir: {tmp_path / 'run'}\n"
         f"dataset_name: {SCENES}\nper_device_train_batch_size: 8\nmax_completion_length: 16\n"
+        "mask_truncated_completions: false\n"
     )
     return path
+
+
+def tried(config: Path) -> Rung:
+    rung = Rung("node")
+    ladder(config).try_step(rung)
+    return rung
 
 
 def test_without_gpus_each_rung_says_that_it_needs_one(tmp_path: Path) -> None:
@@ -78,7 +85,7 @@ def test_a_driver_that_is_too_old_and_a_missing_header(
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     monkeypatch.setattr(sysconfig, "get_paths", lambda: {"include": str(tmp_path)})
-    reason = failed(ladder(NODE).try_step("node"))
+    reason = failed(tried(NODE))
     assert "CUDA: driver 570.1, and CUDA 13.0 of torch needs 580 or newer" in reason
     assert "Python.h" in reason
 
@@ -86,7 +93,16 @@ def test_a_driver_that_is_too_old_and_a_missing_header(
 def test_a_split_that_is_not_there(smoke: Path) -> None:
     text = smoke.read_text().replace(SCENES, "scenes:train=16:heldout=0")
     smoke.write_text(text)
-    assert "is empty" in failed(ladder(smoke).try_step("node"))
+    assert "is empty" in failed(tried(smoke))
+
+
+def test_measurements_are_kept_as_they_come(smoke: Path) -> None:
+    kept: list[int] = []
+    rung = Rung("node", keep=lambda: kept.append(len(rung.figures)))
+    ladder(smoke).try_step(rung)
+    assert kept == [1, 2, 3], "the file is written after each"
+    assert rung.status == "ran"
+    assert "keep" not in rung.as_record()
 
 
 def test_the_page_is_made_from_the_files() -> None:
