@@ -20,7 +20,7 @@ FLOORS = [
     {"settings_trust"},
     {"settings"},
     {"process"},
-    {"store"},
+    {"store", "run_record"},
     {"datasets"},
     {"graph", "models"},
     {"metrics"},
