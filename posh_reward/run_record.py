@@ -1,105 +1,73 @@
-"""The record of a training run, ``run.json`` in its output folder.
+"""``run.json``: what a training run started from, was asked for, did, and saved.
 
-It says what the run began from, what it read, how it was set, and which weights it has left. A
-model that was trained from another run's model names that run's record by its fingerprint.
+It is in the run's output folder, next to the model. Weights are identified by
+``models.hub.weights_fingerprint``, or by the commit of a model on the hub.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import math
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from posh_reward.errors import InputError
+from posh_reward.process.child import redact, secrets_of
 
 RUN_FILE = "run.json"
-CHECKPOINT = "checkpoint-"  # how the names of a run's checkpoints begin
-
-
-@dataclass(frozen=True, slots=True)
-class StartModel:
-    """The model that a run began from."""
-
-    name: str  # a folder, or a name on the hub
-    fingerprint: str | None = None  # of its weights, if it is a folder
-    commit: str | None = None  # of its weights, if it is on the hub
-    run: str | None = None  # fingerprint of the record of the run that trained it
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingData:
-    """The rows that a run learned from."""
-
-    name: str
-    split: str
-    rows: int
-    fingerprint: str | None = None  # of the rows' content and how they were prepared
+STATES = ("running", "stopped", "finished")
 
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """What a run is made of, and how far it has come."""
+    """A run so far; ``finished`` if it has saved its model."""
 
-    recipe: str  # such as "sft"
-    model: StartModel
-    data: TrainingData
-    settings: Mapping[str, Any]  # that differ from the defaults
-    versions: Mapping[str, str]  # by package
-    steps_asked: int
-    prompt: str | None = None
-    metric: Mapping[str, Any] = field(default_factory=dict)  # settings; empty without a metric
-    reward: str | None = None  # signature: everything that its scores depend on
-    status: Literal["running", "finished", "stopped"] = "running"
-    reason: str | None = None  # why it stopped, or ended before the last step that was asked
-    steps_made: int = 0
-    figures: Mapping[str, float] = field(default_factory=dict)  # counts and shares of the run
-    weights: str | None = None  # fingerprint of the saved model; None until it is saved
-    checkpoint: str | None = None  # name of the checkpoint with the same weights, if any
+    recipe: str  # such as "sft.py"
+    state: str  # one of ``STATES``; a killed run stays "running"
+    reason: str | None  # why it ended before the steps that were asked for
+    model: str  # that it started from: a folder, or a name on the hub
+    model_weights: str | None  # their fingerprint or commit; None if unknown
+    data: Mapping[str, Any]  # name, split, rows, and the fingerprint that ``datasets`` gives
+    prompt: str | None
+    metric: Mapping[str, Any] | None  # settings as ``read_metric`` takes them; None without
+    reward: str | None  # signature of the reward
+    settings: Mapping[str, Any]  # of the trainer and the recipe, where not the default
+    versions: Mapping[str, str]  # of this package and the libraries
+    steps_asked: int = 0
+    steps: int = 0
+    figures: Mapping[str, float] = field(default_factory=dict)  # ``training.learning.Progress``
+    weights: str | None = None  # fingerprint of the saved model
+    checkpoint: str | None = None  # the one that the saved model equals; None if none is kept
 
-    @property
-    def fingerprint(self) -> str:
-        """Truncated SHA-256 of everything in the record."""
-        return hashlib.sha256(self.to_json().encode()).hexdigest()[:16]
 
-    def to_json(self) -> str:
-        """Return the file's text, without figures that are no number, such as means of nothing."""
-        fields = asdict(self)
-        fields["figures"] = {k: float(v) for k, v in self.figures.items() if math.isfinite(v)}
-        return json.dumps(fields, indent=2, ensure_ascii=False, allow_nan=False, default=str) + "\n"
-
-    def write(self, folder: Path) -> None:
-        """Write the file into a run's folder, at once or not at all."""
-        folder.mkdir(parents=True, exist_ok=True)
-        part = folder / f"{RUN_FILE}.part"
-        part.write_text(self.to_json(), encoding="utf-8")
-        os.replace(part, folder / RUN_FILE)
+def write_run(folder: Path, record: RunRecord) -> None:
+    """Write the record of a run, without the keys of this environment."""
+    text = json.dumps(asdict(record), indent=2, ensure_ascii=False, default=str)
+    part = folder / f".{RUN_FILE}.part"
+    folder.mkdir(parents=True, exist_ok=True)
+    part.write_text(redact(secrets_of(os.environ), text) + "\n", encoding="utf-8")
+    os.replace(part, folder / RUN_FILE)
 
 
 def read_run(folder: Path) -> RunRecord | None:
-    """Read the record of a run's folder, or of a checkpoint's run; None if there is none.
+    """Read the record of the run that made a folder: its output, or one of its checkpoints.
+
+    None without one, as of runs before version 0.2 and of models from elsewhere.
 
     Raises:
-        InputError: the file is not such a record.
+        InputError: the file is damaged.
     """
-    from pydantic import TypeAdapter, ValidationError
-
-    is_checkpoint = folder.resolve().name.startswith(CHECKPOINT)
-    places = (folder, folder.resolve().parent) if is_checkpoint else (folder,)
-    for path in (place / RUN_FILE for place in places):
-        if not path.is_file():
-            continue
-        try:
-            return TypeAdapter(RunRecord).validate_json(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            problems = error.errors() if isinstance(error, ValidationError) else ()
-            where = ", ".join(".".join(map(str, each["loc"])) or each["msg"] for each in problems)
-            raise InputError(
-                f"{str(path)!r} is not the record of a run ({where or error}): delete it, or move "
-                "it away"
-            ) from None
-    return None
+    own = [folder.parent] if folder.name.startswith("checkpoint-") else []
+    file = next((each / RUN_FILE for each in (folder, *own) if (each / RUN_FILE).is_file()), None)
+    if file is None:
+        return None
+    try:
+        values = json.loads(file.read_text(encoding="utf-8"))
+        names = {each.name for each in fields(RunRecord)}
+        return RunRecord(**{name: value for name, value in values.items() if name in names})
+    except (ValueError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"{file} is damaged ({error}): delete it, and what it said is lost"
+        ) from None

@@ -13,6 +13,7 @@ for the details that it expresses; the paper mentions neither, and both are off 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import posh_reward.training.extra  # noqa: F401
@@ -24,6 +25,7 @@ from posh_reward import PoshReward
 from posh_reward.datasets.load_dataset import PROMPT, prompt
 from posh_reward.metrics.metric import MetricSettings, load_metric, metric_flags
 from posh_reward.reward.objectives import settle_aggregation
+from posh_reward.training.base_model import starting_model
 from posh_reward.training.dapo.sampling import MIN_SPREAD, DynamicSampling
 from posh_reward.training.dapo.trainer import DapoTrainer
 from posh_reward.training.launch import (
@@ -37,9 +39,11 @@ from posh_reward.training.launch import (
     train,
 )
 from posh_reward.training.processors import load_processor, training_images
+from posh_reward.training.recording import begin_record
 from posh_reward.training.resume import RefuseLostWeights
 from posh_reward.training.rollouts import CHECK_EVERY, check_rollouts
 from posh_reward.training.run_settings import flag, shaping_of
+from posh_reward.training.saving import save_run
 from posh_reward.training.stopping import STOP_BEFORE, StopWithCheckpoint
 
 if TYPE_CHECKING:
@@ -135,7 +139,8 @@ def make_trainer(script: DapoScriptArguments, args: GRPOConfig, model: ModelConf
     reward = make_reward(script)
     settle_aggregation(args, reward.shaping)
     reward.check()
-    processor = load_processor(model.model_name_or_path, model.model_revision, script.max_pixels)
+    start = starting_model(model.model_name_or_path, Path(args.output_dir))
+    processor = load_processor(start, model.model_revision, script.max_pixels)
     dynamic_sampling = None
     if script.oversample != 1:
         dynamic_sampling = DynamicSampling(script.oversample, script.min_spread, script.refill)
@@ -145,7 +150,7 @@ def make_trainer(script: DapoScriptArguments, args: GRPOConfig, model: ModelConf
         return prepare(script.dataset_name, name, column, text, processor)
 
     trainer = DapoTrainer(
-        model=model.model_name_or_path,
+        model=start,
         # One function, or for objective `separate` one per axis, which TRL normalises within the
         # group before it adds them. They share one call of the metric.
         reward_funcs=reward.functions(),
@@ -181,9 +186,9 @@ def main(argv: list[str] | None = None) -> DapoTrainer:
     enter_output(args)
     trainer = make_trainer(script, args, model)
     record_prompt(args, model.model_name_or_path, script.prompt_text)
+    begin_record(trainer, script, model)
     train(trainer)  # from the checkpoint that resume_from_checkpoint names, if any
-    trainer.save_model(args.output_dir)
-    trainer.save_state()
+    save_run(trainer)
     finish(trainer)
     return trainer
 

@@ -9,7 +9,9 @@ the paper, and by precision and recall as two objectives (``objective: separate`
 buy coverage with mistakes. As a control, the same model describes each image's neighbour: it is
 scored on an image that it has not seen.
 
-Each stage keeps its result in ``demo/`` and is not run again; ``--overwrite`` starts over.
+Each stage keeps its result in ``demo/`` and is not run again; ``--overwrite`` starts over. Another
+``--seed`` draws other weights, batches and samples, and the same held-out images; another number of
+``--threads`` rounds differently. ``research/demo_seeds.py`` runs several.
 """
 
 from __future__ import annotations
@@ -29,6 +31,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import posh_reward.training.extra  # noqa: F401
+
+# isort: split
+import torch
+
 from posh_reward import PoSh
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.errors import PoshError
@@ -76,12 +82,16 @@ def main() -> None:
     )
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "demo")
     parser.add_argument("--overwrite", action="store_true", help="delete earlier results first")
+    parser.add_argument("--seed", type=int, default=0, help="of weights, batches and samples")
+    parser.add_argument("--threads", type=int, default=1, help="of each process")
     flags = parser.parse_args()
+    os.environ["OMP_NUM_THREADS"] = str(flags.threads)  # the children's
+    torch.set_num_threads(flags.threads)
     if flags.overwrite:
         shutil.rmtree(flags.output, ignore_errors=True)
     flags.output.mkdir(parents=True, exist_ok=True)
     try:
-        train(flags.output)
+        train(flags.output, str(flags.seed))
         report(flags.output, held_out(flags.output))
     except KeyboardInterrupt:
         sys.exit("\nstopped; finished stages are kept in demo/: `make demo` continues from there")
@@ -89,26 +99,26 @@ def main() -> None:
         sys.exit(f"demo.py: {error}")
 
 
-def train(output: Path) -> None:
+def train(output: Path, seed: str) -> None:
     """Build the tiny model, and train it by SFT and by DAPO."""
     untrained, tiny, sft, f1, dapo = (output / name for name in dict.fromkeys(MODELS.values()))
     with stage("A tiny Qwen2.5-VL, with random weights", untrained) as todo:
         if todo:
-            run("recipes/tiny_qwen.py", "--output", untrained,
+            run("recipes/tiny_qwen.py", "--output", untrained, "--seed", seed,
                 "--warm-up-steps", "0", "--pretrain-steps", "0")  # fmt: skip
     with stage("The same, pretrained to name and caption single figures", tiny) as todo:
         if todo:
-            run("recipes/tiny_qwen.py", "--output", tiny)
+            run("recipes/tiny_qwen.py", "--output", tiny, "--seed", seed)
     with stage("SFT on captions that leave details out", sft) as todo:
         if todo:
-            launch("recipes/sft.py", "configs/smoke/sft.yaml", tiny, sft)
+            launch("recipes/sft.py", "configs/smoke/sft.yaml", tiny, sft, "--seed", seed)
     with stage("DAPO against detailed references, rewarded by POSH's f1", f1) as todo:
         if todo:
-            launch("recipes/dapo_posh.py", "configs/smoke/dapo.yaml", sft, f1)
+            launch("recipes/dapo_posh.py", "configs/smoke/dapo.yaml", sft, f1, "--seed", seed)
     with stage("DAPO from the same SFT, precision and recall as two objectives", dapo) as todo:
         if todo:
             launch("recipes/dapo_posh.py", "configs/smoke/dapo.yaml", sft, dapo,
-                   "--objective", "separate")  # fmt: skip
+                   "--objective", "separate", "--seed", seed)  # fmt: skip
 
 
 def held_out(output: Path) -> dict[str, list[Row]]:
@@ -235,7 +245,7 @@ def launch(recipe: str, config: str, model: Path, output: Path, *more: str) -> N
 
 def run(*arguments: str | Path) -> None:
     """Run Python with these arguments in the checkout's root; end the demo if it fails."""
-    quiet = {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore", "PYTHONUNBUFFERED": "1"}
+    quiet = {"PYTHONWARNINGS": "ignore", "PYTHONUNBUFFERED": "1"}
     words = [str(word) for word in arguments]
     print(f"$ python {' '.join(words)}".replace(f"{ROOT}/", ""), flush=True)
     child = subprocess.run(  # noqa: S603

@@ -20,13 +20,13 @@ import sys
 from pathlib import Path
 
 import posh_reward.training.extra  # noqa: F401
-from posh_reward.datasets.load_dataset import PROMPT
 from posh_reward.training.generation import (
     BATCH,
     NEW_TOKENS,
     GenerationSettings,
     generate,
     models_by_name,
+    recorded_prompt,
 )
 from posh_reward.training.launch import run
 
@@ -57,7 +57,8 @@ def main(argv: list[str] | None = None) -> None:
     add("--shards", type=int, default=1, help="... of this many parts of the rows")
     add("--batch", type=int, help="images per call; default: "
         + ", ".join(f"{size} with {engine}" for engine, size in BATCH.items()))  # fmt: skip
-    add("--prompt-text", default=PROMPT, help="instruction to the models; default: the paper's")
+    add("--prompt-text", help="instruction to the models; default: what their runs recorded, or "
+        "else the paper's")  # fmt: skip
     add("--max-new-tokens", type=int, default=NEW_TOKENS,
         help="rows whose description is cut there have truncated: true")  # fmt: skip
     add("--max-pixels", type=int, help="shrink larger images; default: the smallest cap among the "
@@ -65,7 +66,9 @@ def main(argv: list[str] | None = None) -> None:
     add("--repetition_penalty", type=float, default=1.0, help="default: 1 (off), overriding the "
         "model's generation_config.json")  # fmt: skip
     flags = vars(parser.parse_args(argv))
-    how = GenerationSettings(**{**flags, "models": models_by_name(flags["models"])})
+    models = models_by_name(flags["models"])
+    flags["prompt_text"] = flags["prompt_text"] or recorded_prompt(models.values())
+    how = GenerationSettings(**{**flags, "models": models})
     try:
         for label, count in generate(how).items():
             print(f"{count} new descriptions by {label!r} in {how.output}")

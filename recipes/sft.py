@@ -13,6 +13,7 @@ and is no starting point for reinforcement learning.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import posh_reward.training.extra  # noqa: F401
@@ -22,6 +23,7 @@ from transformers import TrainerCallback
 from trl import ModelConfig, ScriptArguments, SFTConfig
 
 from posh_reward.datasets.load_dataset import PROMPT, answer, prompt, with_other_images
+from posh_reward.training.base_model import starting_model
 from posh_reward.training.launch import (
     enter_output,
     finish,
@@ -32,8 +34,10 @@ from posh_reward.training.launch import (
     train,
 )
 from posh_reward.training.processors import load_processor, sizes_of, training_images
+from posh_reward.training.recording import begin_record
 from posh_reward.training.resume import RefuseLostWeights
 from posh_reward.training.run_settings import flag
+from posh_reward.training.saving import save_run
 from posh_reward.training.stopping import STOP_BEFORE, StopWithCheckpoint
 
 if TYPE_CHECKING:
@@ -116,7 +120,8 @@ def make_trainer(script: SFTScriptArguments, args: SFTConfig, model: ModelConfig
     from trl import SFTTrainer, get_peft_config, get_quantization_config
 
     args.model_init_kwargs = model_init_kwargs(args.model_init_kwargs, model)
-    processor = load_processor(model.model_name_or_path, model.model_revision, script.max_pixels)
+    start = starting_model(model.model_name_or_path, Path(args.output_dir))
+    processor = load_processor(start, model.model_revision, script.max_pixels)
     resized = processor if sizes_of(processor) else None  # of other models the size is unknown
 
     def split(name: str) -> Dataset:
@@ -133,7 +138,7 @@ def make_trainer(script: SFTScriptArguments, args: SFTConfig, model: ModelConfig
     if script.watch_grounding:
         callbacks.append(GroundingGap(script.stop_at_gap))
     return SFTTrainer(
-        model=model.model_name_or_path,
+        model=start,
         args=args,
         train_dataset=split(script.dataset_train_split),
         eval_dataset=held_out,
@@ -157,12 +162,9 @@ def main(argv: list[str] | None = None) -> SFTTrainer:
     enter_output(args)
     trainer = make_trainer(script, args, model)
     record_prompt(args, model.model_name_or_path, script.prompt_text)
+    begin_record(trainer, script, model)
     train(trainer)
-    trainer.save_model(args.output_dir)
-    trainer.save_state()
-    best = trainer.state.best_model_checkpoint
-    if best is not None and trainer.is_world_process_zero():
-        print(f"lowest {args.metric_for_best_model}, lower is better: {best}")
+    save_run(trainer)
     finish(trainer)
     return trainer
 

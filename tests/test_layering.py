@@ -21,6 +21,7 @@ FLOORS = [
     {"settings"},
     {"process"},
     {"store", "run_record"},
+    {"provenance"},
     {"datasets"},
     {"graph", "models"},
     {"metrics"},

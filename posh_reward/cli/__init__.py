@@ -46,6 +46,7 @@ COMMANDS = {
     "judges": ("judge_commands:add_judges", "compare judges, or collect a judge's answers"),
     "attack": ("audit_commands:add_attack", "search for texts that a reward overpays"),
     "audit-references": ("audit_commands:add_references", "find references that teach omissions"),
+    "trace": ("trace_command:add_trace", "follow a file back to the weights behind it"),
     "packets": ("packets:add_packets", "have people compare models, blind"),
     "prove": ("sibling_commands:add_prove", "write questions about images, score responses"),
     "harmonic": ("sibling_commands:add_harmonic", "score texts about images, without references"),

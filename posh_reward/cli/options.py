@@ -133,7 +133,7 @@ def add_metric(command: argparse.ArgumentParser, *, witness: bool = False) -> No
             (add if first else group.add_argument)(f"--{name}", **each.metadata)
     add("--metric", metavar="FILE", help="YAML or JSON file with judge, parser, coref, preset, "
         "witness, supported, store, weights, max_characters or pairs_at_once; or published, for "
-        "the published metric")  # fmt: skip
+        "the published metric; or a DAPO run's folder, for the metric that trained it")  # fmt: skip
     add_trust(group.add_argument)
 
 

@@ -239,6 +239,7 @@ def make(flags: argparse.Namespace) -> int:
     packet = make.make_packet(items, design, album, inputs, texts=_texts(flags))
     make.write_packet(packet, folder, key)
     lines = [f"{len(items.items)} items of {', '.join(map(repr, items.models))}"]
+    lines += [f"warning: {line}" for line in items.origins.unlike()]
     if left := len(whole.incomplete):
         lines.append(f"left out {left} id{'s' * (left != 1)} that not all models describe")
     if same := len(packet.key.identical):

@@ -91,6 +91,8 @@ def score(flags: argparse.Namespace) -> int:
             metric, flags.input, flags.output, settings, elements=flags.elements,
             check=partial(check_judge, posh) if posh.asks_models and not flags.unchecked else None,
         )  # fmt: skip
+    for line in tally.origins.trained_otherwise(posh.signature):
+        print(line, file=sys.stderr)
     if not flags.quiet:
         print(f"{tally}\n{posh.signature}", file=sys.stderr)
         if posh.store is not None:
@@ -236,6 +238,8 @@ def _posh_page(flags: argparse.Namespace, contents: ReportContents) -> str:
     baseline = baseline_of(contents.models, flags.against)
     plots = _plots(contents.tally, flags.plots)
     page = report_page(contents, flags.title or TITLE, baseline, plots)
+    for line in contents.tally.origins.unlike():
+        print(f"warning: {line}", file=sys.stderr)
     if len(contents.models) > 1:
         ranked = best_first(contents.tally.standings())
         comparison = gains_table(contents.gains(baseline), baseline)

@@ -184,16 +184,18 @@ def load_rows(name: str, split: str = "test", *, images: bool = False) -> list[d
     return list(dataset)
 
 
-def check_dataset(name: str, splits: Iterable[str], reference_column: str = "reference") -> None:
-    """Check that a dataset has these splits, with the columns of ``load_images``.
+def check_dataset(
+    name: str, splits: Iterable[str], reference_column: str = "reference"
+) -> dict[str, int]:
+    """Check that a dataset has these splits, with the columns of ``load_images``; count their rows.
 
     Decodes no images. A dataset on the hub is downloaded first, if it is not here.
     """
-    for split in splits:
-        if is_drawn(name):
-            _drawn_split(split)
-        else:
-            open_images(name, split, reference_column)
+    if is_drawn(name):
+        options = scene_options(name)
+        parts = {split: _drawn_split(split) for split in splits}
+        return {s: options.train if p == "train" else options.heldout for s, p in parts.items()}
+    return {split: len(open_images(name, split, reference_column)) for split in splits}
 
 
 def _require_datasets() -> None:
@@ -271,6 +273,12 @@ def check_columns(
         dtypes = ["string", "large_string"] + (["binary"] if content == "images" else [])
         if not (isinstance(inner, Value) and inner.dtype in dtypes):
             dtype = getattr(inner, "dtype", type(inner).__name__)
+            if isinstance(inner, dict) and {"role", "content"} <= inner.keys():
+                raise ConfigError(
+                    f"{name!r}: the column {column!r} holds conversations, not {content}: take "
+                    f"their last message, as with dataset.map(lambda row: "
+                    f"{{{column!r}: row[{column!r}][-1]['content']}})"
+                )
             raise ConfigError(
                 f"{name!r}: the column {column!r} holds {dtype}, not {content}: use another "
                 "column, or convert this one"

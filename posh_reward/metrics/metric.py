@@ -32,7 +32,8 @@ from typing import (
 )
 
 from posh_reward.errors import InputError, JudgeError
-from posh_reward.settings import ENDINGS, make, read_settings
+from posh_reward.run_record import RUN_FILE, read_run
+from posh_reward.settings import ENDINGS, make, read_settings, refuse_harm
 from posh_reward.shipped import settings_names, shipped
 from posh_reward.types import Failure, FailureKind, Usage
 
@@ -226,6 +227,15 @@ def _options(settings: str | PathLike[str] | Mapping[str, Any] | None) -> dict[s
     if settings is None or isinstance(settings, Mapping):
         return dict(settings or {})
     path = Path(settings)
+    if path.is_dir() and path.suffix.lower() not in ENDINGS:
+        run = read_run(path)
+        if run is None or run.metric is None:
+            raise InputError(
+                f"{str(path)!r} has no {RUN_FILE} that names a metric: name the folder of a run of "
+                "dapo_posh.py, or the metric's settings"
+            )
+        refuse_harm(run.metric, str(path / RUN_FILE))
+        return dict(run.metric)
     if path.suffix.lower() in ENDINGS:
         return read_settings(path, "the metric's settings")
     names = settings_names("configs/metric")

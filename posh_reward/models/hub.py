@@ -102,3 +102,13 @@ def _tensor_samples(file: Path) -> Iterator[tuple[str, bytes]]:
                 content.seek(8 + size + first + max(end - first - SAMPLE, 0) * part // 2)
                 sample += content.read(min(SAMPLE, end - first))
             yield name, sample
+
+
+def identity(model: str, revision: str | None = None) -> str | None:
+    """Return the fingerprint of a folder's weights, or the commit of a model on the hub."""
+    if Path(model).is_dir():
+        return weights_fingerprint(Path(model))
+    try:
+        return commit(model, revision)
+    except Exception:  # of the hub's client: many kinds; offline without a cache, nobody knows
+        return None

@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from inspect import iscoroutinefunction
+from functools import partial
+from inspect import iscoroutinefunction, signature
 from typing import Any, Protocol, cast
 
 from posh_reward.errors import ConfigError
@@ -67,7 +68,10 @@ def together(*rewards: Objectives | Callable[..., Any]) -> list[Callable[..., An
     objectives = [pair for member in members for pair in member.objectives.items()]
     names = [*(name for name, _ in objectives), *map(_name_of, others)]
     if len(set(names)) < len(names):
-        raise ConfigError(f"two rewards have the same name: {', '.join(names)}")
+        raise ConfigError(
+            f"two rewards have the same name: {', '.join(names)}; set the __name__ of one of them, "
+            "as for a lambda or a second partial of one function"
+        )
 
     def score(*batches: tuple[Any, ...], **logs: Any) -> dict[str, Rewards]:
         """Rewards by name, None where any is; for the plain functions, None or 1."""
@@ -149,7 +153,9 @@ def _function(
         if own is None:
             return judged
         values = own(prompts=prompts, completions=completions, **columns)
-        return _where_awaited(judged, values) if _is_async(own) else _where(judged, values)
+        if _is_async(own):
+            return _where_awaited(name, judged, values)
+        return _where(judged, _one_each(name, values, len(judged)))
 
     async def waiting(**columns: Any) -> Rewards:
         rewards: Rewards = await function(**columns)
@@ -157,7 +163,8 @@ def _function(
 
     # TRL runs the functions that are declared ``async`` together, after all others.
     made: Any = waiting if _is_async(own) else function
-    made.__name__ = f"{name}_reward" if own is None else name
+    # The axes have a weight of their own; anything else keeps its name, also beside others.
+    made.__name__ = name if weight is None else f"{name}_reward"
     made.call = call
     return cast(Callable[..., Any], made)
 
@@ -169,19 +176,42 @@ def metrics_behind(function: Any) -> Sequence[Any]:
 
 
 def _is_async(function: Any) -> bool:
+    function = _unwrapped(function)
     return iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__)
+
+
+def _unwrapped(function: Any) -> Any:
+    """Return what a ``functools.partial`` calls, as TRL does for a name and ``async``."""
+    while isinstance(function, partial):
+        function = function.func
+    return function
+
+
+def _one_each(name: str, values: Any, expected: int) -> Sequence[float | None]:
+    """Check a plain function's rewards, as TRL does with those that it calls itself."""
+    count = len(values) if hasattr(values, "__len__") else None
+    if count != expected:
+        what = f"{count} rewards" if count is not None else repr(values)
+        raise ConfigError(
+            f"the reward function {name!r} returned {what}, and {expected} were expected: return a "
+            "list with one number, or None, for each completion"
+        )
+    rewards: Sequence[float | None] = values
+    return rewards
 
 
 def _where(mask: Rewards, values: Sequence[float | None]) -> Rewards:
     return [None if m is None else value for m, value in zip(mask, values, strict=True)]
 
 
-async def _where_awaited(mask: Rewards, values: Awaitable[Sequence[float | None]]) -> Rewards:
-    return _where(mask, await values)
+async def _where_awaited(name: str, mask: Rewards, values: Awaitable[Any]) -> Rewards:
+    return _where(mask, _one_each(name, await values, len(mask)))
 
 
 def _name_of(function: Any) -> str:
-    return str(getattr(function, "__name__", type(function).__name__))
+    own = getattr(function, "__name__", None)  # set on a partial, too
+    inner = _unwrapped(function)
+    return str(own or getattr(inner, "__name__", type(inner).__name__))
 
 
 def trainer_of(log_metric: object) -> Any:
@@ -198,6 +228,13 @@ def check_shared(trainer: Any, shares: Callable[[Any], bool]) -> None:
     functions = getattr(trainer, "reward_funcs", ())
     alone = [each for each in functions if not shares(each)]
     if 0 < len(alone) < len(functions):
+        if any("environments" in signature(each).parameters for each in alone if callable(each)):
+            raise ConfigError(
+                f"the environment's get_reward ({', '.join(map(_name_of, alone))}) would still pay "
+                "where the judge fails: call the method otherwise, say score, and pass "
+                "reward.functions(own) with def own(environments, **columns): "
+                "return [each.score() for each in environments]"
+            )
         raise ConfigError(
             f"{', '.join(map(_name_of, alone))} would still pay where the judge fails: "
             "set reward_funcs=reward.functions(other, ...), or "
@@ -210,7 +247,12 @@ def _check_addition(trainer: Any, function: Any, name: str, weight: float) -> No
     functions = getattr(trainer, "reward_funcs", None)
     if functions is None:
         return
-    aggregation = getattr(trainer, "multi_objective_aggregation", "a plain sum")
+    if not hasattr(trainer, "multi_objective_aggregation"):
+        raise ConfigError(
+            f"objective is separate, but {type(trainer).__name__} only adds rewards: use "
+            'Shaping("weighted") or "f1" with precision_weight and recall_weight, or a GRPOTrainer'
+        )
+    aggregation = trainer.multi_objective_aggregation
     if aggregation != NORMALIZE_FIRST:
         raise ConfigError(
             f"objective is separate, but this trainer adds precision and recall by "

@@ -30,17 +30,16 @@ GRAM = 4  # words in the sequences whose repetition is counted
 def completion_text(completion: object) -> Any:
     """Return the text of a completion: a string, or the assistant's turns of a conversation.
 
-    Turns without text, such as tool calls, are skipped; None if no turn has any. Any other value is
-    returned as it is, so that the metric fails with a reason.
+    Turns without text, such as tool calls, are skipped. A conversation of those alone is an empty
+    description, like one that was thought and never written: silence must not beat a poor answer.
+    Any other value is returned as it is, so that the metric fails with a reason.
     """
     if not isinstance(completion, list | tuple):
         return completion
     turns = [turn for turn in completion if isinstance(turn, dict)]
     contents = [turn.get("content") for turn in turns if turn.get("role") == "assistant"]
     texts = [text for content in contents if (text := content_text(content)) is not None]
-    if not texts:
-        return None if contents else completion
-    return "\n".join(texts)
+    return "\n".join(texts) if contents else completion
 
 
 def content_text(content: object) -> str | None:

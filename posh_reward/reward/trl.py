@@ -58,6 +58,10 @@ scoring, number of questions and rewrites, share of them answered from a cache, 
 whose reply was mostly not a grade."""
 
 
+WITHHELD = ("prompt", "completion", "completion_ids")
+"""Columns that TRL keeps from rewards (``grpo_trainer.py:1586``)."""
+
+
 class FailureLimit:
     """Limit of calls in a row in which over half of the completions failed.
 
@@ -70,8 +74,12 @@ class FailureLimit:
 
     stop_reason: Failure | None
     """Reason to stop the run; None as long as there is none."""
-    last_call_failed: bool
-    """True if the last call had completions but no score."""
+    judged: int
+    """Completions with a score in this run's calls, without those while ``evaluating``."""
+    failed: int
+    """Completions without one, likewise."""
+    evaluating: bool
+    """True while calls are an evaluation's, which neither moves the weights nor ends the run."""
 
     def __init__(self, max_failed_calls: int) -> None:
         check_sizes(max_failed_calls=max_failed_calls)
@@ -85,7 +93,8 @@ class FailureLimit:
         ``stop_reason`` is set; otherwise ``note`` raises.
         """
         self.stop_reason = None
-        self.last_call_failed = False
+        self.judged = self.failed = 0
+        self.evaluating = False
         self._supervised = supervised
         self._failed_calls = 0
 
@@ -98,13 +107,17 @@ class FailureLimit:
         """Count one call, and log the reasons for its failures."""
         reasons = Counter(str(failure) for failure in failures if failure is not None)
         failed = sum(reasons.values())
-        self.last_call_failed = 0 < failed == len(failures)
+        if reasons:
+            summary = "; ".join(f"{count} x {reason}" for reason, count in reasons.most_common(3))
+            logger.warning(
+                "%d of %d completions have no reward: %s", failed, len(failures), summary
+            )
+        if self.evaluating:
+            return
+        self.judged += len(failures) - failed
+        self.failed += failed
         # In a row: one call that mostly worked resets the count.
         self._failed_calls = self._failed_calls + 1 if 2 * failed > len(failures) else 0
-        if not reasons:
-            return
-        summary = "; ".join(f"{count} x {reason}" for reason, count in reasons.most_common(3))
-        logger.warning("%d of %d completions have no reward: %s", failed, len(failures), summary)
         if self._failed_calls < self.max_failed_calls:
             return
         self.stop_reason = self.stop_reason or Failure(
@@ -136,6 +149,7 @@ class MetricReward(ABC, Generic[T]):
     reference_column = "reference"
     """Column for the answer, label or target of frameworks that have only one such field."""
 
+    _silent = False  # warned that the trainer logs nothing
     observer: Callable[[Sequence[T]], None] | None = None
     """Called with the scores behind each call's rewards, in the order of the completions. Set it
     around a call, as ``training.dapo`` does: no score is stored, so none can be stale."""
@@ -199,6 +213,8 @@ class MetricReward(ABC, Generic[T]):
             JudgeError: most completions failed in ``max_failed_calls`` calls in a row, and
                 there is no ``StopWithCheckpoint`` to stop the run.
         """
+        if log_metric is None and columns.get("trainer_state") is not None:
+            self._warn_of_silence()
         check_shared(trainer_of(log_metric), lambda function: function is self)
         if len(self.objectives) > 1:
             raise ConfigError(
@@ -229,6 +245,14 @@ class MetricReward(ABC, Generic[T]):
                 log_extra(name, values)
         self.failures.note([score.failure for score in scores])
         return self.rewards_of(scores)
+
+    def _warn_of_silence(self) -> None:
+        if not self._silent:
+            self._silent = True
+            logger.warning(
+                "this trainer passes rewards no log_metric, so neither the scores are logged nor "
+                "is it checked that its other reward functions fail where the judge does"
+            )
 
     def batch(
         self, completions: Sequence[object], columns: Mapping[str, Any], *, raw: bool = False
@@ -367,6 +391,12 @@ class PoshReward(MetricReward[Scores]):
             raise InputError(
                 f"posh is {posh!r} and shaping is {shaping!r}: the first argument is a metric; "
                 'write PoshReward(shaping=Shaping("separate"))'
+            )
+        if reference_column in WITHHELD:
+            raise InputError(
+                f"reference_column is {reference_column!r}, which trainers of TRL do not pass to "
+                f"rewards: rename it, as with dataset.rename_column({reference_column!r}, "
+                '"reference")'
             )
         self.metric: PoshLike = posh if posh is not None else PoSh()
         self.shaping = shaping if shaping is not None else Shaping()

@@ -25,6 +25,10 @@ What is replaced or set in a trainer (TRL 1.16, transformers 5.17 and 5.23, vLLM
                                 rollouts.Canaries
         To compare weights where vLLM is awake and has just got them, and log-probabilities, which
         TRL compares only with its importance correction. test_launch_vllm.py
+    _load_best_model, _load_from_checkpoint
+                                resume.load_best_by_any_name, load_weights
+        transformers loads by names that a saved Qwen2.5-VL does not have (QwenLM/Qwen3-VL#1763).
+        tests/training/test_saving.py, test_resume.py
     optimizer.step              stopping.StopWithCheckpoint, under DeepSpeed
         It steps before on_pre_optimizer_step: a batch without any score would move the weights.
         tests/training/test_zero3.py

@@ -17,6 +17,7 @@ from posh_reward.errors import ConfigError
 from posh_reward.metrics.metric import metric_flags, read_metric
 from posh_reward.metrics.posh.judges.judge import engine_settings
 from posh_reward.models.prompt_images import TOKEN_PIXELS
+from posh_reward.training.base_model import base_of
 from posh_reward.training.run_settings import Processes, prompt_tokens
 
 if TYPE_CHECKING:
@@ -195,6 +196,7 @@ def pinned_numbers(model: Any) -> int:
 def _config_of(name: str) -> Any:
     from transformers import AutoConfig
 
+    name = base_of(name) or name
     if name in PUBLISHED:
         return AutoConfig.for_model(**PUBLISHED[name])
     try:

@@ -10,7 +10,7 @@ import importlib.util
 import logging
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,14 +25,18 @@ from posh_reward.errors import (
     on_one_line,
     safe,
 )
+from posh_reward.models.hub import identity
 from posh_reward.models.prompt_images import resize_for_model
 from posh_reward.models.vllm.vllm_model import set_vllm_defaults
 from posh_reward.process.progress import progress_bar
+from posh_reward.provenance import ORIGIN, UNKNOWN, Origin, Origins, prompt_digest
+from posh_reward.run_record import read_run
 from posh_reward.study.rows.dataset_images import OTHER_IMAGES
 from posh_reward.study.rows.tables import Journal
 from posh_reward.training.launch import warn_of_other_prompt
 from posh_reward.training.processors import load_processor, sizes_of
 from posh_reward.training.rollouts import PromptMismatchError, collapse, placeholder_ids
+from posh_reward.training.saving import unlike_best
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -67,6 +71,19 @@ class GenerationSettings:
     prompt_text: str = PROMPT
     max_pixels: int | None = None  # larger images are shrunk; None: to the models' smallest cap
     repetition_penalty: float = 1.0  # 1 is off; overrides a model's own (Qwen2.5-VL: 1.05)
+
+    def origin(self, model: str) -> Origin:
+        """Return what a model's descriptions depend on besides the image."""
+        return Origin(
+            weights=identity(model) or UNKNOWN,
+            engine=self.engine,
+            dtype="bfloat16" if _has_gpu() else "float32",
+            max_new_tokens=str(self.max_new_tokens),
+            repetition_penalty=f"{self.repetition_penalty:g}",
+            max_pixels=str(self.max_pixels or _cap_of(model)),
+            prompt=prompt_digest(self.prompt_text),
+            model=model,
+        )
 
     def __post_init__(self) -> None:
         """Raise InputError for a number out of range, or an empty prompt."""
@@ -113,6 +130,13 @@ def models_by_name(models: Sequence[str]) -> dict[str, str]:
     return by_name
 
 
+def recorded_prompt(models: Iterable[str]) -> str:
+    """Return the prompt that the runs of these models recorded, if they agree; else the paper's."""
+    runs = [read_run(Path(model)) for model in models]
+    prompts = {run.prompt for run in runs if run is not None and run.prompt}
+    return prompts.pop() if len(prompts) == 1 else PROMPT
+
+
 def generate(settings: GenerationSettings) -> dict[str, int]:
     """Append to the output a description of each image that it does not describe yet.
 
@@ -138,11 +162,16 @@ def generate(settings: GenerationSettings) -> dict[str, int]:
         _warn_of_other_settings(earlier, settings)
         journal.append([])  # drops what a kill cut short, even if no row is missing
         done = {(row["model"], row["id"]) for row in earlier}
+        origins = Origins()
+        for row in earlier:
+            origins.add(row)
         for name, model in settings.models.items():
             label = name + OTHER_IMAGES if settings.shuffle_images else name
+            origin = settings.origin(model)
+            _check_origin(origins, label, origin, settings.output)
             todo = [row for row in rows if (label, uuids[row]) not in done]
             try:
-                cut = _describe_all(settings, dataset, todo, model, label, journal)
+                cut = _describe_all(settings, dataset, todo, label, origin, journal)
             except ConfigError as error:
                 logger.warning("%s", safe(str(error)))
                 failed.append(name)
@@ -161,18 +190,36 @@ def generate(settings: GenerationSettings) -> dict[str, int]:
     return counts
 
 
+def _check_origin(origins: Origins, label: str, origin: Origin, output: Path) -> None:
+    """Refuse to add to, or to keep, a model's rows that other weights or settings made.
+
+    Raises:
+        InputError: they differ; the message has the remedies.
+    """
+    if label not in origins.by_model:
+        return
+    before = origins.by_model[label]
+    if before is None:
+        logger.warning(
+            "%s does not say which weights made the rows of %s: they are kept as they are",
+            output, safe(label),
+        )  # fmt: skip
+    elif differences := origin.differences(before):
+        raise InputError(
+            f"{output} has descriptions by {label!r} that this model would not write "
+            f"({'; '.join(differences)}): call it otherwise (OTHER={origin.model}), write to "
+            "another --output, or delete the file"
+        )
+
+
 def _common_cap(models: Mapping[str, str]) -> int | None:
     """Return the smallest pixel cap of the models' processors; None if none is known.
 
     A model from the hub has a larger cap than one that was trained from it with ``max_pixels``: its
     images would be larger, and the comparison unfair.
     """
-    caps: dict[str, int] = {}
-    for name, model in models.items():
-        with suppress(Exception):  # a model that cannot be loaded is reported when its turn comes
-            sizes = sizes_of(load_processor(model))
-            if sizes is not None:
-                caps[name] = sizes.max_pixels
+    found = {name: _cap_of(model) for name, model in models.items()}
+    caps = {name: cap for name, cap in found.items() if cap is not None}
     if len(set(caps.values())) > 1:
         listed = ", ".join(f"{name} {cap:,}" for name, cap in caps.items())
         logger.warning(
@@ -180,6 +227,14 @@ def _common_cap(models: Mapping[str, str]) -> int | None:
             "--max_pixels sets another", safe(listed), f"{min(caps.values()):,}",
         )  # fmt: skip
     return min(caps.values(), default=None)
+
+
+def _cap_of(model: str) -> int | None:
+    """Return the pixel cap of a model's processor; None if it is unknown."""
+    with suppress(Exception):  # a model that cannot be loaded is reported when its turn comes
+        sizes = sizes_of(load_processor(model))
+        return None if sizes is None else sizes.max_pixels
+    return None
 
 
 def _warn_of_other_settings(
@@ -207,8 +262,8 @@ def _describe_all(
     settings: GenerationSettings,
     dataset: Dataset,
     todo: list[int],
-    model: str,
     label: str,
+    origin: Origin,
     journal: Journal,
 ) -> int:
     """Append rows; return the number of descriptions that were cut."""
@@ -217,12 +272,12 @@ def _describe_all(
     cut = 0
     size = settings.batch or BATCH[settings.engine]
     with (
-        closing(_load(model, settings)) as describer,
+        closing(_load(origin.model, settings)) as describer,
         progress_bar(on_one_line(label), len(todo), "text") as bar,
     ):
         for start in range(0, len(todo), size):
             batch = todo[start : start + size]
-            rows = list(_description_rows(settings, dataset, batch, label, describer))
+            rows = list(_description_rows(settings, dataset, batch, label, str(origin), describer))
             cut += sum("truncated" in row for row in rows)
             journal.append(rows)
             bar.update(len(batch))
@@ -234,6 +289,7 @@ def _description_rows(
     dataset: Dataset,
     rows: list[int],
     label: str,
+    origin: str,
     describer: TransformersDescriber | VllmDescriber,
 ) -> Iterator[dict[str, Any]]:
     images = [(row + settings.shuffle_images) % len(dataset) for row in rows]
@@ -248,6 +304,7 @@ def _description_rows(
             "image": image,
             "generation": text,
             "reference": reference,
+            ORIGIN: origin,
             **({} if settings.max_pixels is None else {"max_pixels": settings.max_pixels}),
             **({} if settings.prompt_text == PROMPT else {"prompt": settings.prompt_text}),
             **({"truncated": True} if truncated else {}),
@@ -262,6 +319,8 @@ def _load(model: str, settings: GenerationSettings) -> TransformersDescriber | V
     kind = VllmDescriber if settings.engine == "vllm" else TransformersDescriber
     if not Path(model).exists():
         check_name_of_hub(model)
+    elif problem := unlike_best(Path(model)):
+        logger.warning("%s", safe(problem))
     try:
         return kind(model, settings)
     except (MissingDependencyError, ConfigError):

@@ -20,14 +20,21 @@ from posh_reward.errors import ConfigError, JudgeError, PoshError, on_one_line, 
 from posh_reward.models.vllm.vllm_model import separate_vllm_caches, set_vllm_defaults
 from posh_reward.process.locks import keep_folder
 from posh_reward.process.progress import on_terminal, progress_bar
-from posh_reward.reward.objectives import metrics_behind
 from posh_reward.reward.texts import content_text
-from posh_reward.settings import brief_list
-from posh_reward.training.resume import continue_sampling, last_checkpoint, load_weights
+from posh_reward.run_record import read_run
+from posh_reward.training.dataset_check import check_datasets
+from posh_reward.training.learning import CUT, NothingLearnedError
+from posh_reward.training.recording import end_record
+from posh_reward.training.resume import (
+    continue_sampling,
+    last_checkpoint,
+    load_best_by_any_name,
+    load_weights,
+)
 from posh_reward.training.rollouts import RolloutError
 from posh_reward.training.rotary import ExactRotary
-from posh_reward.training.run_settings import CHECK, Processes, parse, refuse
-from posh_reward.training.stopping import TRY_AGAIN, StoppedEarlyError
+from posh_reward.training.run_settings import CHECK, Processes, check_rows, parse, refuse
+from posh_reward.training.stopping import TRY_AGAIN, StoppedEarlyError, log_before_trackers
 
 if TYPE_CHECKING:
     from transformers import Trainer, TrainerControl, TrainingArguments
@@ -50,6 +57,7 @@ HEADLINES = {
     "posh/precision": "precision",
     "posh/recall": "recall",
     "posh/failed_share": "failed",
+    CUT: "cut",
     "completions/mean_length": "tokens",
     "judging_share": "share of time judging",
 }
@@ -99,15 +107,20 @@ def train(trainer: Trainer) -> None:
     Raises:
         JudgeError: the judge kept failing; on all ranks, after saving a checkpoint.
         RolloutError: vLLM generated something else than was trained on; likewise.
+        NothingLearnedError: the updates did not reach the weights, or there were none; likewise.
         StoppedEarlyError: a signal or the job's end stopped the run; likewise.
-        ConfigError: the checkpoint cannot be resumed from, or the dataset has images that the
-            trainer would ignore, or columns that no reward can read.
+        ConfigError: the checkpoint cannot be resumed from, or the dataset is too small for a step,
+            or has images that the trainer would ignore, or columns that no reward can read.
     """
-    _check_images(trainer)
-    _check_columns(trainer)
+    check_datasets(trainer)
+    if hasattr(trainer.train_dataset, "__len__"):
+        oversample = getattr(getattr(trainer, "dynamic_sampling", None), "oversample", 1)
+        check_rows(len(trainer.train_dataset), trainer.args, oversample)
     show_headlines(trainer)
     make_tables_plain(trainer)
+    log_before_trackers(trainer)
     trainer.add_callback(ExactRotary(getattr(trainer, "ref_model", None)))
+    load_best_by_any_name(trainer)
     # The first rank's, on all ranks: nodes may see different files.
     (checkpoint,) = broadcast_object_list([last_checkpoint(trainer.args)])
     if checkpoint is not None:
@@ -119,7 +132,8 @@ def train(trainer: Trainer) -> None:
         continue_sampling(trainer, checkpoint)
     try:
         trainer.train(resume_from_checkpoint=checkpoint)
-    except (JudgeError, RolloutError, StoppedEarlyError):
+    except (JudgeError, NothingLearnedError, RolloutError, StoppedEarlyError) as error:
+        end_record(trainer, reason=str(error))
         # On all ranks, if they have agreed to stop; finishing would wait for the others otherwise.
         if trainer.control.should_training_stop:
             finish(trainer)
@@ -145,46 +159,6 @@ def _is_complete(trainer: Trainer, checkpoint: str) -> bool:
         return False
     trainer.state = state
     return True
-
-
-def _check_images(trainer: Trainer) -> None:
-    """Raise ConfigError if a vision-language model gets no images from a column TRL reads."""
-    columns = getattr(trainer.train_dataset, "features", None)
-    sees = hasattr(getattr(trainer, "processing_class", None), "image_processor")
-    if sees and columns is not None and not {"image", "images"} & set(columns):
-        raise ConfigError(
-            "the dataset has no column 'image', so the model would describe images that it does "
-            f"not see (it has {brief_list(columns)}): dataset.rename_column(..., 'image')"
-        )
-
-
-def _check_columns(trainer: Trainer) -> None:
-    """Check the columns that the rewards read, which would otherwise fail row by row."""
-    from posh_reward.datasets.load_dataset import check_columns
-
-    dataset: Any = trainer.train_dataset
-    if getattr(dataset, "features", None) is None:
-        return
-    functions = getattr(trainer, "reward_funcs", ())
-    for reward in (each for function in functions for each in metrics_behind(function)):
-        column = getattr(reward, "reference_column", None)
-        if column is None:
-            continue
-        image = getattr(reward, "image_column", None) or "image"
-        check_columns(dataset, "the dataset", column, image)
-        if column not in dataset.features or not hasattr(dataset, "__len__"):
-            continue  # missing, or a stream
-        empty = [at for at, reference in enumerate(dataset[column]) if not _has_text(reference)]
-        if empty:
-            raise ConfigError(
-                f"{len(empty)} of {len(dataset)} rows, such as row {empty[0]}, have no text in "
-                f"column {column!r}: dataset.filter(lambda row: row[{column!r}]), or complete them"
-            )
-
-
-def _has_text(reference: str | list[str] | None) -> bool:
-    references = [reference] if isinstance(reference, str) else reference or ()
-    return any(each and each.strip() for each in references)
 
 
 def make_tables_plain(trainer: Trainer) -> None:
@@ -229,11 +203,14 @@ def enter_output(args: TrainingArguments) -> None:
     if not saved.is_file():
         return
     state = json.loads(saved.read_text(encoding="utf-8"))
+    record = read_run(Path(args.output_dir))
+    # A callback may have ended it early; otherwise it is finished if it got where it should.
+    ended = record is not None and record.state == "finished"
     bounded = args.max_steps > 0
     trained, target = (
-        (state["max_steps"], args.max_steps)
+        (state["max_steps" if ended else "global_step"], args.max_steps)
         if bounded
-        else (state["num_train_epochs"], args.num_train_epochs)
+        else (state["num_train_epochs" if ended else "epoch"] or 0.0, args.num_train_epochs)
     )
     if trained >= target:
         if args.process_index == 0:

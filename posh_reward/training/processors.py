@@ -28,10 +28,12 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, ProcessorMixin
     from transformers.image_processing_utils import BaseImageProcessor
 
-MIN_PIXELS = 56 * 56
 PADS = ("<|image_pad|>", "<|video_pad|>")
 """Placeholder tokens of an image and of a video."""
 THREADS = min(32, os.cpu_count() or 1)  # each holds a decoded image: 36 MB for 12 megapixels
+BATCH = 64
+"""Images resized at a time. A constant, not of this machine's cores: it is part of the key by which
+the ranks and other nodes find the resized images again."""
 ORIENTATION = 0x0112  # EXIF; 1 is upright
 
 
@@ -59,7 +61,8 @@ def load_processor(
 
     if not Path(name).exists():
         load_dataset.check_name_of_hub(name)
-    limits = {} if max_pixels is None else {"min_pixels": MIN_PIXELS, "max_pixels": max_pixels}
+    # The minimum is the model's own: Qwen3-VL's is larger than Qwen2.5-VL's.
+    limits = {} if max_pixels is None else {"max_pixels": max_pixels}
     if has_torchvision():
         processor: ProcessorMixin = AutoProcessor.from_pretrained(
             name, revision=revision, padding_side="left", **limits
@@ -161,7 +164,7 @@ def resize_images(dataset: Dataset, new_size: NewSize) -> Dataset:
         resized = stored.map(
             _resize_batch,
             batched=True,
-            batch_size=4 * THREADS,
+            batch_size=BATCH,
             fn_kwargs={"new_size": new_size},
             desc="resizing images, once (posh-reward fetch does it ahead of a run)",
         )

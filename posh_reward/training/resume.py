@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -163,7 +164,7 @@ def load_weights(trainer: Trainer, checkpoint: str) -> None:
         problem = deepspeed_misfit(folder, layout) if layout.zero_stage else None
         if problem is None and layout.gathers_on_save and not files_of_tensors(folder):
             problem = f"{folder} has no weights: neither model.safetensors nor an adapter's"
-        _refuse_together(problem)
+        refuse_together(problem)
     if trainer.is_deepspeed_enabled or trainer.is_fsdp_enabled:
         return
     model: Any = trainer.model
@@ -179,7 +180,38 @@ def load_weights(trainer: Trainer, checkpoint: str) -> None:
     )
     _refuse_gaps(folder, info["missing_keys"])
     model.load_state_dict(saved.state_dict())
-    logging.getLogger("transformers.trainer").addFilter(_is_not_about_names)
+    trainer._load_from_checkpoint = _LoadedOnce(checkpoint, trainer._load_from_checkpoint)
+
+
+@dataclass(frozen=True)
+class _LoadedOnce:
+    """``Trainer._load_from_checkpoint``, which leaves a checkpoint alone that is loaded already."""
+
+    checkpoint: str
+    load: Callable[..., None]
+
+    def __call__(self, checkpoint: str, *args: Any) -> None:
+        if checkpoint != self.checkpoint:
+            self.load(checkpoint, *args)
+
+
+def load_best_by_any_name(trainer: Trainer) -> None:
+    """Let ``load_best_model_at_end`` load as ``load_weights`` does.
+
+    transformers looks for the current names only, finds almost none, warns, and saves a model that
+    never existed: the last weights with the few tensors whose names did not change.
+    """
+    load = trainer._load_best_model
+
+    def load_best() -> None:
+        checkpoint = str(trainer.state.best_model_checkpoint)
+        by_peft = (Path(checkpoint) / ADAPTERS).is_file()
+        if trainer.is_deepspeed_enabled or trainer.is_fsdp_enabled or by_peft:
+            load()
+        else:
+            load_weights(trainer, checkpoint)
+
+    trainer._load_best_model = load_best
 
 
 def _refuse_gaps(checkpoint: Path, names: Collection[str]) -> None:
@@ -191,12 +223,7 @@ def _refuse_gaps(checkpoint: Path, names: Collection[str]) -> None:
         )
 
 
-def _is_not_about_names(record: logging.LogRecord) -> bool:
-    # A module-level function, since a logger adds the same filter only once.
-    return "keys in the checkpoint model loaded" not in record.getMessage()
-
-
-def _refuse_together(problem: str | None) -> None:
+def refuse_together(problem: str | None) -> None:
     """Raise ConfigError on every rank if one has a problem; every rank has to call this."""
     problems = [each for each in of_all_ranks(problem) if each is not None]
     if problems:
@@ -204,7 +231,7 @@ def _refuse_together(problem: str | None) -> None:
 
 
 class RefuseLostWeights(TrainerCallback):  # type: ignore[misc]
-    """Refuse to train on when a resumed model does not have its checkpoint's weights.
+    """Refuse a model that does not have the weights of the checkpoint that it was loaded from.
 
     For any script: ``trainer.add_callback(RefuseLostWeights())``.
     """
@@ -231,16 +258,42 @@ class RefuseLostWeights(TrainerCallback):  # type: ignore[misc]
                 state.global_step,
             )
         checkpoint = next((folder for folder in folders if files_of_tensors(folder)), None)
-        lost = [] if checkpoint is None else lost_weights(model, checkpoint)
-        problem = None
-        if checkpoint is not None and lost:
-            problem = (
-                f"resumed from {checkpoint.name} without its weights: {lost[0]!r} and "
-                f"{len(lost) - 1} more of {SAMPLE} compared are not in the model. Call "
-                "posh_reward.training.resume.load_weights(trainer, checkpoint) before "
-                "trainer.train(resume_from_checkpoint=checkpoint)"
+        refuse_together(
+            _lost(
+                model,
+                checkpoint,
+                "resumed from",
+                "load_weights(trainer, checkpoint) before "
+                "trainer.train(resume_from_checkpoint=checkpoint)",
             )
-        _refuse_together(problem)
+        )
+
+    def on_train_end(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        model: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Compare the model with the best checkpoint, if it is said to be loaded."""
+        best = state.best_model_checkpoint
+        sharded = model is None or Processes.of_this_run(args).zero_stage
+        if not args.load_best_model_at_end or best is None or sharded:
+            return
+        remedy = "load_best_by_any_name(trainer) before trainer.train()"
+        refuse_together(_lost(model, Path(best), "the model is said to be", remedy))
+
+
+def _lost(model: Any, checkpoint: Path | None, claim: str, remedy: str) -> str | None:
+    """Describe which of a checkpoint's weights a model lacks, if it does."""
+    lost = [] if checkpoint is None else lost_weights(model, checkpoint)
+    if checkpoint is None or not lost:
+        return None
+    return (
+        f"{claim} {checkpoint.name} without its weights: {lost[0]!r} and {len(lost) - 1} more of "
+        f"{SAMPLE} compared are not in the model. Call posh_reward.training.resume.{remedy}"
+    )
 
 
 def lost_weights(model: Any, checkpoint: Path) -> list[str]:

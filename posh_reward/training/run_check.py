@@ -16,10 +16,11 @@ from typing import Any
 from posh_reward.datasets import load_dataset
 from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError, install, safe
 from posh_reward.graph.coref.maverick import setup_command
-from posh_reward.metrics.metric import load_metric, metric_flags, read_metric
+from posh_reward.metrics.metric import load_metric
 from posh_reward.metrics.posh.judges.judge import engine_settings
 from posh_reward.study.judges.question_set import read_question_set
 from posh_reward.training import run_settings
+from posh_reward.training.base_model import base_of
 from posh_reward.training.fetch import Asset, graph_assets, is_here
 from posh_reward.training.fit import ASSUMPTIONS, PUBLISHED, TrainingRun, fits, report, run_of
 
@@ -69,7 +70,7 @@ def check_run(
     _check_name("model_name_or_path", model.model_name_or_path)
     get_peft_config(model)
     get_quantization_config(model)
-    metric = metric_of(script)
+    metric = run_settings.metric_of(script)
     if hasattr(script, "prompt_text"):
         load_dataset.prompt(script.prompt_text)
         if _data_is_here(script.dataset_name):
@@ -77,7 +78,9 @@ def check_run(
                 script.dataset_train_split,
                 *([script.dataset_test_split] * run_settings.evaluates(args)),
             ]
-            load_dataset.check_dataset(script.dataset_name, splits, script.reference_column)
+            name, column = script.dataset_name, script.reference_column
+            rows = load_dataset.check_dataset(name, splits, column)[splits[0]]
+            run_settings.check_rows(rows, args, getattr(script, "oversample", 1))
     missing = list(missing_packages(args, model, metric, layout))
     if hasattr(script, "metric"):
         missing += _check_metric(metric)
@@ -86,7 +89,7 @@ def check_run(
             read_question_set(Path(script.dataset_name))
         except ConfigError as error:
             missing.append(str(error))
-    name = model.model_name_or_path
+    name = base_of(model.model_name_or_path) or model.model_name_or_path
     is_known = name in PUBLISHED or (Path(name) / "config.json").is_file()
     run = run_of(script, args, model, layout) if is_known else None
     on_cpu = _on_cpu(flags, config)
@@ -125,15 +128,6 @@ def _on_cpu(flags: Sequence[str], config: str | None) -> bool:
     if "--use_cpu" in flags:
         return (_value_of(flags, "--use_cpu") or "").lower() != "false"
     return bool(config and run_settings.read_config(Path(config)).get("use_cpu"))
-
-
-def metric_of(script: Any) -> dict[str, Any]:
-    """Return the metric's settings, without its store; empty for a recipe without a metric."""
-    if not hasattr(script, "metric"):
-        return {}
-    settings = read_metric(script.metric, **metric_flags(script))
-    settings.pop("store", None)
-    return settings
 
 
 def _check_metric(metric: Mapping[str, Any]) -> Iterator[str]:
@@ -306,7 +300,7 @@ def _reward(script: Any) -> str:
 
 def _metric(script: Any) -> dict[str, object]:
     defaults = {"judge": "embedded", "parser": "embedded", "coref": "rules", "preset": "released"}
-    settings = defaults | metric_of(script)
+    settings = defaults | run_settings.metric_of(script)
     for name in ("judge", "witness"):
         if isinstance(options := settings.get(name), dict):
             settings[name] = options.get("model", options["name"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from argparse import Action
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,13 +15,15 @@ from trl import TrlParser
 
 from posh_reward.datasets.load_dataset import PROMPT
 from posh_reward.errors import ConfigError, PoshError
+from posh_reward.metrics.metric import metric_flags, read_metric
 from posh_reward.models.prompt_images import TOKEN_PIXELS
 from posh_reward.reward.objectives import settle_aggregation
 from posh_reward.reward.shaping import Shaping
 from posh_reward.reward.trl import FailureLimit
 from posh_reward.settings import brief, guess, misfit, read_settings, trust_settings
 from posh_reward.training.dapo.credit import check_settings
-from posh_reward.training.dapo.sampling import DynamicSampling, check_groups
+from posh_reward.training.dapo.sampling import MIN_SPREAD, DynamicSampling, check_groups
+from posh_reward.training.learning import NO_MASTERS
 
 LIKE = "like"  # key of a configuration: another one, from which it inherits
 ENV = "env"  # key of a configuration: environment variables, as in TRL
@@ -160,6 +163,7 @@ class Processes:
     offloads_optimizer: bool = False  # its states are in the host's memory
     offloads_parameters: bool = False
     gathers_on_save: bool = True  # under ``zero_stage`` 3 the whole model can be saved
+    has_fsdp: bool = False
 
     @property
     def on_one_machine(self) -> int:
@@ -172,7 +176,10 @@ class Processes:
         processes = args.world_size
         machines = max(processes // max(int(os.environ.get("LOCAL_WORLD_SIZE") or 1), 1), 1)
         plugin = getattr(args, "deepspeed_plugin", None)
-        return cls(processes, machines) if plugin is None else _sharded(processes, machines, plugin)
+        if plugin is None:
+            has_fsdp = os.environ.get("ACCELERATE_USE_FSDP") == "true" or bool(args.fsdp)
+            return cls(processes, machines, has_fsdp=has_fsdp)
+        return _sharded(processes, machines, plugin)
 
 
 def _sharded(processes: int, machines: int, plugin: Any) -> Processes:
@@ -205,8 +212,9 @@ def read_processes(path: Path) -> Processes:
     try:
         cluster = load_config_from_file(str(path))
         processes, machines = int(cluster.num_processes), int(cluster.num_machines)
-        if str(cluster.distributed_type).rpartition(".")[2] != "DEEPSPEED":
-            return Processes(processes, machines)
+        kind = str(cluster.distributed_type).rpartition(".")[2]
+        if kind != "DEEPSPEED":
+            return Processes(processes, machines, has_fsdp=kind == "FSDP")
         plugin = DeepSpeedPlugin(**{k: v for k, v in inner.items() if k in names})
         plugin.set_mixed_precision(cluster.mixed_precision)
     except (ValueError, TypeError) as error:
@@ -219,8 +227,8 @@ def read_processes(path: Path) -> Processes:
 
 def refuse(settings: Sequence[Any], layout: Processes) -> None:
     """Raise ConfigError with all combinations that the trainer would refuse later."""
-    script, args, _ = settings
-    reasons = [*_saving(args, layout), *_best(script, args)]
+    script, args, model = settings
+    reasons = [*_saving(args, layout), *_best(script, args), *_precision(args, model, layout)]
     reasons += [*_lengths(script, args), *_reward(script, args)]
     if reasons:
         raise ConfigError("; ".join(reasons))
@@ -231,13 +239,32 @@ def _saving(args: Any, layout: Processes) -> Iterator[str]:
     if layout.zero_stage and args.save_only_model and args.load_best_model_at_end:
         yield (
             "save_only_model and load_best_model_at_end exclude each other under DeepSpeed: remove "
-            "load_best_model_at_end; the recipe names the best checkpoint at the end"
+            "load_best_model_at_end; output_dir gets the best checkpoint's weights anyway"
         )
     if not layout.gathers_on_save:
         yield (
             "under ZeRO-3 the trained model could not be saved as a whole: set "
             "zero3_save_16bit_model: true in accelerate's deepspeed_config"
         )
+
+
+def _precision(args: Any, model: Any, layout: Processes) -> Iterator[str]:
+    """Check that the optimizer's updates are not rounded away."""
+    # FSDP makes float32 copies if it computes in a lower precision (accelerate 1.15,
+    # Accelerator.prepare_model and fsdp2_prepare_model), PEFT makes adapters in float32.
+    masters = layout.zero_stage or (layout.has_fsdp and (args.bf16 or args.fp16))
+    if masters or model.use_peft or weights_type(model) not in ("bfloat16", "float16"):
+        return
+    yield f"dtype is {model.dtype}: {NO_MASTERS}"
+
+
+def weights_type(model: Any) -> str:
+    """Return the type in which a model's weights are loaded; of one on the hub "auto" is 16-bit."""
+    config = Path(model.model_name_or_path or "") / "config.json"
+    if model.dtype != "auto":
+        return model.dtype or "float32"
+    saved = json.loads(config.read_text(encoding="utf-8")) if config.is_file() else {}
+    return str(saved.get("dtype", saved.get("torch_dtype", "bfloat16")))
 
 
 def _best(script: Any, args: Any) -> Iterator[str]:
@@ -248,6 +275,12 @@ def _best(script: Any, args: Any) -> Iterator[str]:
     if not evaluates(args):
         yield f"metric_for_best_model is {figure!r}, but nothing is evaluated: set eval_strategy"
         return
+    if not _saves_each_evaluation(args):
+        yield (
+            f"metric_for_best_model is {figure!r}, but not every evaluated checkpoint is saved, so "
+            "the best could be lost: set save_strategy, and save_steps, as eval_strategy and "
+            "eval_steps"
+        )
     name = figure if figure.startswith("eval_") else f"eval_{figure}"
     grounded = getattr(script, "watch_grounding", False)
     losses = ("eval_right_loss", "eval_shuffled_loss") if grounded else ("eval_loss",)
@@ -256,6 +289,15 @@ def _best(script: Any, args: Any) -> Iterator[str]:
             f"metric_for_best_model is {figure!r}, but {'with' if grounded else 'without'} "
             f"watch_grounding there is {' and '.join(losses)}"
         )
+
+
+def _saves_each_evaluation(args: Any) -> bool:
+    save, evaluate = (
+        str(getattr(each, "value", each)) for each in (args.save_strategy, args.eval_strategy)
+    )
+    if save == evaluate == "steps":
+        return not args.eval_steps % args.save_steps
+    return save in (evaluate, "best")
 
 
 def evaluates(args: Any) -> bool:
@@ -286,6 +328,23 @@ def _lengths(script: Any, args: Any) -> Iterator[str]:
         )
 
 
+def check_rows(rows: int, args: Any, oversample: int = 1) -> None:
+    """Raise ConfigError if a dataset of so many rows has too few for one step of GRPO or RLOO.
+
+    TRL leaves out a generation's incomplete last batch, so such a run would make no step at all.
+    """
+    if not hasattr(args, "generation_batch_size"):
+        return
+    prompts = oversample * args.generation_batch_size // args.num_generations
+    if rows < prompts:
+        raise ConfigError(
+            f"the training split has {rows} rows, but a step takes {prompts} different prompts "
+            f"({oversample * args.generation_batch_size} completions in groups of "
+            f"{args.num_generations}), so no step could be made: add rows, or lower "
+            "per_device_train_batch_size, or raise num_generations"
+        )
+
+
 def _reward(script: Any, args: Any) -> Iterator[str]:
     """Yield the errors that the reward, dynamic sampling and span credit would raise."""
     if not hasattr(script, "objective"):
@@ -295,10 +354,23 @@ def _reward(script: Any, args: Any) -> Iterator[str]:
         if script.oversample != 1:
             DynamicSampling(script.oversample, script.min_spread, script.refill)
             check_groups(args, args.num_generations)
+        elif script.refill or script.min_spread != MIN_SPREAD:
+            raise ConfigError(
+                "refill and min_spread have no effect with oversample 1: set it to 2 or more, or "
+                "leave them out"
+            )
+
+    def check_witness() -> None:
+        if script.image_cap != Shaping().image_cap and "witness" not in metric_of(script):
+            raise ConfigError(
+                f"image_cap is {script.image_cap:g}, but nothing looks at the image: set a "
+                "witness in the metric's settings, or leave image_cap out"
+            )
 
     for check in (
         lambda: settle_aggregation(copy(args), shaping_of(script)),
         check_sampling,
+        check_witness,
         lambda: check_settings(script.span_credit, args),
         lambda: FailureLimit(script.max_failed_calls),
     ):
@@ -311,6 +383,15 @@ def _reward(script: Any, args: Any) -> Iterator[str]:
 def shaping_of(script: Any) -> Shaping:
     """Make the shaping from a recipe's settings, which have the same names."""
     return Shaping(**{each.name: getattr(script, each.name) for each in fields(Shaping)})
+
+
+def metric_of(script: Any) -> dict[str, Any]:
+    """Return the metric's settings, without its store; empty for a recipe without a metric."""
+    if not hasattr(script, "metric"):
+        return {}
+    settings = read_metric(script.metric, **metric_flags(script))
+    settings.pop("store", None)
+    return settings
 
 
 def remarks(script: Any, args: Any, layout: Processes) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """Early stops: all ranks stop after the same step, with a checkpoint.
 
-A run stops when a reward's judge keeps failing, on SIGTERM or SIGUSR1, and when its Slurm job is
-about to end. In the last two cases nothing is wrong: the script exits with status 75, which means
-that the same command continues from the checkpoint.
+A run stops when a reward's judge keeps failing, when it does not learn (``learning``), on SIGTERM
+or SIGUSR1, and when its Slurm job is about to end. In the last two cases nothing is wrong: the
+script exits with status 75, which means that the same command continues from the checkpoint.
 
 transformers' ``enable_jit_checkpoint`` is not used for SIGTERM: each rank starts its own timer and
 never asks the others (``trainer_jit_checkpoint.py:39`` in 5.17 and 5.23). Two ranks may save at
@@ -17,13 +17,20 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from accelerate.utils.deepspeed import DeepSpeedOptimizerWrapper
 from transformers import TrainerCallback
 
 from posh_reward.errors import ConfigError, JudgeError, PoshError
+from posh_reward.training.learning import (
+    Learning,
+    NothingLearnedError,
+    Update,
+    keep_progress,
+)
 from posh_reward.types import Failure
 
 if TYPE_CHECKING:
@@ -88,6 +95,7 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
 
     def __init__(self, *rewards: StoppableReward, stop_before: float = STOP_BEFORE) -> None:
         self.rewards = rewards
+        self.learning = Learning()
         self.deadline = Deadline(job_deadline(stop_before))
         self.signals = StopSignals()
         self.stopped: str | None = None
@@ -100,6 +108,7 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
         self.stopped = None
         for reward in self.rewards:
             reward.failures.begin(supervised=True)
+        self._batches = JudgedBatches([each.failures for each in self.rewards])
         own = "; ".join(each.signature for each in self.rewards)
         signatures = sorted(set(of_all_ranks(own)))
         if len(signatures) > 1:
@@ -109,8 +118,12 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
                 "the time to stop has come before the first step: give the job more time "
                 "(sbatch --time), or lower stop_before, the minutes reserved for saving"
             )
-        if isinstance(kwargs.get("optimizer"), DeepSpeedOptimizerWrapper):
-            self._guard_deepspeed(kwargs["optimizer"].optimizer)
+        optimizer: Any = kwargs.get("optimizer")
+        deepspeed = isinstance(optimizer, DeepSpeedOptimizerWrapper)
+        self.learning.begin(args, state, kwargs.get("model"), has_masters=deepspeed)
+        if deepspeed:
+            self._guard_deepspeed(optimizer.optimizer)
+        self._evaluating(True)
         self.signals.listen()
 
     def _guard_deepspeed(self, optimizer: Any) -> None:
@@ -123,56 +136,107 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
         step, inner = optimizer.step, optimizer.optimizer
 
         def step_if_judged(*args: Any, **kwargs: Any) -> None:
-            update = inner.step
-            if self._nothing_was_judged():
+            update, rate, judged = inner.step, _rate(optimizer), self._batches.was_judged()
+            if not judged:
                 inner.step = lambda *_, **__: None
             try:
                 step(*args, **kwargs)
             finally:
                 inner.step = update
+            norm = getattr(optimizer, "_global_grad_norm", None) if judged else 0.0
+            self.learning.after_deepspeed(norm, rate)
 
         optimizer.step = step_if_judged
+
+    def on_step_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Count calls of the rewards from here on: outside of steps they are an evaluation's."""
+        self._batches.begin_step()
+        self._evaluating(False)
+
+    def on_substep_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Note whether a batch that is accumulated was judged."""
+        self._batches.note_batch()
 
     def on_pre_optimizer_step(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Keep the weights unchanged if no completion on any rank had a score.
+        """Keep the weights unchanged if nothing in the step's batches had a score on any rank.
 
         All advantages are then 0, but momentum and weight decay would still move the weights that
         the checkpoint saves. torch's optimizers skip parameters without a gradient.
         """
-        if self._nothing_was_judged():
-            kwargs["optimizer"].zero_grad(set_to_none=True)  # DeepSpeed's wrapper ignores it
+        judged, optimizer = self._batches.was_judged(), kwargs["optimizer"]
+        if not isinstance(optimizer, DeepSpeedOptimizerWrapper):
+            if not judged:
+                optimizer.zero_grad(set_to_none=True)
+            self.learning.before_update(kwargs["model"], _rate(optimizer))
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Agree with all ranks, after each optimizer step, on stopping."""
+        self._evaluating(True)
         in_time = self.deadline.step_ends_in_time()
-        if state.global_step >= state.max_steps > 0 and self._nothing_was_judged():
+        judged = self._batches.was_judged()
+        if state.global_step >= state.max_steps > 0 and not judged:
             # Too few calls for the rewards to give up, but this run must not pass for a whole one.
             for reward in self.rewards:
                 reward.failures.stop_reason = reward.failures.stop_reason or UNJUDGED
         interruption = None if in_time else "the job's time is nearly up"
         if self.signals.first is not None:
             interruption = f"{self.signals.first} asked for it"
-        reasons = of_all_ranks((self._gave_up(), interruption))
-        if any(gave_up for gave_up, _ in reasons):
+        was_skipped = getattr(kwargs.get("optimizer"), "step_was_skipped", False)
+        update = self.learning.own_update(was_skipped=was_skipped)
+        own = RankReport(self._gave_up(), interruption, update, *self._batches.new_counts())
+        ranks = of_all_ranks(own)
+        self._note_progress(state, ranks, skipped=not judged)
+        if any(rank.gave_up for rank in ranks):
             for reward in self.rewards:
                 reward.failures.stop_reason = reward.failures.stop_reason or ELSEWHERE
         elif state.global_step < state.max_steps:
-            self.stopped = next((why for _, why in reasons if why is not None), None)
-        if self._gave_up() or self.stopped is not None:
+            self.stopped = next((rank.interruption for rank in ranks if rank.interruption), None)
+        if self._gave_up() or self.learning.problem or self.stopped is not None:
             save_and_stop(args, control)
+
+    def _note_progress(
+        self, state: TrainerState, ranks: Sequence[RankReport], *, skipped: bool
+    ) -> None:
+        progress = self.learning.progress
+        progress.judged += sum(rank.judged for rank in ranks)
+        progress.failed += sum(rank.failed for rank in ranks)
+        progress.skipped += skipped
+        self.learning.note_update([rank.update for rank in ranks])
+        keep_progress(state, progress)
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Add the share of weights that moved, and watch the share of cut completions."""
+        self.learning.note_log(logs or {}, state)
 
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Raise the reason for the stop, now that the checkpoint has been saved."""
         self.signals.unlisten()
+        self._evaluating(False)
         failure = self._gave_up()
         if failure is not None:
             raise JudgeError(str(failure))
+        if self.learning.problem is not None:
+            raise NothingLearnedError(
+                f"{self.learning.problem}. Stopped after step {state.global_step} of "
+                f"{state.max_steps} with a checkpoint in {args.output_dir}"
+            )
         if self.stopped is not None:
             raise StoppedEarlyError(
                 f"stopped after step {state.global_step} of {state.max_steps} with a checkpoint in "
@@ -180,15 +244,94 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
                 "--resume_from_checkpoint latest, or in a script of your own with "
                 "trainer.train(resume_from_checkpoint=True)"
             )
+        self.learning.end()
 
-    def _nothing_was_judged(self) -> bool:
-        """True on all ranks if the last call had no score on any; every rank has to call this."""
-        failed = [each.failures.last_call_failed for each in self.rewards]
-        return bool(self.rewards) and all(of_all_ranks(any(failed)))
+    def _evaluating(self, evaluating: bool) -> None:
+        for reward in self.rewards:
+            reward.failures.evaluating = evaluating
 
     def _gave_up(self) -> Failure | None:
         reasons = (each.failures.stop_reason for each in self.rewards)
         return next((reason for reason in reasons if reason), None)
+
+
+def log_before_trackers(trainer: Any) -> None:
+    """Let trackers, such as W&B, see the figures that ``StopWithCheckpoint`` adds to the log.
+
+    They come before a trainer's own callbacks. Those stay where they are, since one that raises at
+    the end must not keep the trackers from ending.
+    """
+    callbacks = trainer.callback_handler.callbacks
+    for stop in [each for each in callbacks if isinstance(each, StopWithCheckpoint)]:
+        callbacks.insert(0, _LogFirst(stop))
+
+
+class _LogFirst(TrainerCallback):  # type: ignore[misc]
+    def __init__(self, stop: StopWithCheckpoint) -> None:
+        self.on_log = stop.on_log
+
+
+def _rate(optimizer: Any) -> float:
+    """Return the highest learning rate of an optimizer's next step."""
+    return max((float(group["lr"]) for group in optimizer.param_groups), default=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class RankReport:
+    """What a rank tells the others after a step."""
+
+    gave_up: Failure | None
+    interruption: str | None
+    update: Update
+    judged: int  # completions in the step's calls
+    failed: int
+
+
+class JudgedBatches:
+    """Whether anything was judged behind the batches of an optimizer step.
+
+    TRL may generate for several batches at once (``steps_per_generation``), train on them twice
+    (``num_iterations``), or ask for rewards more than once for a batch (``refill``). So a batch
+    belongs to the latest calls of the rewards. With calls A and B for three batches each, and two
+    batches a step, the steps are AA, AB and BB: the second one counts if A or B was judged.
+    """
+
+    def __init__(self, rewards: Sequence[FailureLimit]) -> None:
+        self._rewards = rewards
+        self._seen = self._told = self._counts()
+        self._latest = True  # the verdict on the latest calls; a trainer may call elsewhere
+        self.begin_step()
+
+    def begin_step(self) -> None:
+        """Forget the batches of the step before."""
+        self._any = False
+        self._verdict: bool | None = None
+
+    def note_batch(self) -> None:
+        """Add the batch that was just trained on."""
+        pairs = list(zip(self._seen, self._counts(), strict=True))
+        judged = [now[0] > before[0] for before, now in pairs if now != before]
+        # Functions that share a judge fail together: what one of them lacks, none rewards.
+        self._latest = all(judged) if judged else self._latest
+        self._any |= self._latest
+        self._seen = self._counts()
+
+    def was_judged(self) -> bool:
+        """Decide on the step, alike on all ranks; every rank has to call this."""
+        if self._verdict is None:
+            self.note_batch()
+            self._verdict = not self._rewards or any(of_all_ranks(self._any))
+        return self._verdict
+
+    def new_counts(self) -> tuple[int, int]:
+        """Return how many completions were judged, and failed, since the last call."""
+        pairs = list(zip(self._told, self._counts(), strict=True))
+        self._told = self._counts()
+        judged = min((now[0] - before[0] for before, now in pairs), default=0)
+        return judged, max((now[1] - before[1] for before, now in pairs), default=0)
+
+    def _counts(self) -> list[tuple[int, int]]:
+        return [(each.judged, each.failed) for each in self._rewards]
 
 
 def save_and_stop(args: TrainingArguments, control: TrainerControl) -> None:

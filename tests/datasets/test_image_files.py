@@ -10,6 +10,7 @@ from PIL import Image
 
 from posh_reward.datasets.image_files import fit_size, open_image, path_exists
 from posh_reward.datasets.load_dataset import load_images
+from posh_reward.training import processors
 from posh_reward.training.processors import ORIENTATION, resize_images
 from tests.datasets.hub_layout import FEATURES, jpeg
 
@@ -39,3 +40,19 @@ def test_images_are_resized_upright_in_rgb_and_only_if_need_be(tmp_path: Path) -
     assert resized[1]["image"].getpixel((5, 5)) == (77, 77, 77)
     assert resized.data.column("image")[2].as_py()["bytes"] == small
     assert resize_images(resized, new_size) is resized
+
+
+def test_a_machine_with_more_cores_finds_the_images_that_another_has_resized(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = {
+        "uuid": ["a"], "image": [{"bytes": jpeg(0, (400, 200)), "path": None}],
+        "reference": ["A red house."],
+    }  # fmt: skip
+    Dataset.from_dict(rows, features=FEATURES).to_parquet(tmp_path / "own.parquet")
+    found = []
+    for cores in (2, 64):
+        monkeypatch.setattr(processors, "THREADS", cores)
+        images = load_images(str(tmp_path / "own.parquet"))
+        found.append(resize_images(images, partial(fit_size, max_pixels=20_000)).cache_files)
+    assert found[0] == found[1]

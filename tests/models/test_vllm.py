@@ -120,7 +120,7 @@ def test_the_child_is_not_a_rank(make: Make, monkeypatch: pytest.MonkeyPatch) ->
     assert "LOCAL_RANK" not in found
     assert found["CUDA_VISIBLE_DEVICES"] == "6"
     assert found["VLLM_ENABLE_V1_MULTIPROCESSING"] == "0"
-    assert found["VLLM_CACHE_ROOT"] == "/mine"
+    assert found["VLLM_CACHE_ROOT"].startswith("/mine/"), "a folder of this GPU"
     assert found["PYTORCH_ALLOC_CONF"] == "max_split_size_mb:64"
     assert "PYTORCH_CUDA_ALLOC_CONF" not in found
     invariant = environment(make(batch_invariant=True))

@@ -135,6 +135,9 @@ def write(folder: Path, text: str) -> list[str]:
             "steps_per_generation: 1\ngradient_accumulation_steps: 2",
             "divisible|whole groups",
         ),
+        ("refill: true", "refill and min_spread have no effect with oversample 1"),
+        ("min_spread: 0.1", "refill and min_spread have no effect with oversample 1"),
+        ("image_cap: 4", "image_cap is 4, but nothing looks at the image"),
         ("span_credit: -1", "span_credit is -1"),
         ("span_credit: 1\nloss_type: vespo", "not tested with loss_type 'vespo'"),
         ("max_failed_calls: 0", "max_failed_calls is 0"),
@@ -194,6 +197,25 @@ def test_the_same_may_be_fine_on_one_gpu(tmp_path: Path) -> None:
     text = "save_only_model: true\nload_best_model_at_end: true\neval_strategy: epoch\n"
     flags = write(tmp_path, f"{BASE}{text}save_strategy: epoch\nmax_length: null\n")
     assert parse_for(sft.SETTINGS, flags, ONE)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "auto"])
+def test_16_bit_weights_need_something_that_keeps_their_float32_copies(
+    tmp_path: Path, dtype: str
+) -> None:
+    flags = write(tmp_path, f"{BASE}dtype: {dtype}\nmax_length: null\n")
+    for layout in (ONE, Processes(processes=8), Processes(processes=8, has_fsdp=True)):
+        with pytest.raises(ConfigError, match=rf"dtype is {dtype}.*float32 copies.*dtype: float32"):
+            parse_for(sft.SETTINGS, flags, layout)
+    assert parse_for(sft.SETTINGS, flags, NODE)
+    assert parse_for(sft.SETTINGS, [*flags, "--use_peft"], ONE)
+    assert parse_for(sft.SETTINGS, [*flags, "--dtype", "float32"], ONE)
+
+
+def test_the_shipped_configuration_without_its_launcher_is_refused() -> None:
+    config = str(CONFIGS / "dapo" / "qwen2_5_vl_7b.yaml")
+    with pytest.raises(ConfigError, match=r"float32 copies.*--config_file"):
+        parse_for(dapo_posh.SETTINGS, ["--config", config], ONE)
 
 
 def test_vllm_must_have_room_for_image_and_reply(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def config(tmp_path: Path, stage: str, model: Path, docent: Path, *more: str) ->
 
 SFT = ("eval_strategy: steps", "eval_steps: 1", "per_device_train_batch_size: 2")
 DAPO = ("use_vllm: false", "metric: null", "max_completion_length: 8",
-        "per_device_train_batch_size: 8")  # fmt: skip
+        "mask_truncated_completions: false", "per_device_train_batch_size: 8")  # fmt: skip
 
 
 @pytest.mark.slow

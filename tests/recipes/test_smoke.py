@@ -22,6 +22,8 @@ from recipes import generate as recipe
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENES = "scenes:train=8:heldout=4"
+UNMASKED = ("--max_completion_length", "16", "--mask_truncated_completions", "false")
+"""For an untrained model, which never ends its text: masked, none would be trained on."""
 
 
 def flags(stage: str, model: Path, output: Path, *more: str) -> list[str]:
@@ -42,7 +44,7 @@ def test_sft_watches_grounding_and_saves_a_model(tiny: Path, tmp_path: Path) -> 
 
 
 def test_dapo_logs_posh_saves_and_resumes(tiny: Path, tmp_path: Path) -> None:
-    more = ("--max_completion_length", "16", "--save_strategy", "steps", "--save_steps", "1")
+    more = (*UNMASKED, "--save_strategy", "steps", "--save_steps", "1")
     trainer = dapo_posh.main(flags("dapo", tiny, tmp_path, *more))
     assert trainer.state.global_step == 2
     logged = {key for line in trainer.state.log_history for key in line}
@@ -144,9 +146,10 @@ def test_an_interrupted_recipe_keeps_what_was_written(
         os.kill(os.getpid(), signal.SIGINT)
 
     asked = ["--models", str(tiny), "--output", str(output), "--batch", "1"]
+    asked += ["--max-new-tokens", "32"]
     threading.Thread(target=interrupt_at_the_first_row, daemon=True).start()
     with pytest.raises(SystemExit) as ended:
-        recipe.main([*asked, "--dataset", "scenes:heldout=24", "--max-new-tokens", "32"])
+        recipe.main([*asked, "--dataset", "scenes:heldout=24"])
     assert ended.value.code == 130
     assert "keeps the rows so far" in capsys.readouterr().err
     count = len(described(output))
@@ -170,7 +173,7 @@ def test_accelerate_launches_two_processes(tiny: Path, tmp_path: Path) -> None:
     launcher = ["accelerate.commands.launch", "--config_file", "configs/accelerate/cpu_2.yaml"]
     command = [sys.executable, "-m", *launcher, "recipes/dapo_posh.py"]
     done = subprocess.run(
-        [*command, *flags("dapo", tiny, tmp_path, "--max_completion_length", "16")],
+        [*command, *flags("dapo", tiny, tmp_path, *UNMASKED)],
         cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True,
         check=False,
     )  # fmt: skip

@@ -100,7 +100,7 @@ class Both:
 
 def test_together_a_row_that_either_fails_has_no_reward_from_both() -> None:
     both = Both()
-    assert [f.__name__ for f in both.functions] == ["posh_reward", "harmonic_reward"]
+    assert [f.__name__ for f in both.functions] == ["posh", "harmonic"]
     texts = ["A red dress.", "A green hat.", "A blue dress."]
     posh, harmonic = both(texts)
     assert [value is None for value in posh] == [False, True, True]
@@ -112,7 +112,7 @@ def test_together_a_row_that_either_fails_has_no_reward_from_both() -> None:
 def test_together_with_precision_and_recall_there_are_three() -> None:
     both = Both(Shaping("separate"))
     names = [f.__name__ for f in both.functions]
-    assert names == ["posh_precision_reward", "posh_recall_reward", "harmonic_reward"]
+    assert names == ["posh_precision_reward", "posh_recall_reward", "harmonic"]
     values = both(["A red dress.", "A blue dress."])
     assert [value[1] for value in values] == [None] * 3
     assert None not in [value[0] for value in values]
@@ -153,8 +153,8 @@ def test_both_in_trls_trainer_with_images(tmp_path: Path) -> None:
     steps = [line for line in trainer.state.log_history if "reward" in line]
     assert [line["step"] for line in steps] == [1, 2]
     for line in steps:
-        assert 0.2 <= line["rewards/harmonic_reward/mean"] <= 1
-        assert 0.2 <= line["rewards/posh_reward/mean"] <= 1
+        assert 0.2 <= line["rewards/harmonic/mean"] <= 1
+        assert 0.2 <= line["rewards/posh/mean"] <= 1
         assert {"harmonic/correctness", "posh/f1"} <= set(line)
         assert math.isfinite(line["loss"])
     failed = [value for line in steps for value in [line["harmonic/failed_share"]]]

@@ -176,7 +176,7 @@ def test_settings_that_contradict_the_objective_are_refused(
     ("trainer", "message"),
     [
         ({"multi_objective_aggregation": "sum_then_normalize"}, "settle_aggregation"),
-        ({}, "plain sum"),  # RLOO
+        ({}, "only adds rewards: use Shaping"),  # RLOO
         (
             {"multi_objective_aggregation": NORMALIZE_FIRST, "reward_weights": [1.0, 1.0, 3.0]},
             "precision_weight is 2, but .* have 1",
@@ -224,7 +224,7 @@ def test_other_functions_say_nothing_of_what_the_judge_could_not() -> None:
     """TRL leaves a completion out only if all functions do: 1 / 23 characters alone would count."""
     posh = CountedPoSh(FakeJudge(gone_for_green))
     functions = PoshReward(posh).functions(brevity, patience)
-    assert [each.__name__ for each in functions] == ["posh_reward", "brevity", "patience"]
+    assert [each.__name__ for each in functions] == ["posh", "brevity", "patience"]
     columns: dict[str, Any] = {"completions": TEXTS, "reference": [REFERENCE] * 2}
     posh_rewards, brief, patient = functions
     assert posh_rewards(**columns) == [0.6, None]  # 3 of 5 on both axes

@@ -161,8 +161,8 @@ def test_a_dead_judge_gives_none_and_then_one_clear_message() -> None:
         ([CALL_OF_A_TOOL, TOOL, {"role": "assistant", "content": "yes"}], "yes"),
         ([{"role": "assistant", "tool_calls": []}, {"role": "assistant", "content": "yes"}], "yes"),
         ([{"role": "assistant", "content": ""}], ""),
-        ([CALL_OF_A_TOOL, TOOL], None),
-        ([{"role": "assistant", "content": [{"type": "image"}]}], None),
+        ([CALL_OF_A_TOOL, TOOL], ""),
+        ([{"role": "assistant", "content": [{"type": "image"}]}], ""),
         ([1, 2], [1, 2]),
     ],
 )

@@ -33,7 +33,8 @@ def dapo(output: str, steps: int, *more: str) -> list[str]:
     return [
         "configs/smoke/dapo.yaml", "--model_name_or_path", "tiny", "--dataset_name", SCENES,
         "--per_device_train_batch_size", "8", "--max_completion_length", "8", "--disable_tqdm",
-        "True", "--output_dir", output, "--max_steps", str(steps), *more,
+        "True", "--mask_truncated_completions", "false", "--output_dir", output,
+        "--max_steps", str(steps), *more,
     ]  # fmt: skip
 
 

@@ -25,7 +25,7 @@ import deepspeed
 import peft
 import torch
 import transformers.training_args
-from transformers import AutoProcessor, Qwen2_5_VLForConditionalGeneration, TrainerCallback
+from transformers import Qwen2_5_VLForConditionalGeneration, TrainerCallback
 from transformers.integrations import deepspeed as settings
 
 from posh_reward import PoSh, PoshReward
@@ -35,6 +35,7 @@ from posh_reward.errors import JudgeError
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.training import rotary
 from posh_reward.training.launch import finish, run
+from posh_reward.training.processors import load_processor
 from posh_reward.training.resume import ADAPTERS
 from posh_reward.training.rollouts import CheckedGenerate
 from posh_reward.types import Failure
@@ -166,7 +167,7 @@ def long_prompt(model: str) -> Any:
     """An image and more than 1,000 tokens of text."""
     image = draw(next(generate("train", 1)))
     text = "<|vision_start|><|image_pad|><|vision_end|>" + " ".join([PROMPT] * 60)
-    inputs = AutoProcessor.from_pretrained(model)(images=[image], text=[text], return_tensors="pt")
+    inputs = load_processor(model)(images=[image], text=[text], return_tensors="pt")
     inputs["pixel_values"] = inputs["pixel_values"].to(torch.bfloat16)
     return inputs
 

@@ -1,8 +1,10 @@
 """What a launcher and a batch script learn from a recipe's end, and what ranks do not share."""
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from socket import gethostname
 from typing import Any
 
 import pytest
@@ -10,7 +12,11 @@ import torch
 from transformers import AutoModelForImageTextToText
 
 from posh_reward.errors import ConfigError, JudgeError, PoshError
-from posh_reward.models.vllm.vllm_model import VLLM_DEFAULTS, separate_vllm_caches
+from posh_reward.models.vllm.vllm_model import (
+    VLLM_DEFAULTS,
+    child_environment,
+    separate_vllm_caches,
+)
 from posh_reward.training.launch import run
 from posh_reward.training.rotary import restore_rotary
 from posh_reward.training.stopping import StoppedEarlyError
@@ -49,19 +55,29 @@ def test_a_recipe_that_ends_well_leaves_no_status(
     assert not list(tmp_path.iterdir())
 
 
-def test_each_gpu_has_a_folder_for_what_vllm_compiles() -> None:
-    chosen = {"LOCAL_RANK": "3", "VLLM_CACHE_ROOT": "/cache"}
-    separate_vllm_caches(chosen)
-    assert chosen["VLLM_CACHE_ROOT"] == "/cache/gpu-3"
-    usual = {"LOCAL_RANK": "0"}
-    separate_vllm_caches(usual)
-    assert usual["VLLM_CACHE_ROOT"].endswith("/.cache/vllm/gpu-0")
-    elsewhere = {"LOCAL_RANK": "0", "XDG_CACHE_HOME": "/c"}
-    separate_vllm_caches(elsewhere)
-    assert elsewhere["VLLM_CACHE_ROOT"] == "/c/vllm/gpu-0"
-    alone: dict[str, str] = {}
-    separate_vllm_caches(alone)
-    assert alone == {}
+@pytest.mark.parametrize(
+    ("variables", "folder"),
+    [
+        ({"LOCAL_RANK": "3", "VLLM_CACHE_ROOT": "/cache"}, "/cache/HOST-gpu-3"),
+        ({"LOCAL_RANK": "0", "HOME": "/h"}, "/.cache/vllm/HOST-gpu-0"),
+        ({"LOCAL_RANK": "0", "XDG_CACHE_HOME": "/c"}, "/c/vllm/HOST-gpu-0"),
+        # Two runs on one host, and two tasks of an array on one: their GPUs differ.
+        ({"LOCAL_RANK": "1", "CUDA_VISIBLE_DEVICES": "4,5"}, "/vllm/HOST-gpu-5"),
+        ({"SLURM_LOCALID": "0", "SLURM_JOB_GPUS": "6"}, "/vllm/HOST-gpu-6"),
+        ({"SLURM_LOCALID": "0", "SLURM_ARRAY_TASK_ID": "7"}, "/vllm/HOST-gpu-0-task-7"),
+        ({}, ""),
+    ],
+)
+def test_each_gpu_of_a_host_has_a_folder_for_what_vllm_compiles(
+    variables: dict[str, str], folder: str
+) -> None:
+    for _ in range(2):  # a child repeats it
+        separate_vllm_caches(variables)
+        host = gethostname().partition(".")[0]
+        assert variables.get("VLLM_CACHE_ROOT", "").endswith(folder.replace("HOST", host))
+    assert ("VLLM_CACHE_ROOT" in variables) == bool(folder)
+    judge = child_environment(variables, sys.executable, "model").get("VLLM_CACHE_ROOT")
+    assert judge == variables.get("VLLM_CACHE_ROOT")
 
 
 def test_a_recipes_own_vllm_compiles_no_sampler(monkeypatch: pytest.MonkeyPatch) -> None:

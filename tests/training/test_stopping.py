@@ -52,6 +52,7 @@ def test_the_step_after_the_last_failure_saves_and_stops(args: TrainingArguments
     callback.on_train_begin(args, TrainerState(), TrainerControl())
     seen = []
     for _ in range(2):
+        callback.on_step_begin(args, TrainerState(), TrainerControl())
         assert reward(completions=["A dog."], reference=["A brown dog."]) == [None]
         control = TrainerControl()
         callback.on_step_end(args, TrainerState(), control)
@@ -71,6 +72,7 @@ def test_a_judge_that_dies_in_the_last_steps_is_no_success(args: TrainingArgumen
     callback.on_train_begin(args, at_step(0), TrainerControl())
     for step in range(1, 6):
         alive[0] = step < 4
+        callback.on_step_begin(args, at_step(step - 1), TrainerControl())
         reward(completions=["A dog."], reference=["A brown dog."])
         control = TrainerControl()
         callback.on_step_end(args, at_step(step), control)

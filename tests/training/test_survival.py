@@ -29,6 +29,7 @@ def flags(tiny: Path, output: Path, *more: str) -> list[str]:
         "--config", str(ROOT / "configs/smoke/dapo.yaml"), "--model_name_or_path", str(tiny),
         "--output_dir", str(output), "--dataset_name", "scenes:train=8:heldout=4",
         "--per_device_train_batch_size", "8", "--max_completion_length", "8",
+        "--mask_truncated_completions", "false",
         "--max_steps", str(STEPS), "--resume_from_checkpoint", "latest", *more,
     ]  # fmt: skip
 

@@ -7,6 +7,7 @@ import json
 import logging
 import math
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequenc
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from socket import gethostname
 from typing import Any, TypeVar
 
 from posh_reward.errors import InputError, JudgeError
@@ -99,6 +101,9 @@ def child_environment(
         for name, value in child_variables(base, python, hub=hub, also=ENGINES).items()
         if not name.startswith(OTHER_ENGINE)
     }
+    own = dict(base)  # with the launcher's variables, which the child does not get
+    separate_vllm_caches(own)
+    variables |= {name: own[name] for name in ("VLLM_CACHE_ROOT",) if name in own}
     for name in ALLOCATOR:  # vLLM cannot sleep with expandable segments
         options = variables.pop(name, "").split(",")
         rest = [each for each in options if not each.strip().startswith("expandable_seg")]
@@ -116,16 +121,36 @@ def child_environment(
 
 
 def separate_vllm_caches(environment: MutableMapping[str, str]) -> None:
-    """Point vLLM's compile cache to one folder per GPU, by its local rank.
+    """Point vLLM's compile cache to one folder per host and GPU, under torchrun and Slurm.
 
-    Engines that start at the same moment would write the same files. A GPU keeps its folder from
-    run to run, so it compiles once.
+    Engines that start at the same moment, such as the tasks of an array with a shared home, would
+    write the same files. A GPU keeps its folder from run to run, so it compiles once.
     """
-    gpu = environment.get("LOCAL_RANK")
-    if gpu is not None:
-        caches = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        root = Path(environment.get("VLLM_CACHE_ROOT") or caches / "vllm")
-        environment["VLLM_CACHE_ROOT"] = str(root / f"gpu-{gpu}")
+    gpu = _gpu_name(environment)
+    if gpu is None:
+        return
+    caches = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    root = Path(environment.get("VLLM_CACHE_ROOT") or caches / "vllm")
+    own = f"{gethostname().partition('.')[0]}-gpu-{gpu}"
+    if root.name != own:  # a child inherits its parent's
+        environment["VLLM_CACHE_ROOT"] = str(root / own)
+
+
+def _gpu_name(environment: Mapping[str, str]) -> str | None:
+    """Return the number of this process's GPU on its host; None if nothing launched it.
+
+    Slurm may number each job's GPUs from 0, and says in a variable which they are; a task without
+    GPUs is told apart by its number in its array.
+    """
+    local = environment.get("LOCAL_RANK") or environment.get("SLURM_LOCALID")
+    if local is None:
+        return None
+    for name in ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS", "CUDA_VISIBLE_DEVICES"):
+        numbers = environment.get(name, "").split(",")
+        if numbers[0] and int(local) < len(numbers):
+            return re.sub(r"\W", "-", numbers[int(local)])
+    task = environment.get("SLURM_ARRAY_TASK_ID")
+    return local if task is None else f"{local}-task-{task}"
 
 
 def set_vllm_defaults(environment: MutableMapping[str, str]) -> None:

@@ -6,7 +6,7 @@ import errno
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 
 from posh_reward.errors import InputError, MissingDependencyError
 from posh_reward.metrics.metric import package_version
+from posh_reward.provenance import Origins
 from posh_reward.settings import brief
 from posh_reward.study.packets.draw import Design, draw, identical_pairs
 from posh_reward.study.packets.rater_answers import config, tasks_json
@@ -71,15 +72,18 @@ class StudyItems:
     models: tuple[str, ...]
     items: tuple[StudyItem, ...]
     incomplete: tuple[str, ...]  # ids without a generation of every model
+    origins: Origins = field(default_factory=Origins)
 
 
 def items_of(rows: Iterable[Row], columns: Columns) -> StudyItems:
     items: dict[str, StudyItem] = {}
     models: dict[str, None] = {}
+    origins = Origins()
     for number, row in enumerate(rows, start=1):
         try:
             item, model = _item(row, columns)
             _add(items, item, model)
+            origins.add({**row, "model": model})
         except InputError as error:
             name = row.get(columns.id or "id")
             which = f"row {number}{'' if is_missing(name) else f', id {name!r}'}"
@@ -96,6 +100,7 @@ def items_of(rows: Iterable[Row], columns: Columns) -> StudyItems:
         tuple(models),
         tuple(replace(item, texts={m: item.texts[m] for m in models}) for item in complete),
         tuple(name for name, item in items.items() if len(item.texts) < len(models)),
+        origins,
     )
 
 
@@ -259,6 +264,7 @@ def make_packet(
         identical=identical_pairs(items.items) if design.coarse else (),
         incomplete=items.incomplete,
         inputs=dict(inputs),
+        origins={name: str(each) for name, each in items.origins.by_model.items() if each},
         reference=reference,
         texts=texts,
     )

@@ -270,6 +270,7 @@ class StudyResults:
     missing: tuple[str, ...]  # raters from whom nothing counts
     incomplete: tuple[str, ...]  # items left out, since not all models wrote about them
     left_out: tuple[str, ...]  # raters set aside on request
+    origins: dict[str, str]  # by model: the weights and settings behind its texts, where known
 
 
 def results(
@@ -298,6 +299,7 @@ def results(
         collection.missing,
         key.incomplete,
         tuple(leave_out),
+        dict(key.origins),
     )
 
 

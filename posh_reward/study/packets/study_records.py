@@ -236,6 +236,7 @@ class PacketKey:
     identical: tuple[RaterTask, ...]  # pairs of equal texts: not asked, counted as ties
     incomplete: tuple[str, ...] = ()  # items left out, since not all models wrote about them
     inputs: dict[str, str] = field(default_factory=dict)  # SHA-256 of each input file
+    origins: dict[str, str] = field(default_factory=dict)  # by model: ``provenance.Origin``
     reference: bool = True  # raters see a correct description
     texts: RaterTexts = field(default_factory=shipped_texts)  # all that raters read
     format: Literal["posh-reward packet key 1"] = "posh-reward packet key 1"

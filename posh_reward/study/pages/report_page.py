@@ -17,6 +17,7 @@ import numpy as np
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.metric import row_of
+from posh_reward.provenance import ORIGIN
 from posh_reward.study.pages import element_marks
 from posh_reward.study.pages.html import Thumbnails, render, script_json
 from posh_reward.study.rows import standings
@@ -67,7 +68,8 @@ class ReportContents:
         line.members[model] = [*axes, count, start, number, list(figures.values())]
         pair = [*_pair(scores, self.wordings), self._image(row, model)]
         self.pairs.append(script_json(pair, f"pair-{number}"))
-        self.tally.add({**row_of("posh", scores), "model": model, "id": name})
+        known = {"model": model, "id": name, ORIGIN: row.get(ORIGIN)}
+        self.tally.add({**row_of("posh", scores), **known})
         self.signatures[scores.signature] = None
         self.has_marks = self.has_marks or bool(scores.elements)
 

@@ -28,6 +28,7 @@ from posh_reward.metrics.metric import (
     row_of,
 )
 from posh_reward.process.progress import progress_bar
+from posh_reward.provenance import ORIGIN, Origins, read_origin
 from posh_reward.settings import brief, brief_list
 from posh_reward.study.rows import tables
 from posh_reward.study.rows.standings import POSH, Board, Tally
@@ -64,11 +65,12 @@ class TableItem:
     model: str | None = None
     image: str | int | None = None
     content: Any = None  # cell of the image, for a metric that looks at it; not in scored rows
+    origin: str | None = None  # the weights and settings behind the generation, if known
 
     @property
     def head(self) -> tables.Row:
-        """Columns that the scored row repeats; ``model`` and ``image`` only where present."""
-        names = {"model": self.model, "image": self.image}
+        """Columns that the scored row repeats; the optional ones only where present."""
+        names = {"model": self.model, "image": self.image, ORIGIN: self.origin}
         return {
             "id": self.id,
             **{key: value for key, value in names.items() if value is not None},
@@ -86,6 +88,7 @@ def check_rows(rows: Iterable[tables.Row], name: str, columns: Columns) -> Itera
     """Pass on the rows of a table whose columns, ids and models are usable."""
     # Digests take 16 bytes a row, however long the ids of a table of millions are.
     digests: set[bytes] = set()
+    origins = Origins()
     number = 0
     for number, row in enumerate(rows, start=1):
         if number == 1:
@@ -94,6 +97,7 @@ def check_rows(rows: Iterable[tables.Row], name: str, columns: Columns) -> Itera
                 check_column(row, name, flag, column)
         try:
             model = _model(row, columns)
+            origins.add({"model": model, ORIGIN: row.get(ORIGIN)})
             key = None if columns.id is None else _id(row.get(columns.id))
         except InputError as error:
             raise InputError(f"{name}, row {number}: {error}") from None
@@ -134,6 +138,7 @@ def read_items(rows: Iterable[tables.Row], columns: Columns) -> Iterator[TableIt
             _model(row, columns),
             _place(content),
             content,
+            str(row[ORIGIN]) if read_origin(row.get(ORIGIN)) else None,
         )
 
 

@@ -14,6 +14,7 @@ from posh_reward.errors import InputError, on_one_line
 from posh_reward.lexicon.wordnet import is_english
 from posh_reward.metrics.metric import reason_of
 from posh_reward.models.model import not_grades
+from posh_reward.provenance import Origins
 from posh_reward.study.rows.tables import EXPLANATION, NAMES, Row
 from posh_reward.study.statistics import FEWEST, Interval, bootstrap_mean, paired_difference
 from posh_reward.study.text_tables import align
@@ -96,12 +97,14 @@ class Tally:
     models: dict[str, Totals] = field(default_factory=dict)  # by model; "" where none is named
     failures: dict[str, ReasonCount] = field(default_factory=dict)  # by reason
     doubts: dict[str, ReasonCount] = field(default_factory=dict)  # by reason
+    origins: Origins = field(default_factory=Origins)
 
     @property
     def rows(self) -> int:
         return sum(model.rows for model in self.models.values())
 
     def add(self, row: Mapping[str, Any]) -> None:
+        self.origins.add(row)
         name = row.get("model") or ""
         if name not in self.models:
             self.models[name] = Totals(scores={each: array("d") for each in self.board.names})

@@ -116,6 +116,23 @@ def check_settings(span_credit: float, args: Any) -> None:
             "span credit does not work with off_policy_mask_threshold, which keeps or drops whole "
             "completions by the sign of their advantage: unset one of the two"
         )
+    if args.importance_sampling_level != "token":
+        raise ConfigError(
+            f"span credit has no effect with importance_sampling_level "
+            f"{args.importance_sampling_level!r}: a completion's tokens then share one ratio, and "
+            "their credits sum to 0; set it to token, or leave span credit off"
+        )
+    if args.top_entropy_quantile < 1:
+        raise ConfigError(
+            "span credit does not work with top_entropy_quantile below 1: over the tokens that it "
+            "keeps, credits would no longer sum to 0; leave one of the two out"
+        )
+    if args.scale_rewards == "none":
+        raise ConfigError(
+            "span_credit is in units of advantages with a standard deviation of 1, which "
+            "scale_rewards: none leaves in units of the reward: set it to group or batch, or leave "
+            "span credit off"
+        )
     if args.loss_type not in LOSSES:
         raise ConfigError(
             f"span credit is not tested with loss_type {args.loss_type!r}: choose one of "

@@ -148,7 +148,7 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
             return super()._generate(prompts)  # type: ignore[no-any-return]
         # TRL makes the prompts again from the chosen rows. If they differed, the replayed
         # completions would be trained on as answers to the wrong prompts.
-        if prompts != replay.prompts:
+        if list(map(_in_blocks, prompts)) != list(map(_in_blocks, replay.prompts)):
             raise PoshError(
                 "TRL made other prompts from the chosen rows than dynamic sampling generated from: "
                 "leave dynamic sampling off, and report this with your dataset's columns"
@@ -191,8 +191,10 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         rounds: list[tuple[Any, ...]] = []
         by_round: list[Tensor] = []  # one per round, (ranks, rows, reward functions)
         scores: list[Scores] = []
+        counts: list[int] = []  # rows of each round
         last, count = 0, (need if settings.refill else need * settings.oversample) * group
         while count:
+            counts.append(count)
             first, last = last, last + count
             # A sleeping vLLM drops its weights. TRL pushes them once, before the first round.
             if first and self.use_vllm and self.args.vllm_enable_sleep_mode:
@@ -226,7 +228,9 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         self._batch.scores = _select(scores, own)
         self._batch.replay = Replay(
             prompts=_select(prompts, own),
-            rollouts=tuple(_select(_join(parts), own) for parts in zip(*rounds, strict=True)),
+            rollouts=tuple(
+                _rows_of_field(parts, counts, own) for parts in zip(*rounds, strict=True)
+            ),
             # All ranks' rewards, as TRL gathers them: each rank normalises by the same groups.
             rewards=torch.cat([of[each] for of, each in zip(all_rewards, rows, strict=True)]),
         )
@@ -285,10 +289,25 @@ def conversations(inputs: Sequence[Row]) -> list[Any]:
     ]
 
 
-def _join(parts: Sequence[Any]) -> Any:
-    """Concatenate one field of TRL's rollouts over rounds; it may be empty or None in all."""
-    lists = [part for part in parts if part]
-    return [row for part in lists for row in part] if lists else parts[0]
+def _in_blocks(prompt: Any) -> Any:
+    """Write a conversation's texts as blocks, as TRL does only where a batch has an image."""
+    return prompt if isinstance(prompt, str) else prepare_multimodal_messages(prompt)
+
+
+def _rows_of_field(parts: Sequence[Any], counts: Sequence[int], rows: Sequence[int]) -> Any:
+    """Return some rows of one field of TRL's rollouts, given by round, as of those rows alone.
+
+    A field may be empty or None in rounds whose rows have none of it: of the images of a round with
+    an image and one without, ``[[a], None]`` and ``None``, rows 1 and 2 have ``None``, as TRL
+    passes them, and rows 0 and 2 have ``[[a], None]``.
+    """
+    if not any(parts):
+        return parts[0]
+    joined = [
+        row for part, count in zip(parts, counts, strict=True) for row in (part or [None] * count)
+    ]
+    chosen = [joined[row] for row in rows]
+    return None if all(row is None for row in chosen) else chosen
 
 
 def _select(values: Any, rows: Sequence[int]) -> Any:

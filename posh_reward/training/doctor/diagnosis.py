@@ -41,10 +41,9 @@ from posh_reward.training.run_check import (
     accelerate_config,
     check_run,
     launch_line,
-    metric_of,
     wrong_versions,
 )
-from posh_reward.training.run_settings import Processes, read_processes
+from posh_reward.training.run_settings import Processes, metric_of, read_processes
 from posh_reward.training.stopping import STOP_BEFORE
 
 SECONDS = 900.0  # of each trial: a cold node compiles the judge's kernels for minutes

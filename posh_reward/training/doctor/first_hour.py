@@ -40,8 +40,8 @@ from posh_reward.training.doctor.diagnosis import (
 )
 from posh_reward.training.doctor.node_checks import free_port, read_gpus
 from posh_reward.training.fit import ASLEEP, ENGINE, GIB, checkpoint_size, phases
-from posh_reward.training.run_check import RunCheck, check_run, metric_of
-from posh_reward.training.run_settings import Processes
+from posh_reward.training.run_check import RunCheck, check_run
+from posh_reward.training.run_settings import Processes, metric_of
 
 FORMAT = 1  # version of the file
 PACKAGES = (

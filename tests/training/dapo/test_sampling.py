@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from trl import GRPOTrainer
 
 from posh_reward.errors import ConfigError
@@ -16,7 +18,7 @@ from posh_reward.training.dapo.sampling import (
     choose_groups,
     spreads,
 )
-from posh_reward.training.dapo.trainer import DapoTrainer
+from posh_reward.training.dapo.trainer import DapoTrainer, conversations
 from posh_reward.training.launch import train
 from tests.training.dapo.tiny import GROUP, ROWS, flat_or_wide, make, rows
 
@@ -243,3 +245,54 @@ def test_a_group_that_would_straddle_ranks_is_refused() -> None:
     trainer: Any = SimpleNamespace(args=args, num_generations=8, train_dataset=[])
     with pytest.raises(ConfigError, match=r"generates 12 .* groups of 8: make that a multiple"):
         check_sampling(trainer, DynamicSampling(2))
+
+
+def mixed_rows(trainer: Any, pattern: str) -> list[dict[str, Any]]:
+    """Groups of rows, with an image (i) or without (t), in the column that TRL takes both from."""
+    found = []
+    for row, kind in zip(trainer.train_dataset, pattern, strict=False):
+        image = row.pop("image")
+        found += [{**row, "images": [image] if kind == "i" else []}] * GROUP
+    return found
+
+
+@given(
+    pattern=st.text("it", min_size=4, max_size=4),
+    flat=st.sets(st.integers(0, 3), max_size=3),
+    refill=st.booleans(),
+)
+@settings(max_examples=10)
+@example("iitt", {0, 1}, False)  # the chosen rows have no image
+@example("tiit", {0, 1}, True)  # the second round begins with an image
+@example("itti", {0}, True)
+def test_a_replay_is_what_trl_would_make_of_the_chosen_rows(
+    tiny: Path, pattern: str, flat: set[int], refill: bool
+) -> None:
+    sampling = DynamicSampling(2, refill=refill)
+    ours = make(tiny, reward=flat_or_wide(tuple(flat)), dynamic_sampling=sampling)
+    ours.model.train()
+    ours.current_gradient_accumulation_steps = 1
+    choose = ours._choose
+    chosen: list[Any] = []
+    replays: list[Any] = []
+
+    def note(*args: Any) -> Any:
+        chosen[:] = choose(*args)
+        replays.append(ours._batch.replay)
+        return chosen
+
+    ours._choose = note
+    drawn = mixed_rows(ours, pattern)
+    try:
+        batch = ours._generate_and_score_completions(drawn)
+        assert ours.compute_loss(ours.model, batch).isfinite()
+    except TypeError:  # TRL's own, of its processor: a batch has images in all rows, or in none
+        assert {bool(row["images"]) for row in chosen} == {True, False}
+    plain = make(tiny, GRPOTrainer)
+    plain.model.train()
+    expected = plain._generate(conversations(chosen))
+    for ours_field, plain_field in zip(replays[0].rollouts, expected, strict=True):
+        assert type(ours_field) is type(plain_field)
+        assert len(ours_field or []) == len(plain_field or [])
+    prompts, *_, images, _ = replays[0].rollouts
+    assert (prompts, images) == (expected[0], expected[6]), "nothing of them is sampled"

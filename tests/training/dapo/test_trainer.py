@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from trl import GRPOTrainer
 
 from posh_reward import PoSh, PoshReward
@@ -161,9 +163,47 @@ def test_a_run_with_both_learns_and_logs(tiny: Path) -> None:
     assert any(not torch.equal(before[n], v) for n, v in trainer.model.state_dict().items())
 
 
+@given(
+    loss_type=st.sampled_from(
+        ["dapo", "grpo", "bnpo", "dr_grpo", "cispo", "luspo", "sapo", "vespo"]
+    ),
+    importance_sampling_level=st.sampled_from(["token", "sequence"]),
+    top_entropy_quantile=st.sampled_from([1.0, 0.5]),
+    scale_rewards=st.sampled_from(["group", "batch", "none"]),
+    delta=st.sampled_from([None, 1.5]),
+    beta=st.sampled_from([0.0, 0.1]),
+    num_iterations=st.sampled_from([1, 2]),
+    off_policy_mask_threshold=st.sampled_from([None, 0.5]),
+    entropy_coef=st.sampled_from([0.0, 0.01]),
+)
+@settings(max_examples=25)
+def test_credit_acts_with_every_setting_that_is_not_refused(tiny: Path, **given: Any) -> None:
+    try:
+        trainer = make(tiny, reward=posh(), span_credit=0.5, **given)
+    except ValueError as error:  # ours, or TRL's, which refuses some, too
+        named = [name for name in given if name in str(error)]
+        assert named, error  # noqa: PT017
+        return
+    made = batch(trainer, [*SAID])
+    mask = made["completion_mask"]
+    mean = (made["advantages"].sum(1) / mask.sum(1)).unsqueeze(1) * mask
+    gradients = []
+    for advantages in (made["advantages"], mean):
+        trainer.model.zero_grad()
+        trainer.compute_loss(trainer.model, {**made, "advantages": advantages}).backward()
+        gradients.append(torch.cat([
+            each.grad.flatten() for each in trainer.model.parameters() if each.grad is not None
+        ]))  # fmt: skip
+    with_credit, without = gradients
+    assert (with_credit - without).norm() > 0.1 * without.norm()
+
+
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"span_credit": 0.5, "off_policy_mask_threshold": 0.1}, "off_policy_mask_threshold"),
     ({"span_credit": 0.5, "loss_type": "vespo"}, "vespo"),
+    ({"span_credit": 0.5, "importance_sampling_level": "sequence"}, "has no effect"),
+    ({"span_credit": 0.5, "top_entropy_quantile": 0.5}, "top_entropy_quantile"),
+    ({"span_credit": 0.5, "scale_rewards": "none"}, "scale_rewards: none"),
     ({"span_credit": 0.5, "reward": lambda completions, **columns: [1.0]}, "PoshReward"),
     ({"span_credit": -1.0}, "span_credit is -1"),
     ({"dynamic_sampling": DynamicSampling(2), "rollout_func": print}, "has rollout_func"),

@@ -1,0 +1,101 @@
+"""The model that a run starts from: a full one, or an adapter merged into its own model.
+
+TRL and vLLM load full models. So an adapter, such as ``sft.py --use_peft`` writes, is merged once,
+into a folder of the new run; whether that trains all parameters or a new adapter is another matter.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from posh_reward.datasets.load_dataset import check_name_of_hub
+from posh_reward.errors import ConfigError
+from posh_reward.training.fetch import lacking_file
+from posh_reward.training.processors import load_processor
+
+ADAPTER_CONFIG = "adapter_config.json"
+MERGED = "started_from"  # folder in a run's output
+LAUNCHED = ("RANK", "WORLD_SIZE", "LOCAL_", "GROUP_", "MASTER_", "ACCELERATE_", "TORCHELASTIC_")
+"""Prefixes of a launcher's variables: the merging process is none of its ranks."""
+
+
+def base_of(name: str) -> str | None:
+    """Return the model that an adapter's folder was trained on; None for any other name.
+
+    Raises:
+        ConfigError: it is not here, and no name on the hub either.
+    """
+    config = Path(name) / ADAPTER_CONFIG
+    if not config.is_file():
+        return None
+    base = str(json.loads(config.read_text(encoding="utf-8")).get("base_model_name_or_path"))
+    if not Path(base).exists():
+        try:
+            check_name_of_hub(base)
+        except ConfigError as error:
+            raise ConfigError(
+                f"{name} is an adapter of {base!r}, which is not here: copy that model there, or "
+                f"correct base_model_name_or_path in {config} ({error})"
+            ) from None
+    return base
+
+
+def starting_model(name: str, output: Path) -> str:
+    """Return a folder or name that transformers and vLLM load; every rank has to call this.
+
+    Of an adapter that is a merged copy in ``output``, which the first rank makes once.
+    """
+    from accelerate import PartialState
+
+    base = base_of(name)
+    if base is None:
+        return name
+    folder = output / MERGED
+    with PartialState().main_process_first():
+        if not (folder / "config.json").is_file() or lacking_file(folder):
+            _merge_elsewhere(name, base, folder)
+    return str(folder)
+
+
+def _merge_elsewhere(adapter: str, base: str, folder: Path) -> None:
+    """Merge in a process of its own: in a rank of ZeRO-3 loading is collective, and partial."""
+    print(f"merging the adapter {adapter} into {base}, once: {folder}", flush=True)
+    command = [sys.executable, "-P", "-m", __name__, adapter, base, str(folder)]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(LAUNCHED)}
+    environment["CUDA_VISIBLE_DEVICES"] = ""
+    done = subprocess.run(  # noqa: S603
+        command, env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or ["it was killed"])[-1]
+        raise ConfigError(f"the adapter {adapter} cannot be merged into {base}: {reason}")
+
+
+def merge(adapter: str, base: str, folder: Path) -> None:
+    """Write the merged model, in the type of the base, and the processor that the adapter has."""
+    import torch
+    from peft import PeftModel
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
+
+    config: Any = AutoConfig.from_pretrained(base)
+    sees = getattr(config, "vision_config", None) is not None
+    kind: Any = AutoModelForImageTextToText if sees else AutoModelForCausalLM
+    # In float32, so that the sum is rounded once.
+    model = kind.from_pretrained(base, dtype=torch.float32)
+    merged = PeftModel.from_pretrained(model, adapter).merge_and_unload()
+    part = folder.with_name(f".{folder.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    merged.to(config.dtype or torch.float32).save_pretrained(part)
+    load_processor(adapter).save_pretrained(part)
+    shutil.rmtree(folder, ignore_errors=True)
+    part.rename(folder)
+
+
+if __name__ == "__main__":
+    merge(sys.argv[1], sys.argv[2], Path(sys.argv[3]))

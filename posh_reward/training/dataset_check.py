@@ -1,0 +1,101 @@
+"""Check a trainer's datasets and rewards before its first step, not row by row while it trains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from posh_reward.datasets.load_dataset import check_columns
+from posh_reward.errors import ConfigError
+from posh_reward.reward.objectives import SharedCall, check_shared, metrics_behind
+from posh_reward.settings import brief_list
+
+if TYPE_CHECKING:
+    from transformers import Trainer
+
+EXAMPLES = 5  # rows that a message lists
+
+
+def check_datasets(trainer: Trainer) -> None:
+    """Check that rewards fail together, and the columns of the training and evaluation data.
+
+    Raises:
+        ConfigError: a reward function would still pay where the judge fails, the model would not
+            see the images, or a column has rows that no reward can read.
+    """
+    functions = getattr(trainer, "reward_funcs", ())
+    for function in functions:
+        if hasattr(function, "objectives") or isinstance(_call_of(function), SharedCall):
+            check_shared(trainer, partial(_are_together, function))
+    rewards = [each for function in functions for each in metrics_behind(function)]
+    for where, dataset in _datasets(trainer):
+        columns = getattr(dataset, "features", None)
+        if columns is None:
+            continue
+        if hasattr(getattr(trainer, "processing_class", None), "image_processor"):
+            _check_images(where, dataset)
+        for reward in rewards:
+            if column := getattr(reward, "reference_column", None):
+                image = getattr(reward, "image_column", None) or "image"
+                check_columns(dataset, where, column, image)
+                _check_references(where, dataset, column)
+
+
+def _call_of(function: Any) -> Any:
+    return getattr(function, "call", None)
+
+
+def _are_together(function: Any, other: Any) -> bool:
+    """Return True if two reward functions are one, or share one scoring call."""
+    return other is function or (_call_of(other) is _call_of(function) is not None)
+
+
+def _datasets(trainer: Any) -> Iterator[tuple[str, Any]]:
+    yield "the dataset", trainer.train_dataset
+    held_out = getattr(trainer, "eval_dataset", None)
+    if isinstance(held_out, Mapping):
+        yield from ((f"the evaluation dataset {name!r}", each) for name, each in held_out.items())
+    elif held_out is not None:
+        yield "the evaluation dataset", held_out
+
+
+def _check_images(where: str, dataset: Any) -> None:
+    """Refuse data without images for a model that takes them, as a whole or in some rows."""
+    column = next((each for each in ("images", "image") if each in dataset.features), None)
+    if column is None:
+        raise ConfigError(
+            f"{where} has no column 'image', so the model would describe images that it does "
+            f"not see (it has {brief_list(dataset.features)}): dataset.rename_column(..., 'image')"
+        )
+    if not hasattr(dataset, "data") or not dataset.data.column(column).null_count:
+        return  # a stream, or complete; decoding the images would take minutes
+    cells = dataset.with_format("arrow")[column]
+    without = [row for row, cell in enumerate(cells) if not cell.is_valid]
+    if without:
+        raise ConfigError(
+            f"{where}: {_rows(without)} have no image in column {column!r}, at which the trainer "
+            "would fail: drop them with dataset.filter, or, to train on texts, too, use a column "
+            "'images' with an empty list"
+        )
+
+
+def _check_references(where: str, dataset: Any, column: str) -> None:
+    if column not in dataset.features or not hasattr(dataset, "__len__"):
+        return  # missing, or a stream
+    empty = [at for at, reference in enumerate(dataset[column]) if not _has_text(reference)]
+    if empty:
+        raise ConfigError(
+            f"{where}: {len(empty)} of {len(dataset)} rows, such as row {empty[0]}, have no text "
+            f"in column {column!r}: dataset.filter(lambda row: row[{column!r}]), or complete them"
+        )
+
+
+def _has_text(reference: str | list[str] | None) -> bool:
+    references = [reference] if isinstance(reference, str) else reference or ()
+    return any(each and each.strip() for each in references)
+
+
+def _rows(rows: list[int]) -> str:
+    more = f" and {len(rows) - EXAMPLES} more" if len(rows) > EXAMPLES else ""
+    return f"rows {', '.join(map(str, rows[:EXAMPLES]))}{more}"

@@ -1,0 +1,310 @@
+"""Whether a run learns: each update is applied, reaches the weights, and comes from some text.
+
+Nothing else shows it. A run whose updates are rounded away, or whose completions are all cut and so
+masked, logs plausible losses and rewards to its last step.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, astuple, dataclass, fields
+from operator import add
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from posh_reward.errors import ConfigError, PoshError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import TrainerState, TrainingArguments
+
+logger = logging.getLogger(__name__)
+
+MOVED, CUT = "weights_moved", "completions/clipped_ratio"
+"""Logged figures: the share of one matrix's values that differ from those at the start; and TRL's
+share of completions that ended at ``max_completion_length``."""
+SIXTEEN_BITS = (torch.bfloat16, torch.float16)
+NO_MASTERS = (
+    "no float32 copies would be kept of 16-bit weights, so most updates would be rounded away: "
+    "set dtype: float32 (bf16: true still computes in bfloat16), launch with DeepSpeed "
+    "(--config_file configs/accelerate/zero3_8gpu.yaml), or train adapters (use_peft: true)"
+)
+SMALL_UPDATE = 0.01
+"""Smallest update of Adam to count on, per unit of the learning rate. The first one is 1; later
+ones, gradients that change their sign, are smaller."""
+MOST_CUT = 0.2
+"""Share of cut completions that a warning is about: beyond it, lengths rather than details decide
+what is trained on."""
+EMPTY_STEPS = 10
+"""Steps in a row without a completion to train on after which a run stops, as after as many calls
+without a judge."""
+
+
+class NothingLearnedError(PoshError, RuntimeError):
+    """A run did not train: no gradient, or updates that did not reach the weights."""
+
+
+# Before the first step.
+
+
+def check_trainable(model: Any, *, has_masters: bool) -> None:
+    """Raise ConfigError if an optimizer without float32 copies would update 16-bit parameters.
+
+    bfloat16 keeps 8 bits. Its values next to .02, a usual weight, are .00012 apart, so an update by
+    a learning rate of 1e-5 is rounded away. Quantised models are left alone: TRL makes their
+    adapters in bfloat16, after QLoRA's paper, and adapters have rates of 1e-4 and more.
+    """
+    if has_masters or getattr(model, "is_quantized", False):
+        return
+    names = [n for n, p in model.named_parameters() if p.requires_grad and p.dtype in SIXTEEN_BITS]
+    if names:
+        raise ConfigError(f"{len(names)} tensors are trained, such as {names[0]}: {NO_MASTERS}")
+
+
+# The weights.
+
+
+def watched_matrix(model: Any) -> tuple[str, Any]:
+    """Return the smallest trained matrix of the last layer, or the last trained parameter.
+
+    Of equally small ones the last: of LoRA's two, the one that has a gradient from the start.
+    """
+    trained = [(name, each) for name, each in model.named_parameters() if each.requires_grad]
+    if not trained:
+        raise ConfigError(
+            "no parameter of the model is trained: set requires_grad, or add adapters"
+        )
+    matrices = [
+        (name, each) for name, each in trained if ".layers." in name and len(_shape(each)) == 2
+    ]
+    if not matrices:
+        return trained[-1]
+    stack, _, rest = matrices[-1][0].rpartition(".layers.")
+    layer = f"{stack}.layers.{rest.partition('.')[0]}."
+    own = [(name, each) for name, each in reversed(matrices) if name.startswith(layer)]
+    return min(own, key=lambda pair: math.prod(_shape(pair[1])))
+
+
+def _shape(parameter: Any) -> tuple[int, ...]:
+    """Return the shape of the whole, also where ZeRO-3 leaves a rank only a part."""
+    return tuple(getattr(parameter, "ds_shape", parameter.shape))
+
+
+@dataclass(frozen=True, slots=True)
+class Movement:
+    """Values of the watched matrix, on this rank or on all."""
+
+    values: int = 0
+    moved: int = 0  # differ from those at the start
+    expected: int = 0  # would have moved in float32 by the last update, by its learning rate
+    arrived: int = 0  # those of them that have
+
+    def __add__(self, other: Movement) -> Movement:
+        return Movement(*map(add, astuple(self), astuple(other)))
+
+
+class WatchedWeights:
+    """One matrix of the model; under DeepSpeed every rank has to make and compare it."""
+
+    def __init__(self, model: Any) -> None:
+        self.name, self._parameter = watched_matrix(model)
+        self._start = self._values().clone()
+        self._touched: Tensor | None = None
+
+    def note_gradient(self) -> None:
+        """Remember which values have a gradient, before it is applied and freed."""
+        gradient = self._parameter.grad
+        self._touched = None if gradient is None else _own(gradient) != 0
+
+    def movement(self, rate: float) -> Movement:
+        """Compare the values after an update at a learning rate."""
+        now = self._values()
+        if now.shape != self._start.shape:  # FSDP may hold a whole parameter at one time only
+            return Movement()
+        moved = now != self._start
+        # In float32 a value moves if the update exceeds the distance to its neighbour: next to
+        # .02 that is 2e-9, so the first steps of a long warm-up prove nothing.
+        expected = SMALL_UPDATE * rate > self._start.abs() * torch.finfo(torch.float32).eps
+        if self._touched is not None:
+            expected &= self._touched
+        counts = torch.stack([moved.sum(), expected.sum(), (moved & expected).sum()]).tolist()
+        return Movement(now.numel(), *counts)
+
+    def _values(self) -> Tensor:
+        """Float32 values: the master copy, if there is one; this rank's part under FSDP."""
+        if hasattr(self._parameter, "ds_id") or hasattr(self._parameter, "_hp_mapping"):
+            from deepspeed.utils import safe_get_full_fp32_param
+
+            master: Tensor = safe_get_full_fp32_param(self._parameter)
+            return master.detach().float()
+        return _own(self._parameter.detach()).float()
+
+
+def _own(tensor: Tensor) -> Tensor:
+    """Return this rank's part of a distributed tensor; any other tensor as it is."""
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
+
+
+def has_gradient(model: Any) -> bool:
+    """Return True if any parameter has a gradient other than 0."""
+    gradients = (each.grad for each in model.parameters() if each.grad is not None)
+    return any(bool(_own(gradient).any()) for gradient in gradients)
+
+
+# The run.
+
+
+@dataclass(slots=True)
+class Progress:
+    """What a run's steps came to, over all ranks."""
+
+    judged: int = 0  # completions with a reward
+    failed: int = 0  # completions without
+    updates: int = 0  # steps with a gradient that were applied
+    skipped: int = 0  # steps that left the weights as they were, since nothing in them was judged
+    moved: float = 0.0  # share of the watched matrix's values
+    cut: float = 0.0  # share of completions that were cut, a mean over the steps that were logged
+    logged: int = 0  # those steps
+
+    def note_cut(self, share: float, steps: int) -> None:
+        """Add steps that were logged together."""
+        self.logged += steps
+        self.cut += (share - self.cut) * steps / self.logged
+
+
+PROGRESS = "posh_reward"
+"""Key of a run's ``Progress`` among the callbacks' states in ``trainer_state.json``."""
+
+
+def keep_progress(state: TrainerState, progress: Progress) -> None:
+    """Put the progress where the trainer's checkpoints and its final state have it."""
+    state.stateful_callbacks = {**(state.stateful_callbacks or {}), PROGRESS: asdict(progress)}
+
+
+def read_progress(state: TrainerState) -> Progress:
+    """Read the progress of a run, or of the checkpoint that it resumes from."""
+    saved = (state.stateful_callbacks or {}).get(PROGRESS, {})
+    return Progress(
+        **{each.name: saved[each.name] for each in fields(Progress) if each.name in saved}
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What one optimizer step did, on one rank."""
+
+    movement: Movement
+    was_applied: bool  # a gradient was; not if the optimizer was kept from stepping
+
+
+class Learning:
+    """Whether a run learns, judged from the updates of all ranks, alike on each."""
+
+    def __init__(self) -> None:
+        self.progress = Progress()
+        self.problem: str | None = None
+        """Reason to stop the run; the same on all ranks."""
+        self._weights: WatchedWeights | None = None
+        self._arrived = False  # an update has been seen to move the weights
+        self._rate, self._has_gradient = 0.0, False  # of the next update
+        self._drops_cut = self._warned = False
+        self._empty = self._last_logged = 0  # steps in a row without a completion; a step
+
+    def begin(
+        self, args: TrainingArguments, state: TrainerState, model: Any, *, has_masters: bool
+    ) -> None:
+        """Begin or resume a run; under DeepSpeed every rank has to call this.
+
+        Raises:
+            ConfigError: updates of the trained parameters would be rounded away.
+        """
+        self.progress, self.problem = read_progress(state), None
+        self._arrived, self._empty, self._last_logged = False, 0, state.global_step
+        self._drops_cut = bool(getattr(args, "mask_truncated_completions", False))
+        if model is not None:
+            check_trainable(model, has_masters=has_masters)
+            self._weights = WatchedWeights(model)
+
+    def before_update(self, model: Any, rate: float) -> None:
+        """Look at the gradients, just before the optimizer applies and frees them."""
+        self._rate = rate
+        if self._weights is not None:
+            self._weights.note_gradient()
+            self._has_gradient = has_gradient(model)
+
+    def after_deepspeed(self, norm: float | None, rate: float) -> None:
+        """Note the norm of the gradients that DeepSpeed has just applied; None if it has none."""
+        self._rate = rate
+        self._has_gradient = norm is None or bool(norm)
+
+    def own_update(self, *, was_skipped: bool) -> Update:
+        """Return what the step did here; under DeepSpeed every rank has to call this."""
+        was_applied = self._has_gradient and not was_skipped
+        if self._weights is None:
+            return Update(Movement(), was_applied)
+        return Update(self._weights.movement(self._rate if was_applied else 0.0), was_applied)
+
+    def note_update(self, updates: Sequence[Update]) -> None:
+        """Judge one step by what it did on each rank."""
+        if self._weights is None:
+            return
+        total = sum((each.movement for each in updates), Movement())
+        self.progress.moved = total.moved / max(total.values, 1)
+        if not any(each.was_applied for each in updates):
+            return
+        self.progress.updates += 1
+        if self._arrived or not total.expected:
+            return
+        self._arrived = 2 * total.arrived > total.expected
+        if not self._arrived:
+            self.problem = self.problem or (
+                f"the updates do not reach the weights: of {total.expected:,} values of "
+                f"{self._weights.name} that this learning rate moves in float32, "
+                f"{total.arrived / total.expected:.1%} moved. Check which parameters the optimizer "
+                "has, and in which type they are kept"
+            )
+
+    def note_log(self, logs: dict[str, Any], state: TrainerState) -> None:
+        """Read the share of cut completions from a line of the log, and add to the line."""
+        if "loss" not in logs or MOVED in logs:  # an evaluation's line, the last, or a known one
+            return
+        logs[MOVED] = state.log_history[-1][MOVED] = self.progress.moved  # the latter is a copy
+        steps, self._last_logged = state.global_step - self._last_logged, state.global_step
+        share = logs.get(CUT)
+        if share is None:
+            return
+        self.progress.note_cut(share, steps)
+        keep_progress(state, self.progress)
+        if share > MOST_CUT and not self._warned and state.is_world_process_zero:
+            self._warned = True
+            dropped = " and so not trained on (mask_truncated_completions)"
+            logger.warning(
+                "%.0f %% of the completions are cut at max_completion_length%s: raise it",
+                100 * share, dropped if self._drops_cut else "",
+            )  # fmt: skip
+        self._empty = self._empty + steps if share == 1 and self._drops_cut else 0
+        if self._empty >= EMPTY_STEPS:
+            self.problem = self.problem or (
+                f"all completions of the last {self._empty} steps were cut and so masked, which "
+                "left nothing to train on: raise max_completion_length, set "
+                "mask_truncated_completions: false, or start from a model whose descriptions end"
+            )
+
+    def end(self) -> None:
+        """Raise NothingLearnedError if no step of the whole run trained anything."""
+        if self._weights is None:
+            return
+        if not self.progress.updates:
+            raise NothingLearnedError(
+                "no step of this run had a gradient, so nothing was learned: "
+                f"{self.progress.cut:.0%} of the completions were cut, and reward_std in the log "
+                "is 0 where all completions of an image had the same reward"
+            )
+        if not self.progress.moved:
+            logger.warning(
+                "the weights are those that the run started from: its learning rates were too "
+                "small, the last one %g", self._rate,
+            )  # fmt: skip

@@ -1,0 +1,159 @@
+"""Every number leads back to the weights behind it, and a broken step shows."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from posh_reward.cli import main
+from posh_reward.errors import InputError
+from posh_reward.models.hub import weights_fingerprint
+from posh_reward.training.generation import GenerationSettings, generate
+
+SCENES = "scenes:heldout=3:plain=1"
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def other_weights(folder: Path) -> None:
+    [file] = folder.glob("*model.safetensors")
+    tensors = load_file(file)
+    save_file({n: v + torch.rand_like(v) for n, v in tensors.items()}, file, {"format": "pt"})
+
+
+@pytest.fixture
+def model(tiny: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(tiny, tmp_path / "model"))
+
+
+@pytest.fixture
+def how(model: Path, tmp_path: Path) -> GenerationSettings:
+    return GenerationSettings(
+        {"model": str(model)}, tmp_path / "said.jsonl", SCENES, max_new_tokens=4
+    )
+
+
+CHANGES: dict[str, Callable[[GenerationSettings], GenerationSettings]] = {
+    "max new tokens 4 before and 8 now": lambda how: replace(how, max_new_tokens=8),
+    "repetition penalty 1 before and 1.1 now": lambda how: replace(how, repetition_penalty=1.1),
+    "prompt": lambda how: replace(how, prompt_text="What is there?"),
+    "max pixels": lambda how: replace(how, max_pixels=3136),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_descriptions_of_other_settings_are_not_kept(how: GenerationSettings, change: str) -> None:
+    assert generate(how) == {"model": 3}
+    before = how.output.read_bytes()
+    assert generate(how) == {"model": 0}
+    with pytest.raises(InputError, match=rf"would not write \(.*{change}.*another --output"):
+        generate(CHANGES[change](how))
+    assert how.output.read_bytes() == before
+
+
+def test_descriptions_of_other_weights_are_not_kept(how: GenerationSettings, model: Path) -> None:
+    generate(replace(how, limit=2))
+    other_weights(model)
+    with pytest.raises(InputError, match=r"would not write \(weights \w{16} before and \w{16} now"):
+        generate(how)
+    assert generate(replace(how, models={"new": str(model)})) == {"new": 3}
+
+
+def test_a_copied_model_and_a_second_one_may_go_on(
+    how: GenerationSettings, model: Path, tiny: Path
+) -> None:
+    generate(replace(how, limit=2))
+    moved = model.rename(model.with_name("moved"))
+    assert generate(replace(how, models={"model": str(moved), "tiny": str(tiny)})) == {
+        "model": 1, "tiny": 3,
+    }  # fmt: skip
+
+
+def test_rows_of_before_are_read_and_named(
+    how: GenerationSettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    generate(replace(how, limit=2))
+    old = [{k: v for k, v in row.items() if k != "origin"} for row in rows_of(how.output)]
+    how.output.write_text("".join(json.dumps(row) + "\n" for row in old))
+    assert generate(how) == {"model": 1}
+    assert "does not say which weights made the rows of model" in caplog.text
+
+
+def test_a_mixture_is_refused_by_those_who_read_it(
+    how: GenerationSettings, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    generate(replace(how, limit=2))
+    other_weights(model)
+    parts = [how.output, tmp_path / "more.jsonl"]
+    generate(replace(how, output=parts[1]))
+    both = tmp_path / "both.jsonl"
+    both.write_text(parts[0].read_text() + "".join(parts[1].read_text().splitlines(True)[2:]))
+    assert main(["score", str(both), "-o", str(tmp_path / "scores.jsonl"), "--id", "id"]) == 2
+    assert "rows of 'model' are of different models or settings (weights" in capsys.readouterr().err
+    assert main(["trace", str(both)]) == 2
+    assert "BROKEN: rows of 'model' are of different" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
+def test_scores_lead_back_to_the_weights(
+    how: GenerationSettings, model: Path, tmp_path: Path, ending: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    generate(how)
+    scores = str(tmp_path / f"scores.{ending}")
+    score = ["score", str(how.output), "-o", scores, "--id", "id", "--quiet"]
+    assert main(score) in (0, 3)
+    assert main(score) in (0, 3), "it resumes"
+    assert main(["trace", scores]) == 0
+    said = capsys.readouterr().out
+    assert f"weights: {weights_fingerprint(model)}" in said
+    assert "run: not recorded" in said
+    other_weights(model)
+    assert main(["trace", scores]) == 2
+    printed = capsys.readouterr()
+    assert "BROKEN: the step before used weights" in printed.out
+    assert "contradicted" in printed.err
+
+
+def test_a_column_of_that_name_may_have_something_else(tmp_path: Path) -> None:
+    table, scores = tmp_path / "museum.csv", tmp_path / "scores.jsonl"
+    table.write_text("generation,reference,origin\nA dog.,A dog runs.,Delft\nA cat.,A cat.,Rome\n")
+    assert main(["score", str(table), "-o", str(scores), "--quiet"]) == 0
+    assert "origin" not in rows_of(scores)[0]
+    assert main(["trace", str(scores)]) == 0
+
+
+def test_a_study_leads_back_to_its_weights_and_raters_see_none_of_it(
+    how: GenerationSettings, model: Path, tiny: Path, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    other_weights(model)
+    generate(replace(how, models={"first": str(tiny), "second": str(model)}))
+    packet, key = tmp_path / "packet", tmp_path / "packet.key.json"
+    make = ["packets", "make", str(how.output), "-o", str(packet), "--no-images"]
+    assert main([*make, "--coarse", "2", "--times", "2"]) == 0
+    origins = json.loads(key.read_text())["origins"]
+    fingerprints = [weights_fingerprint(folder) or "" for folder in (tiny, model)]
+    assert [origins[name].split("|")[0] for name in ("first", "second")] == [
+        f"weights:{each}" for each in fingerprints
+    ]
+    handed_out = b"".join(file.read_bytes() for file in packet.rglob("*") if file.is_file())
+    for hidden in (*fingerprints, str(model), str(tiny), "origin"):
+        assert hidden.encode() not in handed_out
+    assert main(["trace", str(key)]) == 0
+    said = capsys.readouterr().out
+    assert [said.count(each) for each in fingerprints] == [2, 2], "as recorded, and as they are"
+    with how.output.open("a") as file:
+        file.write("\n")
+    assert main(["trace", str(key)]) == 2
+    assert "it has changed since the packet was made" in capsys.readouterr().out

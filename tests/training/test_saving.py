@@ -1,0 +1,173 @@
+"""A run ends with the model that it says: its best checkpoint, tensor by tensor."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from posh_reward import load_processor
+from posh_reward.errors import ConfigError
+from posh_reward.models.hub import weights_fingerprint
+from posh_reward.run_record import read_run
+from posh_reward.training.launch import parse_settings
+from posh_reward.training.resume import RefuseLostWeights
+from posh_reward.training.saving import unlike_best
+from recipes import dapo_posh, sft
+
+ROOT = Path(__file__).resolve().parents[2]
+BEST = (
+    "--config", str(ROOT / "configs/smoke/sft.yaml"), "--dataset_name", "scenes:train=8:heldout=4",
+    "--per_device_train_batch_size", "4", "--max_steps", "3", "--eval_steps", "1",
+    "--save_strategy", "steps", "--save_steps", "1", "--logging_steps", "1",
+    "--metric_for_best_model", "eval_right_loss", "--greater_is_better", "false",
+    # The first step has a rate of 0; with the others the loss rises.
+    "--learning_rate", "10", "--lr_scheduler_type", "constant_with_warmup", "--warmup_steps", "1",
+    "--max_grad_norm", "0",
+)  # fmt: skip
+LORA = ("--use_peft", "--lora_target_modules", "q_proj", "v_proj")
+
+
+def train(tiny: Path, output: Path, *more: str) -> Any:
+    flags = ["--model_name_or_path", str(tiny), "--output_dir", str(output)]
+    return sft.main([*BEST, *flags, *more])
+
+
+def tensors(folder: Path) -> dict[str, torch.Tensor]:
+    [file] = folder.glob("*model.safetensors")
+    return load_file(file)
+
+
+def unlike(one: Path, other: Path) -> list[str]:
+    first, second = tensors(one), tensors(other)
+    assert first.keys() == second.keys()
+    return [name for name, value in first.items() if not torch.equal(value, second[name])]
+
+
+@pytest.mark.parametrize("more", [(), LORA, ("--load_best_model_at_end", "true")], ids=str)
+def test_the_folder_has_the_best_checkpoint_and_not_the_last(
+    tiny: Path, tmp_path: Path, more: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    trainer = train(tiny, tmp_path, *more)
+    losses = [e["eval_right_loss"] for e in trainer.state.log_history if "eval_right_loss" in e]
+    best = f"checkpoint-{1 + losses.index(min(losses))}"
+    assert best != "checkpoint-3"
+    assert unlike(tmp_path, tmp_path / best) == []
+    assert unlike(tmp_path, tmp_path / "checkpoint-3") != []
+    assert f"has the weights of {best}, with the lowest eval_right" in capsys.readouterr().out
+    assert (tmp_path / "config.json").is_file() != ("--use_peft" in more)
+    assert load_processor(str(tmp_path)) is not None
+    assert unlike_best(tmp_path) is None
+    [last], [saved] = (
+        folder.glob("*model.safetensors") for folder in (tmp_path / "checkpoint-3", tmp_path)
+    )
+    shutil.copyfile(last, saved)  # as version 0.1 did
+    assert f"names {best} as its best checkpoint, but has" in str(unlike_best(tmp_path))
+
+
+def test_a_resumed_run_ends_with_it_too(tiny: Path, tmp_path: Path) -> None:
+    train(tiny, tmp_path)
+    (tmp_path / "trainer_state.json").unlink()  # as if killed while it was saved
+    stale = tmp_path / "model-00001-of-00002.safetensors"
+    shutil.copyfile(tmp_path / "model.safetensors", stale)
+    shutil.rmtree(tmp_path / "checkpoint-3")
+    train(tiny, tmp_path, "--resume_from_checkpoint", "latest", "--load_best_model_at_end", "true")
+    assert not stale.exists()
+    assert unlike(tmp_path, tmp_path / "checkpoint-1") == []
+
+
+def test_transformers_own_loading_is_refused(tiny: Path, tmp_path: Path) -> None:
+    """Without the loading, the saved model is the last one with the head of the best."""
+    script, args, model = parse_settings(
+        sft.SETTINGS,
+        [*BEST, "--model_name_or_path", str(tiny), "--output_dir", str(tmp_path),
+         "--load_best_model_at_end", "true"],
+    )  # fmt: skip
+    trainer = sft.make_trainer(script, args, model)
+    with pytest.raises(ConfigError, match=r"said to be checkpoint-1 without .*load_best_by"):
+        trainer.train()
+    trainer.pop_callback(RefuseLostWeights)
+    trainer.save_model(str(tmp_path))
+    assert len(unlike(tmp_path, tmp_path / "checkpoint-1")) > 50
+
+
+def test_a_lost_best_checkpoint_is_an_error(tiny: Path, tmp_path: Path) -> None:
+    train(tiny, tmp_path)
+    (tmp_path / "trainer_state.json").unlink()
+    next((tmp_path / "checkpoint-1").glob("*.safetensors")).unlink()
+    with pytest.raises(ConfigError, match="checkpoint-1, has no weights to copy"):
+        train(tiny, tmp_path, "--resume_from_checkpoint", "latest")
+    assert not (tmp_path / "trainer_state.json").exists()
+
+
+@pytest.mark.parametrize(
+    "more",
+    [("--save_strategy", "no"), ("--save_steps", "2"), ("--save_strategy", "epoch")],
+    ids=str,
+)
+def test_a_best_checkpoint_that_might_not_be_saved_is_refused(
+    tiny: Path, tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    with pytest.raises(ConfigError, match="not every evaluated checkpoint is saved"):
+        train(tiny, tmp_path, *more)
+
+
+def test_the_state_names_it(tiny: Path, tmp_path: Path) -> None:
+    train(tiny, tmp_path)
+    state = json.loads((tmp_path / "trainer_state.json").read_text(encoding="utf-8"))
+    assert Path(state["best_model_checkpoint"]).name == "checkpoint-1"
+
+
+def test_the_record_says_what_the_run_did(tiny: Path, tmp_path: Path) -> None:
+    train(tiny, tmp_path)
+    record = read_run(tmp_path / "checkpoint-2")
+    assert record is not None
+    assert (record.state, record.steps, record.steps_asked) == ("finished", 3, 3)
+    assert record.model_weights == weights_fingerprint(tiny)
+    assert record.weights == weights_fingerprint(tmp_path / "checkpoint-1")
+    assert record.checkpoint == "checkpoint-1"
+    assert (record.data["name"], record.data["rows"]) == ("scenes:train=8:heldout=4", 8)
+    assert record.settings["learning_rate"] == 10
+    assert record.figures["moved"] > 0.9
+
+
+def test_a_run_without_enough_rows_for_a_step_does_not_start(tiny: Path, tmp_path: Path) -> None:
+    config = str(ROOT / "configs/smoke/dapo.yaml")
+    flags = ["--config", config, "--model_name_or_path", str(tiny), "--output_dir", str(tmp_path),
+             "--per_device_train_batch_size", "32"]  # fmt: skip
+    few = [*flags, "--dataset_name", "scenes:train=3:heldout=4"]
+    for more in ([], ["--check"]):
+        with pytest.raises(ConfigError, match=r"has 3 rows, but a step takes [48] different"):
+            dapo_posh.main([*few, *more])
+    assert not (tmp_path / "model.safetensors").exists()
+
+
+def test_only_a_run_that_got_where_it_should_is_finished(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(tiny, tmp_path)
+    with pytest.raises(SystemExit):
+        train(tiny, tmp_path)
+    assert "is finished, at step 3" in capsys.readouterr().out
+    (tmp_path / "run.json").unlink()
+    state = json.loads((tmp_path / "trainer_state.json").read_text())
+    (tmp_path / "trainer_state.json").write_text(json.dumps(state | {"global_step": 0}))
+    shutil.rmtree(tmp_path / "checkpoint-3")
+    train(tiny, tmp_path, "--resume_from_checkpoint", "latest")
+    assert json.loads((tmp_path / "trainer_state.json").read_text())["global_step"] == 3
+
+
+def test_an_early_end_by_a_callback_is_recorded_and_final(tiny: Path, tmp_path: Path) -> None:
+    flags = ("--watch_grounding", "true", "--stop_at_gap", "-100", "--learning_rate", "1e-3")
+    train(tiny, tmp_path, *flags)
+    record = read_run(tmp_path)
+    assert record is not None
+    assert (record.state, record.steps, record.steps_asked) == ("finished", 1, 3)
+    assert record.reason == "a callback ended the training"
+    with pytest.raises(SystemExit):
+        train(tiny, tmp_path, *flags)
