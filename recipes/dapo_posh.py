@@ -39,7 +39,7 @@ from posh_reward.training.launch import (
     train,
 )
 from posh_reward.training.processors import load_processor, training_images
-from posh_reward.training.recording import begin_record
+from posh_reward.training.recording import recorded
 from posh_reward.training.resume import RefuseLostWeights
 from posh_reward.training.rollouts import CHECK_EVERY, check_rollouts
 from posh_reward.training.run_settings import flag, shaping_of
@@ -186,9 +186,9 @@ def main(argv: list[str] | None = None) -> DapoTrainer:
     enter_output(args)
     trainer = make_trainer(script, args, model)
     record_prompt(args, model.model_name_or_path, script.prompt_text)
-    begin_record(trainer, script, model)
-    train(trainer)  # from the checkpoint that resume_from_checkpoint names, if any
-    save_run(trainer)
+    with recorded(trainer, script, model):
+        train(trainer)  # from the checkpoint that resume_from_checkpoint names, if any
+        save_run(trainer)
     finish(trainer)
     return trainer
 

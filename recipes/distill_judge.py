@@ -26,6 +26,7 @@ from posh_reward.errors import ConfigError
 from posh_reward.models.chat import Chat
 from posh_reward.models.model import label_tokens, no_token
 from posh_reward.study.judges.question_set import SUMMARY, read_question_set
+from posh_reward.training.base_model import starting_model
 from posh_reward.training.distill.answer_trainer import AnswerTrainer, AnswerTrees, read_rows
 from posh_reward.training.distill.ship_judge import measure_judge, save_judge, write_card
 from posh_reward.training.launch import (
@@ -36,8 +37,15 @@ from posh_reward.training.launch import (
     run,
     train,
 )
-from posh_reward.training.resume import RefuseLostWeights, last_checkpoint
+from posh_reward.training.recording import recorded
+from posh_reward.training.resume import (
+    RefuseLostWeights,
+    last_checkpoint,
+    load_best,
+    refuse_together,
+)
 from posh_reward.training.run_settings import flag
+from posh_reward.training.saving import finish_record, unlike
 from posh_reward.training.stopping import STOP_BEFORE, StopWithCheckpoint
 from posh_reward.types import LABELS
 
@@ -74,7 +82,7 @@ def make_trainer(
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from trl import get_peft_config
 
-    name = model.model_name_or_path
+    name = starting_model(model.model_name_or_path, Path(args.output_dir))
     tokenizer = AutoTokenizer.from_pretrained(name, revision=model.model_revision)
     chat, tokens = Chat(tokenizer), label_tokens(tokenizer, LABELS)
     unreadable = no_token(LABELS, tokens)
@@ -148,10 +156,17 @@ def main(argv: list[str] | None = None) -> AnswerTrainer:
     enter_output(args)
     refuse_other_questions(Path(script.dataset_name), args)
     trainer = make_trainer(script, args, model)
-    train(trainer)
-    if trainer.is_world_process_zero():
-        ship(trainer, script, model)
-    trainer.save_state()
+    with recorded(trainer, script, model):
+        train(trainer)
+        best, problem = load_best(trainer), None
+        folder = Path(args.output_dir) / script.judge_name
+        if trainer.is_world_process_zero():
+            ship(trainer, script, model)
+            # Merged or rounded weights are not the checkpoint's.
+            if best is not None and not model.use_peft and script.judge_dtype == "auto":
+                problem = unlike(folder, best)
+        refuse_together(problem)
+        finish_record(trainer, folder)
     finish(trainer)
     return trainer
 

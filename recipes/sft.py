@@ -34,7 +34,7 @@ from posh_reward.training.launch import (
     train,
 )
 from posh_reward.training.processors import load_processor, sizes_of, training_images
-from posh_reward.training.recording import begin_record
+from posh_reward.training.recording import recorded
 from posh_reward.training.resume import RefuseLostWeights
 from posh_reward.training.run_settings import flag
 from posh_reward.training.saving import save_run
@@ -162,9 +162,9 @@ def main(argv: list[str] | None = None) -> SFTTrainer:
     enter_output(args)
     trainer = make_trainer(script, args, model)
     record_prompt(args, model.model_name_or_path, script.prompt_text)
-    begin_record(trainer, script, model)
-    train(trainer)
-    save_run(trainer)
+    with recorded(trainer, script, model):
+        train(trainer)
+        save_run(trainer)
     finish(trainer)
     return trainer
 

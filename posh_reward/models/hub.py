@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ENDS = 1 << 20  # bytes hashed at the start and at the end of each file
+FINGERPRINT = 16  # characters
 SAMPLE = 1 << 12  # bytes hashed at the start, in the middle and at the end of each tensor
 
 
@@ -68,7 +69,7 @@ def fingerprint(folder: Path) -> str:
             digest.update(content.read(ENDS))
             content.seek(max(ENDS, size - ENDS))
             digest.update(content.read(ENDS))
-    return digest.hexdigest()[:16]
+    return digest.hexdigest()[:FINGERPRINT]
 
 
 def weights_fingerprint(folder: Path) -> str | None:
@@ -84,7 +85,7 @@ def weights_fingerprint(folder: Path) -> str | None:
     digest = hashlib.sha256()
     for name in sorted(samples):
         digest.update(name.encode() + samples[name])
-    return digest.hexdigest()[:16] if samples else None
+    return digest.hexdigest()[:FINGERPRINT] if samples else None
 
 
 def _tensor_samples(file: Path) -> Iterator[tuple[str, bytes]]:

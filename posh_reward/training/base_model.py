@@ -16,11 +16,13 @@ from typing import Any
 
 from posh_reward.datasets.load_dataset import check_name_of_hub
 from posh_reward.errors import ConfigError
+from posh_reward.models.hub import weights_fingerprint
+from posh_reward.run_record import read_run
 from posh_reward.training.fetch import lacking_file
 from posh_reward.training.processors import load_processor
 
 ADAPTER_CONFIG = "adapter_config.json"
-MERGED = "started_from"  # folder in a run's output
+MERGED = "started_from"  # how the name of that folder begins
 LAUNCHED = ("RANK", "WORLD_SIZE", "LOCAL_", "GROUP_", "MASTER_", "ACCELERATE_", "TORCHELASTIC_")
 """Prefixes of a launcher's variables: the merging process is none of its ranks."""
 
@@ -29,12 +31,19 @@ def base_of(name: str) -> str | None:
     """Return the model that an adapter's folder was trained on; None for any other name.
 
     Raises:
-        ConfigError: it is not here, and no name on the hub either.
+        ConfigError: it is not here, and no name on the hub either; it has other weights than those
+            that the adapter's run began from; or no model is named.
     """
     config = Path(name) / ADAPTER_CONFIG
     if not config.is_file():
         return None
-    base = str(json.loads(config.read_text(encoding="utf-8")).get("base_model_name_or_path"))
+    try:
+        fields = json.loads(config.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        fields = None
+    base = fields.get("base_model_name_or_path") if isinstance(fields, dict) else None
+    if not isinstance(base, str) or not base:
+        raise ConfigError(f"{config} names no base_model_name_or_path: name the adapter's model")
     if not Path(base).exists():
         try:
             check_name_of_hub(base)
@@ -43,20 +52,32 @@ def base_of(name: str) -> str | None:
                 f"{name} is an adapter of {base!r}, which is not here: copy that model there, or "
                 f"correct base_model_name_or_path in {config} ({error})"
             ) from None
+    run = read_run(Path(name))
+    if run is not None and run.model == base and Path(base).is_dir():
+        learned, now = run.model_weights, weights_fingerprint(Path(base))
+        if learned not in (None, now):
+            raise ConfigError(
+                f"{name} is an adapter of {base} when its weights were {learned}, and they are "
+                f"{now} now: restore that model, or train the adapter again"
+            )
     return base
 
 
 def starting_model(name: str, output: Path) -> str:
     """Return a folder or name that transformers and vLLM load; every rank has to call this.
 
-    Of an adapter that is a merged copy in ``output``, which the first rank makes once.
+    Of an adapter that is a merged copy in ``output``, which the first rank makes once. Its name has
+    the adapter's fingerprint, so that an adapter that was trained again is merged again.
     """
     from accelerate import PartialState
 
     base = base_of(name)
     if base is None:
         return name
-    folder = output / MERGED
+    weights = weights_fingerprint(Path(name))
+    if weights is None:
+        raise ConfigError(f"{name} has no adapter_model.safetensors: save the adapter in that form")
+    folder = output / f"{MERGED}_{weights}"
     with PartialState().main_process_first():
         if not (folder / "config.json").is_file() or lacking_file(folder):
             _merge_elsewhere(name, base, folder)

@@ -33,6 +33,7 @@ from posh_reward.provenance import ORIGIN, UNKNOWN, Origin, Origins, prompt_dige
 from posh_reward.run_record import read_run
 from posh_reward.study.rows.dataset_images import OTHER_IMAGES
 from posh_reward.study.rows.tables import Journal
+from posh_reward.training.base_model import base_of
 from posh_reward.training.launch import warn_of_other_prompt
 from posh_reward.training.processors import load_processor, sizes_of
 from posh_reward.training.rollouts import PromptMismatchError, collapse, placeholder_ids
@@ -322,6 +323,7 @@ def _load(model: str, settings: GenerationSettings) -> TransformersDescriber | V
     elif problem := unlike_best(Path(model)):
         logger.warning("%s", safe(problem))
     try:
+        base_of(model)  # says what is wrong with an adapter's own model
         return kind(model, settings)
     except (MissingDependencyError, ConfigError):
         raise

@@ -24,10 +24,10 @@ from posh_reward.reward.texts import content_text
 from posh_reward.run_record import read_run
 from posh_reward.training.dataset_check import check_datasets
 from posh_reward.training.learning import CUT, NothingLearnedError
-from posh_reward.training.recording import end_record
 from posh_reward.training.resume import (
     continue_sampling,
     last_checkpoint,
+    load_best,
     load_best_by_any_name,
     load_weights,
 )
@@ -128,12 +128,13 @@ def train(trainer: Trainer) -> None:
         if _is_complete(trainer, checkpoint):
             if trainer.is_world_process_zero():
                 print(f"nothing left to train: {checkpoint} is at the last step", flush=True)
+            if trainer.args.load_best_model_at_end:
+                load_best(trainer)
             return
         continue_sampling(trainer, checkpoint)
     try:
         trainer.train(resume_from_checkpoint=checkpoint)
-    except (JudgeError, NothingLearnedError, RolloutError, StoppedEarlyError) as error:
-        end_record(trainer, reason=str(error))
+    except (JudgeError, NothingLearnedError, RolloutError, StoppedEarlyError):
         # On all ranks, if they have agreed to stop; finishing would wait for the others otherwise.
         if trainer.control.should_training_stop:
             finish(trainer)
@@ -143,10 +144,11 @@ def train(trainer: Trainer) -> None:
 def _is_complete(trainer: Trainer, checkpoint: str) -> bool:
     """Return True, and restore the trainer's state, if a checkpoint is at the run's last step.
 
-    transformers would take one more step (5.17, 5.23). DeepSpeed loads its weights only once
-    training begins, so such a run still has to go through ``trainer.train``.
+    transformers would take one more step (5.17, 5.23). FSDP loads its weights only once training
+    begins, so such a run still has to go through ``trainer.train``; so does DeepSpeed, but
+    ``save_run`` needs only its checkpoint.
     """
-    if trainer.is_deepspeed_enabled or trainer.is_fsdp_enabled:
+    if trainer.is_fsdp_enabled:
         return False
     state = TrainerState.load_from_json(str(Path(checkpoint) / "trainer_state.json"))
     args = trainer.args

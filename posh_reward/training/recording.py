@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, fields, replace
 from importlib import metadata
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.models.hub import identity
+from posh_reward.errors import PoshError
+from posh_reward.models.hub import FINGERPRINT, SAMPLE, identity
 from posh_reward.reward.objectives import metrics_behind
 from posh_reward.run_record import RunRecord, read_run, write_run
 from posh_reward.training.learning import read_progress
+from posh_reward.training.resume import last_checkpoint, refuse_together
 from posh_reward.training.run_settings import metric_of
 
 if TYPE_CHECKING:
@@ -30,20 +35,36 @@ LIBRARIES = (
 )
 
 
-def begin_record(trainer: Trainer, script: Any, model: Any) -> None:
-    """Write what the run starts from and is asked for, to ``run.json`` in its folder.
+@contextmanager
+def recorded(trainer: Trainer, script: Any, model: Any) -> Iterator[None]:
+    """Keep ``run.json`` in a run's folder while it trains and saves its model; on every rank.
 
     Args:
         trainer: with its dataset; its rewards, if it has any, have signatures.
         script: the recipe's own settings.
         model: TRL's ``ModelConfig``.
+
+    Raises:
+        ConfigError: adapters would be trained further on another model than they began on.
     """
-    if not trainer.args.should_save:
-        return
+    problem = None
+    if trainer.args.should_save:
+        record, problem = _continued(_new_record(trainer, script, model), trainer.args)
+        write_run(Path(trainer.args.output_dir), record)
+    try:
+        refuse_together(problem)
+        yield
+    except BaseException as error:  # also Ctrl-C
+        kind = "" if isinstance(error, PoshError) else f"{type(error).__name__}: "
+        end_record(trainer, reason=f"{kind}{error}")
+        raise
+
+
+def _new_record(trainer: Trainer, script: Any, model: Any) -> RunRecord:
     rewards = [r for each in getattr(trainer, "reward_funcs", ()) for r in metrics_behind(each)]
     signatures = dict.fromkeys(r.signature for r in rewards if hasattr(r, "signature"))
     dataset: Any = trainer.train_dataset
-    record = RunRecord(
+    return RunRecord(
         recipe=Path(sys.argv[0]).name,
         state="running",
         reason=None,
@@ -53,7 +74,7 @@ def begin_record(trainer: Trainer, script: Any, model: Any) -> None:
             "name": script.dataset_name,
             "split": script.dataset_train_split,
             "rows": len(dataset) if hasattr(dataset, "__len__") else None,
-            "fingerprint": getattr(dataset, "_fingerprint", None),
+            "fingerprint": data_fingerprint(dataset),
         },
         prompt=getattr(script, "prompt_text", None),
         metric=metric_of(script) if hasattr(script, "metric") else None,
@@ -61,7 +82,50 @@ def begin_record(trainer: Trainer, script: Any, model: Any) -> None:
         settings={**changed(script), **changed(model), **changed(trainer.args)},
         versions={name: version for name in LIBRARIES if (version := installed(name))},
     )
-    write_run(Path(trainer.args.output_dir), record)
+
+
+def _continued(record: RunRecord, args: Any) -> tuple[RunRecord, str | None]:
+    """Return the record of a run that may resume, from what it first began; and what forbids it."""
+    checkpoint = last_checkpoint(args)
+    earlier = None if checkpoint is None else read_run(Path(checkpoint))
+    if earlier is None or earlier.model_weights in (None, record.model_weights):
+        return record, None
+    problem = None
+    # A folder's weights have a fingerprint; a commit on the hub may have changed something else.
+    known = Path(record.model).is_dir() and len(earlier.model_weights) == FINGERPRINT
+    if known and record.settings.get("use_peft"):
+        problem = (
+            f"{checkpoint} has adapters of {earlier.model}, whose weights were "
+            f"{earlier.model_weights}, and {record.model} has {record.model_weights}: restore that "
+            "model, or choose another output_dir"
+        )
+    return replace(record, model=earlier.model, model_weights=earlier.model_weights), problem
+
+
+def data_fingerprint(dataset: Any) -> str | None:
+    """Truncated SHA-256 of a dataset's rows, wherever its files are; None of other data.
+
+    Of an image the size and the first bytes count: all of a large set would take minutes.
+    """
+    if not hasattr(dataset, "with_format") or not hasattr(dataset, "__len__"):
+        return None
+    digest = hashlib.sha256()
+    for batch in dataset.with_format("arrow").iter(100):  # images as they are stored
+        for row in batch.to_pylist():
+            digest.update(repr(_essence(row)).encode("utf-8", "backslashreplace"))
+    return digest.hexdigest()[:FINGERPRINT]
+
+
+def _essence(value: Any) -> Any:
+    if isinstance(value, Mapping) and value.keys() == {"bytes", "path"}:
+        content, path = value["bytes"], value["path"]
+        if content is None and path is not None and Path(path).is_file():
+            with Path(path).open("rb") as file:
+                return Path(path).stat().st_size, file.read(SAMPLE)
+        return path if content is None else (len(content), content[:SAMPLE])
+    if isinstance(value, Mapping):
+        return sorted((name, _essence(each)) for name, each in value.items())
+    return list(map(_essence, value)) if isinstance(value, list) else value
 
 
 def end_record(trainer: Trainer, *, reason: str | None = None, **saved: str | None) -> None:

@@ -152,7 +152,7 @@ def load_weights(trainer: Trainer, checkpoint: str) -> None:
     (transformers 5.23; QwenLM/Qwen3-VL#1763). ``from_pretrained`` knows both.
 
     DeepSpeed reads its own files once training begins, so with DeepSpeed this only checks them.
-    Of a checkpoint of adapters it only checks the names, and with FSDP it does nothing.
+    With FSDP it does nothing.
 
     Raises:
         ConfigError: a file is missing that DeepSpeed will read, or the model's weights next to
@@ -173,6 +173,7 @@ def load_weights(trainer: Trainer, checkpoint: str) -> None:
 
         # PEFT would keep the initial values of an adapter that the file lacks.
         _refuse_gaps(folder, set(get_peft_model_state_dict(model)) - set(files_of_tensors(folder)))
+        trainer._load_from_checkpoint(checkpoint)
         return
     # A second copy in memory for a moment. transformers would fill a gap with random values.
     saved, info = type(model).from_pretrained(
@@ -212,6 +213,36 @@ def load_best_by_any_name(trainer: Trainer) -> None:
             load_weights(trainer, checkpoint)
 
     trainer._load_best_model = load_best
+
+
+def best_checkpoint(state: TrainerState, output: Path) -> Path | None:
+    """Return the best checkpoint's folder, also if it is gone; None if no metric has chosen one.
+
+    The state has its path, too, which is another one after the run's folder was moved, and is the
+    only one if the run continues another folder's.
+    """
+    if state.best_global_step is None:
+        return None
+    own = output / f"checkpoint-{state.best_global_step}"
+    noted = Path(state.best_model_checkpoint or own)
+    return own if own.is_dir() or noted.name != own.name else noted
+
+
+def load_best(trainer: Trainer) -> Path | None:
+    """Load the best checkpoint, if a metric has chosen one, as ``load_weights`` does; return it.
+
+    Raises:
+        ConfigError: it is gone, or as ``load_weights``.
+    """
+    best = best_checkpoint(trainer.state, Path(trainer.args.output_dir))
+    if best is not None:
+        if not files_of_tensors(best):
+            raise ConfigError(
+                f"the best checkpoint, {best}, has no weights: keep it (save_total_limit of 2 or "
+                "more), or train again"
+            )
+        load_weights(trainer, str(best))
+    return best
 
 
 def _refuse_gaps(checkpoint: Path, names: Collection[str]) -> None:

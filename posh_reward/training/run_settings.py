@@ -329,19 +329,24 @@ def _lengths(script: Any, args: Any) -> Iterator[str]:
 
 
 def check_rows(rows: int, args: Any, oversample: int = 1) -> None:
-    """Raise ConfigError if a dataset of so many rows has too few for one step of GRPO or RLOO.
+    """Raise ConfigError if a dataset has too few rows for one step.
 
-    TRL leaves out a generation's incomplete last batch, so such a run would make no step at all.
+    TRL leaves out a generation's incomplete last batch, and ``dataloader_drop_last`` any such
+    batch, so such a run would make no step at all.
     """
-    if not hasattr(args, "generation_batch_size"):
-        return
-    prompts = oversample * args.generation_batch_size // args.num_generations
-    if rows < prompts:
+    if hasattr(args, "generation_batch_size"):
+        completions = oversample * args.generation_batch_size
+        needed = completions // args.num_generations
+        unit = f"different prompts ({completions} completions in groups of {args.num_generations})"
+        remedy = "lower per_device_train_batch_size, or raise num_generations"
+    else:
+        whole = args.per_device_train_batch_size * args.world_size
+        needed, unit = whole if args.dataloader_drop_last else 1, "rows"
+        remedy = "set dataloader_drop_last: false"
+    if rows < needed:
         raise ConfigError(
-            f"the training split has {rows} rows, but a step takes {prompts} different prompts "
-            f"({oversample * args.generation_batch_size} completions in groups of "
-            f"{args.num_generations}), so no step could be made: add rows, or lower "
-            "per_device_train_batch_size, or raise num_generations"
+            f"the training split has {rows} rows, but a step takes {needed} {unit}, so no step "
+            f"could be made: add rows, or {remedy}"
         )
 
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from posh_reward.errors import ConfigError
 from posh_reward.models.hub import weights_fingerprint
 from posh_reward.training.recording import end_record
-from posh_reward.training.resume import refuse_together
+from posh_reward.training.resume import best_checkpoint, last_checkpoint, refuse_together
 
 if TYPE_CHECKING:
-    from transformers import Trainer
+    from transformers import Trainer, TrainerState
 
 STATE = "trainer_state.json"
 PARTS = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model", "README.md")
@@ -30,28 +30,48 @@ def save_run(trainer: Trainer) -> None:
     meanwhile is continued from its last checkpoint, and saved again.
 
     Raises:
-        ConfigError: the best checkpoint is gone or was not saved, or the copy differs from it.
+        ConfigError: the best checkpoint is gone or was not saved, or the model that was written
+            differs from it, or without one from the last step's.
     """
     output, state = Path(trainer.args.output_dir), trainer.state
     if not state.global_step:
         raise ConfigError("the run made no step, so there is nothing to save: give it more data")
-    if state.best_global_step is None:  # no metric is set, or nothing was evaluated yet
+    best = best_checkpoint(state, output)
+    source = best
+    if best is None and trainer.is_deepspeed_enabled and trainer.deepspeed is None:
+        # Nothing was left to train, so DeepSpeed has not loaded the weights.
+        source = Path(str(last_checkpoint(trainer.args)))
+    problem = None
+    if source is None:
         trainer.save_model(str(output))
-    else:
-        best = output / f"checkpoint-{state.best_global_step}"
-        refuse_together(copy_model(best, output) if trainer.args.should_save else None)
-        if trainer.is_world_process_zero():
-            goodness = "highest" if trainer.args.greater_is_better else "lowest"
-            figure = f"{goodness} {trainer.args.metric_for_best_model}, {state.best_metric:.4g}"
-            print(f"{output} has the weights of {best.name}, with the {figure}", flush=True)
+        last = output / f"checkpoint-{state.global_step}"
+        if trainer.args.should_save and _is_of_this_run(last, state):
+            problem = unlike(output, last)
+    elif trainer.args.should_save:
+        problem = copy_model(source, output)
+    refuse_together(problem)
+    if best is not None and trainer.is_world_process_zero():
+        goodness = "highest" if trainer.args.greater_is_better else "lowest"
+        figure = f"{goodness} {trainer.args.metric_for_best_model}, {state.best_metric:.4g}"
+        print(f"{output} has the weights of {best.name}, with the {figure}", flush=True)
+    finish_record(trainer, output)
+
+
+def finish_record(trainer: Trainer, saved: Path) -> None:
+    """Record which weights a folder has, and write the state that marks the run as finished."""
     if trainer.args.should_save:
-        weights = weights_fingerprint(output)
-        kept = (
-            each for each in output.glob("checkpoint-*") if weights_fingerprint(each) == weights
-        )
-        equal = next(kept, None)
+        weights = weights_fingerprint(saved)
+        checkpoints = Path(trainer.args.output_dir).glob("checkpoint-*")
+        equal = next((each for each in checkpoints if weights_fingerprint(each) == weights), None)
         end_record(trainer, weights=weights, checkpoint=equal.name if equal else None)
     trainer.save_state()
+
+
+def _is_of_this_run(checkpoint: Path, state: TrainerState) -> bool:
+    """Return True if a checkpoint has the log of this run so far; another run may have left it."""
+    file = checkpoint / STATE
+    logged = json.loads(file.read_text(encoding="utf-8"))["log_history"] if file.is_file() else None
+    return logged is not None and bool(state.log_history[: len(logged)] == logged)
 
 
 def copy_model(checkpoint: Path, folder: Path) -> str | None:
@@ -68,9 +88,18 @@ def copy_model(checkpoint: Path, folder: Path) -> str | None:
         copy = folder / f".{path.name}.part"
         shutil.copyfile(path, copy)
         os.replace(copy, folder / path.name)
-    if weights_fingerprint(folder) != weights_fingerprint(checkpoint):
-        return f"{folder} does not have the weights of {checkpoint}: is the disk full or broken?"
-    return None
+    return unlike(folder, checkpoint)
+
+
+def unlike(folder: Path, checkpoint: Path) -> str | None:
+    """Describe how a folder's model differs from that of a checkpoint, if there is one."""
+    expected, found = weights_fingerprint(checkpoint), weights_fingerprint(folder)
+    if expected in (None, found):
+        return None
+    return (
+        f"{folder} should have the weights of {checkpoint.name} ({expected}), but has others "
+        f"({found}): use {checkpoint}, and report this"
+    )
 
 
 def unlike_best(folder: Path) -> str | None:

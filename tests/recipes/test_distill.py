@@ -11,6 +11,8 @@ pytest.importorskip("pyarrow")
 
 from posh_reward import PoSh
 from posh_reward.errors import ConfigError
+from posh_reward.models.hub import weights_fingerprint
+from posh_reward.run_record import read_run
 from posh_reward.study.judges.judge_runs import RunSettings, judge_choice
 from posh_reward.study.judges.question_set import collect
 from recipes import distill_judge, tiny_judge
@@ -71,6 +73,29 @@ def test_adapters_are_trained_merged_and_shipped(
     others, latest = questions(tmp_path / "others", 2), {"resume_from_checkpoint": "latest"}
     with pytest.raises(ConfigError, match="has learned other questions"):
         distill_judge.main(flags(tmp_path, dataset_name=others, max_steps=3, **latest))
+
+
+def test_the_judge_is_the_best_checkpoint_also_after_a_kill(tmp_path: Path) -> None:
+    questions(tmp_path / "questions", 1)
+    tiny_judge.main(
+        ["--dataset", str(tmp_path / "questions"), "--output", str(tmp_path / "tiny"),
+         "--width", "32", "--steps", "0"]
+    )  # fmt: skip
+    given = flags(
+        tmp_path, max_steps=3, eval_steps=1, save_steps=1, save_total_limit=3, held_out_rows=40,
+        learning_rate=10, warmup_steps=1, lr_scheduler_type="constant_with_warmup",
+        resume_from_checkpoint="latest",
+    )  # fmt: skip
+    run = tmp_path / "run"
+    for _ in range(2):
+        distill_judge.main(given)
+        record = read_run(run)
+        assert record is not None
+        assert (record.state, record.steps, record.checkpoint) == ("finished", 3, "checkpoint-1")
+        judge = weights_fingerprint(run / "tiny-judge")
+        assert judge == record.weights == weights_fingerprint(run / "checkpoint-1")
+        assert judge != weights_fingerprint(run / "checkpoint-3")
+        (run / "trainer_state.json").unlink()  # as if killed while the judge was written
 
 
 def test_a_run_without_questions_says_how_to_collect_them(tmp_path: Path) -> None:

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from peft import PeftModel
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForImageTextToText
 
 from posh_reward.errors import ConfigError
 from posh_reward.models.hub import weights_fingerprint
-from posh_reward.run_record import read_run
-from posh_reward.training.base_model import MERGED
+from posh_reward.run_record import read_run, write_run
+from posh_reward.training.base_model import MERGED, base_of, starting_model
 from posh_reward.training.generation import GenerationSettings, generate
 from recipes import dapo_posh, sft
 from tests.recipes.test_smoke import SCENES, UNMASKED, flags
 
 LORA = ("--use_peft", "--lora_target_modules", "q_proj", "v_proj", "--lora_r", "4")
-pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +32,7 @@ def adapter(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [(), LORA], ids=["all parameters", "a new adapter"])
 def test_dapo_starts_from_an_adapter(
     tiny: Path, adapter: Path, tmp_path: Path, more: tuple[str, ...]
@@ -39,7 +42,8 @@ def test_dapo_starts_from_an_adapter(
         dapo_posh.main([*run, "--check"])
     assert checked.value.code == 0
     dapo_posh.main(run)
-    merged = AutoModelForImageTextToText.from_pretrained(tmp_path / "dapo" / MERGED)
+    [folder] = (tmp_path / "dapo").glob(f"{MERGED}_*")
+    merged = AutoModelForImageTextToText.from_pretrained(folder)
     base = AutoModelForImageTextToText.from_pretrained(tiny)
     plain = PeftModel.from_pretrained(base, adapter).merge_and_unload().state_dict()
     assert all(torch.equal(plain[name], value) for name, value in merged.state_dict().items())
@@ -52,6 +56,42 @@ def test_dapo_starts_from_an_adapter(
     assert generate(how) == {"dapo": 4}
 
 
+@pytest.mark.slow
+def test_an_adapter_that_was_trained_again_is_merged_again(adapter: Path, tmp_path: Path) -> None:
+    """The folder of a run that was killed early has the former one's weights."""
+    trained = Path(shutil.copytree(adapter, tmp_path / "adapter"))
+    first = starting_model(str(trained), tmp_path)
+    assert starting_model(str(trained), tmp_path) == first
+    file = trained / "adapter_model.safetensors"
+    save_file({n: value * 2 for n, value in load_file(file).items()}, file, {"format": "pt"})
+    second = starting_model(str(trained), tmp_path)
+    assert weights_fingerprint(Path(first)) != weights_fingerprint(Path(second))
+
+
+@pytest.mark.slow
+def test_an_adapter_of_a_model_that_has_changed_is_refused(
+    adapter: Path, tiny: Path, tmp_path: Path
+) -> None:
+    trained = Path(shutil.copytree(adapter, tmp_path / "adapter"))
+    assert base_of(str(trained)) == str(tiny)
+    record = read_run(trained)
+    assert record is not None
+    write_run(trained, replace(record, model_weights="0123456789abcdef"))
+    with pytest.raises(ConfigError, match=r"when its weights were 0123456789abcdef, and they are"):
+        base_of(str(trained))
+    how = GenerationSettings({"it": str(trained)}, tmp_path / "said.jsonl", SCENES)
+    with pytest.raises(ConfigError, match="1 of 1 models could not be loaded"):
+        generate(how)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"base_model_name_or_path": null}'])
+def test_an_adapter_that_names_no_model_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "adapter_config.json").write_text(text)
+    with pytest.raises(ConfigError, match=r"adapter_config.json names no base_model_name_or_path"):
+        starting_model(str(tmp_path), tmp_path / "run")
+
+
+@pytest.mark.slow
 def test_an_adapter_without_its_model_is_named(adapter: Path, tmp_path: Path) -> None:
     config = adapter / "adapter_config.json"
     before = config.read_text()

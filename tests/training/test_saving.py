@@ -9,33 +9,37 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
+from transformers import TrainerCallback
 
-from posh_reward import load_processor
+from posh_reward import load_images, load_processor
 from posh_reward.errors import ConfigError
 from posh_reward.models.hub import weights_fingerprint
 from posh_reward.run_record import read_run
+from posh_reward.training import launch
 from posh_reward.training.launch import parse_settings
+from posh_reward.training.recording import data_fingerprint
 from posh_reward.training.resume import RefuseLostWeights
 from posh_reward.training.saving import unlike_best
 from recipes import dapo_posh, sft
 
 ROOT = Path(__file__).resolve().parents[2]
-BEST = (
+LAST = (
     "--config", str(ROOT / "configs/smoke/sft.yaml"), "--dataset_name", "scenes:train=8:heldout=4",
     "--per_device_train_batch_size", "4", "--max_steps", "3", "--eval_steps", "1",
     "--save_strategy", "steps", "--save_steps", "1", "--logging_steps", "1",
-    "--metric_for_best_model", "eval_right_loss", "--greater_is_better", "false",
     # The first step has a rate of 0; with the others the loss rises.
     "--learning_rate", "10", "--lr_scheduler_type", "constant_with_warmup", "--warmup_steps", "1",
     "--max_grad_norm", "0",
 )  # fmt: skip
+BEST = (*LAST, "--metric_for_best_model", "eval_right_loss", "--greater_is_better", "false")
+RESUME = ("--resume_from_checkpoint", "latest")
 LORA = ("--use_peft", "--lora_target_modules", "q_proj", "v_proj")
 
 
-def train(tiny: Path, output: Path, *more: str) -> Any:
-    flags = ["--model_name_or_path", str(tiny), "--output_dir", str(output)]
-    return sft.main([*BEST, *flags, *more])
+def train(tiny: Path, output: Path, *more: str, flags: tuple[str, ...] = BEST) -> Any:
+    folders = ["--model_name_or_path", str(tiny), "--output_dir", str(output)]
+    return sft.main([*flags, *folders, *more])
 
 
 def tensors(folder: Path) -> dict[str, torch.Tensor]:
@@ -76,7 +80,7 @@ def test_a_resumed_run_ends_with_it_too(tiny: Path, tmp_path: Path) -> None:
     stale = tmp_path / "model-00001-of-00002.safetensors"
     shutil.copyfile(tmp_path / "model.safetensors", stale)
     shutil.rmtree(tmp_path / "checkpoint-3")
-    train(tiny, tmp_path, "--resume_from_checkpoint", "latest", "--load_best_model_at_end", "true")
+    train(tiny, tmp_path, *RESUME, "--load_best_model_at_end", "true")
     assert not stale.exists()
     assert unlike(tmp_path, tmp_path / "checkpoint-1") == []
 
@@ -96,12 +100,92 @@ def test_transformers_own_loading_is_refused(tiny: Path, tmp_path: Path) -> None
     assert len(unlike(tmp_path, tmp_path / "checkpoint-1")) > 50
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("more", [(), LORA], ids=["all parameters", "adapters"])
+def test_a_run_that_was_killed_after_its_last_checkpoint_saves_that(
+    tiny: Path, tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    train(tiny, tmp_path, *more, flags=LAST)
+    (tmp_path / "trainer_state.json").unlink()
+    for file in tmp_path.glob("*model.safetensors"):
+        file.unlink()
+    train(tiny, tmp_path, *more, *RESUME, flags=LAST)
+    assert unlike(tmp_path, tmp_path / "checkpoint-3") == []
+    record = read_run(tmp_path)
+    assert record is not None
+    assert (record.steps, record.checkpoint) == (3, "checkpoint-3")
+
+
+def test_a_script_of_ones_own_saves_the_best_then_too(tiny: Path, tmp_path: Path) -> None:
+    """Where nothing is left to train, ``load_best_model_at_end`` still holds."""
+    train(tiny, tmp_path)
+    script, args, model = parse_settings(
+        sft.SETTINGS,
+        [*BEST, *RESUME, "--model_name_or_path", str(tiny), "--output_dir", str(tmp_path),
+         "--load_best_model_at_end", "true"],
+    )  # fmt: skip
+    trainer = sft.make_trainer(script, args, model)
+    launch.train(trainer)
+    trainer.save_model(str(tmp_path / "own"))
+    assert unlike(tmp_path / "own", tmp_path / "checkpoint-1") == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moves", [True, False], ids=["moved", "continued elsewhere"])
+def test_the_best_checkpoint_is_found_from_another_folder(
+    tiny: Path, tmp_path: Path, moves: bool
+) -> None:
+    first, then = tmp_path / "first", tmp_path / "then"
+    train(tiny, first)
+    if moves:
+        shutil.copytree(first, then, ignore=shutil.ignore_patterns(".lock"))
+        shutil.rmtree(first)
+    source = then if moves else first
+    more = ("--resume_from_checkpoint", str(source / "checkpoint-3"), "--max_steps", "4")
+    train(tiny, then, *more)
+    assert unlike(then, source / "checkpoint-1") == []
+    assert read_run(then).steps == 4  # type: ignore[union-attr]
+
+
+class Averages(TrainerCallback):  # type: ignore[misc]
+    """Changes the weights when training has ended, as some callbacks do."""
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        next(kwargs["model"].parameters()).data.mul_(0.5)
+
+
+def test_a_model_that_is_not_its_last_checkpoint_is_an_error(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_trainer = sft.make_trainer
+
+    def averaging(*settings: Any) -> Any:
+        made = make_trainer(*settings)
+        made.add_callback(Averages())
+        return made
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sft, "make_trainer", averaging)
+        with pytest.raises(
+            ConfigError, match=r"the weights of checkpoint-3 \(\w+\), but has other"
+        ):
+            train(tiny, tmp_path, flags=LAST)
+    record = read_run(tmp_path)
+    assert record is not None
+    assert (record.state, record.weights) == ("stopped", None)
+    assert "but has others" in str(record.reason)
+    assert not (tmp_path / "trainer_state.json").exists()
+    # Without saving checkpoints, another run's in the same folder is none of its own.
+    train(tiny, tmp_path, "--save_strategy", "no", "--learning_rate", "1", flags=LAST)
+    assert len(unlike(tmp_path, tmp_path / "checkpoint-3")) > 50
+
+
 def test_a_lost_best_checkpoint_is_an_error(tiny: Path, tmp_path: Path) -> None:
     train(tiny, tmp_path)
     (tmp_path / "trainer_state.json").unlink()
     next((tmp_path / "checkpoint-1").glob("*.safetensors")).unlink()
     with pytest.raises(ConfigError, match="checkpoint-1, has no weights to copy"):
-        train(tiny, tmp_path, "--resume_from_checkpoint", "latest")
+        train(tiny, tmp_path, *RESUME)
     assert not (tmp_path / "trainer_state.json").exists()
 
 
@@ -136,6 +220,43 @@ def test_the_record_says_what_the_run_did(tiny: Path, tmp_path: Path) -> None:
     assert record.figures["moved"] > 0.9
 
 
+def test_a_resumed_run_began_where_it_first_did(tiny: Path, tmp_path: Path) -> None:
+    start, output = Path(shutil.copytree(tiny, tmp_path / "start")), tmp_path / "run"
+    train(start, output, flags=LAST)
+    file = start / "model.safetensors"
+    began, weights = weights_fingerprint(start), load_file(file)
+    save_file({name: value + 1 for name, value in weights.items()}, file, {"format": "pt"})
+    train(start, output, *RESUME, "--max_steps", "4", flags=LAST)
+    record = read_run(output)
+    assert record is not None
+    assert (record.steps, record.model_weights) == (4, began)
+
+
+@pytest.mark.slow
+def test_adapters_are_not_trained_further_on_another_model(tiny: Path, tmp_path: Path) -> None:
+    start, output = Path(shutil.copytree(tiny, tmp_path / "start")), tmp_path / "run"
+    train(start, output, *LORA, flags=LAST)
+    file = start / "model.safetensors"
+    weights = load_file(file)
+    save_file({name: value + 1 for name, value in weights.items()}, file, {"format": "pt"})
+    with pytest.raises(ConfigError, match=r"checkpoint-3 has adapters of .*start, whose weights"):
+        train(start, output, *LORA, *RESUME, "--max_steps", "4", flags=LAST)
+
+
+def test_the_datas_fingerprint_is_of_its_content(tmp_path: Path) -> None:
+    rows = load_images("scenes:train=4", "train").select_columns(["image", "reference"])
+    for name in ("here", "there", "other"):
+        (tmp_path / name).mkdir()
+        kept = rows if name != "other" else rows.select([0, 1, 3, 2])
+        kept.to_parquet(tmp_path / name / "train.parquet")
+    here, there, other = (
+        data_fingerprint(sft.prepare(str(tmp_path / name), "train"))
+        for name in ("here", "there", "other")
+    )
+    assert here == there
+    assert len({here, other, data_fingerprint(rows.select([]))}) == 3
+
+
 def test_a_run_without_enough_rows_for_a_step_does_not_start(tiny: Path, tmp_path: Path) -> None:
     config = str(ROOT / "configs/smoke/dapo.yaml")
     flags = ["--config", config, "--model_name_or_path", str(tiny), "--output_dir", str(tmp_path),
@@ -144,6 +265,8 @@ def test_a_run_without_enough_rows_for_a_step_does_not_start(tiny: Path, tmp_pat
     for more in ([], ["--check"]):
         with pytest.raises(ConfigError, match=r"has 3 rows, but a step takes [48] different"):
             dapo_posh.main([*few, *more])
+    with pytest.raises(ConfigError, match=r"has 3 rows, but a step takes 4 rows.*drop_last: false"):
+        train(tiny, tmp_path, "--dataloader_drop_last", "true", "--dataset_name", few[-1])
     assert not (tmp_path / "model.safetensors").exists()
 
 
@@ -158,7 +281,7 @@ def test_only_a_run_that_got_where_it_should_is_finished(
     state = json.loads((tmp_path / "trainer_state.json").read_text())
     (tmp_path / "trainer_state.json").write_text(json.dumps(state | {"global_step": 0}))
     shutil.rmtree(tmp_path / "checkpoint-3")
-    train(tiny, tmp_path, "--resume_from_checkpoint", "latest")
+    train(tiny, tmp_path, *RESUME)
     assert json.loads((tmp_path / "trainer_state.json").read_text())["global_step"] == 3
 
 
