@@ -189,14 +189,16 @@ def _unwrapped(function: Any) -> Any:
 
 def _one_each(name: str, values: Any, expected: int) -> Sequence[float | None]:
     """Check a plain function's rewards, as TRL does with those that it calls itself."""
-    count = len(values) if hasattr(values, "__len__") else None
-    if count != expected:
-        what = f"{count} rewards" if count is not None else repr(values)
+    try:
+        rewards = None if isinstance(values, str | Mapping) else list(values)
+    except TypeError:  # None, or a single number
+        rewards = None
+    if rewards is None or len(rewards) != expected:
+        what = repr(values) if rewards is None else f"{len(rewards)} rewards"
         raise ConfigError(
             f"the reward function {name!r} returned {what}, and {expected} were expected: return a "
             "list with one number, or None, for each completion"
         )
-    rewards: Sequence[float | None] = values
     return rewards
 
 
@@ -231,9 +233,9 @@ def check_shared(trainer: Any, shares: Callable[[Any], bool]) -> None:
         if any("environments" in signature(each).parameters for each in alone if callable(each)):
             raise ConfigError(
                 f"the environment's get_reward ({', '.join(map(_name_of, alone))}) would still pay "
-                "where the judge fails: call the method otherwise, say score, and pass "
-                "reward.functions(own) with def own(environments, **columns): "
-                "return [each.score() for each in environments]"
+                "where the judge fails: call the method otherwise, such as _score (without the "
+                "underscore it would be a tool of the policy's), and pass reward.functions(own) "
+                "with def own(environments, **columns): return [e._score() for e in environments]"
             )
         raise ConfigError(
             f"{', '.join(map(_name_of, alone))} would still pay where the judge fails: "
@@ -290,8 +292,9 @@ def settle_aggregation(args: Aggregation, shaping: Shaping, *other_weights: floa
     Raises:
         ConfigError: the trainer's settings conflict with the shaping.
     """
+    aggregation = getattr(args, "multi_objective_aggregation", None)  # RLOO has none: it adds
     if shaping.objective != "separate":
-        if args.multi_objective_aggregation == NORMALIZE_FIRST:
+        if aggregation == NORMALIZE_FIRST:
             raise ConfigError(
                 f"multi_objective_aggregation is {NORMALIZE_FIRST}, but objective "
                 f"{shaping.objective} is one reward: set objective to separate, which sets both"
@@ -299,6 +302,11 @@ def settle_aggregation(args: Aggregation, shaping: Shaping, *other_weights: floa
         if other_weights:
             _settle_weights(args, [1.0, *other_weights], "leave it out")
         return
+    if aggregation is None:
+        raise ConfigError(
+            f"objective is separate, but trainers with {type(args).__name__} only add rewards: use "
+            'Shaping("weighted") or "f1" with precision_weight and recall_weight'
+        )
     remedy = "with objective separate, set precision_weight and recall_weight instead"
     _settle_weights(args, [*shaping.weights, *other_weights], remedy)
     if args.scale_rewards != "group":

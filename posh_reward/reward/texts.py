@@ -38,6 +38,8 @@ def completion_text(completion: object) -> Any:
         return completion
     turns = [turn for turn in completion if isinstance(turn, dict)]
     contents = [turn.get("content") for turn in turns if turn.get("role") == "assistant"]
+    if not all(isinstance(content, str | list | tuple | None) for content in contents):
+        return completion
     texts = [text for content in contents if (text := content_text(content)) is not None]
     return "\n".join(texts) if contents else completion
 

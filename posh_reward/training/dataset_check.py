@@ -36,7 +36,12 @@ def check_datasets(trainer: Trainer) -> None:
         if hasattr(getattr(trainer, "processing_class", None), "image_processor"):
             _check_images(where, dataset)
         for reward in rewards:
-            if column := getattr(reward, "reference_column", None):
+            if column := vars(reward).get("reference_column"):
+                if column in trainer.train_dataset.features and column not in columns:
+                    raise ConfigError(
+                        f"{where} has no column {column!r}, which the training data has and the "
+                        f"reward reads (it has {brief_list(columns)})"
+                    )
                 image = getattr(reward, "image_column", None) or "image"
                 check_columns(dataset, where, column, image)
                 _check_references(where, dataset, column)
@@ -75,8 +80,7 @@ def _check_images(where: str, dataset: Any) -> None:
     if without:
         raise ConfigError(
             f"{where}: {_rows(without)} have no image in column {column!r}, at which the trainer "
-            "would fail: drop them with dataset.filter, or, to train on texts, too, use a column "
-            "'images' with an empty list"
+            f"would fail: dataset.filter(lambda row: row[{column!r}] is not None)"
         )
 
 

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from datasets import Dataset, Image
 from PIL import Image as Picture
+from trl import RLOOConfig
 
 from posh_reward import PoSh, PoshReward
 from posh_reward.errors import ConfigError, InputError
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
+from posh_reward.reward.objectives import settle_aggregation
 from posh_reward.reward.shaping import Shaping
 from posh_reward.training.dataset_check import check_datasets
 
@@ -52,6 +54,9 @@ PROBLEMS: dict[str, Callable[[], Any]] = {
     "evaluation dataset 'test': 1 of 4 rows, such as row 2, have no text": lambda: trainer(
         rows(), eval_dataset={"test": rows(reference=["A", "B", "", "D"])}
     ),
+    "the evaluation dataset has no column 'reference', which the training data has": lambda: (
+        trainer(rows(), eval_dataset=rows().rename_column("reference", "caption"))
+    ),
     "the evaluation dataset': the column 'reference' holds int64": lambda: trainer(
         rows(), eval_dataset=rows(reference=[1, 2, 3, 4])
     ),
@@ -88,7 +93,11 @@ def test_a_reference_that_trl_withholds_has_to_be_renamed(column: str) -> None:
 
 @pytest.mark.parametrize(
     ("returned", "message"),
-    [([1.0], "'mine' returned 1 rewards, and 2 were expected"), (None, "'mine' returned None")],
+    [
+        ([1.0], "'mine' returned 1 rewards, and 2 were expected"),
+        (None, "'mine' returned None"),
+        ({"a": 1.0, "b": 2.0}, "'mine' returned {'a'"),
+    ],
 )
 @pytest.mark.parametrize("waits", [False, True])
 def test_a_function_that_returns_too_few_is_named(returned: Any, message: str, waits: bool) -> None:
@@ -134,3 +143,11 @@ def test_silence_earns_no_more_than_a_poor_answer() -> None:
     reward = PoshReward(PoSh(FakeJudge()), Shaping())
     call = [{"role": "assistant", "content": None, "tool_calls": [{"function": "zoom"}]}]
     assert reward(completions=[call, ""], reference=["A dog."] * 2) == [0.2, 0.2]
+    unreadable = [{"role": "assistant", "content": 5}]  # of the trainer, not of the policy
+    assert reward(completions=[unreadable], reference=["A dog."]) == [None]
+
+
+def test_rloo_takes_one_reward_and_no_axes() -> None:
+    settle_aggregation(RLOOConfig(use_cpu=True, bf16=False), Shaping())
+    with pytest.raises(ConfigError, match="RLOOConfig only add rewards"):
+        settle_aggregation(RLOOConfig(use_cpu=True, bf16=False), Shaping("separate"))
