@@ -30,18 +30,19 @@ def posh(**given: Any) -> PoshReward:
 
 
 class Speaks:
-    """Completions of our choice in place of the model's, generated as TRL would return them."""
+    """Lets a trainer's model say texts of our choice, in turn; cut to one length unless it ends."""
 
     def __init__(self, trainer: Any, texts: list[str], *, ends: bool = True) -> None:
         tokenizer = trainer.processing_class.tokenizer
-        end = [tokenizer.eos_token_id] if ends else []
-        self.ids = [tokenizer.encode(text) + end for text in texts]
-        self.turn = trainer._generate_single_turn
-        trainer._generate_single_turn = self.say
+        ids = [tokenizer.encode(text) for text in texts]
+        length = (max if ends else min)(map(len, ids)) + ends
+        fill = [tokenizer.eos_token_id] * length
+        self.ids = torch.tensor([(said + fill)[:length] for said in ids])
+        trainer.model.generate = self.say
 
-    def say(self, prompts: list[Any], *given: Any, **named: Any) -> tuple[Any, None]:
-        count = len(prompts)
-        return (self.ids * count)[:count], None
+    def say(self, input_ids: torch.Tensor, **named: Any) -> torch.Tensor:
+        said = self.ids.repeat(len(input_ids) // len(self.ids) + 1, 1)[: len(input_ids)]
+        return torch.cat([input_ids, said], dim=1)
 
 
 def batch(trainer: Any, texts: list[str], groups: tuple[int, ...] = (0, 1), **how: Any) -> Any:
