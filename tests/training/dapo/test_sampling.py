@@ -20,7 +20,16 @@ from posh_reward.training.dapo.sampling import (
 )
 from posh_reward.training.dapo.trainer import DapoTrainer
 from posh_reward.training.launch import train
-from tests.training.dapo.tiny import GROUP, ROWS, flat_or_wide, make, rows
+from tests.training.dapo.tiny import (
+    GROUP,
+    ROWS,
+    Speaks,
+    drawn_settings,
+    flat_or_wide,
+    gradient,
+    make,
+    rows,
+)
 
 ONE = torch.ones(1)
 
@@ -49,65 +58,30 @@ def test_two_rewards_that_cancel_out_differ_only_if_each_is_normalised() -> None
     assert spreads(opposed, weights, each_normalised=True).item() == pytest.approx(0.02**0.5)
 
 
-class Given(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
-    """TRL's own trainer, with completions that were generated elsewhere."""
-
-    given: tuple[Any, ...]
-
-    def _generate(self, prompts: list[Any]) -> tuple[Any, ...]:
-        return self.given
+SAID = ["a red hat", "a green dog", "two blue birds", "a red hat and a blue coat"]
 
 
-def chosen_batch(folder: Path, **settings: Any) -> tuple[Any, Any, dict[str, Any], dict[str, Any]]:
-    """A batch chosen from four groups, two of them flat, and TRL's from the other two alone."""
-    sampling = DynamicSampling(2)
-    ours = make(folder, reward=flat_or_wide((0, 3)), dynamic_sampling=sampling, **settings)
-    trl = make(folder, Given, reward=flat_or_wide(), **settings)
-    kept: dict[str, Any] = {}
-    generate = ours._generate
-
-    def note(prompts: list[Any]) -> tuple[Any, ...]:
-        rollouts = generate(prompts)
-        kept["last"] = rollouts
-        return rollouts  # type: ignore[no-any-return]
-
-    ours._generate = note
-    for trainer in (ours, trl):
+@given(drawn=drawn_settings())
+@settings(max_examples=3)
+def test_a_chosen_batch_is_the_batch_of_its_groups_alone(tiny: Path, drawn: dict[str, Any]) -> None:
+    """Images, masks, advantages, log-probabilities, the normaliser of the loss, its gradient."""
+    batches, gradients = [], []
+    for kind, own, groups in (
+        (DapoTrainer, {"dynamic_sampling": DynamicSampling(2)}, [0, 1, 2, 3]),
+        (GRPOTrainer, {}, [1, 2]),
+    ):
+        trainer = make(tiny, kind, reward=flat_or_wide((0, 3)), **drawn, **own)
+        Speaks(trainer, SAID, cut=True)
         trainer.model.train()
-    batch = ours._generate_and_score_completions(rows(ours, [0, 1, 2, 3]))
-    trl.given = kept["last"]
-    return ours, trl, batch, trl._generate_and_score_completions(rows(trl, [1, 2]))
-
-
-SETTINGS: dict[str, dict[str, Any]] = {
-    "dapo": {},
-    "stale samples": {"num_iterations": 2},
-    "batch normalisation": {"scale_rewards": "batch"},
-    "truncated masked": {"mask_truncated_completions": True},
-}
-
-
-@pytest.mark.parametrize(
-    "case", ["dapo", *(pytest.param(case, marks=pytest.mark.slow) for case in [*SETTINGS][1:])]
-)
-def test_a_chosen_batch_is_the_batch_of_its_groups_alone(tiny: Path, case: str) -> None:
-    """Images, masks, advantages, old log-probabilities and the normaliser of the loss."""
-    ours, trl, batch, alone = chosen_batch(tiny, **SETTINGS[case])
-    assert batch.keys() == alone.keys() >= {"pixel_values", "num_items_in_batch", "advantages"}
-    assert ("old_per_token_logps" in batch) == (case == "stale samples")
-    assert len(batch["completion_ids"]) == ROWS
-    for name, value in alone.items():
-        same = torch.equal(batch[name], value) if torch.is_tensor(value) else batch[name] == value
-        assert same, name
-    gradients = []
-    for trainer, made in ((ours, batch), (trl, alone)):
         trainer.current_gradient_accumulation_steps = 1
-        loss = trainer.compute_loss(trainer.model, made)
+        batch = trainer._generate_and_score_completions(rows(trainer, groups))
+        loss = trainer.compute_loss(trainer.model, batch)
         loss.backward()
-        gradients.append([loss.detach(), *(p.grad for p in trainer.model.parameters())])
-    assert all(
-        (a is None and b is None) or torch.equal(a, b) for a, b in zip(*gradients, strict=True)
-    )
+        batches.append({n: v.tolist() if torch.is_tensor(v) else v for n, v in batch.items()})
+        gradients.append([loss.detach(), *gradient(trainer.model)])
+    assert batches[0] == batches[1]
+    assert batches[0].keys() >= {"pixel_values", "num_items_in_batch", "advantages"}
+    assert all(map(torch.equal, *gradients))
 
 
 def test_a_run_trains_on_wide_groups_and_says_so(tiny: Path) -> None:
