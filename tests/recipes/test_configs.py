@@ -139,7 +139,8 @@ def write(folder: Path, text: str) -> list[str]:
         ("min_spread: 0.1", "refill and min_spread have no effect with oversample 1"),
         ("image_cap: 4", "image_cap is 4, but nothing looks at the image"),
         ("span_credit: -1", "span_credit is -1"),
-        ("span_credit: 1\nloss_type: vespo", "not tested with loss_type 'vespo'"),
+        ("span_credit: 1\nloss_type: vespo", "loss_type 'vespo', which is not tested"),
+        ("oversample: 2\nrefill: true\nmin_spread: .inf", "refill has no effect with min_spread"),
         ("max_failed_calls: 0", "max_failed_calls is 0"),
     ],
 )

@@ -111,30 +111,29 @@ def check_settings(span_credit: float, args: Any) -> None:
         raise ConfigError(f"span_credit is {span_credit:g}: use 0 (off) or more")
     if not span_credit:
         return
-    if args.off_policy_mask_threshold is not None:
+    for name, why, remedy in _conflicts(args):
         raise ConfigError(
-            "span credit does not work with off_policy_mask_threshold, which keeps or drops whole "
-            "completions by the sign of their advantage: unset one of the two"
+            f"span credit does not work with {name} {getattr(args, name)!r}, {why}: {remedy}, or "
+            "leave span credit off"
         )
-    if args.importance_sampling_level != "token":
-        raise ConfigError(
-            f"span credit has no effect with importance_sampling_level "
-            f"{args.importance_sampling_level!r}: a completion's tokens then share one ratio, and "
-            "their credits sum to 0; set it to token, or leave span credit off"
-        )
-    if args.top_entropy_quantile < 1:
-        raise ConfigError(
-            "span credit does not work with top_entropy_quantile below 1: over the tokens that it "
-            "keeps, credits would no longer sum to 0; leave one of the two out"
-        )
-    if args.scale_rewards == "none":
-        raise ConfigError(
-            "span_credit is in units of advantages with a standard deviation of 1, which "
-            "scale_rewards: none leaves in units of the reward: set it to group or batch, or leave "
-            "span credit off"
-        )
+
+
+def _conflicts(args: Any) -> Iterator[tuple[str, str, str]]:
+    """Yield settings with which credit would do nothing or not what it promises, and remedies."""
+    drops = "which drops single tokens, and the credits of the others do not sum to 0"
     if args.loss_type not in LOSSES:
-        raise ConfigError(
-            f"span credit is not tested with loss_type {args.loss_type!r}: choose one of "
-            f"{', '.join(LOSSES)}, or leave it off"
-        )
+        yield "loss_type", "which is not tested", f"use one of {', '.join(LOSSES)}"
+    if args.importance_sampling_level != "token":
+        why = "which gives a completion's tokens one ratio, so that their credits cancel out"
+        yield "importance_sampling_level", why, "set it to token"
+    if args.scale_rewards == "none":
+        why = "which leaves advantages in units of the reward, not of a standard deviation of 1"
+        yield "scale_rewards", why, "set it to group or batch"
+    if args.off_policy_mask_threshold is not None:
+        why = "which keeps or drops whole completions by the sign of their advantage"
+        yield "off_policy_mask_threshold", why, "unset it"
+    if args.top_entropy_quantile < 1:
+        yield "top_entropy_quantile", drops, "set it to 1"
+    corrects = args.use_vllm and args.vllm_importance_sampling_correction
+    if corrects and args.vllm_importance_sampling_mode == "token_mask":
+        yield "vllm_importance_sampling_mode", drops, "use another mode"

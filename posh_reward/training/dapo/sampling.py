@@ -28,7 +28,8 @@ class DynamicSampling:
     """Settings of dynamic sampling.
 
     Raises:
-        ConfigError: ``oversample`` is below 2, or ``min_spread`` is not above 0.
+        ConfigError: ``oversample`` is below 2, ``min_spread`` is not above 0, or ``refill`` could
+            not save anything.
     """
 
     oversample: int = 2
@@ -48,6 +49,11 @@ class DynamicSampling:
             )
         if not self.min_spread > 0:
             raise ConfigError(f"min_spread is {self.min_spread:g}: use a spread above 0")
+        if self.refill and math.isinf(self.min_spread):
+            raise ConfigError(
+                "refill has no effect with min_spread inf: no group is wide enough, so all are "
+                "generated anyway; leave refill out, or set a spread"
+            )
 
 
 def spreads(rewards: Tensor, weights: Tensor, *, each_normalised: bool = False) -> Tensor:

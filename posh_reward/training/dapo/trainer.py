@@ -3,10 +3,10 @@
 TRL makes a training batch in one method, ``_generate_and_score_completions``: it generates,
 computes log-probabilities, calls the rewards, and returns advantages and the loss's normaliser.
 Dynamic sampling first generates and judges a larger batch and chooses groups. Then it runs that
-method on the chosen prompts, replaying their completions and rewards, so that TRL derives
-everything from the chosen groups alone. Span credit replaces the advantages that the method
-returns, shape (B,), by one per token, shape (B, T), which TRL's loss accepts from subclasses ("we
-conditionally unsqueeze", trl 1.16.0, grpo_trainer.py:3057).
+method on the chosen rows and replays their tokens and rewards, so that TRL derives everything else
+from these rows alone: images, masks, advantages, figures. Span credit replaces the advantages that
+the method returns, shape (B,), by one per token, shape (B, T), which TRL's loss accepts from
+subclasses ("we conditionally unsqueeze", trl 1.16.0, grpo_trainer.py:3057).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -33,19 +33,12 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Replay:
-    """Completions and rewards of the chosen prompts."""
+    """Tokens and rewards of the chosen rows."""
 
-    prompts: list[Any]
-    rollouts: tuple[Any, ...]  # as GRPOTrainer._generate returns it, for this rank's rows
-    rewards: Tensor  # for all ranks' rows, shape (ranks x rows, reward functions)
-
-
-@dataclass
-class BatchState:
-    """State while one batch is generated and scored."""
-
-    scores: list[Scores] = field(default_factory=list)  # for this rank's rows; may be empty
-    replay: Replay | None = None  # set while TRL runs on the chosen groups
+    prompt_ids: list[list[int]]  # of this rank's rows, like the next two
+    completion_ids: list[list[int]]
+    logprobs: list[list[float]] | None  # vLLM's; None without vLLM
+    rewards: Tensor  # of all ranks' rows, shape (ranks x rows, reward functions)
 
 
 class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
@@ -66,6 +59,10 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         ConfigError: a setting does not work with dynamic sampling or span credit.
     """
 
+    # State while one batch is generated and scored.
+    _scores: Sequence[Scores] = ()  # of this rank's rows; empty if no reward passed any on
+    _replay: Replay | None = None  # set while TRL runs on the chosen rows
+
     def __init__(
         self,
         *args: Any,
@@ -78,7 +75,6 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         self.span_credit = span_credit
         self.on_phase: Callable[[str], object] = str
         """Called at the start of each phase: generating, judging, updating."""
-        self._batch = BatchState()
         super().__init__(*args, **kwargs)
         if dynamic_sampling is not None or span_credit:
             for name in ("tools", "environment_factories", "rollout_func"):
@@ -130,7 +126,6 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
     def _generate_and_score_completions(self, inputs: list[Row]) -> dict[str, Any]:
         if not self.model.training:
             return super()._generate_and_score_completions(inputs)  # type: ignore[no-any-return]
-        self._batch = BatchState()
         try:
             if self.dynamic_sampling is not None:
                 inputs = self._choose(inputs, self.dynamic_sampling)
@@ -139,27 +134,36 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
                 output["advantages"] = self._with_credit(output)
             return output
         finally:
-            self._batch = BatchState()
+            self._scores, self._replay = (), None
 
     def _generate(self, prompts: list[Any]) -> tuple[Any, ...]:
-        replay = self._batch.replay
-        if replay is None:
+        seen = self.state.num_input_tokens_seen
+        rollouts: tuple[Any, ...] = super()._generate(prompts)
+        if self._replay is not None:  # its tokens were counted when they were generated
+            self.state.num_input_tokens_seen = seen
+            self._metrics["train"]["num_tokens"] = [seen]
+        return rollouts
+
+    def _generate_single_turn(
+        self, prompt_ids: list[list[int]], *args: Any, **kwargs: Any
+    ) -> tuple[Any, Any]:
+        if self._replay is None:
             self.on_phase("generating")
-            return super()._generate(prompts)  # type: ignore[no-any-return]
+            return super()._generate_single_turn(prompt_ids, *args, **kwargs)  # type: ignore[no-any-return]
         # TRL makes the prompts again from the chosen rows. If they differed, the replayed
         # completions would be trained on as answers to the wrong prompts.
-        if list(map(_in_blocks, prompts)) != list(map(_in_blocks, replay.prompts)):
+        if prompt_ids != self._replay.prompt_ids:
             raise PoshError(
                 "TRL made other prompts from the chosen rows than dynamic sampling generated from: "
                 "leave dynamic sampling off, and report this with your dataset's columns"
             )
-        return replay.rollouts
+        return self._replay.completion_ids, self._replay.logprobs
 
     def _calculate_rewards(
         self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any
     ) -> Tensor:
-        if self._batch.replay is not None:
-            return self._batch.replay.rewards
+        if self._replay is not None:
+            return self._replay.rewards
         self.on_phase("judging")
         began = time.perf_counter()
         with _observe(self._sources) as calls:
@@ -169,8 +173,7 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         self.on_phase("updating")
         if self.model.training:
             self._metrics["train"]["judging_time"].append(time.perf_counter() - began)
-        if calls and len(calls[0]) == len(prompts):
-            self._batch.scores = list(calls[0])
+        self._scores = calls[0] if calls and len(calls[0]) == len(prompts) else ()
         return rewards
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
@@ -188,24 +191,26 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         ranks, group = self.accelerator.num_processes, self.num_generations
         prompts = conversations(inputs)
         need = len(inputs) // group // settings.oversample  # groups per rank
-        rounds: list[tuple[Any, ...]] = []
+        prompt_ids: list[list[int]] = []
+        completion_ids: list[list[int]] = []
+        logprobs: list[list[float]] = []
         by_round: list[Tensor] = []  # one per round, (ranks, rows, reward functions)
         scores: list[Scores] = []
-        counts: list[int] = []  # rows of each round
         last, count = 0, (need if settings.refill else need * settings.oversample) * group
         while count:
-            counts.append(count)
             first, last = last, last + count
             # A sleeping vLLM drops its weights. TRL pushes them once, before the first round.
             if first and self.use_vllm and self.args.vllm_enable_sleep_mode:
                 self._last_loaded_step = -1  # makes TRL push them again
-            rollouts = self._generate(prompts[first:last])
+            ids, generated, _, completions, logps, *_ = self._generate(prompts[first:last])
             rewards = self._calculate_rewards(
-                inputs[first:last], prompts[first:last], rollouts[3], rollouts[1]
+                inputs[first:last], prompts[first:last], completions, generated
             )
-            rounds.append(rollouts)
+            prompt_ids += ids
+            completion_ids += generated
+            logprobs += logps or ()
             by_round.append(rewards.view(ranks, count, -1))
-            scores += self._batch.scores
+            scores += self._scores
             all_rewards = torch.cat(by_round, dim=1)
             spread = sampling.spreads(
                 all_rewards.reshape(-1, group, all_rewards.shape[-1]),
@@ -217,20 +222,23 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
             lack = need - int((spread >= settings.min_spread).sum(1).min())
             count = min(max(lack, 0) * group, len(inputs) - last)
         groups = sampling.choose_groups(spread, need, settings.min_spread)
+        logged = self._metrics["train"]
+        for name, values in logged.items():
+            if name.startswith("completions/"):  # TRL logs these again, of the chosen rows
+                del values[-len(by_round) :]
         for name, value in sampling.figures(spread, groups, settings.min_spread).items():
-            self._metrics["train"][name].append(value)
+            logged[name].append(value)
         within = torch.arange(group, device=groups.device)
         rows = (groups.unsqueeze(-1) * group + within).flatten(1)  # (ranks, groups x group)
         own = rows[self.accelerator.process_index].tolist()
         for column, values in self._pending_extra_logs.items():
             if len(values) == last:  # logged per completion: keep the chosen rows, as TRL does
-                self._pending_extra_logs[column] = _select(values, own)
-        self._batch.scores = _select(scores, own)
-        self._batch.replay = Replay(
-            prompts=_select(prompts, own),
-            rollouts=tuple(
-                _rows_of_field(parts, counts, own) for parts in zip(*rounds, strict=True)
-            ),
+                self._pending_extra_logs[column] = [values[row] for row in own]
+        self._scores = [scores[row] for row in own] if len(scores) == last else ()
+        self._replay = Replay(
+            prompt_ids=[prompt_ids[row] for row in own],
+            completion_ids=[completion_ids[row] for row in own],
+            logprobs=[logprobs[row] for row in own] if logprobs else None,
             # All ranks' rewards, as TRL gathers them: each rank normalises by the same groups.
             rewards=torch.cat([of[each] for of, each in zip(all_rewards, rows, strict=True)]),
         )
@@ -243,7 +251,7 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         mask = output["completion_mask"]
         by_token = torch.zeros(mask.shape, dtype=torch.float32)  # (B, T)
         without = 0
-        all_scores: Sequence[Scores | None] = self._batch.scores or [None] * len(mask)
+        all_scores: Sequence[Scores | None] = self._scores or [None] * len(mask)
         for row, (ids, length, scores) in enumerate(
             zip(output["completion_ids"].tolist(), mask.sum(1).tolist(), all_scores, strict=True)
         ):
@@ -287,32 +295,6 @@ def conversations(inputs: Sequence[Row]) -> list[Any]:
         prepare_multimodal_messages(prompt, images=each)
         for prompt, each in zip(prompts, images, strict=True)
     ]
-
-
-def _in_blocks(prompt: Any) -> Any:
-    """Write a conversation's texts as blocks, as TRL does only where a batch has an image."""
-    return prompt if isinstance(prompt, str) else prepare_multimodal_messages(prompt)
-
-
-def _rows_of_field(parts: Sequence[Any], counts: Sequence[int], rows: Sequence[int]) -> Any:
-    """Return some rows of one field of TRL's rollouts, given by round, as of those rows alone.
-
-    A field may be empty or None in rounds whose rows have none of it: of the images of a round with
-    an image and one without, ``[[a], None]`` and ``None``, rows 1 and 2 have ``None``, as TRL
-    passes them, and rows 0 and 2 have ``[[a], None]``.
-    """
-    if not any(parts):
-        return parts[0]
-    joined = [
-        row for part, count in zip(parts, counts, strict=True) for row in (part or [None] * count)
-    ]
-    chosen = [joined[row] for row in rows]
-    return None if all(row is None for row in chosen) else chosen
-
-
-def _select(values: Any, rows: Sequence[int]) -> Any:
-    """Return some rows of a list; an empty one, or None, is returned as it is."""
-    return [values[row] for row in rows] if values else values
 
 
 @contextmanager

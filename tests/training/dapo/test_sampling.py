@@ -18,9 +18,18 @@ from posh_reward.training.dapo.sampling import (
     choose_groups,
     spreads,
 )
-from posh_reward.training.dapo.trainer import DapoTrainer, conversations
+from posh_reward.training.dapo.trainer import DapoTrainer
 from posh_reward.training.launch import train
-from tests.training.dapo.tiny import GROUP, ROWS, flat_or_wide, make, rows
+from tests.training.dapo.tiny import (
+    GROUP,
+    ROWS,
+    Speaks,
+    drawn_settings,
+    flat_or_wide,
+    gradient,
+    make,
+    rows,
+)
 
 ONE = torch.ones(1)
 
@@ -49,65 +58,30 @@ def test_two_rewards_that_cancel_out_differ_only_if_each_is_normalised() -> None
     assert spreads(opposed, weights, each_normalised=True).item() == pytest.approx(0.02**0.5)
 
 
-class Given(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
-    """TRL's own trainer, with completions that were generated elsewhere."""
-
-    given: tuple[Any, ...]
-
-    def _generate(self, prompts: list[Any]) -> tuple[Any, ...]:
-        return self.given
+SAID = ["a red hat", "a green dog", "two blue birds", "a red hat and a blue coat"]
 
 
-def chosen_batch(folder: Path, **settings: Any) -> tuple[Any, Any, dict[str, Any], dict[str, Any]]:
-    """A batch chosen from four groups, two of them flat, and TRL's from the other two alone."""
-    sampling = DynamicSampling(2)
-    ours = make(folder, reward=flat_or_wide((0, 3)), dynamic_sampling=sampling, **settings)
-    trl = make(folder, Given, reward=flat_or_wide(), **settings)
-    kept: dict[str, Any] = {}
-    generate = ours._generate
-
-    def note(prompts: list[Any]) -> tuple[Any, ...]:
-        rollouts = generate(prompts)
-        kept["last"] = rollouts
-        return rollouts  # type: ignore[no-any-return]
-
-    ours._generate = note
-    for trainer in (ours, trl):
+@given(drawn=drawn_settings())
+@settings(max_examples=3)
+def test_a_chosen_batch_is_the_batch_of_its_groups_alone(tiny: Path, drawn: dict[str, Any]) -> None:
+    """Images, masks, advantages, log-probabilities, the normaliser of the loss, its gradient."""
+    batches, gradients = [], []
+    for kind, own, groups in (
+        (DapoTrainer, {"dynamic_sampling": DynamicSampling(2)}, [0, 1, 2, 3]),
+        (GRPOTrainer, {}, [1, 2]),
+    ):
+        trainer = make(tiny, kind, reward=flat_or_wide((0, 3)), **drawn, **own)
+        Speaks(trainer, SAID, cut=True)
         trainer.model.train()
-    batch = ours._generate_and_score_completions(rows(ours, [0, 1, 2, 3]))
-    trl.given = kept["last"]
-    return ours, trl, batch, trl._generate_and_score_completions(rows(trl, [1, 2]))
-
-
-SETTINGS: dict[str, dict[str, Any]] = {
-    "dapo": {},
-    "stale samples": {"num_iterations": 2},
-    "batch normalisation": {"scale_rewards": "batch"},
-    "truncated masked": {"mask_truncated_completions": True},
-}
-
-
-@pytest.mark.parametrize(
-    "case", ["dapo", *(pytest.param(case, marks=pytest.mark.slow) for case in [*SETTINGS][1:])]
-)
-def test_a_chosen_batch_is_the_batch_of_its_groups_alone(tiny: Path, case: str) -> None:
-    """Images, masks, advantages, old log-probabilities and the normaliser of the loss."""
-    ours, trl, batch, alone = chosen_batch(tiny, **SETTINGS[case])
-    assert batch.keys() == alone.keys() >= {"pixel_values", "num_items_in_batch", "advantages"}
-    assert ("old_per_token_logps" in batch) == (case == "stale samples")
-    assert len(batch["completion_ids"]) == ROWS
-    for name, value in alone.items():
-        same = torch.equal(batch[name], value) if torch.is_tensor(value) else batch[name] == value
-        assert same, name
-    gradients = []
-    for trainer, made in ((ours, batch), (trl, alone)):
         trainer.current_gradient_accumulation_steps = 1
-        loss = trainer.compute_loss(trainer.model, made)
+        batch = trainer._generate_and_score_completions(rows(trainer, groups))
+        loss = trainer.compute_loss(trainer.model, batch)
         loss.backward()
-        gradients.append([loss.detach(), *(p.grad for p in trainer.model.parameters())])
-    assert all(
-        (a is None and b is None) or torch.equal(a, b) for a, b in zip(*gradients, strict=True)
-    )
+        batches.append({n: v.tolist() if torch.is_tensor(v) else v for n, v in batch.items()})
+        gradients.append([loss.detach(), *gradient(trainer.model)])
+    assert batches[0] == batches[1]
+    assert batches[0].keys() >= {"pixel_values", "num_items_in_batch", "advantages"}
+    assert all(map(torch.equal, *gradients))
 
 
 def test_a_run_trains_on_wide_groups_and_says_so(tiny: Path) -> None:
@@ -247,52 +221,66 @@ def test_a_group_that_would_straddle_ranks_is_refused() -> None:
         check_sampling(trainer, DynamicSampling(2))
 
 
-def mixed_rows(trainer: Any, pattern: str) -> list[dict[str, Any]]:
-    """Groups of rows, with an image (i) or without (t), in the column that TRL takes both from."""
-    found = []
-    for row, kind in zip(trainer.train_dataset, pattern, strict=False):
+def mixed(trainer: Any, kinds: str, column: str) -> list[dict[str, Any]]:
+    """Groups of rows with one image (i), two (d), or none (n: None, e: an empty list)."""
+    found: list[dict[str, Any]] = []
+    for row, kind in zip(trainer.train_dataset, kinds, strict=False):
         image = row.pop("image")
-        found += [{**row, "images": [image] if kind == "i" else []}] * GROUP
+        images = {"i": [image], "d": [image, image], "n": None, "e": []}[kind]
+        value = images if column == "images" else image if images else None
+        found += [{**row, column: value} for _ in range(GROUP)]
     return found
 
 
+@pytest.fixture(scope="module")
+def greedy(tiny: Path) -> tuple[Any, Any, set[int]]:
+    """Ours and TRL's trainer, which say the same to the same prompt, and the flat groups."""
+    flat: set[int] = set()
+
+    def reward(index: list[int], **columns: Any) -> list[float | None]:
+        return [0.5 if i in flat else at % GROUP / GROUP for at, i in enumerate(index)]
+
+    settings: dict[str, Any] = {"reward": reward, "top_k": 1, "scale_rewards": "batch"}
+    ours = make(tiny, dynamic_sampling=DynamicSampling(2), **settings)
+    trl = make(tiny, GRPOTrainer, **settings)
+    for trainer in (ours, trl):
+        trainer.model.train()
+    return ours, trl, flat
+
+
+def outcome(trainer: Any, drawn: list[dict[str, Any]]) -> dict[str, Any]:
+    """The batch that a trainer makes of rows, and its figures; or the error that it raises."""
+    trainer._metrics["train"].clear()
+    try:
+        made: dict[str, Any] = trainer._generate_and_score_completions(drawn)
+    except TypeError as error:  # TRL's: image processors refuse some mixtures
+        return {"error": str(error)}
+    own = ("dynamic_sampling", "judging", "num_tokens")
+    logged = {n: v for n, v in trainer._metrics["train"].items() if not n.startswith(own)}
+    return {n: v.tolist() if torch.is_tensor(v) else v for n, v in (made | logged).items()}
+
+
 @given(
-    pattern=st.text("it", min_size=4, max_size=4),
-    flat=st.sets(st.integers(0, 3), max_size=3),
+    kinds=st.text("idne", min_size=4, max_size=4),
+    column=st.sampled_from(["image", "images"]),
+    dropped=st.sets(st.integers(0, 3), max_size=3),
     refill=st.booleans(),
 )
-@settings(max_examples=10)
-@example("iitt", {0, 1}, False)  # the chosen rows have no image
-@example("tiit", {0, 1}, True)  # the second round begins with an image
-@example("itti", {0}, True)
-def test_a_replay_is_what_trl_would_make_of_the_chosen_rows(
-    tiny: Path, pattern: str, flat: set[int], refill: bool
+@settings(max_examples=4)
+@example("iiee", "images", {0, 1}, False)  # those chosen have no image
+@example("eiie", "images", {0, 3}, True)  # the second round has an image where the first has none
+@example("iidi", "images", {1}, True)
+@example("niin", "image", {0}, True)
+def test_a_replay_is_what_trl_makes_of_the_chosen_rows(
+    greedy: tuple[Any, Any, set[int]], kinds: str, column: str, dropped: set[int], refill: bool
 ) -> None:
-    sampling = DynamicSampling(2, refill=refill)
-    ours = make(tiny, reward=flat_or_wide(tuple(flat)), dynamic_sampling=sampling)
-    ours.model.train()
-    ours.current_gradient_accumulation_steps = 1
-    choose = ours._choose
-    chosen: list[Any] = []
-    replays: list[Any] = []
-
-    def note(*args: Any) -> Any:
-        chosen[:] = choose(*args)
-        replays.append(ours._batch.replay)
-        return chosen
-
-    ours._choose = note
-    drawn = mixed_rows(ours, pattern)
-    try:
-        batch = ours._generate_and_score_completions(drawn)
-        assert ours.compute_loss(ours.model, batch).isfinite()
-    except TypeError:  # TRL's own, of its processor: a batch has images in all rows, or in none
-        assert {bool(row["images"]) for row in chosen} == {True, False}
-    plain = make(tiny, GRPOTrainer)
-    plain.model.train()
-    expected = plain._generate(conversations(chosen))
-    for ours_field, plain_field in zip(replays[0].rollouts, expected, strict=True):
-        assert type(ours_field) is type(plain_field)
-        assert len(ours_field or []) == len(plain_field or [])
-    prompts, *_, images, _ = replays[0].rollouts
-    assert (prompts, images) == (expected[0], expected[6]), "nothing of them is sampled"
+    """Nothing is sampled here, so TRL generates what ours replays; NaN equals nothing."""
+    ours, trl, flat = greedy
+    flat.clear()
+    flat |= dropped
+    ours.dynamic_sampling = DynamicSampling(2, refill=refill)
+    kept = sorted(sorted(range(4), key=lambda at: at in dropped)[:2])
+    replayed = outcome(ours, mixed(ours, kinds, column))
+    rows_kept = mixed(trl, kinds, column)
+    alone = outcome(trl, [row for row in rows_kept if row["index"] in kept])
+    assert replayed == alone

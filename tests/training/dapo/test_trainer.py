@@ -7,14 +7,15 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trl import GRPOTrainer
+from trl import GRPOConfig, GRPOTrainer
 
 from posh_reward import PoSh, PoshReward
 from posh_reward.errors import ConfigError
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
+from posh_reward.training.dapo.credit import check_settings
 from posh_reward.training.dapo.sampling import DynamicSampling
 from posh_reward.types import Failure, Question
-from tests.training.dapo.tiny import GROUP, make, rows
+from tests.training.dapo.tiny import GROUP, Speaks, drawn_settings, gradient, make, rows
 
 SAID = ("a red hat and a blue coat", "a red hat", "a green dog with a red hat", "two blue birds")
 
@@ -27,21 +28,6 @@ def posh(**given: Any) -> PoshReward:
         return 5.0 if "red" in words or "hat" in words else 1.0
 
     return PoshReward(PoSh(FakeJudge(grade)), **given)
-
-
-class Speaks:
-    """Completions of our choice in place of the model's, generated as TRL would return them."""
-
-    def __init__(self, trainer: Any, texts: list[str], *, ends: bool = True) -> None:
-        tokenizer = trainer.processing_class.tokenizer
-        end = [tokenizer.eos_token_id] if ends else []
-        self.ids = [tokenizer.encode(text) + end for text in texts]
-        self.turn = trainer._generate_single_turn
-        trainer._generate_single_turn = self.say
-
-    def say(self, prompts: list[Any], *given: Any, **named: Any) -> tuple[Any, None]:
-        count = len(prompts)
-        return (self.ids * count)[:count], None
 
 
 def batch(trainer: Any, texts: list[str], groups: tuple[int, ...] = (0, 1), **how: Any) -> Any:
@@ -101,7 +87,7 @@ def test_credit_follows_its_completion_when_rows_are_shuffled_and_split(tiny: Pa
 
 def test_truncated_completions_have_no_advantage_at_all(tiny: Path) -> None:
     trainer = make(tiny, reward=posh(), span_credit=0.5, mask_truncated_completions=True)
-    made = batch(trainer, [*SAID], ends=False)
+    made = batch(trainer, ["a red hat", "a red coat", "a blue hat", "a blue coat"], cut=True)
     assert not made["advantages"].any()
     assert trainer.compute_loss(trainer.model, made).item() == 0
 
@@ -163,47 +149,55 @@ def test_a_run_with_both_learns_and_logs(tiny: Path) -> None:
     assert any(not torch.equal(before[n], v) for n, v in trainer.model.state_dict().items())
 
 
-@given(
-    loss_type=st.sampled_from(
-        ["dapo", "grpo", "bnpo", "dr_grpo", "cispo", "luspo", "sapo", "vespo"]
-    ),
-    importance_sampling_level=st.sampled_from(["token", "sequence"]),
-    top_entropy_quantile=st.sampled_from([1.0, 0.5]),
-    scale_rewards=st.sampled_from(["group", "batch", "none"]),
-    delta=st.sampled_from([None, 1.5]),
-    beta=st.sampled_from([0.0, 0.1]),
-    num_iterations=st.sampled_from([1, 2]),
-    off_policy_mask_threshold=st.sampled_from([None, 0.5]),
-    entropy_coef=st.sampled_from([0.0, 0.01]),
-)
-@settings(max_examples=25)
-def test_credit_acts_with_every_setting_that_is_not_refused(tiny: Path, **given: Any) -> None:
-    try:
-        trainer = make(tiny, reward=posh(), span_credit=0.5, **given)
-    except ValueError as error:  # ours, or TRL's, which refuses some, too
-        named = [name for name in given if name in str(error)]
-        assert named, error  # noqa: PT017
-        return
-    made = batch(trainer, [*SAID])
+CONFLICTS: dict[str, list[Any]] = {
+    "loss_type": ["cispo", "luspo", "sapo", "vespo"],
+    "importance_sampling_level": ["sequence"],
+    "scale_rewards": ["none"],
+    "top_entropy_quantile": [0.5],
+    "off_policy_mask_threshold": [0.5],
+    "vllm_importance_sampling_mode": ["token_mask"],
+}
+"""Settings that span credit does not go with; with all others it does what it promises."""
+
+
+@given(drawn=drawn_settings(CONFLICTS))
+@settings(max_examples=3)
+def test_credit_acts_and_keeps_the_mean_with_all_other_settings(
+    tiny: Path, drawn: dict[str, Any]
+) -> None:
+    plain = make(tiny, GRPOTrainer, reward=posh(), **drawn)
+    expected = batch(plain, [*SAID], cut=True)
+    trainer = make(tiny, reward=posh(), span_credit=0.5, **drawn)
+    made = batch(trainer, [*SAID], cut=True)
     mask = made["completion_mask"]
-    mean = (made["advantages"].sum(1) / mask.sum(1)).unsqueeze(1) * mask
+    kept = mask.any(1)  # TRL masks truncated completions if told to
+    mean = made["advantages"].sum(1)[kept] / mask.sum(1)[kept]
+    assert torch.allclose(mean, expected["advantages"][kept], atol=1e-5)
     gradients = []
-    for advantages in (made["advantages"], mean):
-        trainer.model.zero_grad()
-        trainer.compute_loss(trainer.model, {**made, "advantages": advantages}).backward()
-        gradients.append(torch.cat([
-            each.grad.flatten() for each in trainer.model.parameters() if each.grad is not None
-        ]))  # fmt: skip
-    with_credit, without = gradients
-    assert (with_credit - without).norm() > 0.1 * without.norm()
+    for each, with_batch in ((plain, expected), (trainer, made)):
+        each.compute_loss(each.model, with_batch).backward()
+        gradients.append(torch.cat([g.flatten() for g in gradient(each.model)]))
+    without, with_credit = gradients
+    # Rounding alone makes 1e-7, as with a setting by which credit cancels out.
+    assert (with_credit - without).norm() > 1e-3 * without.norm()
+
+
+@pytest.mark.parametrize(("name", "value"), [(n, v) for n, vs in CONFLICTS.items() for v in vs])
+@given(data=st.data())
+@settings(max_examples=3)
+def test_what_credit_does_not_go_with_is_refused(name: str, value: Any, data: Any) -> None:
+    drawn = data.draw(drawn_settings(CONFLICTS))
+    drawn |= {"use_vllm": True, "vllm_importance_sampling_correction": True}
+    if value == "vespo":
+        drawn["vllm_importance_sampling_mode"] = "token_truncate"
+    args = GRPOConfig(output_dir="unused", use_cpu=True, bf16=False, **drawn | {name: value})
+    with pytest.raises(ConfigError, match=f"{name} {value!r}"):
+        check_settings(0.5, args)
+    check_settings(0.0, args)
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"span_credit": 0.5, "off_policy_mask_threshold": 0.1}, "off_policy_mask_threshold"),
-    ({"span_credit": 0.5, "loss_type": "vespo"}, "vespo"),
-    ({"span_credit": 0.5, "importance_sampling_level": "sequence"}, "has no effect"),
-    ({"span_credit": 0.5, "top_entropy_quantile": 0.5}, "top_entropy_quantile"),
-    ({"span_credit": 0.5, "scale_rewards": "none"}, "scale_rewards: none"),
     ({"span_credit": 0.5, "reward": lambda completions, **columns: [1.0]}, "PoshReward"),
     ({"span_credit": -1.0}, "span_credit is -1"),
     ({"dynamic_sampling": DynamicSampling(2), "rollout_func": print}, "has rollout_func"),

@@ -10,30 +10,26 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from trl import GRPOTrainer
 
 from posh_reward import PoSh, PoshReward
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.training.dapo.sampling import DynamicSampling
-from tests.training.dapo.test_sampling import Given
-from tests.training.dapo.tiny import flat_or_wide, make, rows
+from tests.training.dapo.tiny import Speaks, flat_or_wide, make, rows
 
 FLAT = (0, 3, 5, 6)
 """Each rank generates four images' groups, of which two are flat."""
 KEPT = {0: [1, 2], 1: [4, 7]}
 
+SAID = ["a red hat", "a green dog", "two blue birds", "a red hat and a blue coat"]
+
 
 def differing(folder: Path, rank: int) -> dict[str, Any]:
     """Where the chosen batch is not the batch that TRL makes of the kept groups alone."""
     ours = make(folder, reward=flat_or_wide(FLAT), dynamic_sampling=DynamicSampling(2))
-    trl = make(folder, Given, reward=flat_or_wide(FLAT))
-    generate = ours._generate
-
-    def note(prompts: list[Any]) -> tuple[Any, ...]:
-        trl.given = generate(prompts)
-        return trl.given  # type: ignore[no-any-return]
-
-    ours._generate = note
+    trl = make(folder, GRPOTrainer, reward=flat_or_wide(FLAT))
     for trainer in (ours, trl):
+        Speaks(trainer, SAID)
         trainer.model.train()
     own = range(4) if rank == 0 else range(4, 8)
     batch = ours._generate_and_score_completions(rows(ours, [*own]))
