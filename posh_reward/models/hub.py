@@ -11,6 +11,7 @@ from pathlib import Path
 
 ENDS = 1 << 20  # bytes hashed at the start and at the end of each file
 SAMPLE = 1 << 12  # bytes hashed at the start, in the middle and at the end of each tensor
+UNKNOWN = "unknown"
 
 
 def commit(model: str, revision: str | None) -> str:
@@ -104,11 +105,27 @@ def _tensor_samples(file: Path) -> Iterator[tuple[str, bytes]]:
             yield name, sample
 
 
-def identity(model: str, revision: str | None = None) -> str | None:
-    """Return the fingerprint of a folder's weights, or the commit of a model on the hub."""
-    if Path(model).is_dir():
-        return weights_fingerprint(Path(model))
-    try:
-        return commit(model, revision)
-    except Exception:  # of the hub's client: many kinds; offline without a cache, nobody knows
+def adapter_base(folder: Path) -> str | None:
+    """Return the folder or name of the model that an adapter changes; None for a full model."""
+    config = folder / "adapter_config.json"
+    if not config.is_file():
         return None
+    return str(json.loads(config.read_text(encoding="utf-8")).get("base_model_name_or_path"))
+
+
+def identity(model: str, revision: str | None = None) -> str:
+    """Return the fingerprint of a folder's weights, or the commit of a model on the hub.
+
+    ``ADAPTER+MODEL`` of an adapter, since its answers depend on both; ``UNKNOWN`` of a model that
+    is not here, offline.
+    """
+    folder = Path(model)
+    if not folder.is_dir():
+        try:
+            return commit(model, revision)
+        except Exception:  # of the hub's client: many kinds
+            return UNKNOWN
+    old = any(folder.glob("*model*.bin"))  # of before safetensors: their tensors are not read
+    own = weights_fingerprint(folder) or (fingerprint(folder) if old else UNKNOWN)
+    base = adapter_base(folder)
+    return own if base is None else f"{own}+{identity(base)}"

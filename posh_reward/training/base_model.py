@@ -6,7 +6,6 @@ into a folder of the new run; whether that trains all parameters or a new adapte
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -16,10 +15,10 @@ from typing import Any
 
 from posh_reward.datasets.load_dataset import check_name_of_hub
 from posh_reward.errors import ConfigError
+from posh_reward.models.hub import adapter_base
 from posh_reward.training.fetch import lacking_file
 from posh_reward.training.processors import load_processor
 
-ADAPTER_CONFIG = "adapter_config.json"
 MERGED = "started_from"  # folder in a run's output
 LAUNCHED = ("RANK", "WORLD_SIZE", "LOCAL_", "GROUP_", "MASTER_", "ACCELERATE_", "TORCHELASTIC_")
 """Prefixes of a launcher's variables: the merging process is none of its ranks."""
@@ -31,17 +30,14 @@ def base_of(name: str) -> str | None:
     Raises:
         ConfigError: it is not here, and no name on the hub either.
     """
-    config = Path(name) / ADAPTER_CONFIG
-    if not config.is_file():
-        return None
-    base = str(json.loads(config.read_text(encoding="utf-8")).get("base_model_name_or_path"))
-    if not Path(base).exists():
+    base = adapter_base(Path(name))
+    if base is not None and not Path(base).exists():
         try:
             check_name_of_hub(base)
         except ConfigError as error:
             raise ConfigError(
                 f"{name} is an adapter of {base!r}, which is not here: copy that model there, or "
-                f"correct base_model_name_or_path in {config} ({error})"
+                f"correct base_model_name_or_path in its adapter_config.json ({error})"
             ) from None
     return base
 
