@@ -7,26 +7,29 @@ elsewhere, are read as before: nothing is known about them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from posh_reward.errors import InputError, safe
+from posh_reward.metrics.metric import SEVERAL
+from posh_reward.models.hub import identity
 from posh_reward.run_record import read_run
 
+Row = TypeVar("Row", bound=Mapping[str, Any])
 ORIGIN = "origin"
 """Name of the column. It is a text, which all formats keep and tools can compare."""
-UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
     """Weights and settings behind a model's descriptions."""
 
-    weights: str  # fingerprint or commit; ``UNKNOWN`` offline, of a model on the hub
-    engine: str
+    weights: str  # ``models.hub.identity``
+    engine: str  # with its version, such as "vllm 0.31.0"
     dtype: str
     max_new_tokens: str
     repetition_penalty: str
@@ -66,45 +69,80 @@ def prompt_digest(text: str) -> str:
 
 @dataclass(slots=True)
 class Origins:
-    """The origins of a table's descriptions, one for each model; None where no row names it."""
+    """What a table's rows come from: each model's descriptions, and the metric of their scores."""
 
-    by_model: dict[str, Origin | None] = field(default_factory=dict)
+    by_model: dict[str, Origin | None] = field(default_factory=dict)  # None: no row names it
+    unnamed: Counter[str] = field(default_factory=Counter)  # rows without an origin, by model
+    signatures: dict[str, str] = field(default_factory=dict)  # by model, of its scores
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Add a row's.
 
         Raises:
-            InputError: an earlier row of the model has other weights or settings.
+            InputError: an earlier row of the model has other weights, settings or metric.
         """
         model, origin = str(row.get("model") or ""), read_origin(row.get(ORIGIN))
         before = self.by_model.setdefault(model, origin)
-        if before is None or origin is None:
-            self.by_model[model] = before or origin
-        elif differences := origin.differences(before):
+        differences = [] if origin is None or before is None else origin.differences(before)
+        signature = str(row.get("signature") or "").replace(SEVERAL, "")
+        scored = self.signatures.setdefault(model, signature)
+        if signature != scored:
+            differences.append(f"scored as {scored or 'nothing'} before and {signature} now")
+        if differences:
             raise InputError(
-                f"rows of {model!r} are of different models or settings ({'; '.join(differences)}):"
-                " give them different names, or keep the rows of one"
+                f"rows of {model or 'one model'!r} are of different models or settings "
+                f"({'; '.join(differences)}): give them different names, or keep the rows of one"
             )
+        self.by_model[model] = before or origin
+        self.unnamed[model] += origin is None
+
+    @property
+    def known(self) -> dict[str, Origin]:
+        """The origins of models whose rows name one; those of people, for example, do not."""
+        return {name: each for name, each in self.by_model.items() if each is not None}
+
+    def through(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """Pass rows on, adding each."""
+        for row in rows:
+            self.add(row)
+            yield row
+
+    def lines(self) -> list[str]:
+        """Return each model's origin, as text for a page."""
+        return [f"{name}: {origin}" for name, origin in self.known.items()]
+
+    def gaps(self) -> Iterator[str]:
+        """Yield a line for each model of which only some rows say what made them."""
+        for name, origin in self.known.items():
+            if count := self.unnamed[name]:
+                yield (
+                    f"{count:,} rows of {safe(name)} do not say which weights made them; the "
+                    f"others are of {safe(origin.weights)}"
+                )
 
     def trained_otherwise(self, signature: str) -> Iterator[str]:
         """Yield a line for each model whose run was rewarded by another metric than scores now.
 
-        Only runs whose folders are still here are known.
+        Only runs are known whose folders are still here, with the weights that described.
         """
-        for name, origin in self.by_model.items():
-            run = read_run(Path(origin.model)) if origin else None
+        for name, origin in self.known.items():
+            run = read_run(Path(origin.model))
             metric = (run.reward or "").partition("|reward:")[0] if run else ""
-            if metric and metric != signature:
-                yield (
-                    f"note: {safe(name)} was trained on {metric}, and is scored by {signature}: "
-                    f"--metric {safe(str(origin.model if origin else ''))} takes the run's metric"
+            if metric not in ("", signature) and identity(origin.model) == origin.weights:
+                yield safe(
+                    f"{name} was trained on {metric}, and is scored by {signature}: "
+                    f"--metric {origin.model} takes the run's metric"
                 )
 
     def unlike(self) -> Iterator[str]:
-        """Yield what was different for the models that are compared, but for their weights."""
-        known = [(name, each) for name, each in self.by_model.items() if each is not None]
-        for setting in fields(Origin):
-            values = {name: getattr(origin, setting.name) for name, origin in known}
-            if setting.name not in ("weights", "model") and len(set(values.values())) > 1:
+        """Yield what differs between the models, but for their weights: ``dtype: a ..., b ...``."""
+        known = self.known
+        settings = [each.name for each in fields(Origin) if each.name not in ("weights", "model")]
+        columns = {
+            each.replace("_", " "): {name: getattr(known[name], each) for name in known}
+            for each in settings
+        }
+        for what, values in {**columns, "scored as": self.signatures}.items():
+            if len(set(values.values())) > 1:
                 listed = ", ".join(f"{name} {value}" for name, value in values.items())
-                yield f"the models were not described alike: {setting.name} is {safe(listed)}"
+                yield safe(f"{what}: {listed}")

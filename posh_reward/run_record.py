@@ -28,7 +28,7 @@ class RunRecord:
     state: str  # one of ``STATES``; a killed run stays "running"
     reason: str | None  # why it ended before the steps that were asked for
     model: str  # that it started from: a folder, or a name on the hub
-    model_weights: str | None  # their fingerprint or commit; None if unknown
+    model_weights: str | None  # ``models.hub.identity``
     data: Mapping[str, Any]  # name, split, rows, and the fingerprint that ``datasets`` gives
     prompt: str | None
     metric: Mapping[str, Any] | None  # settings as ``read_metric`` takes them; None without

@@ -20,6 +20,7 @@ from posh_reward.study.rows import tables
 
 if TYPE_CHECKING:
     from posh_reward.metrics.posh.posh import PoSh
+    from posh_reward.provenance import Origins
     from posh_reward.study.rows.dataset_images import DatasetImages
     from posh_reward.study.rows.engine import TableSettings
 
@@ -135,6 +136,23 @@ def add_metric(command: argparse.ArgumentParser, *, witness: bool = False) -> No
         "witness, supported, store, weights, max_characters or pairs_at_once; or published, for "
         "the published metric; or a DAPO run's folder, for the metric that trained it")  # fmt: skip
     add_trust(group.add_argument)
+
+
+def add_differences(add: Add) -> None:
+    add("--allow-differences", action="store_true", help="compare models although they were "
+        "described with different settings, or scored differently")  # fmt: skip
+
+
+def check_alike(origins: Origins, *, allowed: bool) -> None:
+    """Warn of rows of which nothing is known; refuse to compare models of different settings."""
+    differences = list(origins.unlike())
+    if differences and not allowed:
+        raise InputError(
+            f"the models were not described or scored alike ({'; '.join(differences)}): do so with "
+            "the same settings, or add --allow-differences"
+        )
+    for line in (*differences, *origins.gaps()):
+        print(f"warning: {line}", file=sys.stderr)
 
 
 class TrustSettings(argparse.Action):

@@ -208,6 +208,7 @@ def _add_make(command: argparse.ArgumentParser) -> None:
         "instructions, heading and contact")  # fmt: skip
     add("--no-images", action="store_true", help="show no images: raters judge by the reference")
     add("--no-reference", action="store_true", help="show no reference: raters judge by the image")
+    options.add_differences(add)
     options.add_dataset(add)
     options.add_reading(command, "generation", "reference", "id", "model", "image")
     command.set_defaults(command=make)
@@ -227,6 +228,7 @@ def make(flags: argparse.Namespace) -> int:
     files = [Path(name) for name in flags.generations]
     rows = chain.from_iterable(_rows(file, columns, flags, len(files) > 1) for file in files)
     whole = make.items_of(rows, columns)
+    options.check_alike(whole.origins, allowed=flags.allow_differences)
     items = replace(whole, items=whole.items[: flags.limit])
     design = draw.Design(seed, flags.coarse, flags.granular, flags.repeated, flags.times)
     folder = Path(flags.output)
@@ -239,7 +241,6 @@ def make(flags: argparse.Namespace) -> int:
     packet = make.make_packet(items, design, album, inputs, texts=_texts(flags))
     make.write_packet(packet, folder, key)
     lines = [f"{len(items.items)} items of {', '.join(map(repr, items.models))}"]
-    lines += [f"warning: {line}" for line in items.origins.unlike()]
     if left := len(whole.incomplete):
         lines.append(f"left out {left} id{'s' * (left != 1)} that not all models describe")
     if same := len(packet.key.identical):

@@ -91,8 +91,8 @@ def score(flags: argparse.Namespace) -> int:
             metric, flags.input, flags.output, settings, elements=flags.elements,
             check=partial(check_judge, posh) if posh.asks_models and not flags.unchecked else None,
         )  # fmt: skip
-    for line in tally.origins.trained_otherwise(posh.signature):
-        print(line, file=sys.stderr)
+    for line in (*tally.origins.trained_otherwise(posh.signature), *tally.origins.gaps()):
+        print(f"warning: {line}", file=sys.stderr)
     if not flags.quiet:
         print(f"{tally}\n{posh.signature}", file=sys.stderr)
         if posh.store is not None:
@@ -177,6 +177,7 @@ def add_report(command: argparse.ArgumentParser) -> None:
         "one in SCORES)")  # fmt: skip
     add("--plots", metavar="DIR", help="also draw leaderboard, length and precision_recall as "
         ".png and .svg (needs Matplotlib)")  # fmt: skip
+    options.add_differences(add)
     options.add_dataset(add)
     options.add_reading(command)
     command.set_defaults(command=report)
@@ -184,6 +185,7 @@ def add_report(command: argparse.ArgumentParser) -> None:
 
 def report(flags: argparse.Namespace) -> int:
     from posh_reward.metrics.metric import metric_of
+    from posh_reward.provenance import Origins
     from posh_reward.study.pages.html import Thumbnails
     from posh_reward.study.pages.model_plots import require_matplotlib
     from posh_reward.study.pages.report_page import contents_of
@@ -198,15 +200,20 @@ def report(flags: argparse.Namespace) -> int:
         require_matplotlib()
     folder = Path.cwd() if flags.scores == STANDARD else Path(flags.scores).parent
     images = Thumbnails(folder, dataset=options.dataset_of(flags))
+    origins = Origins()
     with _scored_rows(flags) as rows:
         first = list(islice(rows, 1))
         metric = metric_of(first[0]) if first else ""
+        rows = origins.through(chain(first, rows))
         if metric not in SIBLINGS:
-            page = _posh_page(flags, contents_of(chain(first, rows), images))
+            contents = contents_of(rows, images)
+            options.check_alike(origins, allowed=flags.allow_differences)
+            page = _posh_page(flags, contents)
         elif flags.plots or flags.against:
             raise InputError(f"--plots and --against work for scores of POSH only, not of {metric}")
         else:
-            page = sibling_page(chain(first, rows), metric, flags.title, images)
+            page = sibling_page(rows, metric, flags.title, images)
+            options.check_alike(origins, allowed=flags.allow_differences)
     if images.dataset and images.dataset.beyond:
         print(f"without an image: {images.dataset.too_far}", file=sys.stderr)
     if flags.output == STANDARD:
@@ -238,8 +245,6 @@ def _posh_page(flags: argparse.Namespace, contents: ReportContents) -> str:
     baseline = baseline_of(contents.models, flags.against)
     plots = _plots(contents.tally, flags.plots)
     page = report_page(contents, flags.title or TITLE, baseline, plots)
-    for line in contents.tally.origins.unlike():
-        print(f"warning: {line}", file=sys.stderr)
     if len(contents.models) > 1:
         ranked = best_first(contents.tally.standings())
         comparison = gains_table(contents.gains(baseline), baseline)

@@ -101,6 +101,10 @@ def field_of(signature: str, key: str) -> str | None:
     return match[1] if match else None
 
 
+SEVERAL = "|references:joined"
+"""Part of the signature of a row with several references, which the same metric has scored."""
+
+
 def check_lists(**lists: Sequence[object]) -> None:
     """Check that arguments are lists of equal length."""
     for name, values in lists.items():

@@ -9,9 +9,12 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from posh_reward.errors import ConfigError
+
 ENDS = 1 << 20  # bytes hashed at the start and at the end of each file
 FINGERPRINT = 16  # characters
 SAMPLE = 1 << 12  # bytes hashed at the start, in the middle and at the end of each tensor
+UNKNOWN = "unknown"
 
 
 def commit(model: str, revision: str | None) -> str:
@@ -105,11 +108,38 @@ def _tensor_samples(file: Path) -> Iterator[tuple[str, bytes]]:
             yield name, sample
 
 
-def identity(model: str, revision: str | None = None) -> str | None:
-    """Return the fingerprint of a folder's weights, or the commit of a model on the hub."""
-    if Path(model).is_dir():
-        return weights_fingerprint(Path(model))
-    try:
-        return commit(model, revision)
-    except Exception:  # of the hub's client: many kinds; offline without a cache, nobody knows
+def adapter_base(folder: Path) -> str | None:
+    """Return the folder or name of the model that an adapter changes; None for a full model.
+
+    Raises:
+        ConfigError: the adapter names none.
+    """
+    config = folder / "adapter_config.json"
+    if not config.is_file():
         return None
+    try:
+        fields = json.loads(config.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        fields = None
+    base = fields.get("base_model_name_or_path") if isinstance(fields, dict) else None
+    if not isinstance(base, str) or not base or Path(base).absolute() == folder.absolute():
+        raise ConfigError(f"{config} names no base_model_name_or_path: name the adapter's model")
+    return base
+
+
+def identity(model: str, revision: str | None = None) -> str:
+    """Return the fingerprint of a folder's weights, or the commit of a model on the hub.
+
+    ``ADAPTER+MODEL`` of an adapter, since its answers depend on both; ``UNKNOWN`` of a model that
+    is not here, offline.
+    """
+    folder = Path(model)
+    if not folder.is_dir():
+        try:
+            return commit(model, revision)
+        except Exception:  # of the hub's client: many kinds
+            return UNKNOWN
+    old = any(folder.glob("*model*.bin"))  # of before safetensors: their tensors are not read
+    own = weights_fingerprint(folder) or (fingerprint(folder) if old else UNKNOWN)
+    base = adapter_base(folder)
+    return own if base is None else f"{own}+{identity(base)}"

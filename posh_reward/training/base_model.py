@@ -6,7 +6,6 @@ into a folder of the new run; whether that trains all parameters or a new adapte
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -16,12 +15,11 @@ from typing import Any
 
 from posh_reward.datasets.load_dataset import check_name_of_hub
 from posh_reward.errors import ConfigError
-from posh_reward.models.hub import weights_fingerprint
+from posh_reward.models.hub import adapter_base, identity, weights_fingerprint
 from posh_reward.run_record import read_run
 from posh_reward.training.fetch import lacking_file
 from posh_reward.training.processors import load_processor
 
-ADAPTER_CONFIG = "adapter_config.json"
 MERGED = "started_from"  # how the name of that folder begins
 LAUNCHED = ("RANK", "WORLD_SIZE", "LOCAL_", "GROUP_", "MASTER_", "ACCELERATE_", "TORCHELASTIC_")
 """Prefixes of a launcher's variables: the merging process is none of its ranks."""
@@ -34,27 +32,20 @@ def base_of(name: str) -> str | None:
         ConfigError: it is not here, and no name on the hub either; it has other weights than those
             that the adapter's run began from; or no model is named.
     """
-    config = Path(name) / ADAPTER_CONFIG
-    if not config.is_file():
+    base = adapter_base(Path(name))
+    if base is None:
         return None
-    try:
-        fields = json.loads(config.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        fields = None
-    base = fields.get("base_model_name_or_path") if isinstance(fields, dict) else None
-    if not isinstance(base, str) or not base:
-        raise ConfigError(f"{config} names no base_model_name_or_path: name the adapter's model")
     if not Path(base).exists():
         try:
             check_name_of_hub(base)
         except ConfigError as error:
             raise ConfigError(
                 f"{name} is an adapter of {base!r}, which is not here: copy that model there, or "
-                f"correct base_model_name_or_path in {config} ({error})"
+                f"correct base_model_name_or_path in its adapter_config.json ({error})"
             ) from None
     run = read_run(Path(name))
     if run is not None and run.model == base and Path(base).is_dir():
-        learned, now = run.model_weights, weights_fingerprint(Path(base))
+        learned, now = run.model_weights, identity(base)
         if learned not in (None, now):
             raise ConfigError(
                 f"{name} is an adapter of {base} when its weights were {learned}, and they are "

@@ -25,17 +25,18 @@ from posh_reward.errors import (
     on_one_line,
     safe,
 )
-from posh_reward.models.hub import identity
+from posh_reward.models.hub import UNKNOWN, identity
 from posh_reward.models.prompt_images import resize_for_model
 from posh_reward.models.vllm.vllm_model import set_vllm_defaults
 from posh_reward.process.progress import progress_bar
-from posh_reward.provenance import ORIGIN, UNKNOWN, Origin, Origins, prompt_digest
-from posh_reward.run_record import read_run
+from posh_reward.provenance import ORIGIN, Origin, Origins, prompt_digest
+from posh_reward.settings import brief_list
 from posh_reward.study.rows.dataset_images import OTHER_IMAGES
 from posh_reward.study.rows.tables import Journal
 from posh_reward.training.base_model import base_of
-from posh_reward.training.launch import warn_of_other_prompt
+from posh_reward.training.launch import learned_prompt, warn_of_other_prompt
 from posh_reward.training.processors import load_processor, sizes_of
+from posh_reward.training.recording import installed
 from posh_reward.training.rollouts import PromptMismatchError, collapse, placeholder_ids
 from posh_reward.training.saving import unlike_best
 
@@ -76,8 +77,8 @@ class GenerationSettings:
     def origin(self, model: str) -> Origin:
         """Return what a model's descriptions depend on besides the image."""
         return Origin(
-            weights=identity(model) or UNKNOWN,
-            engine=self.engine,
+            weights=identity(model),
+            engine=f"{self.engine} {installed(self.engine)}",
             dtype="bfloat16" if _has_gpu() else "float32",
             max_new_tokens=str(self.max_new_tokens),
             repetition_penalty=f"{self.repetition_penalty:g}",
@@ -85,6 +86,10 @@ class GenerationSettings:
             prompt=prompt_digest(self.prompt_text),
             model=model,
         )
+
+    def label(self, name: str) -> str:
+        """Return a model's name as its rows have it."""
+        return name + OTHER_IMAGES if self.shuffle_images else name
 
     def __post_init__(self) -> None:
         """Raise InputError for a number out of range, or an empty prompt."""
@@ -132,10 +137,18 @@ def models_by_name(models: Sequence[str]) -> dict[str, str]:
 
 
 def recorded_prompt(models: Iterable[str]) -> str:
-    """Return the prompt that the runs of these models recorded, if they agree; else the paper's."""
-    runs = [read_run(Path(model)) for model in models]
-    prompts = {run.prompt for run in runs if run is not None and run.prompt}
-    return prompts.pop() if len(prompts) == 1 else PROMPT
+    """Return the prompt that these models were trained with; the paper's if none is recorded.
+
+    Raises:
+        InputError: they were trained with different ones.
+    """
+    prompts = dict.fromkeys(filter(None, map(learned_prompt, models)))
+    if len(prompts) > 1:
+        raise InputError(
+            f"the models were trained with different prompts, {brief_list(prompts)}: choose one "
+            "for all with --prompt-text"
+        )
+    return next(iter(prompts), PROMPT)
 
 
 def generate(settings: GenerationSettings) -> dict[str, int]:
@@ -160,16 +173,11 @@ def generate(settings: GenerationSettings) -> dict[str, int]:
     failed: list[str] = []
     with closing(Journal(settings.output)) as journal:
         earlier = list(journal.rows())
-        _warn_of_other_settings(earlier, settings)
         journal.append([])  # drops what a kill cut short, even if no row is missing
         done = {(row["model"], row["id"]) for row in earlier}
-        origins = Origins()
-        for row in earlier:
-            origins.add(row)
-        for name, model in settings.models.items():
-            label = name + OTHER_IMAGES if settings.shuffle_images else name
-            origin = settings.origin(model)
-            _check_origin(origins, label, origin, settings.output)
+        origins = _origins_of_rows(settings, earlier)
+        for name, origin in origins.items():
+            label = settings.label(name)
             todo = [row for row in rows if (label, uuids[row]) not in done]
             try:
                 cut = _describe_all(settings, dataset, todo, label, origin, journal)
@@ -191,26 +199,44 @@ def generate(settings: GenerationSettings) -> dict[str, int]:
     return counts
 
 
-def _check_origin(origins: Origins, label: str, origin: Origin, output: Path) -> None:
-    """Refuse to add to, or to keep, a model's rows that other weights or settings made.
+def _origins_of_rows(
+    settings: GenerationSettings, earlier: Iterable[Mapping[str, Any]]
+) -> dict[str, Origin]:
+    """Return the origin of each model's new rows, by the model's name in the settings.
 
     Raises:
-        InputError: they differ; the message has the remedies.
+        InputError: other weights or settings made earlier rows of a model; the message has the
+            remedies.
     """
-    if label not in origins.by_model:
-        return
-    before = origins.by_model[label]
-    if before is None:
+    output, before, new = settings.output, Origins(), dict[str, Origin]()
+    for row in earlier:
+        before.add(row)
+    for name, model in settings.models.items():
+        warn_of_other_prompt(model, settings.prompt_text)
+        label, new[name] = settings.label(name), settings.origin(model)
+        if count := before.unnamed[label]:
+            logger.warning(
+                "%s does not say which weights made %d rows of %s: they are kept as they are",
+                output, count, safe(label),
+            )  # fmt: skip
+        known = before.known.get(label)
+        if known is not None and (differences := new[name].differences(known)):
+            raise InputError(
+                f"{output} has descriptions by {label!r} that this model would not write "
+                f"({'; '.join(differences)}): call it otherwise (OTHER={model}), write to another "
+                "--output, or delete these rows"
+            )
+        if known is not None and UNKNOWN in known.weights:
+            logger.warning(
+                "whether the weights of %s are those of its rows in %s is unknown: name a folder, "
+                "or connect to the hub", safe(label), output,
+            )  # fmt: skip
+    labelled = {settings.label(name): origin for name, origin in new.items()}
+    for line in Origins({**before.by_model, **labelled}).unlike():
         logger.warning(
-            "%s does not say which weights made the rows of %s: they are kept as they are",
-            output, safe(label),
-        )  # fmt: skip
-    elif differences := origin.differences(before):
-        raise InputError(
-            f"{output} has descriptions by {label!r} that this model would not write "
-            f"({'; '.join(differences)}): call it otherwise (OTHER={origin.model}), write to "
-            "another --output, or delete the file"
+            "models in %s are not described alike, so not to be compared (%s)", output, line
         )
+    return new
 
 
 def _common_cap(models: Mapping[str, str]) -> int | None:
@@ -236,27 +262,6 @@ def _cap_of(model: str) -> int | None:
         sizes = sizes_of(load_processor(model))
         return None if sizes is None else sizes.max_pixels
     return None
-
-
-def _warn_of_other_settings(
-    earlier: Sequence[Mapping[str, Any]], settings: GenerationSettings
-) -> None:
-    """Warn if models, or rows that the output has, were given other prompts or image sizes."""
-    for model in settings.models.values():
-        warn_of_other_prompt(model, settings.prompt_text)
-    caps = {row["max_pixels"] for row in earlier if row.get("max_pixels") is not None}
-    if caps - {settings.max_pixels}:
-        logger.warning(
-            "earlier rows describe images of at most %s pixels, and new ones of %s: compare models "
-            "on equal images, with one --max_pixels",
-            " or ".join(f"{cap:,}" for cap in sorted(caps)), settings.max_pixels,
-        )  # fmt: skip
-    prompts = {row.get("prompt", PROMPT) for row in earlier}
-    if others := prompts - {settings.prompt_text}:
-        logger.warning(
-            "earlier rows answer another prompt, %r, than new ones: compare models on one "
-            "--prompt-text", on_one_line(min(others)),
-        )  # fmt: skip
 
 
 def _describe_all(

@@ -236,19 +236,23 @@ def record_prompt(args: TrainingArguments, model: str, text: str) -> None:
         print(f"prompt: {on_one_line(text)}", flush=True)
 
 
-def warn_of_other_prompt(model: str, text: str) -> None:
-    """Warn if a model's folder, or that of its run, records another prompt."""
+def learned_prompt(model: str) -> str | None:
+    """Return the prompt that a model's folder, or that of its run, records."""
     path = Path(model)
-    for folder in (path, path.parent) if path.name.startswith("checkpoint-") else (path,):
-        file = folder / PROMPT_FILE
-        if not file.is_file():
-            continue
-        if (learned := file.read_text("utf-8", errors="replace")) != text:
-            logger.warning(
-                "%s was trained with another prompt, %r, and is given %r now: set prompt_text",
-                safe(model), on_one_line(learned), on_one_line(text),
-            )  # fmt: skip
-        return
+    folders = (path, path.parent) if path.name.startswith("checkpoint-") else (path,)
+    files = (folder / PROMPT_FILE for folder in folders)
+    texts = (file.read_text("utf-8", errors="replace") for file in files if file.is_file())
+    return next(texts, None)
+
+
+def warn_of_other_prompt(model: str, text: str) -> None:
+    """Warn if a model was trained with another prompt."""
+    learned = learned_prompt(model)
+    if learned not in (None, text):
+        logger.warning(
+            "%s was trained with another prompt, %r, and is given %r now: set prompt_text",
+            safe(model), on_one_line(str(learned)), on_one_line(text),
+        )  # fmt: skip
 
 
 def reseed_sampling(args: TrainingArguments) -> None:

@@ -113,7 +113,8 @@ def test_models_are_compared_on_equal_images(
     assert "all use 3,136 now" in caplog.text
     assert {row["max_pixels"] for row in described(output)} == {3136}
     recipe.main(["--models", f"more={tiny}", *flags, "--max-pixels", "9408"])
-    assert "earlier rows describe images of at most 3,136 pixels" in caplog.text
+    assert "not described alike" in caplog.text
+    assert "max pixels: base 3136, ours 3136, more 9408" in caplog.text
 
 
 def test_one_command_describes_with_every_model_and_passes_over_a_broken_one(

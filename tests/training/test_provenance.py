@@ -14,9 +14,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from posh_reward.cli import main
+from posh_reward.datasets.load_dataset import PROMPT
 from posh_reward.errors import InputError
 from posh_reward.models.hub import weights_fingerprint
-from posh_reward.training.generation import GenerationSettings, generate
+from posh_reward.training.generation import GenerationSettings, generate, recorded_prompt
 
 SCENES = "scenes:heldout=3:plain=1"
 
@@ -48,6 +49,9 @@ CHANGES: dict[str, Callable[[GenerationSettings], GenerationSettings]] = {
     "repetition penalty 1 before and 1.1 now": lambda how: replace(how, repetition_penalty=1.1),
     "prompt": lambda how: replace(how, prompt_text="What is there?"),
     "max pixels": lambda how: replace(how, max_pixels=3136),
+    r"engine transformers 5\.[\d.]+ before and vllm \S+ now": lambda how: replace(
+        how, engine="vllm"
+    ),
 }
 
 
@@ -66,6 +70,10 @@ def test_descriptions_of_other_weights_are_not_kept(how: GenerationSettings, mod
     other_weights(model)
     with pytest.raises(InputError, match=r"would not write \(weights \w{16} before and \w{16} now"):
         generate(how)
+    before = how.output.read_bytes()
+    with pytest.raises(InputError, match="descriptions by 'model' that this model would not"):
+        generate(replace(how, models={"first": str(model), "model": str(model)}))
+    assert how.output.read_bytes() == before, "checked before any model describes"
     assert generate(replace(how, models={"new": str(model)})) == {"new": 3}
 
 
@@ -86,7 +94,10 @@ def test_rows_of_before_are_read_and_named(
     old = [{k: v for k, v in row.items() if k != "origin"} for row in rows_of(how.output)]
     how.output.write_text("".join(json.dumps(row) + "\n" for row in old))
     assert generate(how) == {"model": 1}
-    assert "does not say which weights made the rows of model" in caplog.text
+    for _ in range(2):  # also once the file has rows that do say it
+        assert "does not say which weights made 2 rows of model" in caplog.text
+        caplog.clear()
+        assert generate(how) == {"model": 0}
 
 
 def test_a_mixture_is_refused_by_those_who_read_it(
@@ -122,7 +133,7 @@ def test_scores_lead_back_to_the_weights(
     assert main(["trace", scores]) == 2
     printed = capsys.readouterr()
     assert "BROKEN: the step before used weights" in printed.out
-    assert "contradicted" in printed.err
+    assert f"are broken: weights {model}" in printed.err
 
 
 def test_a_column_of_that_name_may_have_something_else(tmp_path: Path) -> None:
@@ -153,7 +164,81 @@ def test_a_study_leads_back_to_its_weights_and_raters_see_none_of_it(
     assert main(["trace", str(key)]) == 0
     said = capsys.readouterr().out
     assert [said.count(each) for each in fingerprints] == [2, 2], "as recorded, and as they are"
-    with how.output.open("a") as file:
-        file.write("\n")
-    assert main(["trace", str(key)]) == 2
-    assert "it has changed since the packet was made" in capsys.readouterr().out
+    generate(replace(how, models={"third": str(tiny)}))
+    assert main(["trace", str(key)]) == 0
+    assert "changed; they have all of its texts" in capsys.readouterr().out
+
+
+def scored(rows: Path) -> Path:
+    scores = rows.with_suffix(".scores.jsonl")
+    score = ["score", str(rows), "-o", str(scores), "--id", "id", "--quiet"]
+    assert main([*score, "--judge", "fake"]) in (0, 3)
+    return scores
+
+
+def test_models_are_compared_only_if_described_alike(
+    how: GenerationSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    generate(how)
+    [(name, folder)] = how.models.items()
+    others = replace(how, models={"other": folder}, output=tmp_path / "others.jsonl")
+    generate(replace(others, max_new_tokens=6))
+    said = tmp_path / "both.jsonl"
+    said.write_text(how.output.read_text() + others.output.read_text())
+    page = ["-o", str(tmp_path / "page.html")]
+    pages = ["-o", str(tmp_path / "packet"), "--no-images", "--coarse", "2", "--times", "2"]
+    for asked in (["report", str(scored(said)), *page], ["packets", "make", str(said), *pages]):
+        assert main(asked) == 2
+        assert f"max new tokens: {name} 4, other 6" in capsys.readouterr().err
+        assert main([*asked, "--allow-differences"]) == 0
+        assert f"warning: max new tokens: {name} 4, other 6" in capsys.readouterr().err
+
+
+def test_a_report_names_its_origins_and_takes_no_mixture(
+    how: GenerationSettings, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    generate(how)
+    scores, page = scored(how.output), tmp_path / "page.html"
+    assert main(["report", str(scores), "-o", str(page)]) == 0
+    assert f"weights:{weights_fingerprint(model)}|engine:transformers" in page.read_text("utf-8")
+    first, *others = rows_of(scores)
+    for change in ({"signature": "posh|other"}, {"origin": first["origin"].replace("4", "5")}):
+        rows = [{**first, **change}, *others]
+        scores.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        assert main(["report", str(scores), "-o", str(page), "--allow-differences"]) == 2
+        assert "rows of 'model' are of different models or settings" in capsys.readouterr().err
+    other = {**first, "model": "other", "signature": "posh|other"}
+    scores.write_text("".join(json.dumps(row) + "\n" for row in (first, *others, other)))
+    assert main(["report", str(scores), "-o", str(page)]) == 2
+    assert "scored as: model posh|preset:released|" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_texts_by_people_take_no_record_from_those_of_models(
+    how: GenerationSettings, tmp_path: Path, ending: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    generate(how)
+    people = [
+        {"id": row["id"], "model": "people", "generation": "A cat.", "reference": row["reference"]}
+        for row in rows_of(how.output)
+    ]
+    rows = [*people, *rows_of(how.output)]
+    said = tmp_path / "all.jsonl"
+    said.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    scores = str(tmp_path / f"scores.{ending}")
+    assert main(["score", str(said), "-o", scores, "--id", "id", "--quiet"]) in (0, 3)
+    assert main(["trace", scores]) == 0
+    assert "weights and settings: not recorded" in (traced := capsys.readouterr().out)
+    assert rows[-1]["origin"].split("|")[0].replace(":", ": ") in traced
+    assert main(["report", scores, "-o", str(tmp_path / "page.html")]) == 0
+
+
+def test_models_trained_on_several_prompts_need_one(tiny: Path, tmp_path: Path) -> None:
+    folders = [tmp_path / "a", tmp_path / "b" / "checkpoint-1"]
+    for folder, text in zip(folders, ("What?", "Where?"), strict=True):
+        folder.mkdir(parents=True)
+        (tmp_path / folder.relative_to(tmp_path).parts[0] / "prompt.txt").write_text(text)
+    assert recorded_prompt([str(tiny)]) == PROMPT
+    assert recorded_prompt([str(tiny), str(folders[1])]) == "Where?"
+    with pytest.raises(InputError, match=r"'What\?', 'Where\?': choose one .* --prompt-text"):
+        recorded_prompt(map(str, folders))

@@ -17,6 +17,7 @@ from posh_reward.metrics.metric import joined_references
 from posh_reward.metrics.posh.posh import PoSh
 from posh_reward.metrics.posh.questions import PRESENT
 from posh_reward.process.progress import progress_bar
+from posh_reward.provenance import Origins
 from posh_reward.study.agreement.judgment_files import check_columns
 from posh_reward.study.rows.tables import JUDGED, Row, cell_number
 from posh_reward.study.statistics import Floats
@@ -251,6 +252,14 @@ class ScoresFile:
     def __init__(self, name: str, rows: Sequence[Row], source: str) -> None:
         self.name = name
         self.signature = ", ".join(dict.fromkeys(str(row.get("signature", source)) for row in rows))
+        origins = Origins()
+        for row in rows:
+            origins.add(row)
+        if len(metrics := set(origins.signatures.values())) > 1:
+            raise InputError(
+                f"{source} has scores of different metrics ({', '.join(sorted(metrics))}): give "
+                "each of them a --scores of its own"
+            )
         columns = ("generation", "reference")
         check_columns(rows, {f"a column {column!r}": column for column in columns}, source)
         present = {name for row in rows for name in row}

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 
 from posh_reward.errors import InputError, MissingDependencyError
 from posh_reward.metrics.metric import package_version
-from posh_reward.provenance import Origins
+from posh_reward.provenance import ORIGIN, Origins
 from posh_reward.settings import brief
 from posh_reward.study.packets.draw import Design, draw, identical_pairs
 from posh_reward.study.packets.rater_answers import config, tasks_json
@@ -83,7 +83,7 @@ def items_of(rows: Iterable[Row], columns: Columns) -> StudyItems:
         try:
             item, model = _item(row, columns)
             _add(items, item, model)
-            origins.add({**row, "model": model})
+            origins.add({"model": model, ORIGIN: row.get(ORIGIN)})
         except InputError as error:
             name = row.get(columns.id or "id")
             which = f"row {number}{'' if is_missing(name) else f', id {name!r}'}"

@@ -45,7 +45,11 @@ def results_page(results: StudyResults, title: str = "What people preferred") ->
         sides=MARKS,
         choices=sorted(VALUES),
         forms=FORMS,
-        footer=[*METHODS, f"Packet {results.packet}."],
+        footer=[
+            *METHODS,
+            f"Packet {results.packet}.",
+            *(f"{name}: {origin}" for name, origin in results.origins.items()),
+        ],
     )
 
 

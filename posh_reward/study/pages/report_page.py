@@ -142,7 +142,7 @@ def report_page(
         scale=SCALE,
         plots=plots,
         has_witness=element_marks.has_witness(contents.signatures),
-        footer=[element_marks.GLOSS, *contents.signatures],
+        footer=[element_marks.GLOSS, *contents.signatures, *contents.tally.origins.lines()],
         wordings=list(contents.wordings),
         figures=contents.figures,
         rows=[[line.name, [line.members.get(m) for m in models]] for line in contents.lines],
@@ -237,6 +237,6 @@ def _lead(contents: ReportContents) -> str:
     dataset = contents.images.dataset if contents.images else None
     if dataset and dataset.beyond:
         lead += f" Without an image: {dataset.too_far}."
-    if (count := len(contents.signatures)) > 1:
+    if (count := len(set(contents.tally.origins.signatures.values()))) > 1:
         lead += f" These scores have {count} signatures: they are not comparable."
     return lead

@@ -16,6 +16,7 @@ from posh_reward.metrics.metric import metric_of
 from posh_reward.metrics.prove.prove import ProveScores, ResponseClaim
 from posh_reward.metrics.rubric_judge import RubricScores
 from posh_reward.models.model import DOUBTFUL
+from posh_reward.provenance import Origins
 from posh_reward.study.pages.html import Thumbnails, render
 from posh_reward.study.pages.report_page import label
 from posh_reward.study.rows.sibling_rows import HARMONIC_SCALE, average_values
@@ -89,25 +90,27 @@ def sibling_page(
 
     Rows with the same ``id`` by several models are shown side by side.
     """
-    items = _by_id(rows, metric, images)
+    origins = Origins()
+    items = _by_id(rows, metric, images, origins)
     if not items:
         raise InputError("there are no rows to report on")
     kind = SIBLINGS[metric]
     sheets = [sheet for item in items for sheet in item.sheets]
-    signatures = list(dict.fromkeys(sheet.signature for sheet in sheets))
     return render(
         "sibling_page.html",
         title=title or kind.title,
-        lead=_lead(sheets, kind.explanation, len(signatures)),
+        lead=_lead(sheets, kind.explanation, len(set(origins.signatures.values()))),
         items=items,
         copies=images.copies if images else [],
         means=_means(sheets, metric),
         bootstrap_mean=bootstrap_mean,
-        footer=signatures,
+        footer=[*dict.fromkeys(sheet.signature for sheet in sheets), *origins.lines()],
     )
 
 
-def _by_id(rows: Iterable[Row], metric: str, images: Thumbnails | None) -> list[SheetsOfId]:
+def _by_id(
+    rows: Iterable[Row], metric: str, images: Thumbnails | None, origins: Origins
+) -> list[SheetsOfId]:
     items: list[SheetsOfId] = []
     by_name: dict[str, SheetsOfId] = {}
     for place, row in enumerate(rows, start=1):
@@ -115,6 +118,7 @@ def _by_id(rows: Iterable[Row], metric: str, images: Thumbnails | None) -> list[
             sheet = sheet_of(row, metric)
         except InputError as error:
             raise InputError(f"row {place} is not a row of {metric} scores ({error})") from None
+        origins.add(row)
         item = by_name.get(sheet.name) if sheet.model else None
         if item is None or sheet.model in [other.model for other in item.sheets]:
             item = SheetsOfId(sheet.name or str(place))

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from posh_reward.datasets.image_files import path_exists
 from posh_reward.errors import InputError, JudgeError
 from posh_reward.metrics.metric import (
+    SEVERAL,
     fields_of_record,
     joined_references,
     metric_of,
@@ -186,7 +187,6 @@ def image_file(folder: Path, name: str) -> str | None:
 
 PATIENCE = 3
 """Consecutive batches in which the judge failed on every row, after which it counts as gone."""
-SEVERAL = "|references:joined"  # part of the signature of a row with several references
 REMEDY = "choose another output, or start over with --overwrite"
 
 

@@ -31,6 +31,7 @@ from posh_reward.metrics.metric import (
     read_scores,
 )
 from posh_reward.process.locks import open_alone
+from posh_reward.provenance import ORIGIN
 from posh_reward.settings import brief
 from posh_reward.types import Failure, Scores
 
@@ -253,7 +254,7 @@ def standard_output() -> BinaryIO:
     return sys.stdout.buffer
 
 
-TEXTS = frozenset("id model image generation reference question signature".split())
+TEXTS = frozenset({*"id model image generation reference question signature".split(), ORIGIN})
 PROVE_TEXTS = frozenset("response answer caption program value dropped why".split())
 """Columns of texts beside a metric's own fields."""
 WRITTEN_AT_ONCE = 1000  # rows converted to Parquet at a time
@@ -535,7 +536,9 @@ def sink(
                 if finished and journal.count == finished:
                     place.unlink()
             if place != path and journal.count != finished:
-                write_table(journal.rows(), path, format)
+                # Rows of one table can lack columns of another's, such as a person's ``origin``.
+                columns = dict.fromkeys(name for row in journal.rows() for name in row)
+                write_table(({**columns, **row} for row in journal.rows()), path, format)
                 place.unlink()
 
 

@@ -92,9 +92,10 @@ def test_what_only_the_image_shows_is_marked_as_seen() -> None:
 
 
 def test_different_signatures_are_pointed_out() -> None:
-    other = {**ROWS[0], "signature": "posh|another"}
+    other = {**ROWS[0], "signature": "posh|another", "model": "other"}
     assert "2 signatures: they are not comparable" in report([ROWS[0], other])
-    assert "not comparable" not in report(ROWS)
+    several = {**ROWS[0], "signature": f"{ROWS[0]['signature']}|references:joined"}
+    assert "not comparable" not in report([*ROWS, several])
 
 
 def test_rows_of_one_id_by_several_models_are_one_line() -> None:
