@@ -49,6 +49,11 @@ class DynamicSampling:
         if not self.min_spread > 0:
             raise ConfigError(f"min_spread is {self.min_spread:g}: use a spread above 0")
 
+    @property
+    def at_once(self) -> int:
+        """Groups generated at a time, per group trained on."""
+        return 1 if self.refill else self.oversample
+
 
 def spreads(rewards: Tensor, weights: Tensor, *, each_normalised: bool = False) -> Tensor:
     """Return the standard deviation of each group's rewards, (groups,), in units of the reward.
