@@ -38,7 +38,7 @@ from posh_reward.training.launch import (
     run,
     train,
 )
-from posh_reward.training.processors import load_processor, training_images
+from posh_reward.training.processors import load_processor, sizes_of, training_images
 from posh_reward.training.recording import recorded
 from posh_reward.training.resume import RefuseLostWeights
 from posh_reward.training.rollouts import CHECK_EVERY, check_rollouts
@@ -141,13 +141,15 @@ def make_trainer(script: DapoScriptArguments, args: GRPOConfig, model: ModelConf
     reward.check()
     start = starting_model(model.model_name_or_path, Path(args.output_dir))
     processor = load_processor(start, model.model_revision, script.max_pixels)
+    # With vLLM they have to be; of models other than Qwen's the size is unknown.
+    resized = processor if args.use_vllm or sizes_of(processor) else None
     dynamic_sampling = None
     if script.oversample != 1:
         dynamic_sampling = DynamicSampling(script.oversample, script.min_spread, script.refill)
 
     def split(name: str) -> Dataset:
         column, text = script.reference_column, script.prompt_text
-        return prepare(script.dataset_name, name, column, text, processor)
+        return prepare(script.dataset_name, name, column, text, resized)
 
     trainer = DapoTrainer(
         model=start,

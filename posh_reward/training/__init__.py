@@ -38,6 +38,9 @@ What is replaced or set in a trainer (TRL 1.16, transformers 5.17 and 5.23, vLLM
     _last_loaded_step           dapo.trainer.DapoTrainer
         A second round of dynamic sampling would find vLLM's weights dropped by its sleep.
         tests/training/test_replaced.py
+    grpo_trainer.VLLMGeneration dapo.trainer.DapoTrainer
+        TRL sizes its vLLM for the batch trained on; dynamic sampling generates a larger one.
+        tests/training/dapo/test_sampling.py
     methods that DapoTrainer overrides
         Dynamic sampling and span credit, which TRL lacks (trl#3708, #7331).
         tests/training/dapo/test_sampling.py, test_trainer.py

@@ -272,6 +272,9 @@ def run_of(script: Any, args: Any, model: Any, layout: Processes) -> TrainingRun
     generates = hasattr(args, "num_generations")
     metric = read_metric(script.metric, **metric_flags(script)) if generates else {}
     colocated = generates and args.use_vllm and args.vllm_mode == "colocate"
+    rows = args.per_device_train_batch_size * args.steps_per_generation if generates else 0
+    if generates and not script.refill:  # dynamic sampling, of all groups at once
+        rows *= script.oversample
     image = 0  # a student reads no images
     if hasattr(script, "max_pixels"):
         image = script.max_pixels // TOKEN_PIXELS if script.max_pixels else UNCAPPED
@@ -280,7 +283,7 @@ def run_of(script: Any, args: Any, model: Any, layout: Processes) -> TrainingRun
         shape=shape,
         parameters=parameters_of(shape, BYTES[model.dtype], layout),
         batch=args.per_device_train_batch_size,
-        generated=args.per_device_train_batch_size * args.steps_per_generation if generates else 0,
+        generated=rows,
         image=image,
         text=_text_tokens(script, args),
         checkpointing=bool(args.gradient_checkpointing),

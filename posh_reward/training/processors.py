@@ -1,7 +1,7 @@
-"""Qwen's processors, with or without torchvision, and image resizing ahead of training.
+"""Models' processors, Qwen's also without torchvision, and image resizing ahead of training.
 
-The stock processor needs torchvision (``posh-reward[gpu]``), but only for video. Without it, only
-the image and text parts are loaded.
+Qwen's stock processor needs torchvision (``posh-reward[gpu]``), but only for video. Without it,
+only the image and text parts are loaded. Other models' processors are loaded as they are.
 
 A processor rounds an image to whole patches and shrinks it below a cap. The trainer's and vLLM's
 may have different caps, and then disagree on an image's number of tokens. So images are resized
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from posh_reward.datasets import load_dataset
 from posh_reward.datasets.image_files import NewSize, as_jpeg, open_image
-from posh_reward.errors import ConfigError
+from posh_reward.errors import ConfigError, MissingDependencyError, on_one_line
 from posh_reward.models.prompt_images import SizeLimits, check_max_pixels, size_for_model
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, ProcessorMixin
     from transformers.image_processing_utils import BaseImageProcessor
 
+QWENS = "Qwen2VLImageProcessor"
+"""Name of Qwen2-VL's, Qwen2.5-VL's and Qwen3-VL's image processors, without their backends'."""
 PADS = ("<|image_pad|>", "<|video_pad|>")
 """Placeholder tokens of an image and of a video."""
 THREADS = min(32, os.cpu_count() or 1)  # each holds a decoded image: 36 MB for 12 megapixels
@@ -51,11 +53,13 @@ def load_processor(
         name: on the hub, or a directory.
         revision: branch, tag or commit on the hub.
         max_pixels: larger images are shrunk to this many pixels, 28 x 28 per token. Uncapped, a
-            museum photograph costs thousands of tokens, and their memory.
+            museum photograph costs thousands of tokens, and their memory. Only Qwen's models have
+            such a cap.
 
     Raises:
         InputError: ``max_pixels`` is less than one token's square.
         ConfigError: ``name`` is a folder that does not exist.
+        MissingDependencyError: this processor needs a package that is not installed.
     """
     from transformers import AutoProcessor, AutoTokenizer, Qwen2VLImageProcessorPil
 
@@ -63,16 +67,27 @@ def load_processor(
         load_dataset.check_name_of_hub(name)
     # The minimum is the model's own: Qwen3-VL's is larger than Qwen2.5-VL's.
     limits = {} if max_pixels is None else {"max_pixels": max_pixels}
-    if has_torchvision():
-        processor: ProcessorMixin = AutoProcessor.from_pretrained(
-            name, revision=revision, padding_side="left", **limits
-        )
+    if has_torchvision() or not _is_qwens(name, revision):
+        try:
+            processor: ProcessorMixin = AutoProcessor.from_pretrained(
+                name, revision=revision, padding_side="left", **limits
+            )
+        except ImportError as error:  # transformers' message names the package
+            raise MissingDependencyError(f"{name}: {on_one_line(str(error))}") from None
         _check_cap(processor.image_processor, max_pixels)
         return processor
     images = Qwen2VLImageProcessorPil.from_pretrained(name, revision=revision, **limits)
     _check_cap(images, max_pixels)
     tokenizer = AutoTokenizer.from_pretrained(name, revision=revision, padding_side="left")
     return image_processor_with(tokenizer, images)
+
+
+def _is_qwens(name: str, revision: str) -> bool:
+    from transformers.image_processing_base import ImageProcessingMixin
+
+    settings, _ = ImageProcessingMixin.get_image_processor_dict(name, revision=revision)
+    kind = str(settings.get("image_processor_type", QWENS))  # old checkpoints do not say
+    return kind.startswith(QWENS)
 
 
 def _check_cap(images: Any, max_pixels: int | None) -> None:
@@ -109,7 +124,7 @@ def image_processor_with(
 def sizes_of(processor: ProcessorMixin) -> SizeLimits | None:
     """Return the image sizes that a processor leaves unchanged; None if it is not one of Qwen's."""
     images: Any = processor.image_processor
-    if not type(images).__name__.startswith("Qwen2VLImageProcessor"):
+    if not type(images).__name__.startswith(QWENS):
         return None
     limits = images.size["shortest_edge"], images.size["longest_edge"]
     return SizeLimits(images.patch_size * images.merge_size, *limits)
@@ -128,7 +143,8 @@ def settle_images(dataset: Dataset, processor: ProcessorMixin) -> Dataset:
     if sizes is None:
         raise ConfigError(
             f"{type(processor).__name__} is not a processor of Qwen2-VL, Qwen2.5-VL or Qwen3-VL, "
-            "whose image sizes alone are known: use one of these, or leave out settle_images"
+            "and into how many tokens vLLM cuts an image is known of these alone: train one of "
+            "them, or generate without vLLM (--use_vllm false)"
         )
     with PartialState().local_main_process_first():  # the node's other ranks read its cache
         return resize_images(dataset, partial(size_for_model, **sizes._asdict()))

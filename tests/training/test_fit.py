@@ -24,14 +24,17 @@ from posh_reward.training.fit import (
     phases,
     pinned_numbers,
     report,
+    run_of,
     shape_of,
 )
-from posh_reward.training.run_settings import Processes
+from posh_reward.training.run_settings import Processes, parse_for
+from recipes import dapo_posh
 from tools import fit
 
 VISION = "Qwen/Qwen2.5-VL-7B-Instruct"
 SIZES = {"q_proj": 2, "k_proj": 2, "v_proj": 3, "o_proj": 9, "norm": 4}
 NODE = Processes(processes=8, zero_stage=3)
+REFILL = ("--refill", "true")
 
 
 def test_parameters_are_as_many_as_published() -> None:
@@ -59,6 +62,13 @@ def test_zero_spreads_sixteen_bytes_a_parameter() -> None:
     assert [each.optimizer for each in by_stage] == [12_000] * 3
     offloaded = model_state(model, replace(NODE, offloads_optimizer=True))
     assert (offloaded.on_gpu, offloaded.on_host) == (4_000, 12_000)
+
+
+def test_groups_that_dynamic_sampling_generates_at_once_are_counted() -> None:
+    config = ["--config", "configs/dapo/qwen2_5_vl_7b.yaml"]
+    for flags, rows in (([], 8), (["--oversample", "2"], 16), (["--oversample", "2", *REFILL], 8)):
+        script, args, model = parse_for(dapo_posh.SETTINGS, [*config, *flags], NODE)
+        assert run_of(script, args, model, NODE).generated == rows
 
 
 def tiny_run() -> TrainingRun:

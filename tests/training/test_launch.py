@@ -55,29 +55,59 @@ def test_a_recipe_that_ends_well_leaves_no_status(
     assert not list(tmp_path.iterdir())
 
 
+TOGETHER = [
+    *({"LOCAL_RANK": str(rank)} for rank in (1, 2)),  # torchrun
+    {"CUDA_VISIBLE_DEVICES": "4"},  # two commands typed by hand
+    {"CUDA_VISIBLE_DEVICES": "5"},
+    *({"LOCAL_RANK": str(rank), "CUDA_VISIBLE_DEVICES": "6,7"} for rank in (0, 1)),
+    # One job of each kind on a host, with GPUs that Slurm numbers from 0 in every job.
+    *({"SLURM_LOCALID": "0", "SLURM_JOB_GPUS": gpu, "CUDA_VISIBLE_DEVICES": "0"} for gpu in "01"),
+    *(
+        {"SLURM_LOCALID": rank, "SLURM_STEP_GPUS": "2,3", "CUDA_VISIBLE_DEVICES": "0"}
+        for rank in "01"
+    ),
+    *(
+        {"SLURM_LOCALID": "0", "SLURM_JOB_GPUS": "8,9", "CUDA_VISIBLE_DEVICES": each}
+        for each in "01"
+    ),
+    *({"SLURM_LOCALID": "0", "SLURM_ARRAY_TASK_ID": task} for task in "78"),  # on CPUs
+    {},
+]
+"""Environments of engines that may start at the same moment on one host."""
+
+
+def cache_of(variables: dict[str, str]) -> str:
+    own = dict(variables)
+    for _ in range(2):  # a child repeats it
+        separate_vllm_caches(own)
+    judge = child_environment(own, sys.executable, "model")["VLLM_CACHE_ROOT"]
+    assert judge == own["VLLM_CACHE_ROOT"]
+    # As ``posh-reward score`` does, whose own process sets nothing.
+    assert child_environment(variables, sys.executable, "model")["VLLM_CACHE_ROOT"] == judge
+    return judge
+
+
+def test_engines_that_start_together_compile_into_folders_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folders = [cache_of(each) for each in TOGETHER]
+    assert len(set(folders)) == len(TOGETHER)
+    assert folders == [cache_of(each) for each in TOGETHER], "the next run finds them again"
+    monkeypatch.setattr("posh_reward.models.vllm.vllm_model.gethostname", lambda: "other.example")
+    assert not set(folders) & {cache_of(each) for each in TOGETHER}, "of a shared home"
+
+
 @pytest.mark.parametrize(
-    ("variables", "folder"),
+    ("variables", "root"),
     [
-        ({"LOCAL_RANK": "3", "VLLM_CACHE_ROOT": "/cache"}, "/cache/HOST-gpu-3"),
-        ({"LOCAL_RANK": "0", "HOME": "/h"}, "/.cache/vllm/HOST-gpu-0"),
-        ({"LOCAL_RANK": "0", "XDG_CACHE_HOME": "/c"}, "/c/vllm/HOST-gpu-0"),
-        # Two runs on one host, and two tasks of an array on one: their GPUs differ.
-        ({"LOCAL_RANK": "1", "CUDA_VISIBLE_DEVICES": "4,5"}, "/vllm/HOST-gpu-5"),
-        ({"SLURM_LOCALID": "0", "SLURM_JOB_GPUS": "6"}, "/vllm/HOST-gpu-6"),
-        ({"SLURM_LOCALID": "0", "SLURM_ARRAY_TASK_ID": "7"}, "/vllm/HOST-gpu-0-task-7"),
-        ({}, ""),
+        ({"VLLM_CACHE_ROOT": "/cache"}, "/cache"),
+        ({"XDG_CACHE_HOME": "/c"}, "/c/vllm"),
+        ({}, str(Path.home() / ".cache" / "vllm")),
     ],
 )
-def test_each_gpu_of_a_host_has_a_folder_for_what_vllm_compiles(
-    variables: dict[str, str], folder: str
-) -> None:
-    for _ in range(2):  # a child repeats it
-        separate_vllm_caches(variables)
-        host = gethostname().partition(".")[0]
-        assert variables.get("VLLM_CACHE_ROOT", "").endswith(folder.replace("HOST", host))
-    assert ("VLLM_CACHE_ROOT" in variables) == bool(folder)
-    judge = child_environment(variables, sys.executable, "model").get("VLLM_CACHE_ROOT")
-    assert judge == variables.get("VLLM_CACHE_ROOT")
+def test_vllms_own_variables_say_where_it_caches(variables: dict[str, str], root: str) -> None:
+    host = gethostname().partition(".")[0]
+    assert cache_of({**variables, "LOCAL_RANK": "3"}) == f"{root}/{host}-gpu-3"
 
 
 def test_a_recipes_own_vllm_compiles_no_sampler(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,36 +121,32 @@ def child_environment(
 
 
 def separate_vllm_caches(environment: MutableMapping[str, str]) -> None:
-    """Point vLLM's compile cache to one folder per host and GPU, under torchrun and Slurm.
+    """Point vLLM's compile cache to one folder per host and GPU.
 
-    Engines that start at the same moment, such as the tasks of an array with a shared home, would
-    write the same files. A GPU keeps its folder from run to run, so it compiles once.
+    vLLM writes its index of compiled graphs in place, and engines that start at the same moment,
+    such as the tasks of an array with a shared home, would read each other's half-written file. A
+    GPU keeps its folder from run to run, so it compiles once.
     """
-    gpu = _gpu_name(environment)
-    if gpu is None:
-        return
     caches = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     root = Path(environment.get("VLLM_CACHE_ROOT") or caches / "vllm")
-    own = f"{gethostname().partition('.')[0]}-gpu-{gpu}"
+    own = f"{gethostname().partition('.')[0]}-gpu-{_gpu_name(environment)}"
     if root.name != own:  # a child inherits its parent's
         environment["VLLM_CACHE_ROOT"] = str(root / own)
 
 
-def _gpu_name(environment: Mapping[str, str]) -> str | None:
-    """Return the number of this process's GPU on its host; None if nothing launched it.
+def _gpu_name(environment: Mapping[str, str]) -> str:
+    """Return a name for this process's GPU that no other process on this host has.
 
-    Slurm may number each job's GPUs from 0, and says in a variable which they are; a task without
-    GPUs is told apart by its number in its array.
+    ``CUDA_VISIBLE_DEVICES`` alone is not one: Slurm may number each job's GPUs from 0, and show
+    each task only its own. Rank 1 of a job with the GPUs 4 and 5 has ``4-5-1-1``: the job's GPUs,
+    its own among them, its rank. Tasks without GPUs are told apart by their array's numbering.
     """
-    local = environment.get("LOCAL_RANK") or environment.get("SLURM_LOCALID")
-    if local is None:
-        return None
-    for name in ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS", "CUDA_VISIBLE_DEVICES"):
-        numbers = environment.get(name, "").split(",")
-        if numbers[0] and int(local) < len(numbers):
-            return re.sub(r"\W", "-", numbers[int(local)])
-    task = environment.get("SLURM_ARRAY_TASK_ID")
-    return local if task is None else f"{local}-task-{task}"
+    rank = environment.get("LOCAL_RANK") or environment.get("SLURM_LOCALID") or "0"
+    job = environment.get("SLURM_STEP_GPUS") or environment.get("SLURM_JOB_GPUS")
+    visible = environment.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    own = visible[int(rank)] if int(rank) < len(visible) else visible[0]
+    task = None if job or own else environment.get("SLURM_ARRAY_TASK_ID")
+    return "-".join(re.sub(r"\W", "-", part) for part in (job, own, rank, task) if part)
 
 
 def set_vllm_defaults(environment: MutableMapping[str, str]) -> None:

@@ -55,6 +55,11 @@ class DynamicSampling:
                 "generated anyway; leave refill out, or set a spread"
             )
 
+    @property
+    def at_once(self) -> int:
+        """Groups generated at a time, per group trained on."""
+        return 1 if self.refill else self.oversample
+
 
 def spreads(rewards: Tensor, weights: Tensor, *, each_normalised: bool = False) -> Tensor:
     """Return the standard deviation of each group's rewards, (groups,), in units of the reward.

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from trl import GRPOTrainer
 from trl.data_utils import prepare_multimodal_messages
+from trl.trainer import grpo_trainer
 
 from posh_reward.errors import ConfigError, PoshError
 from posh_reward.training.dapo import credit, sampling
@@ -75,7 +76,9 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         self.span_credit = span_credit
         self.on_phase: Callable[[str], object] = str
         """Called at the start of each phase: generating, judging, updating."""
-        super().__init__(*args, **kwargs)
+        at_once = dynamic_sampling.at_once if dynamic_sampling else 1
+        with _larger_engine(at_once):
+            super().__init__(*args, **kwargs)
         if dynamic_sampling is not None or span_credit:
             for name in ("tools", "environment_factories", "rollout_func"):
                 if getattr(self, name):
@@ -278,6 +281,25 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         self._metrics["train"]["span_credit/token_share"].append(tokens / max(length, 1.0))
         self._metrics["train"]["span_credit/size"].append(size / max(tokens, 1.0))
         self._metrics["train"]["span_credit/without"].append(bare / rows)
+
+
+@contextmanager
+def _larger_engine(times: int) -> Iterator[None]:
+    """Let TRL make a colocated vLLM for ``times`` as many sequences.
+
+    TRL sizes it for the completions trained on (trl 1.16.0, grpo_trainer.py:1124), so those of
+    ``oversample: 2`` would be decoded in two waves, one after the other.
+    """
+    made = grpo_trainer.VLLMGeneration
+
+    def make(*args: Any, max_num_seqs: int, **options: Any) -> Any:
+        return made(*args, max_num_seqs=times * max_num_seqs, **options)
+
+    grpo_trainer.VLLMGeneration = make
+    try:
+        yield
+    finally:
+        grpo_trainer.VLLMGeneration = made
 
 
 def conversations(inputs: Sequence[Row]) -> list[Any]:

@@ -10,6 +10,7 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from trl import GRPOTrainer
+from trl.generation.vllm_generation import VLLMGeneration
 
 from posh_reward.errors import ConfigError
 from posh_reward.training.dapo.sampling import (
@@ -284,3 +285,19 @@ def test_a_replay_is_what_trl_makes_of_the_chosen_rows(
     rows_kept = mixed(trl, kinds, column)
     alone = outcome(trl, [row for row in rows_kept if row["index"] in kept])
     assert replayed == alone
+
+
+def test_vllm_decodes_all_completions_of_a_call_at_once(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(VLLMGeneration, "_init_vllm", lambda self: None)  # as if it had started
+
+    def at_once(sampling: DynamicSampling | None) -> int:
+        trainer = make(tiny, use_vllm=True, vllm_mode="colocate", dynamic_sampling=sampling)
+        size: int = trainer.vllm_generation.max_num_seqs
+        return size
+
+    plain = make(tiny, GRPOTrainer, use_vllm=True, vllm_mode="colocate").vllm_generation
+    assert at_once(None) == plain.max_num_seqs == ROWS
+    assert at_once(DynamicSampling(3)) == 3 * ROWS
+    assert at_once(DynamicSampling(3, refill=True)) == ROWS, "in rounds"
