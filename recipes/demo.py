@@ -11,7 +11,7 @@ scored on an image that it has not seen.
 
 Each stage keeps its result in ``demo/`` and is not run again; ``--overwrite`` starts over. Another
 ``--seed`` draws other weights, batches and samples, and the same held-out images; another number of
-``--threads`` rounds differently. ``research/demo_seeds.py`` runs several.
+``--threads`` rounds differently. ``research/demo_seeds.py`` tabulates several runs.
 """
 
 from __future__ import annotations
@@ -153,6 +153,8 @@ def report(output: Path, rows: dict[str, list[Row]]) -> None:
             "DAPO over SFT, recall": difference(dapo, sft, "recall"),
             "f1 over SFT, precision": difference(f1, sft, "precision"),
             "f1 over SFT, recall": difference(f1, sft, "recall"),
+            "DAPO over f1, precision": difference(dapo, f1, "precision"),
+            "DAPO over f1, recall": difference(dapo, f1, "recall"),
             "right over other images": difference(dapo, control),
         }
         text = summary(ranked, gains)
