@@ -84,7 +84,7 @@ def test_a_result_leads_back_to_the_first_weights(
     assert facts["scores: scores.jsonl"]["texts"] == "12 as in packet.key.json"
     for path in ("packet", "answers/rater-01.json", "answers.csv", "packet.key.json", "dapo"):
         assert main(["trace", path]) == 0
-        assert weights_fingerprint(Path("tiny")) in capsys.readouterr().out
+        assert str(weights_fingerprint(Path("tiny"))) in capsys.readouterr().out
 
 
 def test_held_out_texts_get_the_prompt_and_the_metric_of_the_training(
@@ -130,7 +130,7 @@ def other_origin(content: dict[str, Any]) -> None:
     content["origin"] = content["origin"].replace("weights:", "weights:0")
 
 
-CUTS: dict[str, tuple[Callable[[], None], str, str]] = {
+CUTS: dict[str, tuple[Callable[[], object], str, str]] = {
     "the first weights": (lambda: move_weights("tiny"), "weights tiny", "the step before used"),
     "the trained weights": (lambda: move_weights("sft"), "weights sft", "the step before used"),
     "what a run saved": (
