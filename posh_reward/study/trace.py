@@ -145,7 +145,7 @@ class Tracer:
     def _key_of(self, packet: object, path: Path) -> Path | None:
         """Find a packet's key: one that was given, or in the same folder, or the one above."""
         near = [
-            folder.glob(f"*{KEY_ENDING}") for folder in (path.parent, path.resolve().parents[1])
+            folder.glob(f"*{KEY_ENDING}") for folder in (path.parent, path.resolve().parent.parent)
         ]
         files = (each for each in chain(self.paths, *near) if each.is_file())
         keys = (each for each in files if each.name.endswith(".json"))
