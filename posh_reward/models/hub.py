@@ -12,14 +12,14 @@ from pathlib import Path
 from posh_reward.errors import ConfigError
 
 ENDS = 1 << 20  # bytes hashed at the start and at the end of each file
-FINGERPRINT = 16  # characters
+FINGERPRINT, COMMIT = 16, 40  # characters
 SAMPLE = 1 << 12  # bytes hashed at the start, in the middle and at the end of each tensor
 UNKNOWN = "unknown"
 
 
 def commit(model: str, revision: str | None) -> str:
     """The commit that a branch or tag points to: on the hub or, failing that, in the cache."""
-    if revision is not None and re.fullmatch("[0-9a-f]{40}", revision):
+    if revision is not None and re.fullmatch(f"[0-9a-f]{{{COMMIT}}}", revision):
         return revision
     from huggingface_hub import model_info, try_to_load_from_cache
 

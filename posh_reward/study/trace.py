@@ -18,7 +18,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from posh_reward.errors import InputError, safe
+from posh_reward.errors import ConfigError, InputError, safe
 from posh_reward.metrics.metric import SEVERAL
 from posh_reward.models.hub import UNKNOWN, adapter_base, identity
 from posh_reward.provenance import Origin, Origins, read_origin
@@ -292,8 +292,12 @@ class Tracer:
 
 def _model_step(folder: Path, expected: str | None) -> tuple[Step, RunRecord | None]:
     """Compare a folder's weights with what is said of them, and read the record of its run."""
-    actual, run, problem = identity(str(folder)), None, None
-    if expected and UNKNOWN not in expected and expected != actual:
+    run = problem = None
+    try:
+        actual = identity(str(folder))
+    except ConfigError as error:  # of an adapter that does not name its model
+        actual, problem = UNKNOWN, str(error)
+    if problem is None and expected and UNKNOWN not in expected and expected != actual:
         problem = f"the step before used weights {expected}; this folder now has {actual}"
     try:
         run = read_run(folder)

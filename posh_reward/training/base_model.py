@@ -15,7 +15,7 @@ from typing import Any
 
 from posh_reward.datasets.load_dataset import check_name_of_hub
 from posh_reward.errors import ConfigError
-from posh_reward.models.hub import adapter_base, identity, weights_fingerprint
+from posh_reward.models.hub import UNKNOWN, adapter_base, identity, weights_fingerprint
 from posh_reward.run_record import read_run
 from posh_reward.training.fetch import lacking_file
 from posh_reward.training.processors import load_processor
@@ -46,7 +46,7 @@ def base_of(name: str) -> str | None:
     run = read_run(Path(name))
     if run is not None and run.model == base and Path(base).is_dir():
         learned, now = run.model_weights, identity(base)
-        if learned not in (None, now):
+        if learned not in (None, UNKNOWN, now):
             raise ConfigError(
                 f"{name} is an adapter of {base} when its weights were {learned}, and they are "
                 f"{now} now: restore that model, or train the adapter again"

@@ -13,7 +13,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import PoshError
-from posh_reward.models.hub import FINGERPRINT, SAMPLE, identity
+from posh_reward.models.hub import COMMIT, FINGERPRINT, SAMPLE, UNKNOWN, identity
 from posh_reward.reward.objectives import metrics_behind
 from posh_reward.run_record import RunRecord, read_run, write_run
 from posh_reward.training.learning import read_progress
@@ -88,11 +88,11 @@ def _continued(record: RunRecord, args: Any) -> tuple[RunRecord, str | None]:
     """Return the record of a run that may resume, from what it first began; and what forbids it."""
     checkpoint = last_checkpoint(args)
     earlier = None if checkpoint is None else read_run(Path(checkpoint))
-    if earlier is None or earlier.model_weights in (None, record.model_weights):
+    if earlier is None or earlier.model_weights in (None, UNKNOWN, record.model_weights):
         return record, None
     problem = None
     # A folder's weights have a fingerprint; a commit on the hub may have changed something else.
-    known = Path(record.model).is_dir() and len(earlier.model_weights) == FINGERPRINT
+    known = Path(record.model).is_dir() and len(earlier.model_weights) != COMMIT
     if known and record.settings.get("use_peft"):
         problem = (
             f"{checkpoint} has adapters of {earlier.model}, whose weights were "
