@@ -90,3 +90,18 @@ def test_a_recipe_without_the_trainers_packages_says_so(recipe: str, tmp_path: P
     )  # fmt: skip
     assert done.returncode == UNUSABLE
     assert re.fullmatch(rf"{recipe}\.py: accelerate, .* missing: pip install .*\n", done.stderr)
+
+
+DOCTOR = ("posh_reward.cli", "doctor", "--config", "configs/smoke/dapo.yaml")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [DOCTOR, (*DOCTOR, "--first-hour", "/nowhere/x.json"), ("tools.first_hour", "/nowhere/x.json")],
+)
+def test_a_node_without_the_trainers_packages_is_told_so(command: tuple[str, ...]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-S", "-m", *command], capture_output=True, text=True, cwd=ROOT
+    )
+    assert done.returncode == UNUSABLE
+    assert re.fullmatch(r".*\.py: accelerate, .* missing: pip install .*\n", done.stderr)

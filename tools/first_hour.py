@@ -14,6 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import posh_reward.training.extra  # noqa: F401
+
+# isort: split
 from posh_reward.training.doctor.first_hour import STEPS, Measurement
 
 BEGIN, END = "<!-- tools.first_hour -->", "<!-- end -->"

@@ -130,10 +130,8 @@ class ChildProcess:
         """The only process that may use the child; a fork needs its own."""
         self._secrets = secrets_of(environment)
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
-        # -I -S: import nothing from the keeper's folder or the user's packages.
-        keeper = [sys.executable, "-I", "-S", str(KEEPER), str(self.owner)]
         self._keeper = subprocess.Popen(  # noqa: S603
-            [*keeper, *command],
+            kept(command),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
@@ -198,6 +196,12 @@ class ChildProcess:
         self.stop()
         reason, words = (redact(self._secrets, text) for text in (reason, words))
         return ChildFailureError(f"{reason} (exit status {code})", words, slow=slow)
+
+
+def kept(command: Sequence[str]) -> list[str]:
+    """Return a command that ends with this process, with all its descendants: ``keeper.py``."""
+    # -I -S: import nothing from the keeper's folder or the user's packages.
+    return [sys.executable, "-I", "-S", str(KEEPER), str(os.getpid()), *command]
 
 
 def kill(keeper: subprocess.Popen[str]) -> int:

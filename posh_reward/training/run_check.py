@@ -210,8 +210,8 @@ def missing_packages(
                 needs.setdefault(package, (f"the {user}", extra))
     if broken := import_failure("deepspeed"):
         yield (
-            f"deepspeed is installed but cannot be imported ({broken}), which ends runs without "
-            "it, too: pip uninstall deepspeed, or install it again"
+            f"a DeepSpeed that can be imported ({broken}): the one installed ends also runs that "
+            "do not use it; pip uninstall deepspeed, or install it again"
         )
     for package, (user, extra) in needs.items():
         if find_spec(package) is None:

@@ -24,7 +24,8 @@ def load_package(folder: Path) -> None:
 
 def main() -> None:
     """Serve, or print the versions of vLLM and of the model."""
-    del sys.path[0]  # this folder, whose modules must only be importable by their full names
+    # Without this folder, whose modules must only be importable by their full names.
+    sys.path[:] = [each for each in sys.path if each != str(Path(__file__).resolve().parent)]
     load_package(Path(__file__).resolve().parents[2])
     command, settings = sys.argv[1], json.loads(sys.argv[2])
     if command == "probe":

@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import IO, Any
 
 from posh_reward.errors import ConfigError, PoshError
-from posh_reward.process.child import KEEPER, redact, secrets_of
+from posh_reward.process.child import kept, kill, redact, secrets_of
 from posh_reward.settings import TRUST
 from posh_reward.shipped import shipped
 from posh_reward.training.doctor.node_checks import (
@@ -343,9 +343,10 @@ def trial(
     has ``patience`` seconds to end in; torchrun ends its ranks within 30. Should this process be
     killed, ``process/keeper.py`` ends the trial: a judge would go on for a quarter of an hour.
     """
-    keeper = [sys.executable, "-I", "-S", str(KEEPER), str(os.getpid())]
-    command = [*keeper, sys.executable, *start, *arguments]
-    environment = {**os.environ, "PYTHONWARNINGS": "ignore", **variables}
+    command = kept([sys.executable, *start, *arguments])
+    # As python -P, also in torchrun's ranks: nothing is imported from the working folder.
+    own = {"PYTHONWARNINGS": "ignore", "PYTHONSAFEPATH": "1"}
+    environment = {**os.environ, **own, **variables}
     with (
         tempfile.TemporaryFile("w+", errors="replace") as output,
         tempfile.TemporaryFile("w+", errors="replace") as errors,
@@ -357,12 +358,10 @@ def trial(
         try:
             yield Trial(child, output, errors)
         finally:
-            # SIGINT first: torch's compiler then removes its lock.
-            for number in (signal.SIGINT, signal.SIGTERM):
-                if child.poll() is None:
-                    child.send_signal(number)  # to the keeper, which passes it on or ends all
-                    with suppress(subprocess.TimeoutExpired):
-                        child.wait(timeout=patience)
+            child.send_signal(signal.SIGINT)  # torch's compiler then removes its lock
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(timeout=patience)
+            kill(child)
 
 
 def answer_of(child: Trial, seconds: float) -> Answer:

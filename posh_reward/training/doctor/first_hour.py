@@ -8,6 +8,7 @@ that has not passed.
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import re
@@ -249,7 +250,8 @@ class Ladder:
 
     def node(self, rung: Rung) -> None:
         """Driver, headers, packages, downloads, memory, disk; the data set's splits."""
-        checks = list(check_node(self.result, self.config, self.flags, NodePlace(), self.own))
+        place = NodePlace(port=free_port())  # where the rungs meet, not the run
+        checks = list(check_node(self.result, self.config, self.flags, place, self.own))
         failed = [f"{check.name}: {check.detail}" for check in checks if check.state == "FAILED"]
         rung.note("checks passed", sum(c.state == "ok" for c in checks))
         if failed:
@@ -315,6 +317,7 @@ class Ladder:
                 place = NodePlace(port=free_port())
                 answer = _answer(*run_ranks(train, place, 1, self.seconds))
                 self._note_steps(rung, answer, name)
+                self._check_learning(answer["steps"])
                 gaps |= {
                     f"{name} step {line['at']}".strip(): line["gap"] for line in answer["steps"]
                 }
@@ -340,14 +343,14 @@ class Ladder:
                 "no", "--save_only_model", "false", "--save_steps", "1", "--logging_steps", "1",
             ]  # fmt: skip
             first = self._train([*common, "--max_steps", "1", "--save_strategy", "steps"])
+            self._note_steps(rung, first, "first")
             saved = sum(path.stat().st_size for path in output.glob("checkpoint-1/**/*"))
+            rung.note("checkpoint", saved / 1e9, "GB", checkpoint_size(fit) if fit else None)
             resumed = ["--max_steps", "2", "--save_strategy", "no"]
             second = self._train([*common, *resumed, "--resume_from_checkpoint", "latest"])
-            self._note_steps(rung, first, "first")
             self._note_steps(rung, {**second, "steps": second["steps"][1:]}, "resumed")
+            self._check_learning(second["steps"])
             self._note_phases(rung, second, fit, "resumed step")
-            size = checkpoint_size(fit) if fit else None
-            rung.note("checkpoint", saved / 1e9, "GB", size)
             if (first["step"], second["step"]) != (1, 2) or len(second["steps"]) != 2:
                 raise RungError(f"step {second['step']}, of 2, after resuming from step 1")
             self._describe(rung, output, Path(scratch))
@@ -395,13 +398,17 @@ class Ladder:
 
     def _note_steps(self, rung: Rung, answer: Mapping[str, Any], name: str) -> None:
         prefix = name and f"{name}, "
+        if not answer["steps"]:
+            raise RungError(f"{prefix}no step has been logged")
         for line in answer["steps"]:
             at = line["at"]
             shown = {key: value for key, value in line.items() if key != "at" and value is not None}
             text = ", ".join(f"{key} {value:.4g}" for key, value in shown.items())
             rung.note(f"{prefix}step {at}", text)
-            if line["loss"] is None or line["loss"] != line["loss"]:
+            if line["loss"] is None or not math.isfinite(line["loss"]):
                 raise RungError(f"{prefix}step {at} has the loss {line['loss']}")
+            if not math.isfinite(line["gradient"] or 0.0):
+                raise RungError(f"{prefix}step {at} has a gradient of norm {line['gradient']}")
             if line["failed"] not in (None, 0.0):
                 raise RungError(f"{line['failed']:.0%} of the completions could not be judged")
             if line["cut"] == 1 and self.result.args.mask_truncated_completions:
@@ -409,9 +416,24 @@ class Ladder:
                     f"{prefix}step {at} trained on nothing: all completions were cut at "
                     "max_completion_length and masked"
                 )
+        if answer["runner"]:
+            rung.note(f"{prefix}vLLM's model runner", answer["runner"])
         rung.note(f"{prefix}rotary buffers", ", ".join(answer["rope"]) or "none")
         if set(answer["rope"]) - {"float32"}:
             raise RungError(f"rotary frequencies are rounded to {', '.join(answer['rope'])}")
+
+    def _check_learning(self, steps: Sequence[Mapping[str, Any]]) -> None:
+        """Raise RungError if no step had a gradient, or none of them moved the weights."""
+        if all(line["gradient"] == 0 for line in steps):
+            raise RungError(
+                f"none of {len(steps)} steps had a gradient: the completions of each image had "
+                "equal rewards, or all were cut and masked (raise max_completion_length)"
+            )
+        if steps[-1]["moved"] == 0:
+            raise RungError(
+                f"the weights are the same after {len(steps)} steps: the learning rate "
+                f"({self.result.args.learning_rate:g}) is too small, or they are not trained"
+            )
 
     def _note_phases(self, rung: Rung, answer: Mapping[str, Any], fit: Any, steps: str) -> None:
         estimates = {phase.name: phase.gib for phase in phases(fit)} if fit else {}

@@ -187,11 +187,21 @@ def train(device: str, config: str, *flags: str) -> dict[str, Any]:
         "step": trainer.state.global_step,
         "steps": [{name: line.get(key) for name, key in LOGGED.items()} for line in steps],
         "rope": sorted(rope),
+        "runner": _model_runner(trainer),
         "seconds": dict(meter.seconds),
         "peak": dict(meter.peak),
     }
     finish(trainer)
     return result
+
+
+def _model_runner(trainer: Any) -> str | None:
+    """Return which of its model runners a colocated vLLM runs, V1 or V2; None without one."""
+    llm = getattr(getattr(trainer, "vllm_generation", None), "llm", None)
+    if llm is None:
+        return None
+    worker = llm.llm_engine.model_executor.driver_worker
+    return "V2" if getattr(worker, "use_v2_model_runner", False) else "V1"
 
 
 class PhaseMeter:

@@ -312,7 +312,7 @@ with trial([], {}, ("-c", child)) as started:
 def test_a_trial_and_its_children_end_with_a_killed_doctor(
     tmp_path: Path, number: signal.Signals
 ) -> None:
-    mark = f"trial-of-{tmp_path.name}"
+    mark = str(tmp_path)  # which no other run of these tests has
     doctor = subprocess.Popen(
         [sys.executable, "-c", FAMILY, mark], stdout=subprocess.PIPE, text=True, cwd=ROOT
     )
@@ -333,6 +333,15 @@ def running(mark: str) -> int:
             with suppress(OSError):
                 count += mark.encode() in (entry / "cmdline").read_bytes()
     return count
+
+
+def test_a_trial_imports_nothing_from_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "json.py").write_text("raise SystemExit('not ours')")
+    monkeypatch.chdir(tmp_path)
+    failure, answer = run_ranks(["ranks", "cpu", "60"], NodePlace(port=free_port()), 1, 60)
+    assert (failure, answer["backend"]) == (None, "gloo")
 
 
 def test_one_process_is_not_said_to_have_met_others() -> None:

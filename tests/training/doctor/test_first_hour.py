@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sysconfig
@@ -111,6 +112,20 @@ def test_the_page_is_made_from_the_files() -> None:
     made = "\n".join(table.lines([json.loads(file.read_text("utf-8")) for file in files]))
     page = (ROOT / "research" / "results" / "performance.md").read_text("utf-8")
     assert page.partition(table.BEGIN)[2].partition(table.END)[0].strip() == made.strip()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("flags", "reason"),
+    [
+        (["--learning_rate", "0"], r"weights are the same after 2 steps: the learning rate \(0\)"),
+        (["--mask_truncated_completions", "true"], "all completions were cut"),
+    ],
+)
+def test_a_policy_that_learns_nothing_fails(smoke: Path, flags: list[str], reason: str) -> None:
+    rung = Rung("policy")
+    ladder(smoke, *flags).try_step(rung)
+    assert re.search(reason, failed(rung))
 
 
 @pytest.mark.slow
