@@ -119,7 +119,7 @@ def test_the_page_is_made_from_the_files() -> None:
     ("flags", "reason"),
     [
         (["--learning_rate", "0"], r"weights are the same after 2 steps: the learning rate \(0\)"),
-        (["--mask_truncated_completions", "true"], "all completions were cut"),
+        (["--mask_truncated_completions", "true"], "100% of the completions were cut"),
     ],
 )
 def test_a_policy_that_learns_nothing_fails(smoke: Path, flags: list[str], reason: str) -> None:
