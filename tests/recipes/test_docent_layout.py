@@ -42,7 +42,12 @@ def config(tmp_path: Path, stage: str, model: Path, docent: Path, *more: str) ->
     return str(path)
 
 
-SFT = ("eval_strategy: steps", "eval_steps: 1", "per_device_train_batch_size: 2")
+SFT = (
+    "eval_strategy: steps",
+    "eval_steps: 1",
+    "metric_for_best_model: null",
+    "per_device_train_batch_size: 2",
+)
 DAPO = ("use_vllm: false", "metric: null", "max_completion_length: 8",
         "mask_truncated_completions: false", "per_device_train_batch_size: 8")  # fmt: skip
 

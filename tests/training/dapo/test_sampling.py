@@ -293,11 +293,11 @@ def test_vllm_decodes_all_completions_of_a_call_at_once(
     monkeypatch.setattr(VLLMGeneration, "_init_vllm", lambda self: None)  # as if it had started
 
     def at_once(sampling: DynamicSampling | None) -> int:
-        trainer = make(tiny, use_vllm=True, vllm_mode="colocate", dynamic_sampling=sampling)
+        trainer = make(tiny, starts_vllm=True, vllm_mode="colocate", dynamic_sampling=sampling)
         size: int = trainer.vllm_generation.max_num_seqs
         return size
 
-    plain = make(tiny, GRPOTrainer, use_vllm=True, vllm_mode="colocate").vllm_generation
+    plain = make(tiny, GRPOTrainer, starts_vllm=True, vllm_mode="colocate").vllm_generation
     assert at_once(None) == plain.max_num_seqs == ROWS
     assert at_once(DynamicSampling(3)) == 3 * ROWS
     assert at_once(DynamicSampling(3, refill=True)) == ROWS, "in rounds"

@@ -51,14 +51,15 @@ def make(
     """A trainer; what is not an argument of the trainers is a setting of GRPOConfig."""
     ours = ("dynamic_sampling", "span_credit", "scored_by", "rollout_func")
     own = {key: given.pop(key) for key in ours if key in given}
-    # vLLM is not installed here: ``Speaks`` takes its place.
-    use_vllm = given.pop("use_vllm", False)
+    # vLLM is not installed here: ``Speaks`` takes its place, unless a test starts its own.
+    starts_vllm = given.pop("starts_vllm", False)
+    use_vllm = given.pop("use_vllm", starts_vllm)
     settings: dict[str, Any] = {
         "output_dir": str(folder / "out"), "num_generations": GROUP,
         "per_device_train_batch_size": ROWS, "max_completion_length": 12, "loss_type": "dapo",
         "beta": 0.0, "report_to": "none", "use_cpu": True, "bf16": False, "max_steps": 2,
         "gradient_checkpointing": False, "save_strategy": "no", "logging_steps": 1, "seed": 0,
-        "disable_tqdm": True,
+        "disable_tqdm": True, "use_vllm": starts_vllm,
     }  # fmt: skip
     trainer = made(
         model=str(folder),
