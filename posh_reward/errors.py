@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import PackageNotFoundError, distribution, version
 from shlex import quote
 from urllib.parse import unquote, urlsplit
 
@@ -58,6 +58,14 @@ def install(extra: str) -> str:
         vcs = origin.get("vcs_info", {}).get("vcs")
         return f"pip install {quote(f'posh-reward[{extra}] @ {vcs}+{url}' if vcs else url)}"
     return f"pip install '.[{extra}]' in a clone of posh_reward"
+
+
+def installed(package: str) -> str | None:
+    """Return the version of a package; None if it is not installed here."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

@@ -1,4 +1,4 @@
-"""Which weights and settings a description was made with: the column ``origin`` of rows.
+"""Origins of descriptions: the weights and settings behind them, in the column ``origin``.
 
 It goes with a description into scores, packets and results, so that texts of different weights
 never pass for one model's. Files without the column, such as those of version 0.1 or from
@@ -8,18 +8,17 @@ elsewhere, are read as before: nothing is known about them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from posh_reward.errors import InputError, safe
 from posh_reward.metrics.metric import SEVERAL
 from posh_reward.models.hub import identity
 from posh_reward.run_record import read_run
 
-Row = TypeVar("Row", bound=Mapping[str, Any])
 ORIGIN = "origin"
 """Name of the column. It is a text, which all formats keep and tools can compare."""
 
@@ -69,7 +68,7 @@ def prompt_digest(text: str) -> str:
 
 @dataclass(slots=True)
 class Origins:
-    """What a table's rows come from: each model's descriptions, and the metric of their scores."""
+    """Origins of a table's rows, by model, with the metric that scored them."""
 
     by_model: dict[str, Origin | None] = field(default_factory=dict)  # None: no row names it
     unnamed: Counter[str] = field(default_factory=Counter)  # rows without an origin, by model
@@ -100,12 +99,6 @@ class Origins:
     def known(self) -> dict[str, Origin]:
         """The origins of models whose rows name one; those of people, for example, do not."""
         return {name: each for name, each in self.by_model.items() if each is not None}
-
-    def through(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """Pass rows on, adding each."""
-        for row in rows:
-            self.add(row)
-            yield row
 
     def lines(self) -> list[str]:
         """Return each model's origin, as text for a page."""

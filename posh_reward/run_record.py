@@ -11,13 +11,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from posh_reward.errors import InputError
 from posh_reward.process.child import redact, secrets_of
+from posh_reward.process.locks import whole_file
 
 RUN_FILE = "run.json"
-STATES = ("running", "stopped", "finished")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +25,11 @@ class RunRecord:
     """A run so far; ``finished`` if it has saved its model."""
 
     recipe: str  # such as "sft.py"
-    state: str  # one of ``STATES``; a killed run stays "running"
+    state: Literal["running", "stopped", "finished"]  # a killed run stays "running"
     reason: str | None  # why it ended before the steps that were asked for
     model: str  # that it started from: a folder, or a name on the hub
     model_weights: str | None  # ``models.hub.identity``
-    data: Mapping[str, Any]  # name, split, rows, and the fingerprint that ``datasets`` gives
+    data: Mapping[str, Any]  # name, split, rows, and a fingerprint of them
     prompt: str | None
     metric: Mapping[str, Any] | None  # settings as ``read_metric`` takes them; None without
     reward: str | None  # signature of the reward
@@ -45,10 +45,9 @@ class RunRecord:
 def write_run(folder: Path, record: RunRecord) -> None:
     """Write the record of a run, without the keys of this environment."""
     text = json.dumps(asdict(record), indent=2, ensure_ascii=False, default=str)
-    part = folder / f".{RUN_FILE}.part"
     folder.mkdir(parents=True, exist_ok=True)
-    part.write_text(redact(secrets_of(os.environ), text) + "\n", encoding="utf-8")
-    os.replace(part, folder / RUN_FILE)
+    with whole_file(folder / RUN_FILE) as file:
+        file.write((redact(secrets_of(os.environ), text) + "\n").encode("utf-8"))
 
 
 def read_run(folder: Path) -> RunRecord | None:

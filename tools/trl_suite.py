@@ -125,7 +125,7 @@ def trainer_for(mode: str, original: Any) -> Any:
 
 
 def rewarded(original: Any) -> Any:
-    """Give a trainer's own reward functions a reference and ``PoshReward`` beside them."""
+    """Add ``PoshReward`` to a trainer's own reward functions, and references to its data."""
     from posh_reward import PoshReward
 
     class Rewarded(original):  # type: ignore[misc]

@@ -15,6 +15,7 @@ from posh_reward.cli import EXITS, OK, HelpFormatter
 from posh_reward.datasets.image_files import path_exists
 from posh_reward.errors import InputError
 from posh_reward.metrics.metric import MetricSettings, load_metric, metric_flags
+from posh_reward.process.locks import whole_file
 from posh_reward.settings import trust_settings
 from posh_reward.study.rows import tables
 
@@ -245,7 +246,7 @@ def check_replaceable(output: str | None, start: bytes = PAGE) -> None:
 def write_file(path: Path, data: bytes) -> None:
     """Write a whole file or nothing, in a folder that is made if missing, and print its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tables.whole_file(path) as file:
+    with whole_file(path) as file:
         file.write(data)
     print(f"wrote {str(path)!r} ({size(len(data))})", file=sys.stderr)
 

@@ -200,19 +200,19 @@ def report(flags: argparse.Namespace) -> int:
         require_matplotlib()
     folder = Path.cwd() if flags.scores == STANDARD else Path(flags.scores).parent
     images = Thumbnails(folder, dataset=options.dataset_of(flags))
-    origins = Origins()
     with _scored_rows(flags) as rows:
         first = list(islice(rows, 1))
         metric = metric_of(first[0]) if first else ""
-        rows = origins.through(chain(first, rows))
+        rows = chain(first, rows)
         if metric not in SIBLINGS:
             contents = contents_of(rows, images)
-            options.check_alike(origins, allowed=flags.allow_differences)
+            options.check_alike(contents.tally.origins, allowed=flags.allow_differences)
             page = _posh_page(flags, contents)
         elif flags.plots or flags.against:
             raise InputError(f"--plots and --against work for scores of POSH only, not of {metric}")
         else:
-            page = sibling_page(rows, metric, flags.title, images)
+            origins = Origins()
+            page = sibling_page(rows, metric, origins, flags.title, images)
             options.check_alike(origins, allowed=flags.allow_differences)
     if images.dataset and images.dataset.beyond:
         print(f"without an image: {images.dataset.too_far}", file=sys.stderr)

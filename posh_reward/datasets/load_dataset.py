@@ -193,8 +193,8 @@ def check_dataset(
     """
     if is_drawn(name):
         options = scene_options(name)
-        parts = {split: _drawn_split(split) for split in splits}
-        return {s: options.train if p == "train" else options.heldout for s, p in parts.items()}
+        rows = {"train": options.train}
+        return {split: rows.get(_drawn_split(split), options.heldout) for split in splits}
     return {split: len(open_images(name, split, reference_column)) for split in splits}
 
 

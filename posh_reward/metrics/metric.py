@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib import import_module, resources
-from importlib.metadata import PackageNotFoundError, version
 from os import PathLike
 from pathlib import Path
 from reprlib import repr as short
@@ -31,7 +30,7 @@ from typing import (
     get_type_hints,
 )
 
-from posh_reward.errors import InputError, JudgeError
+from posh_reward.errors import InputError, JudgeError, installed
 from posh_reward.run_record import RUN_FILE, read_run
 from posh_reward.settings import ENDINGS, make, read_settings, refuse_harm
 from posh_reward.shipped import settings_names, shipped
@@ -83,10 +82,7 @@ def mean(values: Sequence[float | None]) -> float:
 @cache
 def package_version() -> str:
     """Version of posh-reward; "unknown" if it runs from a folder without being installed."""
-    try:
-        return version("posh-reward")
-    except PackageNotFoundError:
-        return "unknown"
+    return installed("posh-reward") or "unknown"
 
 
 def signature(metric: str, fields: Mapping[str, str]) -> str:

@@ -13,7 +13,7 @@ from posh_reward.errors import ConfigError
 
 ENDS = 1 << 20  # bytes hashed at the start and at the end of each file
 FINGERPRINT, COMMIT = 16, 40  # characters
-SAMPLE = 1 << 12  # bytes hashed at the start, in the middle and at the end of each tensor
+SAMPLE_BYTES = 1 << 12  # bytes hashed at the start, in the middle and at the end of each tensor
 UNKNOWN = "unknown"
 
 
@@ -103,8 +103,8 @@ def _tensor_samples(file: Path) -> Iterator[tuple[str, bytes]]:
             first, end = entry["data_offsets"]
             sample = f"{entry['dtype']}{entry['shape']}".encode()
             for part in range(3):
-                content.seek(8 + size + first + max(end - first - SAMPLE, 0) * part // 2)
-                sample += content.read(min(SAMPLE, end - first))
+                content.seek(8 + size + first + max(end - first - SAMPLE_BYTES, 0) * part // 2)
+                sample += content.read(min(SAMPLE_BYTES, end - first))
             yield name, sample
 
 

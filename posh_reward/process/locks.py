@@ -82,6 +82,33 @@ def open_alone(path: Path, mode: int = 0o666, flags: int = 0) -> IO[bytes]:
         file.close()
 
 
+@contextmanager
+def whole_file(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
+    """A file that takes its name only once the block has succeeded and the data is on disk.
+
+    ``mode`` is the file's permissions, less the umask, from its creation on. A link is replaced,
+    not followed, unless it leads to a device or a pipe, which is written to.
+    """
+    if path.exists() and not path.is_file():
+        with path.open("wb") as file:
+            yield file
+        return
+    part = path.with_name(path.name + ".part")
+    if part.is_symlink():  # this name is ours: a link there was planted
+        part.unlink()
+    with open_alone(part, mode, os.O_NOFOLLOW) as file:
+        try:
+            file.truncate()  # what a kill left
+            os.fchmod(file.fileno(), os.fstat(file.fileno()).st_mode & mode)
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(part, path)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+
+
 def keep_folder(folder: Path, name: str = LOCK) -> None:
     """Keep other processes from writing a folder, made if missing, until this process ends."""
     folder.mkdir(parents=True, exist_ok=True)

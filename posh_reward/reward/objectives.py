@@ -163,7 +163,7 @@ def _function(
 
     # TRL runs the functions that are declared ``async`` together, after all others.
     made: Any = waiting if _is_async(own) else function
-    # The axes have a weight of their own; anything else keeps its name, also beside others.
+    # An axis has a weight and is logged as "precision_reward"; other rewards keep their own names.
     made.__name__ = name if weight is None else f"{name}_reward"
     made.call = call
     return cast(Callable[..., Any], made)
@@ -173,6 +173,12 @@ def metrics_behind(function: Any) -> Sequence[Any]:
     """Return the metrics' rewards that a trainer's reward function asks; itself if it is one."""
     call = getattr(function, "call", None)
     return call.members if isinstance(call, SharedCall) else [function]
+
+
+def metrics_of(trainer: Any) -> list[Any]:
+    """Return the metrics' rewards behind all reward functions of a trainer; none in SFT."""
+    functions = getattr(trainer, "reward_funcs", ())
+    return [each for function in functions for each in metrics_behind(function)]
 
 
 def _is_async(function: Any) -> bool:

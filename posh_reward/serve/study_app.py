@@ -25,11 +25,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from posh_reward.errors import InputError
-from posh_reward.process.locks import LOCK, keep_folder
+from posh_reward.process.locks import LOCK, keep_folder, whole_file
 from posh_reward.study.packets.make import page_to_serve
 from posh_reward.study.packets.rater_answers import AnswerSheet, sheets_in
 from posh_reward.study.packets.study_records import Answer, PacketKey
-from posh_reward.study.rows.tables import whole_file
 
 LARGEST = 4_000_000  # bytes of a rater's answers; comments have up to 2,000 characters
 HEADERS = {

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from posh_reward.datasets.load_dataset import check_columns
 from posh_reward.errors import ConfigError
-from posh_reward.reward.objectives import SharedCall, check_shared, metrics_behind
+from posh_reward.reward.objectives import SharedCall, check_shared, metrics_of
 from posh_reward.settings import brief_list
 
 if TYPE_CHECKING:
     from transformers import Trainer
-
-EXAMPLES = 5  # rows that a message lists
 
 
 def check_datasets(trainer: Trainer) -> None:
@@ -28,7 +26,7 @@ def check_datasets(trainer: Trainer) -> None:
     for function in functions:
         if hasattr(function, "objectives") or isinstance(_call_of(function), SharedCall):
             check_shared(trainer, partial(_are_together, function))
-    rewards = [each for function in functions for each in metrics_behind(function)]
+    rewards = metrics_of(trainer)
     for where, dataset in _datasets(trainer):
         columns = getattr(dataset, "features", None)
         if columns is None:
@@ -79,8 +77,8 @@ def _check_images(where: str, dataset: Any) -> None:
     without = [row for row, cell in enumerate(cells) if not cell.is_valid]
     if without:
         raise ConfigError(
-            f"{where}: {_rows(without)} have no image in column {column!r}, at which the trainer "
-            f"would fail: dataset.filter(lambda row: row[{column!r}] is not None)"
+            f"{where}: rows {brief_list(without)} have no image in column {column!r}, at which the "
+            f"trainer would fail: dataset.filter(lambda row: row[{column!r}] is not None)"
         )
 
 
@@ -98,8 +96,3 @@ def _check_references(where: str, dataset: Any, column: str) -> None:
 def _has_text(reference: str | list[str] | None) -> bool:
     references = [reference] if isinstance(reference, str) else reference or ()
     return any(each and each.strip() for each in references)
-
-
-def _rows(rows: list[int]) -> str:
-    more = f" and {len(rows) - EXAMPLES} more" if len(rows) > EXAMPLES else ""
-    return f"rows {', '.join(map(str, rows[:EXAMPLES]))}{more}"

@@ -22,6 +22,7 @@ from posh_reward.errors import (
     InputError,
     MissingDependencyError,
     install,
+    installed,
     on_one_line,
     safe,
 )
@@ -36,7 +37,6 @@ from posh_reward.study.rows.tables import Journal
 from posh_reward.training.base_model import base_of
 from posh_reward.training.launch import learned_prompt, warn_of_other_prompt
 from posh_reward.training.processors import load_processor, sizes_of
-from posh_reward.training.recording import installed
 from posh_reward.training.rollouts import PromptMismatchError, collapse, placeholder_ids
 from posh_reward.training.saving import unlike_best
 

@@ -1,7 +1,7 @@
-"""Whether a run learns: each update is applied, reaches the weights, and comes from some text.
+"""The check that a run learns: updates are applied, reach the weights, and come from some text.
 
-Nothing else shows it. A run whose updates are rounded away, or whose completions are all cut and so
-masked, logs plausible losses and rewards to its last step.
+The losses do not show it. A run whose updates are rounded away, or whose completions are all cut
+and so masked, logs plausible losses and rewards to its last step.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def has_gradient(model: Any) -> bool:
 
 @dataclass(slots=True)
 class Progress:
-    """What a run's steps came to, over all ranks."""
+    """Counts and shares over a run's steps and all ranks."""
 
     judged: int = 0  # completions with a reward
     failed: int = 0  # completions without
@@ -194,14 +194,14 @@ def read_progress(state: TrainerState) -> Progress:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What one optimizer step did, on one rank."""
+    """Effect of one optimizer step on one rank."""
 
     movement: Movement
     was_applied: bool  # a gradient was; not if the optimizer was kept from stepping
 
 
 class Learning:
-    """Whether a run learns, judged from the updates of all ranks, alike on each."""
+    """Check that a run learns, from the updates of all ranks; every rank comes to the same end."""
 
     def __init__(self) -> None:
         self.progress = Progress()

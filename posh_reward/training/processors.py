@@ -33,7 +33,7 @@ QWENS = "Qwen2VLImageProcessor"
 PADS = ("<|image_pad|>", "<|video_pad|>")
 """Placeholder tokens of an image and of a video."""
 THREADS = min(32, os.cpu_count() or 1)  # each holds a decoded image: 36 MB for 12 megapixels
-BATCH = 64
+IMAGES_AT_ONCE = 64
 """Images resized at a time. A constant, not of this machine's cores: it is part of the key by which
 the ranks and other nodes find the resized images again."""
 ORIENTATION = 0x0112  # EXIF; 1 is upright
@@ -180,7 +180,7 @@ def resize_images(dataset: Dataset, new_size: NewSize) -> Dataset:
         resized = stored.map(
             _resize_batch,
             batched=True,
-            batch_size=BATCH,
+            batch_size=IMAGES_AT_ONCE,
             fn_kwargs={"new_size": new_size},
             desc="resizing images, once (posh-reward fetch does it ahead of a run)",
         )

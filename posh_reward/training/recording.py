@@ -7,14 +7,13 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, fields, replace
-from importlib import metadata
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.errors import PoshError
-from posh_reward.models.hub import COMMIT, FINGERPRINT, SAMPLE, UNKNOWN, identity
-from posh_reward.reward.objectives import metrics_behind
+from posh_reward.errors import PoshError, installed
+from posh_reward.models.hub import COMMIT, FINGERPRINT, SAMPLE_BYTES, UNKNOWN, identity
+from posh_reward.reward.objectives import metrics_of
 from posh_reward.run_record import RunRecord, read_run, write_run
 from posh_reward.training.learning import read_progress
 from posh_reward.training.resume import last_checkpoint, refuse_together
@@ -61,8 +60,8 @@ def recorded(trainer: Trainer, script: Any, model: Any) -> Iterator[None]:
 
 
 def _new_record(trainer: Trainer, script: Any, model: Any) -> RunRecord:
-    rewards = [r for each in getattr(trainer, "reward_funcs", ()) for r in metrics_behind(each)]
-    signatures = dict.fromkeys(r.signature for r in rewards if hasattr(r, "signature"))
+    rewards = [each for each in metrics_of(trainer) if hasattr(each, "signature")]
+    signatures = dict.fromkeys(reward.signature for reward in rewards)
     dataset: Any = trainer.train_dataset
     return RunRecord(
         recipe=Path(sys.argv[0]).name,
@@ -121,29 +120,37 @@ def _essence(value: Any) -> Any:
         content, path = value["bytes"], value["path"]
         if content is None and path is not None and Path(path).is_file():
             with Path(path).open("rb") as file:
-                return Path(path).stat().st_size, file.read(SAMPLE)
-        return path if content is None else (len(content), content[:SAMPLE])
+                return Path(path).stat().st_size, file.read(SAMPLE_BYTES)
+        return path if content is None else (len(content), content[:SAMPLE_BYTES])
     if isinstance(value, Mapping):
         return sorted((name, _essence(each)) for name, each in value.items())
     return list(map(_essence, value)) if isinstance(value, list) else value
 
 
-def end_record(trainer: Trainer, *, reason: str | None = None, **saved: str | None) -> None:
+def end_record(
+    trainer: Trainer,
+    *,
+    reason: str | None = None,
+    weights: str | None = None,
+    checkpoint: str | None = None,
+) -> None:
     """Add how far the run came and what it saved; with a ``reason`` it has stopped early."""
     output, state = Path(trainer.args.output_dir), trainer.state
     record = read_run(output) if trainer.args.should_save else None
     if record is None:
         return
-    if saved and state.global_step < state.max_steps:
+    stopped = reason is not None
+    if not stopped and state.global_step < state.max_steps:
         reason = "a callback ended the training"
     record = replace(
         record,
-        state="finished" if saved else "stopped",
+        state="stopped" if stopped else "finished",
         reason=reason,
         steps_asked=state.max_steps,
         steps=state.global_step,
         figures=asdict(read_progress(state)),
-        **saved,  # type: ignore[arg-type]
+        weights=weights or record.weights,
+        checkpoint=checkpoint or record.checkpoint,
     )
     write_run(output, record)
 
@@ -158,11 +165,3 @@ def changed(settings: Any) -> dict[str, Any]:
         and value != each.default
         and not each.name.endswith("_token")
     }
-
-
-def installed(package: str) -> str | None:
-    """Return the version of a package that is installed here."""
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None

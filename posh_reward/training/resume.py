@@ -32,8 +32,8 @@ MODEL, OPTIMIZER = "mp_rank_00_model_states.pt", "mp_rank_00_optim_states.pt"
 """Endings of the names of DeepSpeed's files (0.19)."""
 ADAPTERS = "adapter_model.safetensors"
 ADAPTER = ".default."  # in the names of adapters in a PEFT model, but not in its file
-SAMPLE = 16
-"""Tensors of a checkpoint that are compared with the model's: enough to see that it was loaded."""
+COMPARED_TENSORS = 16
+"""Tensors of a checkpoint that are compared with the model's; enough to see that it was loaded."""
 
 
 # Which checkpoint.
@@ -204,15 +204,13 @@ def load_best_by_any_name(trainer: Trainer) -> None:
     """
     load = trainer._load_best_model
 
-    def load_best() -> None:
-        checkpoint = str(trainer.state.best_model_checkpoint)
-        by_peft = (Path(checkpoint) / ADAPTERS).is_file()
-        if trainer.is_deepspeed_enabled or trainer.is_fsdp_enabled or by_peft:
+    def load_by_any_name() -> None:
+        if trainer.is_deepspeed_enabled or trainer.is_fsdp_enabled:
             load()
         else:
-            load_weights(trainer, checkpoint)
+            load_best(trainer)
 
-    trainer._load_best_model = load_best
+    trainer._load_best_model = load_by_any_name
 
 
 def best_checkpoint(state: TrainerState, output: Path) -> Path | None:
@@ -289,15 +287,9 @@ class RefuseLostWeights(TrainerCallback):  # type: ignore[misc]
                 state.global_step,
             )
         checkpoint = next((folder for folder in folders if files_of_tensors(folder)), None)
-        refuse_together(
-            _lost(
-                model,
-                checkpoint,
-                "resumed from",
-                "load_weights(trainer, checkpoint) before "
-                "trainer.train(resume_from_checkpoint=checkpoint)",
-            )
-        )
+        begin = "trainer.train(resume_from_checkpoint=checkpoint)"
+        remedy = f"load_weights(trainer, checkpoint) before {begin}"
+        refuse_together(_lost(model, checkpoint, "resumed from", remedy))
 
     def on_train_end(
         self,
@@ -323,7 +315,8 @@ def _lost(model: Any, checkpoint: Path | None, claim: str, remedy: str) -> str |
         return None
     return (
         f"{claim} {checkpoint.name} without its weights: {lost[0]!r} and {len(lost) - 1} more of "
-        f"{SAMPLE} compared are not in the model. Call posh_reward.training.resume.{remedy}"
+        f"{COMPARED_TENSORS} compared are not in the model. "
+        f"Call posh_reward.training.resume.{remedy}"
     )
 
 
@@ -360,12 +353,12 @@ def namesakes(name: str, own: dict[str, torch.Tensor]) -> list[torch.Tensor]:
 
 
 def _some_tensors(checkpoint: Path) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield up to ``SAMPLE`` tensors, spread over a checkpoint."""
+    """Yield up to ``COMPARED_TENSORS`` tensors, spread over a checkpoint."""
     from safetensors import safe_open
 
     files = files_of_tensors(checkpoint)
     names = sorted(files)
-    for name in names[:: max(len(names) // SAMPLE, 1)][:SAMPLE]:
+    for name in names[:: max(len(names) // COMPARED_TENSORS, 1)][:COMPARED_TENSORS]:
         with safe_open(files[name], "pt") as file:
             yield name, file.get_tensor(name)
 

@@ -19,6 +19,7 @@ from posh_reward.errors import (
     JudgeError,
     MissingDependencyError,
     install,
+    installed,
     on_one_line,
     safe,
 )
@@ -252,9 +253,8 @@ def wrong_versions() -> Iterator[str]:
         marker = requirement.marker
         if marker is not None and not any(marker.evaluate({"extra": each}) for each in EXTRAS):
             continue
-        try:
-            version = metadata.version(requirement.name)
-        except metadata.PackageNotFoundError:
+        version = installed(requirement.name)
+        if version is None:
             continue  # missing_packages names it, if this run needs it
         if not requirement.specifier.contains(version, prereleases=True):
             yield (

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posh_reward.errors import ConfigError
 from posh_reward.models.hub import weights_fingerprint
+from posh_reward.process.locks import whole_file
 from posh_reward.training.recording import end_record
 from posh_reward.training.resume import best_checkpoint, last_checkpoint, refuse_together
 
@@ -85,9 +85,8 @@ def copy_model(checkpoint: Path, folder: Path) -> str | None:
     for stale in folder.glob("*model*.safetensors*"):  # as of another number of shards
         stale.unlink()
     for path in sorted(files):
-        copy = folder / f".{path.name}.part"
-        shutil.copyfile(path, copy)
-        os.replace(copy, folder / path.name)
+        with path.open("rb") as original, whole_file(folder / path.name) as copy:
+            shutil.copyfileobj(original, copy)
     return unlike(folder, checkpoint)
 
 

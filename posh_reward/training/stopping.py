@@ -278,7 +278,7 @@ def _rate(optimizer: Any) -> float:
 
 @dataclass(frozen=True, slots=True)
 class RankReport:
-    """What a rank tells the others after a step."""
+    """Report of a rank to the others after a step."""
 
     gave_up: Failure | None
     interruption: str | None
@@ -288,7 +288,7 @@ class RankReport:
 
 
 class JudgedBatches:
-    """Whether anything was judged behind the batches of an optimizer step.
+    """Record of the judged batches: an optimizer step counts if any behind it was judged.
 
     TRL may generate for several batches at once (``steps_per_generation``), train on them twice
     (``num_iterations``), or ask for rewards more than once for a batch (``refill``). So a batch

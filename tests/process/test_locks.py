@@ -20,10 +20,10 @@ from posh_reward.metrics.posh.judges.judge import PromptJudge
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.process import locks
-from posh_reward.process.locks import keep_folder, open_alone
+from posh_reward.process.locks import keep_folder, open_alone, whole_file
 from posh_reward.study.judges.judge_runs import JudgeChoice, RunSettings
 from posh_reward.study.judges.question_set import collect
-from posh_reward.study.rows.tables import Journal, whole_file
+from posh_reward.study.rows.tables import Journal
 from posh_reward.training.generation import GenerationSettings, generate
 
 HOLD = """

@@ -1,4 +1,4 @@
-"""What `make demo` claims, checked in what it wrote: run it, then pytest with --run-demo.
+"""Claims of `make demo`, checked in its output: run it, then pytest with --run-demo.
 
 Only what held in every run of research/results/rewards.md is asserted, and so not that training on
 f1 loses precision, which it does in two runs of three.

@@ -35,6 +35,15 @@ def questions(folder: Path, seen: int) -> Path:
     return folder
 
 
+def questions_and_judge(folder: Path) -> None:
+    """Make the data set, and an untrained tiny judge, that ``flags`` names."""
+    questions(folder / "questions", 1)
+    tiny_judge.main(
+        ["--dataset", str(folder / "questions"), "--output", str(folder / "tiny"),
+         "--width", "32", "--steps", "0"]
+    )  # fmt: skip
+
+
 def flags(tmp_path: Path, **settings: object) -> list[str]:
     usual = {
         "model_name_or_path": tmp_path / "tiny", "dataset_name": tmp_path / "questions",
@@ -47,11 +56,7 @@ def flags(tmp_path: Path, **settings: object) -> list[str]:
 def test_adapters_are_trained_merged_and_shipped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    questions(tmp_path / "questions", 1)
-    tiny_judge.main(
-        ["--dataset", str(tmp_path / "questions"), "--output", str(tmp_path / "tiny"),
-         "--width", "32", "--steps", "0"]
-    )  # fmt: skip
+    questions_and_judge(tmp_path)
     given = flags(
         tmp_path, max_steps=2, eval_steps=1, save_steps=1, use_peft=True, lora_r=4,
         lora_target_modules="all-linear", gradient_checkpointing=True, held_out_rows=40,
@@ -76,11 +81,7 @@ def test_adapters_are_trained_merged_and_shipped(
 
 
 def test_the_judge_is_the_best_checkpoint_also_after_a_kill(tmp_path: Path) -> None:
-    questions(tmp_path / "questions", 1)
-    tiny_judge.main(
-        ["--dataset", str(tmp_path / "questions"), "--output", str(tmp_path / "tiny"),
-         "--width", "32", "--steps", "0"]
-    )  # fmt: skip
+    questions_and_judge(tmp_path)
     given = flags(
         tmp_path, max_steps=3, eval_steps=1, save_steps=1, save_total_limit=3, held_out_rows=40,
         learning_rate=10, warmup_steps=1, lr_scheduler_type="constant_with_warmup",

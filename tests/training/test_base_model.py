@@ -1,4 +1,4 @@
-"""What one recipe writes, the next one reads: adapters, too."""
+"""Each recipe reads the output of the one before, adapters too."""
 
 from __future__ import annotations
 

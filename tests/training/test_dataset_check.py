@@ -1,4 +1,4 @@
-"""What would fail in the middle of a run, or spoil it, is said before the first step."""
+"""Refusals before the first step of data that would fail or spoil a run in its middle."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from posh_reward.training.stopping import log_before_trackers
 from posh_reward.types import Failure
 
 GONE = Failure("engine", "gone")
-GROUP = 2  # completions of a prompt, and of a batch
+COMPLETIONS = 2  # of a prompt, and in a batch; the fewest that TRL compares
 
 
 class ScriptedReward:
@@ -78,8 +78,8 @@ def grpo(tiny: Path, folder: Path, reward: Any, **changes: Any) -> tuple[Any, No
     sampling = changes.pop("dynamic_sampling", None)
     stop = changes.pop("stop", None) or StopWithCheckpoint(reward)
     args = GRPOConfig(**{
-        "output_dir": str(folder), "max_steps": 4, "per_device_train_batch_size": GROUP,
-        "num_generations": GROUP, "max_completion_length": 4, "learning_rate": 1e-3,
+        "output_dir": str(folder), "max_steps": 4, "per_device_train_batch_size": COMPLETIONS,
+        "num_generations": COMPLETIONS, "max_completion_length": 4, "learning_rate": 1e-3,
         "use_cpu": True, "bf16": False, "report_to": "none", "save_strategy": "no",
         "logging_steps": 1, "disable_tqdm": True, "gradient_checkpointing": False,
         "weight_decay": 0.1, **changes,
@@ -98,7 +98,7 @@ def grpo(tiny: Path, folder: Path, reward: Any, **changes: Any) -> tuple[Any, No
 
 # An update is applied if something behind its batches was judged.
 
-STEPS = 4
+RUN_STEPS = 4
 
 
 @settings(max_examples=12)
@@ -123,8 +123,8 @@ def test_a_step_moves_the_weights_if_and_only_if_something_in_it_was_judged(
     evaluates: bool,
 ) -> None:
     # The number of the generation that a batch comes from, as TRL generates.
-    generations = [batch // (generated * iterations) for batch in range(STEPS * accumulated)]
-    steps = [generations[at * accumulated :][:accumulated] for at in range(STEPS)]
+    generations = [batch // (generated * iterations) for batch in range(RUN_STEPS * accumulated)]
+    steps = [generations[at * accumulated :][:accumulated] for at in range(RUN_STEPS)]
     expected = [not failing.issuperset(numbers) for numbers in steps]
     training: list[int] = []
 
@@ -137,17 +137,17 @@ def test_a_step_moves_the_weights_if_and_only_if_something_in_it_was_judged(
     reward = ScriptedReward(judges)
     stop = StopWithCheckpoint(reward)
     trainer, weights = grpo(
-        tiny, tmp_path_factory.mktemp("run"), reward, stop=stop, max_steps=STEPS,
+        tiny, tmp_path_factory.mktemp("run"), reward, stop=stop, max_steps=RUN_STEPS,
         gradient_accumulation_steps=accumulated, steps_per_generation=generated,
         num_iterations=iterations, eval_strategy="steps" if evaluates else "no", eval_steps=1,
-        per_device_eval_batch_size=GROUP,
+        per_device_eval_batch_size=COMPLETIONS,
     )  # fmt: skip
     with nullcontext() if expected[-1] else pytest.raises(JudgeError, match="in the last step"):
         trainer.train()
     assert weights.moved == expected
     progress = read_progress(trainer.state)
     assert progress.skipped == expected.count(False)
-    completions = GROUP * generated  # of a generation
+    completions = COMPLETIONS * generated  # of a generation
     assert progress.judged + progress.failed == completions * len(set(generations))
     assert progress.failed == completions * len(failing & set(generations))
 
@@ -168,7 +168,7 @@ def test_failures_of_an_evaluation_do_not_end_a_run(tiny: Path, tmp_path: Path) 
     reward = ScriptedReward(lambda call: trainer.model.training, max_failed_calls=1)
     trainer, weights = grpo(
         tiny, tmp_path, reward, max_steps=2, eval_strategy="steps", eval_steps=1,
-        eval_on_start=True, per_device_eval_batch_size=GROUP,
+        eval_on_start=True, per_device_eval_batch_size=COMPLETIONS,
     )  # fmt: skip
     trainer.train()
     assert weights.moved == [True, True]
@@ -310,7 +310,7 @@ def test_the_progress_of_a_resumed_run_is_the_whole_runs(tiny: Path, tmp_path: P
     changes: dict[str, Any] = {"save_strategy": "steps", "save_steps": 1}
     trainer, _ = grpo(tiny, tmp_path, reward, max_steps=2, **changes)
     trainer.train()
-    assert read_progress(trainer.state).judged == 2 * GROUP
+    assert read_progress(trainer.state).judged == 2 * COMPLETIONS
     trainer, _ = grpo(tiny, tmp_path, reward, max_steps=4, **changes)
     trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
-    assert read_progress(trainer.state).judged == 4 * GROUP
+    assert read_progress(trainer.state).judged == 4 * COMPLETIONS

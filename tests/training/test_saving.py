@@ -117,7 +117,7 @@ def test_a_run_that_was_killed_after_its_last_checkpoint_saves_that(
 
 
 def test_a_script_of_ones_own_saves_the_best_then_too(tiny: Path, tmp_path: Path) -> None:
-    """Where nothing is left to train, ``load_best_model_at_end`` still holds."""
+    """``load_best_model_at_end`` also holds for a run with nothing left to train."""
     train(tiny, tmp_path)
     script, args, model = parse_settings(
         sft.SETTINGS,
@@ -144,7 +144,9 @@ def test_the_best_checkpoint_is_found_from_another_folder(
     more = ("--resume_from_checkpoint", str(source / "checkpoint-3"), "--max_steps", "4")
     train(tiny, then, *more)
     assert unlike(then, source / "checkpoint-1") == []
-    assert read_run(then).steps == 4  # type: ignore[union-attr]
+    record = read_run(then)
+    assert record is not None
+    assert record.steps == 4
 
 
 class Averages(TrainerCallback):  # type: ignore[misc]

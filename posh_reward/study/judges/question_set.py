@@ -28,7 +28,7 @@ from posh_reward.lexicon.likeness import colours, likeness
 from posh_reward.lexicon.meaning import coarse_pos, is_concrete, is_plural
 from posh_reward.metrics.posh.judges.judge import check_judge
 from posh_reward.metrics.posh.questions import PRESENT, prompt, rewrite_prompt
-from posh_reward.process.locks import keep_folder
+from posh_reward.process.locks import keep_folder, whole_file
 from posh_reward.process.progress import progress_bar
 from posh_reward.settings import ENDINGS
 from posh_reward.store import Store
@@ -39,7 +39,7 @@ from posh_reward.study.judges.judge_runs import (
     ScoredPair,
     metric_of,
 )
-from posh_reward.study.rows.tables import arrow_type, as_line, whole_file
+from posh_reward.study.rows.tables import arrow_type, as_line
 from posh_reward.types import Description, Kind, Span, Token
 
 # A judge trained on true texts alone sees hardly any mistakes. So objects, attributes and relations

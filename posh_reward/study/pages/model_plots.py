@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posh_reward.errors import MissingDependencyError, on_one_line
+from posh_reward.process.locks import whole_file
 from posh_reward.study.rows.standings import Standing, Tally, Totals, best_first
-from posh_reward.study.rows.tables import AXES, SCALE, whole_file
+from posh_reward.study.rows.tables import AXES, SCALE
 from posh_reward.study.statistics import Interval, bootstrap_mean
 
 if TYPE_CHECKING:

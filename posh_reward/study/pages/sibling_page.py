@@ -84,13 +84,17 @@ class SheetsOfId:
 
 
 def sibling_page(
-    rows: Iterable[Row], metric: str, title: str | None = None, images: Thumbnails | None = None
+    rows: Iterable[Row],
+    metric: str,
+    origins: Origins,
+    title: str | None = None,
+    images: Thumbnails | None = None,
 ) -> str:
     """Render scored rows of a metric, one of ``SIBLINGS``, as one HTML document.
 
-    Rows with the same ``id`` by several models are shown side by side.
+    Rows with the same ``id`` by several models are shown side by side. Each row's origin is added
+    to ``origins``.
     """
-    origins = Origins()
     items = _by_id(rows, metric, images, origins)
     if not items:
         raise InputError("there are no rows to report on")

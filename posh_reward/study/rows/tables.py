@@ -30,7 +30,7 @@ from posh_reward.metrics.metric import (
     metric_of,
     read_scores,
 )
-from posh_reward.process.locks import open_alone
+from posh_reward.process.locks import open_alone, whole_file
 from posh_reward.provenance import ORIGIN
 from posh_reward.settings import brief
 from posh_reward.types import Failure, Scores
@@ -276,33 +276,6 @@ def as_line(row: Mapping[str, Any]) -> bytes:
     r"""One line of JSON in UTF-8; a lone surrogate stays an escape (``\ud83d``)."""
     text = json.dumps(row, ensure_ascii=False, allow_nan=False)
     return text.encode("utf-8", "backslashreplace") + b"\n"
-
-
-@contextmanager
-def whole_file(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
-    """A file that takes its name only once the block has succeeded and the data is on disk.
-
-    ``mode`` is the file's permissions, less the umask, from its creation on. A link is replaced,
-    not followed, unless it leads to a device or a pipe, which is written to.
-    """
-    if path.exists() and not path.is_file():
-        with path.open("wb") as file:
-            yield file
-        return
-    part = path.with_name(path.name + ".part")
-    if part.is_symlink():  # this name is ours: a link there was planted
-        part.unlink()
-    with open_alone(part, mode, os.O_NOFOLLOW) as file:
-        try:
-            file.truncate()  # what a kill left
-            os.fchmod(file.fileno(), os.fstat(file.fileno()).st_mode & mode)
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-            os.replace(part, path)
-        except BaseException:
-            part.unlink(missing_ok=True)
-            raise
 
 
 def _write_csv(rows: Iterable[Mapping[str, Any]], file: IO[bytes], delimiter: str) -> None:

@@ -19,13 +19,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
 from posh_reward.datasets.load_dataset import load_images
-from posh_reward.errors import ConfigError, PoshError
+from posh_reward.errors import ConfigError, PoshError, installed
 from posh_reward.process.child import redact, secrets_of
+from posh_reward.process.locks import whole_file
 from posh_reward.training.doctor.diagnosis import (
     NodePlace,
     answer_of,
@@ -124,17 +124,12 @@ def write_record(file: Path, header: Mapping[str, Any], rungs: Sequence[Rung]) -
     """Write a record, in whole or not at all."""
     document = {**header, "rungs": [each.as_record() for each in rungs]}
     text = json.dumps(document, indent=1, ensure_ascii=False)
-    part = file.with_name(f".{file.name}.part")
-    part.write_text(anonymous(text) + "\n", encoding="utf-8")
-    part.replace(file)
+    with whole_file(file) as whole:
+        whole.write((anonymous(text) + "\n").encode("utf-8"))
 
 
 def header_of(config: Path, result: RunCheck, own: int) -> dict[str, Any]:
     """Describe machine, packages and run: what a rung's result depends on."""
-    versions = {}
-    for name in PACKAGES:
-        with suppress(metadata.PackageNotFoundError):
-            versions[name] = metadata.version(name)
     gpus = [] if result.on_cpu else read_gpus() or []
     return {
         "format": FORMAT,
@@ -144,7 +139,7 @@ def header_of(config: Path, result: RunCheck, own: int) -> dict[str, Any]:
             "system": f"{platform.system()} {platform.machine()}",
             "python": platform.python_version(),
         },
-        "packages": versions,
+        "packages": {name: version for name in PACKAGES if (version := installed(name))},
         "run": {
             "config": config.name,
             "model": Path(result.model.model_name_or_path).name,

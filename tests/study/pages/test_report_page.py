@@ -11,6 +11,7 @@ from PIL import Image
 from posh_reward.attack.audit import FALSE, HONEST, Outcome
 from posh_reward.attack.audit import page as attack_page
 from posh_reward.cli import OK, main
+from posh_reward.provenance import Origins
 from posh_reward.study.packets.make import Packet
 from posh_reward.study.packets.rater_answers import collect
 from posh_reward.study.packets.results import results
@@ -279,7 +280,7 @@ def of_sibling(metric: str, **content: object) -> Callable[[Path], str]:
         row: Row = {"id": "p1", "image": "red.png", "signature": f"{metric}|model:x", **TEXTS}
         rows = [{**row, **content, "model": name} for name in ("sft", "tuned")]
         rows.append({**row, "id": "p2", "model": "sft", "failure": "the text is missing"})
-        return sibling_page(rows, metric, images=Thumbnails(folder))
+        return sibling_page(rows, metric, Origins(), images=Thumbnails(folder))
 
     return page
 
