@@ -120,11 +120,13 @@ class WatchedWeights:
         self._touched = None if gradient is None else _own(gradient) != 0
 
     def movement(self, rate: float) -> Movement:
-        """Compare the values after an update at a learning rate."""
+        """Compare the values after an update at a learning rate; 0 to expect none to move."""
         now = self._values()
         if now.shape != self._start.shape:  # FSDP may hold a whole parameter at one time only
             return Movement()
         moved = now != self._start
+        if not rate:
+            return Movement(now.numel(), int(moved.sum()))
         # In float32 a value moves if the update exceeds the distance to its neighbour: next to
         # .02 that is 2e-9, so the first steps of a long warm-up prove nothing.
         expected = SMALL_UPDATE * rate > self._start.abs() * torch.finfo(torch.float32).eps
@@ -149,8 +151,8 @@ def _own(tensor: Tensor) -> Tensor:
 
 
 def has_gradient(model: Any) -> bool:
-    """Return True if any parameter has a gradient other than 0."""
-    gradients = (each.grad for each in model.parameters() if each.grad is not None)
+    """Return True if any parameter has a gradient other than 0; the last one usually has."""
+    gradients = (each.grad for each in reversed(list(model.parameters())) if each.grad is not None)
     return any(bool(_own(gradient).any()) for gradient in gradients)
 
 
@@ -232,7 +234,8 @@ class Learning:
         """Look at the gradients, just before the optimizer applies and frees them."""
         self._rate = rate
         if self._weights is not None:
-            self._weights.note_gradient()
+            if not self._arrived:
+                self._weights.note_gradient()
             self._has_gradient = has_gradient(model)
 
     def after_deepspeed(self, norm: float | None, rate: float) -> None:
@@ -245,7 +248,8 @@ class Learning:
         was_applied = self._has_gradient and not was_skipped
         if self._weights is None:
             return Update(Movement(), was_applied)
-        return Update(self._weights.movement(self._rate if was_applied else 0.0), was_applied)
+        expects = was_applied and not self._arrived
+        return Update(self._weights.movement(self._rate if expects else 0.0), was_applied)
 
     def note_update(self, updates: Sequence[Update]) -> None:
         """Judge one step by what it did on each rank."""
