@@ -75,10 +75,10 @@ def fit_size(width: int, height: int, max_pixels: int) -> tuple[int, int]:
 
 
 def as_jpeg(image: Image.Image, new_size: NewSize) -> bytes:
-    """Return an image as a JPEG: resized, upright, in RGB, and without metadata."""
+    """Return an image as a JPEG: resized, upright, in RGB on white, and without metadata."""
     from PIL import Image, ImageOps
 
-    image = ImageOps.exif_transpose(image).convert("RGB")
+    image = on_white(ImageOps.exif_transpose(image))
     content = BytesIO()
     resized = image.resize(new_size(*image.size), Image.Resampling.BICUBIC)
     resized.save(content, "JPEG", quality=95, subsampling=0)
@@ -89,11 +89,16 @@ def on_white(image: Image.Image) -> Image.Image:
     """Return the image in RGB as people see it: on white, where it is transparent."""
     from PIL import Image
 
-    if image.mode in ("I", "F"):
-        raise ValueError("its samples have 32 bits: convert it to 8 bits")
+    check_depth(image)
     if image.mode.startswith("I;16"):
         image = image.point(lambda value: value / 256).convert("L")
     if not image.has_transparency_data:
         return image.convert("RGB")
     white = Image.new("RGBA", image.size, "white")
     return Image.alpha_composite(white, image.convert("RGBA")).convert("RGB")
+
+
+def check_depth(image: Image.Image) -> None:
+    """Raise ValueError for 32-bit samples, of which nobody knows what is white."""
+    if image.mode in ("I", "F"):
+        raise ValueError("its samples have 32 bits: convert it to 8 bits")

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.datasets.image_files import decoding_error, open_image
+from posh_reward.datasets.image_files import check_depth, decoding_error, open_image
 from posh_reward.errors import ConfigError, InputError, MissingDependencyError, install, on_one_line
 from posh_reward.settings import brief, brief_list, guess
 
@@ -322,6 +322,7 @@ def why_broken(stored: Mapping[str, Any] | None) -> str | None:
         with open_image(source_of(stored)) as image:
             image.draft("RGB", (64, 64))  # reads a JPEG to its end, but decodes it small: fast
             image.load()
+            check_depth(image)
     except Exception as error:  # decoders raise many types of error
         return decoding_error(error)
     return None

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.datasets import load_dataset
-from posh_reward.datasets.image_files import NewSize, as_jpeg, open_image
+from posh_reward.datasets.image_files import NewSize, as_jpeg, open_image, path_exists
 from posh_reward.errors import ConfigError, MissingDependencyError, on_one_line
 from posh_reward.models.prompt_images import SizeLimits, check_max_pixels, size_for_model
 
@@ -168,10 +168,12 @@ def training_images(
 def resize_images(dataset: Dataset, new_size: NewSize) -> Dataset:
     """Resize a dataset's images, in parallel, and cache the result next to the dataset's files.
 
-    ``new_size`` is pickled to find the cache again. The dataset itself is returned if every image
-    has its size and is upright and in RGB; else the images that are not become JPEGs.
+    The cache is found again by the dataset, by ``new_size``, which is pickled, and by the times at
+    which the images' files were written. The dataset itself is returned if every image has its size
+    and is upright and in RGB; else the images that are not become JPEGs.
     """
     from datasets import Image
+    from datasets.fingerprint import Hasher
 
     stored = dataset.cast_column("image", Image(decode=False))
     if all(_fits(item["image"], new_size) for item in stored.select_columns(["image"])):
@@ -182,6 +184,7 @@ def resize_images(dataset: Dataset, new_size: NewSize) -> Dataset:
             batched=True,
             batch_size=IMAGES_AT_ONCE,
             fn_kwargs={"new_size": new_size},
+            new_fingerprint=Hasher.hash([stored._fingerprint, new_size, _times_of(stored)]),
             desc="resizing images, once (posh-reward fetch does it ahead of a run)",
         )
     except Exception as error:  # decoders raise many types of error
@@ -194,6 +197,15 @@ def resize_images(dataset: Dataset, new_size: NewSize) -> Dataset:
             ) from error
         raise
     return resized.cast_column("image", Image())
+
+
+def _times_of(dataset: Dataset) -> list[tuple[int, int]]:
+    """Return size and time of each image file: the table has only its path, whatever is in it."""
+    import pyarrow.compute as pc
+
+    paths = pc.struct_field(dataset.data.column("image"), "path").to_pylist()
+    files = (Path(path).stat() for path in paths if path and path_exists(path))
+    return [(file.st_size, file.st_mtime_ns) for file in files]
 
 
 def _fits(stored: Mapping[str, Any] | None, new_size: NewSize) -> bool:

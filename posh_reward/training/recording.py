@@ -7,9 +7,10 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, fields, replace
+from io import BytesIO
 from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from posh_reward.errors import PoshError, installed
 from posh_reward.models.hub import COMMIT, FINGERPRINT, SAMPLE_BYTES, UNKNOWN, identity
@@ -104,7 +105,7 @@ def _continued(record: RunRecord, args: Any) -> tuple[RunRecord, str | None]:
 def data_fingerprint(dataset: Any) -> str | None:
     """Truncated SHA-256 of a dataset's rows, wherever its files are; None of other data.
 
-    Of an image the size and the first bytes count: all of a large set would take minutes.
+    Of an image the size and samples of its bytes count: all of a large set would take minutes.
     """
     if not hasattr(dataset, "with_format") or not hasattr(dataset, "__len__"):
         return None
@@ -118,13 +119,24 @@ def data_fingerprint(dataset: Any) -> str | None:
 def _essence(value: Any) -> Any:
     if isinstance(value, Mapping) and value.keys() == {"bytes", "path"}:
         content, path = value["bytes"], value["path"]
-        if content is None and path is not None and Path(path).is_file():
-            with Path(path).open("rb") as file:
-                return Path(path).stat().st_size, file.read(SAMPLE_BYTES)
-        return path if content is None else (len(content), content[:SAMPLE_BYTES])
+        if content is not None:
+            return _samples(BytesIO(content), len(content))
+        if path is None or not Path(path).is_file():
+            return path
+        with Path(path).open("rb") as file:
+            return _samples(file, Path(path).stat().st_size)
     if isinstance(value, Mapping):
         return sorted((name, _essence(each)) for name, each in value.items())
     return list(map(_essence, value)) if isinstance(value, list) else value
+
+
+def _samples(file: BinaryIO, size: int) -> tuple[int, list[bytes]]:
+    """Return the size, and bytes of the beginning, the middle and the end."""
+    samples = []
+    for part in range(3):
+        file.seek(max(size - SAMPLE_BYTES, 0) * part // 2)
+        samples.append(file.read(SAMPLE_BYTES))
+    return size, samples
 
 
 def end_record(
