@@ -1,14 +1,14 @@
 """``run.json``: what a training run started from, was asked for, did, and saved.
 
-It is in the run's output folder, next to the model. Weights are identified by
-``models.hub.weights_fingerprint``, or by the commit of a model on the hub.
+It is in the run's output folder, next to the model, and as it was then in each checkpoint. Weights
+are identified by ``models.hub.weights_fingerprint``, or by the commit of a model on the hub.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -35,6 +35,9 @@ class RunRecord:
     reward: str | None  # signature of the reward
     settings: Mapping[str, Any]  # of the trainer and the recipe, where not the default
     versions: Mapping[str, str]  # of this package and the libraries
+    held_out: Mapping[str, Any] | None = None  # data that it is evaluated on, as ``data``
+    earlier: Sequence[Mapping[str, Any]] = ()
+    """Of a run that was resumed with other values: those before, with the step ``until`` which."""
     steps_asked: int = 0
     steps: int = 0
     figures: Mapping[str, float] = field(default_factory=dict)  # ``training.learning.Progress``
@@ -53,7 +56,8 @@ def write_run(folder: Path, record: RunRecord) -> None:
 def read_run(folder: Path) -> RunRecord | None:
     """Read the record of the run that made a folder: its output, or one of its checkpoints.
 
-    None without one, as of runs before version 0.2 and of models from elsewhere.
+    A checkpoint without a record has its run's. None without one, as of runs before version 0.2
+    and of models from elsewhere.
 
     Raises:
         InputError: the file is damaged.

@@ -29,7 +29,6 @@ from posh_reward.training.base_model import starting_model
 from posh_reward.training.dapo.sampling import MIN_SPREAD, DynamicSampling
 from posh_reward.training.dapo.trainer import DapoTrainer
 from posh_reward.training.launch import (
-    enter_output,
     finish,
     model_init_kwargs,
     parse_settings,
@@ -38,6 +37,7 @@ from posh_reward.training.launch import (
     run,
     train,
 )
+from posh_reward.training.output_folder import enter_output
 from posh_reward.training.processors import load_processor, sizes_of, training_images
 from posh_reward.training.recording import recorded
 from posh_reward.training.resume import RefuseLostWeights
@@ -185,10 +185,10 @@ def main(argv: list[str] | None = None) -> DapoTrainer:
         SystemExit: the run is already finished, or was only checked.
     """
     script, args, model = parse_settings(SETTINGS, argv)
-    enter_output(args)
+    asked = enter_output(args, script, model)
     trainer = make_trainer(script, args, model)
     record_prompt(args, model.model_name_or_path, script.prompt_text)
-    with recorded(trainer, script, model):
+    with recorded(trainer, script, model, asked):
         train(trainer)  # from the checkpoint that resume_from_checkpoint names, if any
         save_run(trainer)
     finish(trainer)

@@ -30,13 +30,13 @@ from posh_reward.training.base_model import starting_model
 from posh_reward.training.distill.answer_trainer import AnswerTrainer, AnswerTrees, read_rows
 from posh_reward.training.distill.ship_judge import measure_judge, save_judge, write_card
 from posh_reward.training.launch import (
-    enter_output,
     finish,
     model_init_kwargs,
     parse_settings,
     run,
     train,
 )
+from posh_reward.training.output_folder import enter_output
 from posh_reward.training.recording import recorded
 from posh_reward.training.resume import (
     RefuseLostWeights,
@@ -153,10 +153,10 @@ def main(argv: list[str] | None = None) -> AnswerTrainer:
     """
     script, args, model = parse_settings(SETTINGS, argv)
     read_question_set(Path(script.dataset_name))
-    enter_output(args)
+    asked = enter_output(args, script, model)
     refuse_other_questions(Path(script.dataset_name), args)
     trainer = make_trainer(script, args, model)
-    with recorded(trainer, script, model):
+    with recorded(trainer, script, model, asked):
         train(trainer)
         best, problem = load_best(trainer), None
         folder = Path(args.output_dir) / script.judge_name

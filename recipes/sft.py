@@ -25,7 +25,6 @@ from trl import ModelConfig, ScriptArguments, SFTConfig
 from posh_reward.datasets.load_dataset import PROMPT, answer, prompt, with_other_images
 from posh_reward.training.base_model import starting_model
 from posh_reward.training.launch import (
-    enter_output,
     finish,
     model_init_kwargs,
     parse_settings,
@@ -33,6 +32,7 @@ from posh_reward.training.launch import (
     run,
     train,
 )
+from posh_reward.training.output_folder import enter_output
 from posh_reward.training.processors import load_processor, sizes_of, training_images
 from posh_reward.training.recording import recorded
 from posh_reward.training.resume import RefuseLostWeights
@@ -159,10 +159,10 @@ def main(argv: list[str] | None = None) -> SFTTrainer:
         SystemExit: the run is already finished, or was only checked.
     """
     script, args, model = parse_settings(SETTINGS, argv)
-    enter_output(args)
+    asked = enter_output(args, script, model)
     trainer = make_trainer(script, args, model)
     record_prompt(args, model.model_name_or_path, script.prompt_text)
-    with recorded(trainer, script, model):
+    with recorded(trainer, script, model, asked):
         train(trainer)
         save_run(trainer)
     finish(trainer)

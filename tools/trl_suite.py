@@ -2,21 +2,26 @@
 
     python -m tools.trl_suite CHECKOUT_OF_TRL
 
-Each mode of ``MODES`` runs them once. The tests take models and data from the hub; here they find
-random tiny models and lines of text under the same names, in a temporary folder. What needs another
-model than those of ``MODELS``, or a newer TRL than the installed one, fails in every mode, so what
-counts are the tests that pass with TRL's trainer and fail with ours, which are listed.
+Each mode of ``MODES`` runs them once, with at most ``STEPS`` steps. The tests take models and data
+from the hub; here they find random tiny models and lines of text under the same names, in a
+temporary folder. What needs another model than those of ``MODELS``, or another version of TRL than
+the installed one, fails in every mode, so what counts are the tests that pass with TRL's trainer
+and fail with ours. A test that ends with one of our own errors was refused: it is listed with the
+message, which has to name a setting that this mode cannot combine. Tests of tools want jmespath.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
+from collections.abc import Generator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,9 +29,18 @@ from typing import Any
 import pytest
 
 MODE = "POSH_TRL_SUITE"  # environment variable: the mode of this process
-MODES = ("trl", "ours", "sampling", "credit", "both", "reward")
-"""TRL's; DapoTrainer; with dynamic sampling, span credit, or both; TRL's with PoshReward."""
-TESTS = ("tests/test_grpo_trainer.py", "tests/test_rloo_trainer.py")
+OUTCOMES = "POSH_TRL_OUTCOMES"  # environment variable: the file that gets a line for each test
+GRPO, RLOO = "tests/test_grpo_trainer.py", "tests/test_rloo_trainer.py"
+BASELINE = "trl"
+MODES = {
+    BASELINE: (GRPO, RLOO),
+    "ours": (GRPO,),  # DapoTrainer
+    "sampling": (GRPO,),  # with dynamic sampling
+    "credit": (GRPO,),  # with span credit
+    "both": (GRPO,),  # with both
+    "reward": (GRPO, RLOO),  # TRL's trainers with PoshReward
+}
+STEPS = 3
 HUB = "trl-internal-testing"
 CONVERSATION = "conversational_prompt_only"
 MODELS = {
@@ -37,69 +51,102 @@ MODELS = {
     "tiny-Qwen3ForSequenceClassification": "Qwen3ForSequenceClassification",
     "tiny-LlamaForSequenceClassification-3.2": "LlamaForSequenceClassification",
 }
-"""Name on the hub -> class. ``tiny-Qwen2_5_VLForConditionalGeneration`` is the demo's."""
+"""Name on the hub -> class; and the demo's model:"""
+SEES = "tiny-Qwen2_5_VLForConditionalGeneration"
 LINES = [f"Line {number} says that simple is better than complex" for number in range(19)]
 
 
 def main(checkout: Path, modes: list[str]) -> int:
     """Run the modes; return 1 if a test passes with TRL's trainer but not with ours."""
-    results: dict[str, dict[str, str]] = {}
+    results: dict[str, dict[str, list[str]]] = {}
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         shutil.copytree(checkout / "tests", folder / "tests")
         make_hub(folder / HUB)
         for mode in modes:
             results[mode] = run(folder, mode)
-            counts = [list(results[mode].values()).count(each) for each in OUTCOMES]
-            words = (f"{count} {each}" for count, each in zip(counts, OUTCOMES, strict=True))
+            counts = Counter(outcome for outcome, _ in results[mode].values())
+            words = (f"{count} {outcome}" for outcome, count in sorted(counts.items()))
             print(f"{mode:<9} {', '.join(words)}", flush=True)
+    passes = [test for test, (outcome, _) in results[BASELINE].items() if outcome == "passed"]
     lost = [
-        f"{mode}: {test}"
+        (outcome, mode, test, why)
         for mode, outcomes in results.items()
-        for test, outcome in outcomes.items()
-        if outcome == "failed" and results[modes[0]].get(test) == "passed"
+        for test, (outcome, why) in ((test, outcomes[test]) for test in passes if test in outcomes)
+        if outcome != "passed"
     ]
-    print("\n".join(lost) or f"every test that passes in mode {modes[0]} passes in all")
-    return bool(lost)
-
-
-OUTCOMES = ("passed", "failed", "skipped")
-
-
-def run(folder: Path, mode: str) -> dict[str, str]:
-    """Run TRL's tests in a mode; return each one's outcome."""
-    environment = os.environ | {
-        MODE: mode, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(Path.cwd()), "OMP_NUM_THREADS": "1",
-    }  # fmt: skip
-    command = [sys.executable, "-m", "pytest", "-p", "tools.trl_suite", "-q", "-rA", "--tb=line",
-               "-p", "no:cacheprovider", *TESTS]  # fmt: skip
-    done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    for outcome, mode, test, why in sorted(lost):
+        print(f"{outcome} in mode {mode}: {test}\n    {why}")
+    failed = sum(outcome != "refused" for outcome, *_ in lost)
+    print(
+        f"of {len(passes)} tests that pass in mode {BASELINE}, lost in a later one: "
+        f"{failed}; refused: {len(lost) - failed}"
     )
-    found = re.findall(r"^(PASSED|FAILED|ERROR|SKIPPED) (\S+::\S+)", done.stdout, re.MULTILINE)
-    (Path(tempfile.gettempdir()) / f"trl_suite_{mode}.log").write_text(done.stdout + done.stderr)
-    skipped = sum(map(int, re.findall(r"^SKIPPED \[(\d+)\]", done.stdout, re.MULTILINE)))
-    outcomes = {test: "passed" if how == "PASSED" else "failed" for how, test in found}
-    return outcomes | {f"skipped {number}": "skipped" for number in range(skipped)}
+    return bool(failed)
+
+
+def run(folder: Path, mode: str) -> dict[str, list[str]]:
+    """Run TRL's tests in a mode; return each one's outcome, and why if it did not pass."""
+    outcomes = folder / f"{mode}.jsonl"
+    paths = [str(Path.cwd()), os.environ.get("PYTHONPATH")]
+    environment = os.environ | {
+        MODE: mode, OUTCOMES: str(outcomes), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+    }  # fmt: skip
+    command = [sys.executable, "-m", "pytest", "-p", "tools.trl_suite", "-q", "--tb=no",
+               "-p", "no:cacheprovider", *MODES[mode]]  # fmt: skip
+    if mode == "reward":
+        command += ["-k", "not all_rewards_none"]  # PoshReward adds its own
+    subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, check=False)
+    lines = outcomes.read_text(encoding="utf-8").splitlines()
+    return {test: [outcome, why] for test, outcome, why in map(json.loads, lines)}
 
 
 # As a plugin of pytest, in the process of a mode.
 
 
 def pytest_configure() -> None:
-    """Define what newer tests import and the installed TRL lacks: a check for joblib."""
+    """Fit the installed libraries to tests of another version, and to models without a hub."""
+    from transformers import AutoProcessor
     from trl import import_utils
 
+    from posh_reward.training.processors import load_processor
+
     import_utils.is_joblib_available = getattr(import_utils, "is_joblib_available", bool)
+    stock = AutoProcessor.from_pretrained
+
+    def load(name: str, *args: Any, **kwargs: Any) -> Any:
+        """Load the demo's processor without torchvision, which the stock one wants for video."""
+        return load_processor(name) if name.endswith(SEES) else stock(name, *args, **kwargs)
+
+    AutoProcessor.from_pretrained = load
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put our trainers into the namespaces of TRL's tests."""
-    mode = os.environ.get(MODE, MODES[0])
+    """Put our trainers, and shorter runs where none is set, into the namespaces of TRL's tests."""
+    mode = os.environ.get(MODE, BASELINE)
     for module in {item.module for item in items if isinstance(item, pytest.Function)}:
         for name in ("GRPOTrainer", "RLOOTrainer"):
             if hasattr(module, name):
                 setattr(module, name, trainer_for(mode, getattr(module, name)))
+        for name in ("GRPOConfig", "RLOOConfig"):
+            if hasattr(module, name):
+                setattr(module, name, partial(getattr(module, name), max_steps=STEPS))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, Any, Any]:
+    """Write the outcome of each test."""
+    from posh_reward.errors import PoshError, on_one_line
+
+    report = yield
+    if report.when == "call" or report.outcome != "passed":
+        error = call.excinfo.value if call.excinfo else None
+        outcome = "refused" if isinstance(error, PoshError) else report.outcome
+        why = "" if error is None else on_one_line(f"{type(error).__name__}: {error}")
+        with Path(os.environ[OUTCOMES]).open("a", encoding="utf-8") as file:
+            file.write(json.dumps([item.nodeid, outcome, why]) + "\n")
+    return report
 
 
 def trainer_for(mode: str, original: Any) -> Any:
@@ -109,7 +156,7 @@ def trainer_for(mode: str, original: Any) -> Any:
 
     if mode == "reward":
         return rewarded(original)
-    if mode == "trl" or original.__name__ == "RLOOTrainer":
+    if mode == BASELINE or original.__name__ == "RLOOTrainer":
         return original
     extras: dict[str, Any] = {}
     if mode in ("sampling", "both"):
@@ -132,8 +179,11 @@ def rewarded(original: Any) -> Any:
         def __init__(self, *args: Any, reward_funcs: Any = None, **kwargs: Any) -> None:
             functions = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
             if all(callable(each) and not hasattr(each, "parameters") for each in functions):
-                posh = PoshReward()
-                reward_funcs = posh.functions(*functions)
+                reward_funcs = PoshReward().functions(*functions)
+                weights = getattr(kwargs.get("args"), "reward_weights", None)
+                if weights is not None and len(weights) == len(functions):
+                    # These tests compute the sum by hand.
+                    kwargs["args"].reward_weights = [0.0, *weights]
                 for name in ("train_dataset", "eval_dataset"):
                     if hasattr(kwargs.get(name), "map"):
                         kwargs[name] = kwargs[name].map(lambda row: {"reference": LINES[0]})
@@ -166,8 +216,7 @@ def make_hub(folder: Path) -> None:
         made = getattr(transformers, kind)
         made(made.config_class(**sizes)).save_pretrained(folder / name)
         tokenizer.save_pretrained(folder / name)
-    sees = folder / "tiny-Qwen2_5_VLForConditionalGeneration"
-    tiny_qwen.build(sees, warm_up_steps=0, pretrain_steps=0)
+    tiny_qwen.build(folder / SEES, warm_up_steps=0, pretrain_steps=0)
 
     said = [[{"role": "user", "content": line}] for line in LINES]
     pictures = [Image.new("RGB", (56, 56), (10 * number, 0, 0)) for number in range(len(LINES))]
@@ -199,4 +248,4 @@ if __name__ == "__main__":
     parser.add_argument("checkout", type=Path, help="a checkout of TRL")
     parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES))
     flags = parser.parse_args()
-    sys.exit(main(flags.checkout.resolve(), flags.modes))
+    sys.exit(main(flags.checkout.resolve(), [BASELINE, *filter(BASELINE.__ne__, flags.modes)]))

@@ -307,7 +307,10 @@ def _model_step(folder: Path, expected: str | None) -> tuple[Step, RunRecord | N
     saved = run.weights if run and is_output else None
     if saved not in (None, actual.partition("+")[0]):
         problem = problem or f"{RUN_FILE} says that the run saved {saved}"
-    return Step("weights", str(folder), {"weights": actual} | _run_facts(run), problem), run
+    facts = {"weights": actual} | _run_facts(run)
+    if problem is not None or not is_output:
+        facts.pop("equals", None)
+    return Step("weights", str(folder), facts, problem), run
 
 
 def _run_facts(run: RunRecord | None) -> dict[str, str]:
@@ -319,14 +322,26 @@ def _run_facts(run: RunRecord | None) -> dict[str, str]:
         "run": f"{run.recipe}, {run.state}, {run.steps} of {run.steps_asked} steps",
         "reason": run.reason,
         "equals": run.checkpoint,
-        "data": ", ".join(f"{key} {value}" for key, value in run.data.items()),
+        "data": _listed(run.data),
+        "held out": _listed(run.held_out or {}),
         "prompt": run.prompt,
         "reward": run.reward,
         "figures": ", ".join(f"{key} {value:.4g}" for key, value in figures.items()),
-        "versions": ", ".join(f"{key} {value}" for key, value in run.versions.items()),
+        "settings": _listed(run.settings),
+        "versions": _listed(run.versions),
+        **{
+            f"until step {before.get('until')}": _listed(
+                {name: value for name, value in before.items() if name != "until"}
+            )
+            for before in run.earlier
+        },
         "started from": f"{run.model} ({run.model_weights or UNKNOWN})",
     }
     return {key: value for key, value in facts.items() if value}
+
+
+def _listed(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in values.items())
 
 
 def _summary(problems: Sequence[str]) -> str | None:

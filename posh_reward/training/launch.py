@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import faulthandler
-import json
 import logging
 import os
 import sys
@@ -18,10 +17,8 @@ from transformers import ProgressCallback, TrainerState
 
 from posh_reward.errors import ConfigError, JudgeError, PoshError, on_one_line, safe
 from posh_reward.models.vllm.vllm_model import separate_vllm_caches, set_vllm_defaults
-from posh_reward.process.locks import keep_folder
 from posh_reward.process.progress import on_terminal, progress_bar
 from posh_reward.reward.texts import content_text
-from posh_reward.run_record import read_run
 from posh_reward.training.dataset_check import check_datasets
 from posh_reward.training.learning import CUT, NothingLearnedError
 from posh_reward.training.resume import (
@@ -186,43 +183,6 @@ def make_tables_plain(trainer: Trainer) -> None:
         log(logs, start_time)
 
     trainer.log = log_plain
-
-
-def enter_output(args: TrainingArguments) -> None:
-    """Keep other processes out of ``output_dir``, and exit if its run is finished.
-
-    Call this before loading anything. ``trainer.save_state`` writes ``trainer_state.json`` there
-    after training, so a killed run has none and continues. So does a run whose steps or epochs have
-    been raised since.
-
-    Raises:
-        BusyError: another process trains into ``output_dir``.
-        SystemExit: the run is finished; status 0, after printing a line.
-    """
-    if args.process_index == 0:
-        keep_folder(Path(args.output_dir))
-    saved = Path(args.output_dir) / "trainer_state.json"
-    if not saved.is_file():
-        return
-    state = json.loads(saved.read_text(encoding="utf-8"))
-    record = read_run(Path(args.output_dir))
-    # A callback may have ended it early; otherwise it is finished if it got where it should.
-    ended = record is not None and record.state == "finished"
-    bounded = args.max_steps > 0
-    trained, target = (
-        (state["max_steps" if ended else "global_step"], args.max_steps)
-        if bounded
-        else (state["num_train_epochs" if ended else "epoch"] or 0.0, args.num_train_epochs)
-    )
-    if trained >= target:
-        if args.process_index == 0:
-            print(
-                f"{args.output_dir} is finished, at step {state['global_step']}: to train it "
-                "again, delete it or name another --output_dir; to train it further, raise "
-                f"--{'max_steps' if bounded else 'num_train_epochs'} with "
-                "--resume_from_checkpoint latest", flush=True,
-            )  # fmt: skip
-        raise SystemExit(0)
 
 
 def record_prompt(args: TrainingArguments, model: str, text: str) -> None:

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from io import BytesIO
 from pathlib import Path
-from types import NoneType
 from typing import TYPE_CHECKING, Any, BinaryIO
+
+from transformers import TrainerCallback
 
 from posh_reward.errors import PoshError, installed
 from posh_reward.models.hub import COMMIT, FINGERPRINT, SAMPLE_BYTES, UNKNOWN, identity
 from posh_reward.reward.objectives import metrics_of
 from posh_reward.run_record import RunRecord, read_run, write_run
 from posh_reward.training.learning import read_progress
-from posh_reward.training.resume import last_checkpoint, refuse_together
+from posh_reward.training.output_folder import differing
+from posh_reward.training.resume import last_checkpoint, refuse_together, step_of
 from posh_reward.training.run_settings import metric_of
 
 if TYPE_CHECKING:
-    from transformers import Trainer
+    from transformers import Trainer, TrainerState
 
 LIBRARIES = (
     "posh-reward",
@@ -35,22 +38,31 @@ LIBRARIES = (
 )
 
 
+HELD = ("learning_rate", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon")
+"""Settings that a resumed optimizer has from its checkpoint, whatever they are now."""
+
+
 @contextmanager
-def recorded(trainer: Trainer, script: Any, model: Any) -> Iterator[None]:
+def recorded(
+    trainer: Trainer, script: Any, model: Any, settings: Mapping[str, Any]
+) -> Iterator[None]:
     """Keep ``run.json`` in a run's folder while it trains and saves its model; on every rank.
 
     Args:
         trainer: with its dataset; its rewards, if it has any, have signatures.
         script: the recipe's own settings.
         model: TRL's ``ModelConfig``.
+        settings: all that were asked for, as ``enter_output`` returns them.
 
     Raises:
-        ConfigError: adapters would be trained further on another model than they began on.
+        ConfigError: adapters would be trained further on another model than they began on, or a
+            setting would have no effect on the resumed optimizer.
     """
     problem = None
     if trainer.args.should_save:
-        record, problem = _continued(_new_record(trainer, script, model), trainer.args)
+        record, problem = _continued(_new_record(trainer, script, model, settings), trainer.args)
         write_run(Path(trainer.args.output_dir), record)
+    trainer.add_callback(RecordProgress())
     try:
         refuse_together(problem)
         yield
@@ -60,46 +72,112 @@ def recorded(trainer: Trainer, script: Any, model: Any) -> Iterator[None]:
         raise
 
 
-def _new_record(trainer: Trainer, script: Any, model: Any) -> RunRecord:
+class RecordProgress(TrainerCallback):  # type: ignore[misc]
+    """Bring the record up to date at each checkpoint, which gets a copy."""
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Record how many steps there will be."""
+        self._update(args, state)
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Record how far the run is, also in the checkpoint."""
+        self._update(args, state, Path(args.output_dir) / f"checkpoint-{state.global_step}")
+
+    def _update(self, args: Any, state: Any, checkpoint: Path | None = None) -> None:
+        record = read_run(Path(args.output_dir)) if args.should_save else None
+        if record is not None:
+            record = _so_far(record, state)
+            write_run(Path(args.output_dir), record)
+            if checkpoint is not None and checkpoint.is_dir():
+                write_run(checkpoint, record)
+
+
+def _so_far(record: RunRecord, state: TrainerState) -> RunRecord:
+    return replace(
+        record,
+        steps_asked=state.max_steps,
+        steps=state.global_step,
+        figures=asdict(read_progress(state)),
+    )
+
+
+def _new_record(
+    trainer: Trainer, script: Any, model: Any, settings: Mapping[str, Any]
+) -> RunRecord:
     rewards = [each for each in metrics_of(trainer) if hasattr(each, "signature")]
     signatures = dict.fromkeys(reward.signature for reward in rewards)
-    dataset: Any = trainer.train_dataset
+    held_out: Any = trainer.eval_dataset
+    if isinstance(held_out, dict):  # the others are controls
+        held_out = next(iter(held_out.values()), None)
     return RunRecord(
         recipe=Path(sys.argv[0]).name,
         state="running",
         reason=None,
         model=str(model.model_name_or_path),
         model_weights=identity(str(model.model_name_or_path), model.model_revision),
-        data={
-            "name": script.dataset_name,
-            "split": script.dataset_train_split,
-            "rows": len(dataset) if hasattr(dataset, "__len__") else None,
-            "fingerprint": data_fingerprint(dataset),
-        },
+        data=_data(script, script.dataset_train_split, trainer.train_dataset),
         prompt=getattr(script, "prompt_text", None),
         metric=metric_of(script) if hasattr(script, "metric") else None,
         reward="; ".join(signatures) or None,
-        settings={**changed(script), **changed(model), **changed(trainer.args)},
+        settings=settings,
         versions={name: version for name in LIBRARIES if (version := installed(name))},
+        held_out=None if held_out is None else _data(script, script.dataset_test_split, held_out),
     )
+
+
+def _data(script: Any, split: str, dataset: Any) -> dict[str, Any]:
+    return {
+        "name": script.dataset_name,
+        "split": split,
+        "rows": len(dataset) if hasattr(dataset, "__len__") else None,
+        "fingerprint": data_fingerprint(dataset),
+    }
 
 
 def _continued(record: RunRecord, args: Any) -> tuple[RunRecord, str | None]:
     """Return the record of a run that may resume, from what it first began; and what forbids it."""
     checkpoint = last_checkpoint(args)
     earlier = None if checkpoint is None else read_run(Path(checkpoint))
-    if earlier is None or earlier.model_weights in (None, UNKNOWN, record.model_weights):
+    if checkpoint is None or earlier is None:
         return record, None
     problem = None
-    # A folder's weights have a fingerprint; a commit on the hub may have changed something else.
-    known = Path(record.model).is_dir() and len(earlier.model_weights) != COMMIT
-    if known and record.settings.get("use_peft"):
-        problem = (
-            f"{checkpoint} has adapters of {earlier.model}, whose weights were "
-            f"{earlier.model_weights}, and {record.model} has {record.model_weights}: restore that "
-            "model, or choose another output_dir"
+    learned = earlier.model_weights
+    if learned not in (None, UNKNOWN, record.model_weights):
+        # A folder's weights have a fingerprint; a commit may have changed something else.
+        known = Path(record.model).is_dir() and len(learned) != COMMIT
+        if known and record.settings.get("use_peft"):
+            problem = (
+                f"{checkpoint} has adapters of {earlier.model}, whose weights were {learned}, and "
+                f"{record.model} has {record.model_weights}: restore that model, or choose another "
+                "output_dir"
+            )
+        record = replace(record, model=earlier.model, model_weights=learned)
+    before = _values_before(earlier, record)
+    held = [name for name in HELD if name in before.get("settings", {})]
+    if held:
+        values = ", ".join(f"{name} {before['settings'][name] or 'unset'}" for name in held)
+        problem = problem or (
+            f"{checkpoint} resumes with its own {values}, and another value would have no effect: "
+            "leave it as it was, or start a new run from these weights (model_name_or_path: "
+            f"{checkpoint}, without resume_from_checkpoint, and another output_dir)"
         )
-    return replace(record, model=earlier.model, model_weights=earlier.model_weights), problem
+    names = [*(each for each in before if each != "settings"), *before.get("settings", {})]
+    since = f", with other values than before of {', '.join(names)}" if names else ""
+    print(f"continues {checkpoint}{since}", flush=True)
+    entry = [{"until": step_of(Path(checkpoint)), **before}] if before else []
+    return replace(record, earlier=[*earlier.earlier, *entry]), problem
+
+
+def _values_before(earlier: RunRecord, now: RunRecord) -> dict[str, Any]:
+    """Return the values of a checkpoint's record that are others now, and the settings."""
+    values: dict[str, Any] = {}
+    for name in ("data", "held_out", "prompt", "metric", "reward", "versions"):
+        value = json.loads(json.dumps(getattr(now, name), default=str))
+        if getattr(earlier, name) != value:
+            values[name] = getattr(earlier, name)
+    if names := differing(earlier.settings, now.settings):
+        values["settings"] = {name: earlier.settings.get(name) for name in names}
+    return values
 
 
 def data_fingerprint(dataset: Any) -> str | None:
@@ -155,25 +233,10 @@ def end_record(
     if not stopped and state.global_step < state.max_steps:
         reason = "a callback ended the training"
     record = replace(
-        record,
+        _so_far(record, state),
         state="stopped" if stopped else "finished",
         reason=reason,
-        steps_asked=state.max_steps,
-        steps=state.global_step,
-        figures=asdict(read_progress(state)),
         weights=weights or record.weights,
         checkpoint=checkpoint or record.checkpoint,
     )
     write_run(output, record)
-
-
-def changed(settings: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass whose values are not the defaults, but no keys."""
-    plain = (str, int, float, list, dict, NoneType)
-    return {
-        each.name: value
-        for each in fields(settings)
-        if isinstance(value := getattr(settings, each.name), plain)
-        and value != each.default
-        and not each.name.endswith("_token")
-    }

@@ -50,13 +50,8 @@ def last_checkpoint(args: TrainingArguments) -> str | None:
         if resume is not None:
             _check_named(Path(resume))
         return resume
-    numbered = [
-        (int(match[1]), folder)
-        for folder in Path(args.output_dir).glob("checkpoint-*")
-        if folder.is_dir() and (match := re.fullmatch(r"checkpoint-(\d+)", folder.name))
-    ]
     bare = None
-    for _, checkpoint in sorted(numbered, reverse=True):
+    for _, checkpoint in reversed(numbered_checkpoints(Path(args.output_dir))):
         damage = _damage(checkpoint)
         if damage is None and _has_optimizer(checkpoint):
             return str(checkpoint)
@@ -66,6 +61,18 @@ def last_checkpoint(args: TrainingArguments) -> str | None:
     if bare is not None:
         raise _refusal(bare)
     return None
+
+
+def numbered_checkpoints(folder: Path) -> list[tuple[int, Path]]:
+    """Return the steps and folders of a run's checkpoints, in their order."""
+    folders = (path for path in folder.glob("checkpoint-*") if path.is_dir())
+    return sorted((step, path) for path in folders if (step := step_of(path)) is not None)
+
+
+def step_of(checkpoint: Path) -> int | None:
+    """Return the step in the name of a checkpoint's folder; None of other names."""
+    match = re.fullmatch(r"checkpoint-(\d+)", checkpoint.name)
+    return int(match[1]) if match else None
 
 
 def _check_named(checkpoint: Path) -> None:

@@ -7,8 +7,8 @@ import subprocess
 import sys
 import threading
 import time
-from argparse import Namespace
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -122,13 +122,21 @@ def test_every_writer_refuses_what_another_process_writes(
 
 def test_a_run_is_not_trained_by_two_processes(tmp_path: Path) -> None:
     pytest.importorskip("trl")
-    from posh_reward.training.launch import enter_output
+    from posh_reward.training.output_folder import enter_output
 
     with open_alone(tmp_path / ".lock"):
-        run = Namespace(output_dir=str(tmp_path), process_index=0)
         with pytest.raises(BusyError):
-            enter_output(run)
-        enter_output(Namespace(output_dir=str(tmp_path), process_index=1))
+            enter_output(Rank(str(tmp_path), 0))
+        enter_output(Rank(str(tmp_path), 1))
+
+
+@dataclass
+class Rank:
+    """What is read of the settings of a run that begins."""
+
+    output_dir: str
+    process_index: int
+    resume_from_checkpoint: str | None = None
 
 
 FINE, REFUSED, ELSE = 0, 7, 9

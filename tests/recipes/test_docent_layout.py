@@ -78,9 +78,11 @@ def test_dapo_and_generation_run_on_it_with_ones_own_prompt(
     assert all(row["truncated"] for row in rows)
     assert "4 of 4 descriptions by dapo were cut" in caplog.text
     caplog.clear()
-    generate.main([*asked, "--split", "test"])
+    generate.main([*asked, "--split", "test"])  # with the prompt that the run recorded
+    assert "another prompt" not in caplog.text
+    with pytest.raises(InputError, match="prompt"):
+        generate.main([*asked, "--split", "test", "--prompt-text", "Say what you see."])
     assert "was trained with another prompt, 'Describe the image.'" in caplog.text
-    assert "earlier rows answer another prompt" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -177,9 +177,8 @@ def test_a_model_that_is_not_its_last_checkpoint_is_an_error(
     assert (record.state, record.weights) == ("stopped", None)
     assert "but has others" in str(record.reason)
     assert not (tmp_path / "trainer_state.json").exists()
-    # Without saving checkpoints, another run's in the same folder is none of its own.
-    train(tiny, tmp_path, "--save_strategy", "no", "--learning_rate", "1", flags=LAST)
-    assert len(unlike(tmp_path, tmp_path / "checkpoint-3")) > 50
+    with pytest.raises(ConfigError, match="has checkpoints of an earlier run, up to checkpoint-3"):
+        train(tiny, tmp_path, "--save_strategy", "no", flags=LAST)
 
 
 def test_a_lost_best_checkpoint_is_an_error(tiny: Path, tmp_path: Path) -> None:
@@ -211,15 +210,82 @@ def test_the_state_names_it(tiny: Path, tmp_path: Path) -> None:
 
 def test_the_record_says_what_the_run_did(tiny: Path, tmp_path: Path) -> None:
     train(tiny, tmp_path)
-    record = read_run(tmp_path / "checkpoint-2")
+    then = read_run(tmp_path / "checkpoint-2")
+    assert then is not None
+    assert (then.state, then.steps, then.steps_asked) == ("running", 2, 3)
+    assert then.figures["updates"] == 2
+    record = read_run(tmp_path)
     assert record is not None
     assert (record.state, record.steps, record.steps_asked) == ("finished", 3, 3)
     assert record.model_weights == weights_fingerprint(tiny)
     assert record.weights == weights_fingerprint(tmp_path / "checkpoint-1")
     assert record.checkpoint == "checkpoint-1"
     assert (record.data["name"], record.data["rows"]) == ("scenes:train=8:heldout=4", 8)
+    assert record.held_out is not None
+    assert (record.held_out["split"], record.held_out["rows"]) == ("validation", 4)
     assert record.settings["learning_rate"] == 10
     assert record.figures["moved"] > 0.9
+
+
+def test_a_resumed_run_says_what_was_different_before(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(tiny, tmp_path, flags=LAST)
+    for steps, seed in (("4", "0"), ("5", "6")):
+        other = ("--max_steps", steps, "--seed", seed, "--dataset_name", "scenes:train=9:heldout=4")
+        train(tiny, tmp_path, *RESUME, *other, flags=LAST)
+    assert "continues" in (said := capsys.readouterr().out)
+    assert (
+        "checkpoint-3, with other values than before of data, held_out, dataset_name, max_steps"
+        in said
+    )
+    record = read_run(tmp_path)
+    assert record is not None
+    first, second = record.earlier
+    assert (first["until"], first["data"]["rows"]) == (3, 8)
+    assert (second["until"], second["settings"]) == (4, {"max_steps": 4, "seed": 0})
+    assert record.data["rows"] == 9
+
+
+@pytest.mark.parametrize("name", ["learning_rate", "weight_decay", "adam_beta2"])
+def test_a_setting_that_a_resumed_optimizer_does_not_take_is_refused(
+    tiny: Path, tmp_path: Path, name: str
+) -> None:
+    train(tiny, tmp_path, flags=LAST)
+    with pytest.raises(ConfigError, match=rf"resumes with its own {name} .* would have no effect"):
+        train(tiny, tmp_path, *RESUME, "--max_steps", "4", f"--{name}", "0.5", flags=LAST)
+
+
+@pytest.mark.parametrize("more", [(), ("--save_strategy", "no")], ids=["checkpoints", "none"])
+def test_a_folder_holds_one_run(tiny: Path, tmp_path: Path, more: tuple[str, ...]) -> None:
+    train(tiny, tmp_path, *more, flags=LAST)
+    with pytest.raises(SystemExit) as ended:  # the same command
+        train(tiny, tmp_path, *more, flags=LAST)
+    assert ended.value.code == 0
+    with pytest.raises(
+        ConfigError, match=r"another run, finished at step 3, with seed 0: to train"
+    ):
+        train(tiny, tmp_path, *more, "--seed", "5", flags=LAST)
+    kept = "checkpoints of an earlier run" if not more else "a model, and no checkpoint to go on"
+    with pytest.raises(ConfigError, match=kept):
+        train(tiny, tmp_path, *more, "--max_steps", "4", flags=LAST)
+    (tmp_path / "trainer_state.json").unlink()  # as if killed while it was saved
+    (tmp_path / "run.json").unlink()
+    if more:
+        train(tiny, tmp_path, *more, flags=LAST)
+    else:
+        with pytest.raises(ConfigError, match="latest goes on from there"):
+            train(tiny, tmp_path, flags=LAST)
+
+
+def test_going_back_to_a_checkpoint_needs_the_later_ones_gone(tiny: Path, tmp_path: Path) -> None:
+    train(tiny, tmp_path, flags=LAST)
+    back = ("--resume_from_checkpoint", str(tmp_path / "checkpoint-2"), "--max_steps", "4")
+    with pytest.raises(ConfigError, match="has checkpoints of an earlier run, up to checkpoint-3"):
+        train(tiny, tmp_path, *back, flags=LAST)
+    shutil.rmtree(tmp_path / "checkpoint-3")
+    train(tiny, tmp_path, *back, flags=LAST)
+    assert unlike(tmp_path, tmp_path / "checkpoint-4") == []
 
 
 def test_a_resumed_run_began_where_it_first_did(tiny: Path, tmp_path: Path) -> None:
