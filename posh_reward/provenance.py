@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from posh_reward.errors import InputError, safe
 from posh_reward.metrics.metric import SEVERAL
-from posh_reward.models.hub import identity
+from posh_reward.models.hub import UNKNOWN, identity
 from posh_reward.run_record import read_run
 
 ORIGIN = "origin"
@@ -28,6 +28,7 @@ class Origin:
     """Weights and settings behind a model's descriptions."""
 
     weights: str  # ``models.hub.identity``
+    config: str  # ``models.hub.config_digest``
     engine: str  # with its version, such as "vllm 0.31.0"
     dtype: str
     max_new_tokens: str
@@ -113,6 +114,17 @@ class Origins:
                     f"others are of {safe(origin.weights)}"
                 )
 
+    def twins(self) -> Iterator[str]:
+        """Yield a line for each model that is an earlier one under another name."""
+        first: dict[str, str] = {}
+        for name, origin in self.known.items():
+            same = first.setdefault(str(replace(origin, model="")), name)
+            if same != name and UNKNOWN not in origin.weights:
+                yield safe(
+                    f"{name} and {same} are one model: the same weights, {origin.weights}, with "
+                    "the same settings"
+                )
+
     def trained_otherwise(self, signature: str) -> Iterator[str]:
         """Yield a line for each model whose run was rewarded by another metric than scores now.
 
@@ -128,9 +140,9 @@ class Origins:
                 )
 
     def unlike(self) -> Iterator[str]:
-        """Yield what differs between the models, but for their weights: ``dtype: a ..., b ...``."""
-        known = self.known
-        settings = [each.name for each in fields(Origin) if each.name not in ("weights", "model")]
+        """Yield what differs between the models, but for the models: ``dtype: a ..., b ...``."""
+        known, own = self.known, ("weights", "config", "model")
+        settings = [each.name for each in fields(Origin) if each.name not in own]
         columns = {
             each.replace("_", " "): {name: getattr(known[name], each) for name in known}
             for each in settings

@@ -152,7 +152,7 @@ def check_alike(origins: Origins, *, allowed: bool) -> None:
             f"the models were not described or scored alike ({'; '.join(differences)}): do so with "
             "the same settings, or add --allow-differences"
         )
-    for line in (*differences, *origins.gaps()):
+    for line in (*differences, *origins.twins(), *origins.gaps()):
         print(f"warning: {line}", file=sys.stderr)
 
 

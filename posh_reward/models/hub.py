@@ -15,6 +15,8 @@ ENDS = 1 << 20  # bytes hashed at the start and at the end of each file
 FINGERPRINT, COMMIT = 16, 40  # characters
 SAMPLE_BYTES = 1 << 12  # bytes hashed at the start, in the middle and at the end of each tensor
 UNKNOWN = "unknown"
+MERGED = "started_from"
+"""Beginning of the name of the folder in a run's own that has the model it began from, merged."""
 
 
 def commit(model: str, revision: str | None) -> str:
@@ -124,7 +126,30 @@ def adapter_base(folder: Path) -> str | None:
     base = fields.get("base_model_name_or_path") if isinstance(fields, dict) else None
     if not isinstance(base, str) or not base or Path(base).absolute() == folder.absolute():
         raise ConfigError(f"{config} names no base_model_name_or_path: name the adapter's model")
-    return base
+    # A run that began from an adapter has its merged model in its own folder, which may have moved.
+    name = Path(base).name
+    near = [each / name for each in (folder, folder.parent) if name.startswith(MERGED)]
+    return next((str(each) for each in near if each.is_dir()), base)
+
+
+CONFIG = ("config.json", "adapter_config.json", "generation_config.json", "tokenizer.json",
+          "tokenizer_config.json", "chat_template.jinja", "preprocessor_config.json",
+          "processor_config.json")  # fmt: skip
+"""Files besides the weights on which a model's answers depend."""
+
+
+def config_digest(model: str) -> str:
+    """Return a digest of a folder's configuration, tokenizer and template; empty of other names.
+
+    A commit on the hub is of these files, too.
+    """
+    digest = hashlib.sha256()
+    files = [file for name in CONFIG if (file := Path(model) / name).is_file()]
+    for file in files:
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    own = digest.hexdigest()[:FINGERPRINT] if files else ""
+    base = adapter_base(Path(model))
+    return own if base is None else f"{own}+{config_digest(base)}"
 
 
 def identity(model: str, revision: str | None = None) -> str:

@@ -26,13 +26,14 @@ from posh_reward.errors import (
     on_one_line,
     safe,
 )
-from posh_reward.models.hub import UNKNOWN, identity
+from posh_reward.models.hub import UNKNOWN, config_digest, identity
 from posh_reward.models.prompt_images import resize_for_model
 from posh_reward.models.vllm.vllm_model import set_vllm_defaults
 from posh_reward.process.progress import progress_bar
 from posh_reward.provenance import ORIGIN, Origin, Origins, prompt_digest
 from posh_reward.settings import brief_list
 from posh_reward.study.rows.dataset_images import OTHER_IMAGES
+from posh_reward.study.rows.item_ids import ItemIds
 from posh_reward.study.rows.tables import Journal
 from posh_reward.training.base_model import base_of
 from posh_reward.training.launch import learned_prompt, warn_of_other_prompt
@@ -78,6 +79,7 @@ class GenerationSettings:
         """Return what a model's descriptions depend on besides the image."""
         return Origin(
             weights=identity(model),
+            config=config_digest(model),
             engine=f"{self.engine} {installed(self.engine)}",
             dtype="bfloat16" if _has_gpu() else "float32",
             max_new_tokens=str(self.max_new_tokens),
@@ -175,6 +177,7 @@ def generate(settings: GenerationSettings) -> dict[str, int]:
         earlier = list(journal.rows())
         journal.append([])  # drops what a kill cut short, even if no row is missing
         done = {(row["model"], row["id"]) for row in earlier}
+        _check_items(settings, earlier, dataset.select_columns(["uuid", "reference"])[: rows.stop])
         origins = _origins_of_rows(settings, earlier)
         for name, origin in origins.items():
             label = settings.label(name)
@@ -197,6 +200,20 @@ def generate(settings: GenerationSettings) -> dict[str, int]:
             f"{', '.join(failed)}; the others are done, and the same command tries these again"
         )
     return counts
+
+
+def _check_items(
+    settings: GenerationSettings, earlier: Iterable[Mapping[str, Any]], items: Mapping[str, Any]
+) -> None:
+    """Raise InputError if earlier rows have these ids and other references."""
+    ids = ItemIds()
+    try:
+        for row in earlier:
+            ids.check_reference(row["id"], row.get("reference"))
+        for uuid, reference in zip(items["uuid"], items["reference"], strict=True):
+            ids.check_reference(uuid, reference)
+    except InputError as error:
+        raise InputError(f"{settings.output} and {settings.dataset}: {error}") from None
 
 
 def _origins_of_rows(

@@ -49,6 +49,7 @@ HEADLINES = {
     "eval_loss": "held-out loss",
     "eval_right_loss": "held-out loss",
     "eval_shuffled_loss": "held-out loss with other images",
+    "eval_reward": "held-out reward",
     "reward": "reward",
     "reward_std": "spread",
     "posh/precision": "precision",

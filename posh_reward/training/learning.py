@@ -35,6 +35,8 @@ NO_MASTERS = (
 SMALL_UPDATE = 0.01
 """Smallest update of Adam to count on, per unit of the learning rate. The first one is 1; later
 ones, gradients that change their sign, are smaller."""
+SMALLEST_RATE = 0.02 * torch.finfo(torch.float32).eps
+"""Learning rate, 2.4e-9, whose first update moves a usual weight, .02, to its neighbour."""
 MOST_CUT = 0.2
 """Share of cut completions that a warning is about: beyond it, lengths rather than details decide
 what is trained on."""
@@ -212,6 +214,7 @@ class Learning:
         self._weights: WatchedWeights | None = None
         self._arrived = False  # an update has been seen to move the weights
         self._rate, self._has_gradient = 0.0, False  # of the next update
+        self._highest_rate = 0.0
         self._drops_cut = self._warned = False
         self._empty = self._last_logged = 0  # steps in a row without a completion; a step
 
@@ -260,6 +263,7 @@ class Learning:
         if not any(each.was_applied for each in updates):
             return
         self.progress.updates += 1
+        self._highest_rate = max(self._highest_rate, self._rate)
         if self._arrived or not total.expected:
             return
         self._arrived = 2 * total.arrived > total.expected
@@ -307,8 +311,9 @@ class Learning:
                 f"{self.progress.cut:.0%} of the completions were cut, and reward_std in the log "
                 "is 0 where all completions of an image had the same reward"
             )
-        if not self.progress.moved:
+        if not self.progress.moved or 0 < self._highest_rate < SMALLEST_RATE:
+            # Adapters begin at 0, from which any rate moves them, but not what the model says.
             logger.warning(
-                "the weights are those that the run started from: its learning rates were too "
-                "small, the last one %g", self._rate,
+                "the model hardly differs from the one that the run started from: its learning "
+                "rates, up to %g, are too small for float32", self._highest_rate,
             )  # fmt: skip

@@ -10,10 +10,10 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import ConfigError
+from posh_reward.models.hub import MERGED
 from posh_reward.process.locks import keep_folder
 from posh_reward.run_record import RunRecord, read_run
 from posh_reward.settings import brief
-from posh_reward.training.base_model import MERGED
 from posh_reward.training.resume import numbered_checkpoints, step_of
 
 if TYPE_CHECKING:

@@ -56,11 +56,13 @@ def recorded(
 
     Raises:
         ConfigError: adapters would be trained further on another model than they began on, or a
-            setting would have no effect on the resumed optimizer.
+            setting would have no effect on the resumed optimizer, or the held-out data is the
+            training data.
     """
     problem = None
     if trainer.args.should_save:
         record, problem = _continued(_new_record(trainer, script, model, settings), trainer.args)
+        problem = problem or _nothing_held_out(record)
         write_run(Path(trainer.args.output_dir), record)
     trainer.add_callback(RecordProgress())
     try:
@@ -132,6 +134,18 @@ def _data(script: Any, split: str, dataset: Any) -> dict[str, Any]:
         "rows": len(dataset) if hasattr(dataset, "__len__") else None,
         "fingerprint": data_fingerprint(dataset),
     }
+
+
+def _nothing_held_out(record: RunRecord) -> str | None:
+    held_out = record.held_out or {}
+    known = held_out.get("fingerprint")
+    if known is not None and known == record.data["fingerprint"]:
+        return (
+            f"{held_out['name']}: the split {held_out['split']!r} has the rows of "
+            f"{record.data['split']!r}, so nothing is held out: give a dataset with two splits, or "
+            "set eval_strategy: no"
+        )
+    return None
 
 
 def _continued(record: RunRecord, args: Any) -> tuple[RunRecord, str | None]:

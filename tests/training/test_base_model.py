@@ -14,9 +14,9 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForImageTextToText
 
 from posh_reward.errors import ConfigError
-from posh_reward.models.hub import identity, weights_fingerprint
+from posh_reward.models.hub import MERGED, identity, weights_fingerprint
 from posh_reward.run_record import read_run, write_run
-from posh_reward.training.base_model import MERGED, base_of, starting_model
+from posh_reward.training.base_model import base_of, starting_model
 from posh_reward.training.generation import GenerationSettings, generate
 from recipes import dapo_posh, sft
 from tests.recipes.test_smoke import SCENES, UNMASKED, flags
@@ -82,6 +82,18 @@ def test_an_adapter_of_a_model_that_has_changed_is_refused(
     how = GenerationSettings({"it": str(trained)}, tmp_path / "said.jsonl", SCENES)
     with pytest.raises(ConfigError, match="1 of 1 models could not be loaded"):
         generate(how)
+
+
+def test_a_base_that_the_run_has_made_is_found_wherever_the_run_is(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    merged = shutil.copytree(tiny, run / f"{MERGED}_0123456789abcdef")
+    for folder in (run, run / "checkpoint-1"):
+        folder.mkdir(exist_ok=True)
+        config = {"base_model_name_or_path": f"runs/run/{Path(merged).name}"}
+        (folder / "adapter_config.json").write_text(json.dumps(config))
+        assert base_of(str(folder)) == str(merged)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"base_model_name_or_path": null}'])

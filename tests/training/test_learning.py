@@ -242,6 +242,17 @@ def test_an_honest_run_is_left_alone(tiny: Path, tmp_path: Path, honest: dict[st
     assert lines[-1] > 0.9 or "warmup_steps" in honest
 
 
+@pytest.mark.parametrize("adapters", [False, True])
+def test_a_rate_too_small_for_float32_is_said(
+    tiny: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, adapters: bool
+) -> None:
+    from peft import LoraConfig
+
+    lora = LoraConfig(r=2, target_modules=["q_proj", "v_proj"])
+    sft(tiny, tmp_path, learning_rate=1e-12, peft_config=lora if adapters else None).train()
+    assert "learning rates, up to 1e-12, are too small for float32" in caplog.text
+
+
 def test_rows_of_an_embedding_that_no_text_uses_need_not_move(tiny: Path, tmp_path: Path) -> None:
     trainer = sft(tiny, tmp_path)
     for name, parameter in trainer.model.named_parameters():

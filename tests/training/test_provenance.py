@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -200,7 +201,9 @@ def test_a_report_names_its_origins_and_takes_no_mixture(
     generate(how)
     scores, page = scored(how.output), tmp_path / "page.html"
     assert main(["report", str(scores), "-o", str(page)]) == 0
-    assert f"weights:{weights_fingerprint(model)}|engine:transformers" in page.read_text("utf-8")
+    assert re.search(
+        rf"weights:{weights_fingerprint(model)}\|config:\w+\|engine:transf", page.read_text("utf-8")
+    )
     first, *others = rows_of(scores)
     for change in ({"signature": "posh|other"}, {"origin": first["origin"].replace("4", "5")}):
         rows = [{**first, **change}, *others]
@@ -211,6 +214,49 @@ def test_a_report_names_its_origins_and_takes_no_mixture(
     scores.write_text("".join(json.dumps(row) + "\n" for row in (first, *others, other)))
     assert main(["report", str(scores), "-o", str(page)]) == 2
     assert "scored as: model posh|preset:released|" in capsys.readouterr().err
+
+
+def test_one_model_with_two_names_is_said(
+    how: GenerationSettings, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    generate(replace(how, models={"seed0": str(model), "seed1": str(model)}))
+    assert main(["report", str(scored(how.output)), "-o", str(tmp_path / "page.html")]) == 0
+    assert "warning: seed1 and seed0 are one model: the same" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
+def test_another_configuration_is_another_model(
+    how: GenerationSettings, model: Path, file: str
+) -> None:
+    generate(replace(how, limit=1))
+    settings = json.loads((model / file).read_text())
+    (model / file).write_text(json.dumps(settings | {"rms_norm_eps": 3.0}))
+    with pytest.raises(InputError, match=r"would not write \(config \w+ before and \w+ now\)"):
+        generate(how)
+
+
+def test_an_id_is_one_item(
+    how: GenerationSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    generate(how)
+    with pytest.raises(InputError, match=r"as its reference, and another one in an earlier row"):
+        generate(replace(how, dataset="scenes:heldout=3", models={"b": "other"}))
+    first, *others = rows_of(scores := scored(how.output))
+    for change, why in (
+        ({"model": "other", "reference": "A cow."}, "has 'A cow.' as its reference, and another"),
+        ({}, "occurs twice for the model 'model': keep one of these rows"),
+    ):
+        rows = [first, *others, {**first, **change}]
+        scores.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        assert main(["report", str(scores), "-o", str(tmp_path / "page.html")]) == 2
+        assert why in (said := capsys.readouterr().err)
+        assert "is not a row of scores" not in said
+    said_file = tmp_path / "two.jsonl"
+    other = {**rows_of(how.output)[0], "model": "other", "reference": "A cow."}
+    said_file.write_text(how.output.read_text() + json.dumps(other) + "\n")
+    asked = ["score", str(said_file), "-o", str(tmp_path / "s.jsonl"), "--id", "id"]
+    assert main([*asked, "--judge", "fake"]) == 2
+    assert "has 'A cow.' as its reference" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])

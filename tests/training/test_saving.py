@@ -311,6 +311,15 @@ def test_adapters_are_not_trained_further_on_another_model(tiny: Path, tmp_path:
         train(start, output, *LORA, *RESUME, "--max_steps", "4", flags=LAST)
 
 
+def test_training_rows_are_not_held_out(tiny: Path, tmp_path: Path) -> None:
+    rows = load_images("scenes:train=4", "train").select_columns(["image", "reference"])
+    rows.to_parquet(tmp_path / "own.parquet")
+    own = ("--dataset_name", str(tmp_path / "own.parquet"))
+    with pytest.raises(ConfigError, match="'validation' has the rows of 'train', so nothing is"):
+        train(tiny, tmp_path / "run", *own, flags=LAST)
+    train(tiny, tmp_path / "run", *own, "--eval_strategy", "no", flags=LAST)
+
+
 def test_the_datas_fingerprint_is_of_its_content(tmp_path: Path) -> None:
     rows = load_images("scenes:train=4", "train").select_columns(["image", "reference"])
     for name in ("here", "there", "other"):

@@ -22,6 +22,7 @@ from posh_reward.study.pages import element_marks
 from posh_reward.study.pages.html import Thumbnails, render, script_json
 from posh_reward.study.rows import standings
 from posh_reward.study.rows.dataset_images import OTHER_IMAGES
+from posh_reward.study.rows.item_ids import ItemIds
 from posh_reward.study.rows.tables import AXES, EXPLANATION, SCALE, Row, scores_of
 from posh_reward.study.statistics import Interval, bootstrap_mean
 from posh_reward.types import KINDS, Element, Scores
@@ -54,14 +55,16 @@ class ReportContents:
     signatures: dict[str, None] = field(default_factory=dict)
     figures: tuple[str, ...] = ()  # names
     has_marks: bool = False  # True if any pair has elements
+    ids: ItemIds = field(default_factory=ItemIds)
 
-    def add(self, row: Row) -> None:
-        scores = scores_of(row)
+    def add(self, row: Row, scores: Scores) -> None:
         count = scores.generation_elements + scores.reference_elements
         figures = element_marks.figures_of(scores)
         self.figures = tuple(figures)
         number = len(self.pairs)
         model, name = label(row.get("model")), label(row.get("id")) or str(number + 1)
+        if row.get("id") is not None:
+            self.ids.add(name, model, row.get("reference"), "keep one of these rows")
         axes = [getattr(scores, axis) for axis in AXES]  # rounded once, by the page
         line = self._line(name, model)
         start = scores.generation[:START]
@@ -80,9 +83,9 @@ class ReportContents:
         return self.images.place(row.get("image"), row.get("id"), row.get("reference"))
 
     def _line(self, name: str, model: str) -> ReportLine:
-        """Find or add a row's line: the one with its id, unless that has this model already."""
+        """Find or add a row's line: the one with its id."""
         line = self.by_id.get(name) if model else None
-        if line is None or model in line.members:
+        if line is None:
             line = ReportLine(name)
             self.lines.append(line)
             if model:
@@ -102,12 +105,16 @@ def contents_of(rows: Iterable[Row], images: Thumbnails | None = None) -> Report
     contents = ReportContents(images)
     for number, row in enumerate(rows, start=1):
         try:
-            contents.add(row)
+            scores = scores_of(row)
         except InputError as error:
             raise InputError(
                 f"row {number} is not a row of scores ({error}): write them with `posh-reward "
                 "score --elements`"
             ) from None
+        try:
+            contents.add(row, scores)
+        except InputError as error:
+            raise InputError(f"row {number}: {error}") from None
     if not contents.pairs:
         raise InputError("there are no rows to report on")
     return contents

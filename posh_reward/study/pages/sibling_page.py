@@ -19,6 +19,7 @@ from posh_reward.models.model import DOUBTFUL
 from posh_reward.provenance import Origins
 from posh_reward.study.pages.html import Thumbnails, render
 from posh_reward.study.pages.report_page import label
+from posh_reward.study.rows.item_ids import ItemIds
 from posh_reward.study.rows.sibling_rows import HARMONIC_SCALE, average_values
 from posh_reward.study.rows.tables import Row, read_row
 from posh_reward.study.statistics import bootstrap_mean
@@ -115,6 +116,7 @@ def sibling_page(
 def _by_id(
     rows: Iterable[Row], metric: str, images: Thumbnails | None, origins: Origins
 ) -> list[SheetsOfId]:
+    ids = ItemIds()
     items: list[SheetsOfId] = []
     by_name: dict[str, SheetsOfId] = {}
     for place, row in enumerate(rows, start=1):
@@ -122,7 +124,12 @@ def _by_id(
             sheet = sheet_of(row, metric)
         except InputError as error:
             raise InputError(f"row {place} is not a row of {metric} scores ({error})") from None
-        origins.add(row)
+        try:
+            origins.add(row)
+            if row.get("id") is not None:
+                ids.add(row["id"], sheet.model, row.get("reference"), "keep one of these rows")
+        except InputError as error:
+            raise InputError(f"row {place}: {error}") from None
         item = by_name.get(sheet.name) if sheet.model else None
         if item is None or sheet.model in [other.model for other in item.sheets]:
             item = SheetsOfId(sheet.name or str(place))

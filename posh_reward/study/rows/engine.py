@@ -11,7 +11,6 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from hashlib import blake2b
 from itertools import chain, islice
 from multiprocessing import get_context
 from pathlib import Path
@@ -32,6 +31,7 @@ from posh_reward.process.progress import progress_bar
 from posh_reward.provenance import ORIGIN, Origins, read_origin
 from posh_reward.settings import brief, brief_list
 from posh_reward.study.rows import tables
+from posh_reward.study.rows.item_ids import ItemIds
 from posh_reward.study.rows.standings import POSH, Board, Tally
 from posh_reward.types import Scores, is_missing
 
@@ -87,9 +87,8 @@ def _one_text(value: object) -> str | None:
 
 def check_rows(rows: Iterable[tables.Row], name: str, columns: Columns) -> Iterator[tables.Row]:
     """Pass on the rows of a table whose columns, ids and models are usable."""
-    # Digests take 16 bytes a row, however long the ids of a table of millions are.
-    digests: set[bytes] = set()
-    origins = Origins()
+    ids, origins = ItemIds(), Origins()
+    reference = columns.texts.get("reference")
     number = 0
     for number, row in enumerate(rows, start=1):
         if number == 1:
@@ -99,18 +98,11 @@ def check_rows(rows: Iterable[tables.Row], name: str, columns: Columns) -> Itera
         try:
             model = _model(row, columns)
             origins.add({"model": model, ORIGIN: row.get(ORIGIN)})
-            key = None if columns.id is None else _id(row.get(columns.id))
+            if columns.id is not None:
+                text = row.get(reference) if reference else None
+                ids.add(_id(row.get(columns.id)), model, text, UNIQUE)
         except InputError as error:
             raise InputError(f"{name}, row {number}: {error}") from None
-        if key is not None:
-            digest = blake2b(repr((str(key), model)).encode(), digest_size=16).digest()
-            if digest in digests:
-                whose = "" if model is None else f" for the model {brief(model)}"
-                raise InputError(
-                    f"{name}, row {number}: the id {brief(str(key))} occurs twice{whose}: make ids "
-                    "unique, or leave out --id to count rows"
-                )
-            digests.add(digest)
         yield row
     if not number:
         raise InputError(f"{name} has no rows")
@@ -187,6 +179,7 @@ def image_file(folder: Path, name: str) -> str | None:
 
 PATIENCE = 3
 """Consecutive batches in which the judge failed on every row, after which it counts as gone."""
+UNIQUE = "make ids unique, or leave out --id to count rows"
 REMEDY = "choose another output, or start over with --overwrite"
 
 
