@@ -89,8 +89,11 @@ def prompt(text: str = PROMPT) -> Messages:
 
 def answer(reference: str) -> Messages:
     """Return a description as the assistant's turn."""
-    if not isinstance(reference, str):
-        raise InputError(f"a reference is {brief(reference)}: SFT learns one text for each image")
+    if not isinstance(reference, str) or not reference.strip():
+        raise InputError(
+            f"a reference is {brief(reference)}: SFT learns one text for each image, so remove or "
+            "complete such rows"
+        )
     return [{"role": "assistant", "content": reference}]
 
 
@@ -338,7 +341,10 @@ def existing_split(split: str, names: Collection[str], where: str) -> str:
         name, bracket, rows = part.partition("[")
         known = next((each for each in (name, OTHER_NAME.get(name)) if each in names), None)
         if known is None:
-            raise ConfigError(f"{where} has no split {name!r}: use one of {', '.join(names)}")
+            raise ConfigError(
+                f"{where} has no split {name!r}: use one of {', '.join(names)} (--split; in a "
+                "recipe --dataset_train_split or --dataset_test_split)"
+            )
         parts.append(known + bracket + rows)
     return "+".join(parts)
 

@@ -10,8 +10,14 @@ from typing import TYPE_CHECKING
 from posh_reward.errors import ConfigError
 from posh_reward.models.hub import weights_fingerprint
 from posh_reward.process.locks import whole_file
+from posh_reward.run_record import read_run
 from posh_reward.training.recording import end_record
-from posh_reward.training.resume import best_checkpoint, last_checkpoint, refuse_together
+from posh_reward.training.resume import (
+    best_checkpoint,
+    last_checkpoint,
+    refuse_together,
+    step_of,
+)
 
 if TYPE_CHECKING:
     from transformers import Trainer, TrainerState
@@ -102,10 +108,17 @@ def unlike(folder: Path, checkpoint: Path) -> str | None:
 
 
 def unlike_best(folder: Path) -> str | None:
-    """Describe how a finished run's weights differ from the checkpoint that it names as its best.
+    """Describe why a folder's weights may not be those that its run ended with.
 
-    Runs of version 0.1 and other scripts save their last weights, whichever are the best.
+    The run may not have ended. Runs of version 0.1 and other scripts save their last weights,
+    whichever are the best.
     """
+    run = read_run(folder)
+    if run is not None and run.state == "running" and step_of(folder) is None:
+        return (
+            f"the run of {folder} has not ended ({run.steps} of {run.steps_asked} steps), so these "
+            "are not its weights: let it end, or name one of its checkpoints"
+        )
     file = folder / STATE
     if not file.is_file():
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from transformers import TrainerCallback
 from posh_reward import load_images, load_processor
 from posh_reward.errors import ConfigError
 from posh_reward.models.hub import weights_fingerprint
-from posh_reward.run_record import read_run
+from posh_reward.run_record import read_run, write_run
 from posh_reward.training import launch
 from posh_reward.training.launch import parse_settings
 from posh_reward.training.recording import data_fingerprint
@@ -72,6 +73,11 @@ def test_the_folder_has_the_best_checkpoint_and_not_the_last(
     )
     shutil.copyfile(last, saved)  # as version 0.1 did
     assert f"names {best} as its best checkpoint, but has" in str(unlike_best(tmp_path))
+    ended = read_run(tmp_path)
+    assert ended is not None
+    write_run(tmp_path, replace(ended, state="running"))  # as if resumed, and killed
+    assert "has not ended (3 of 3 steps)" in str(unlike_best(tmp_path))
+    assert unlike_best(tmp_path / best) is None
 
 
 def test_a_resumed_run_ends_with_it_too(tiny: Path, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posh_reward.errors import MissingDependencyError, on_one_line
+from posh_reward.errors import MissingDependencyError, install, on_one_line
 from posh_reward.process.locks import whole_file
 from posh_reward.study.rows.standings import Standing, Tally, Totals, best_first
 from posh_reward.study.rows.tables import AXES, SCALE
@@ -68,7 +68,7 @@ def require_matplotlib() -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        raise MissingDependencyError("plots need matplotlib: pip install matplotlib") from None
+        raise MissingDependencyError(f"plots need matplotlib: {install('study')}") from None
 
 
 def model_plots(tally: Tally) -> list[Plot]:
