@@ -1,7 +1,7 @@
 """Claims of `make demo`, checked in its output: run it, then pytest with --run-demo.
 
 Only what held in every run of research/results/rewards.md is asserted, and so not that training on
-f1 loses precision, which it does in two runs of three.
+f1 loses precision, which it does in six of ten.
 """
 
 from __future__ import annotations
