@@ -187,8 +187,8 @@ def main(argv: list[str] | None = None) -> DapoTrainer:
     script, args, model = parse_settings(SETTINGS, argv)
     asked = enter_output(args, script, model)
     trainer = make_trainer(script, args, model)
-    record_prompt(args, model.model_name_or_path, script.prompt_text)
     with recorded(trainer, script, model, asked):
+        record_prompt(args, model.model_name_or_path, script.prompt_text)
         train(trainer)  # from the checkpoint that resume_from_checkpoint names, if any
         save_run(trainer)
     finish(trainer)

@@ -161,8 +161,8 @@ def main(argv: list[str] | None = None) -> SFTTrainer:
     script, args, model = parse_settings(SETTINGS, argv)
     asked = enter_output(args, script, model)
     trainer = make_trainer(script, args, model)
-    record_prompt(args, model.model_name_or_path, script.prompt_text)
     with recorded(trainer, script, model, asked):
+        record_prompt(args, model.model_name_or_path, script.prompt_text)
         train(trainer)
         save_run(trainer)
     finish(trainer)

@@ -211,7 +211,8 @@ def warn_of_other_prompt(model: str, text: str) -> None:
     learned = learned_prompt(model)
     if learned not in (None, text):
         logger.warning(
-            "%s was trained with another prompt, %r, and is given %r now: set prompt_text",
+            "%s was trained with another prompt, %r, and is given %r now: set prompt_text to the "
+            "former, or train and describe with the latter alone",
             safe(model), on_one_line(str(learned)), on_one_line(text),
         )  # fmt: skip
 

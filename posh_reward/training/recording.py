@@ -36,8 +36,6 @@ LIBRARIES = (
     "deepspeed",
     "vllm",
 )
-
-
 HELD = ("learning_rate", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon")
 """Settings that a resumed optimizer has from its checkpoint, whatever they are now."""
 
@@ -59,14 +57,15 @@ def recorded(
             setting would have no effect on the resumed optimizer, or the held-out data is the
             training data.
     """
-    problem = None
+    record = problem = None
     if trainer.args.should_save:
         record, problem = _continued(_new_record(trainer, script, model, settings), trainer.args)
         problem = problem or _nothing_held_out(record)
+    refuse_together(problem)  # before the record of the run that is here is replaced
+    if record is not None:
         write_run(Path(trainer.args.output_dir), record)
     trainer.add_callback(RecordProgress())
     try:
-        refuse_together(problem)
         yield
     except BaseException as error:  # also Ctrl-C
         kind = "" if isinstance(error, PoshError) else f"{type(error).__name__}: "

@@ -258,8 +258,10 @@ def test_a_setting_that_a_resumed_optimizer_does_not_take_is_refused(
     tiny: Path, tmp_path: Path, name: str
 ) -> None:
     train(tiny, tmp_path, flags=LAST)
+    before = read_run(tmp_path)
     with pytest.raises(ConfigError, match=rf"resumes with its own {name} .* would have no effect"):
         train(tiny, tmp_path, *RESUME, "--max_steps", "4", f"--{name}", "0.5", flags=LAST)
+    assert read_run(tmp_path) == before
 
 
 @pytest.mark.parametrize("more", [(), ("--save_strategy", "no")], ids=["checkpoints", "none"])
