@@ -188,16 +188,23 @@ def fetch(asset: Asset) -> None:
 
 def offline_reason() -> str | None:
     """Return the reason why this environment forbids downloads, if it does."""
+    _require_hub()
+    from huggingface_hub import constants
+
+    return "HF_HUB_OFFLINE is set: unset it to fetch" if constants.HF_HUB_OFFLINE else None
+
+
+def _require_hub() -> None:
     try:
-        from huggingface_hub import constants
+        import huggingface_hub  # noqa: F401
     except ImportError:
         raise MissingDependencyError(
             f"fetching needs huggingface_hub: {install('train')}"
         ) from None
-    return "HF_HUB_OFFLINE is set: unset it to fetch" if constants.HF_HUB_OFFLINE else None
 
 
 def _snapshot(asset: Asset, *, local_files_only: bool) -> str:
+    _require_hub()
     from huggingface_hub import snapshot_download
 
     return snapshot_download(

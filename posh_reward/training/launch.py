@@ -30,7 +30,14 @@ from posh_reward.training.resume import (
 )
 from posh_reward.training.rollouts import RolloutError
 from posh_reward.training.rotary import ExactRotary
-from posh_reward.training.run_settings import CHECK, Processes, check_rows, parse, refuse
+from posh_reward.training.run_settings import (
+    CHECK,
+    Processes,
+    broken_deepspeed,
+    check_rows,
+    parse,
+    refuse,
+)
 from posh_reward.training.stopping import TRY_AGAIN, StoppedEarlyError, log_before_trackers
 
 if TYPE_CHECKING:
@@ -82,6 +89,8 @@ def parse_settings(kinds: Sequence[type], argv: Sequence[str] | None = None) -> 
         raise SystemExit(check(kinds, flags))
     settings = parse(kinds, flags)
     refuse(settings, Processes.of_this_run(settings[1]))
+    if broken := broken_deepspeed():
+        raise ConfigError(f"this run needs {broken}")
     return settings
 
 

@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from importlib import import_module, metadata
+from importlib import metadata
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +20,6 @@ from posh_reward.errors import (
     MissingDependencyError,
     install,
     installed,
-    on_one_line,
     safe,
 )
 from posh_reward.graph.coref.maverick import setup_command
@@ -209,11 +208,8 @@ def missing_packages(
             if engine["name"] in ENGINES and not engine.get("python"):
                 package, extra = ENGINES[engine["name"]]
                 needs.setdefault(package, (f"the {user}", extra))
-    if broken := import_failure("deepspeed"):
-        yield (
-            f"a DeepSpeed that can be imported ({broken}): the one installed ends also runs that "
-            "do not use it; pip uninstall deepspeed, or install it again"
-        )
+    if broken := run_settings.broken_deepspeed():
+        yield broken
     for package, (user, extra) in needs.items():
         if find_spec(package) is None:
             yield f"{package}, for {user}: {install(extra)}"
@@ -230,18 +226,6 @@ def missing_packages(
             yield f"{asset.name}, for the parser: python -m spacy download {asset.name}"
         elif asset.kind == "environment" and not is_here(asset):
             yield f"Maverick, for coref: {setup_command(Path(asset.name))}"
-
-
-def import_failure(package: str) -> str | None:
-    """Return why an installed package cannot be imported; None if it can, or is not installed."""
-    if find_spec(package) is None:
-        return None
-    try:
-        import_module(package)
-    except Exception as error:  # compiled parts and checks of the machine raise many kinds
-        lines = str(error).strip().splitlines()
-        return on_one_line(lines[0] if lines else type(error).__name__)
-    return None
 
 
 def wrong_versions() -> Iterator[str]:

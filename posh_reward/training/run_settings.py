@@ -8,13 +8,15 @@ from argparse import Action
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields, make_dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn, get_type_hints
 
 from trl import TrlParser
 
 from posh_reward.datasets.load_dataset import PROMPT
-from posh_reward.errors import ConfigError, PoshError
+from posh_reward.errors import ConfigError, PoshError, on_one_line
 from posh_reward.metrics.metric import metric_flags, read_metric
 from posh_reward.models.prompt_images import TOKEN_PIXELS
 from posh_reward.reward.objectives import settle_aggregation
@@ -326,6 +328,27 @@ def _lengths(script: Any, args: Any) -> Iterator[str]:
             f"(max_pixels) and {text} of text, and a reply {args.max_completion_length} "
             f"(max_completion_length): set it to {needed} or more"
         )
+
+
+def broken_deepspeed() -> str | None:
+    """Describe a DeepSpeed that is installed and cannot be imported, as accelerate will."""
+    broken = import_failure("deepspeed")
+    return broken and (
+        f"a DeepSpeed that can be imported ({broken}): the one installed ends also runs that "
+        "do not use it; pip uninstall deepspeed, or install it again"
+    )
+
+
+def import_failure(package: str) -> str | None:
+    """Return why an installed package cannot be imported; None if it can, or is not installed."""
+    if find_spec(package) is None:
+        return None
+    try:
+        import_module(package)
+    except Exception as error:  # compiled parts and checks of the machine raise many kinds
+        lines = str(error).strip().splitlines()
+        return on_one_line(lines[0] if lines else type(error).__name__)
+    return None
 
 
 def check_rows(rows: int, args: Any, oversample: int = 1) -> None:

@@ -239,3 +239,13 @@ def test_the_recipes_flags_name_other_downloads() -> None:
     named = {asset.role: asset.name for asset in assets_of(str(ROOT / config), flags)}
     assert (named["policy"], named["dataset"]) == ("someone/else", "amitha/docent")
     assert "judge" not in named
+
+
+def test_without_the_hubs_client_the_remedy_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)  # as if it were not installed
+    assert (
+        main(["fetch", "--config", str(ROOT / "configs/dapo/qwen2_5_vl_7b.yaml"), "--check"]) == 2
+    )
+    assert "fetching needs huggingface_hub: pip install" in capsys.readouterr().err

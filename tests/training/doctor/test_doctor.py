@@ -18,6 +18,7 @@ import pytest
 import torch
 
 from posh_reward.cli import main
+from posh_reward.errors import ConfigError
 from posh_reward.training.doctor import diagnosis
 from posh_reward.training.doctor.diagnosis import (
     NodePlace,
@@ -42,8 +43,10 @@ from posh_reward.training.doctor.node_checks import (
     free_port,
     read_gpus,
 )
-from posh_reward.training.run_check import import_failure, wrong_versions
-from recipes import tiny_qwen
+from posh_reward.training.launch import parse_settings
+from posh_reward.training.run_check import wrong_versions
+from posh_reward.training.run_settings import import_failure
+from recipes import sft, tiny_qwen
 from tests.models.conftest import python
 from tests.processes import soon, start
 from tests.slurm.test_scripts import command
@@ -354,9 +357,12 @@ def test_one_process_is_not_said_to_have_met_others() -> None:
 def test_a_deepspeed_that_cannot_be_imported_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "broken_package.py").write_text("raise RuntimeError('no CUDA_HOME')")
+    (tmp_path / "deepspeed.py").write_text("raise RuntimeError('no CUDA_HOME')")
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert import_failure("broken_package") == "no CUDA_HOME"
+    monkeypatch.delitem(sys.modules, "deepspeed", raising=False)
+    smoke = str(Path(__file__).resolve().parents[3] / "configs/smoke/sft.yaml")
+    with pytest.raises(ConfigError, match=r"no CUDA_HOME.*pip uninstall deepspeed"):
+        parse_settings(sft.SETTINGS, ["--config", smoke])
     assert import_failure("json") is None
     assert import_failure("not_installed_at_all") is None
 
