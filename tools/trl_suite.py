@@ -2,12 +2,13 @@
 
     python -m tools.trl_suite CHECKOUT_OF_TRL
 
-Each mode of ``MODES`` runs them once, with at most ``STEPS`` steps. The tests take models and data
-from the hub; here they find random tiny models and lines of text under the same names, in a
-temporary folder. What needs another model than those of ``MODELS``, or another version of TRL than
-the installed one, fails in every mode, so what counts are the tests that pass with TRL's trainer
-and fail with ours. A test that ends with one of our own errors was refused: it is listed with the
-message, which has to name a setting that this mode cannot combine. Tests of tools want jmespath.
+Each mode of ``MODES`` runs them once, for ``STEPS_OF_A_TEST`` steps where they set no number. The
+tests take models and data from the hub; here they find random tiny models and lines of text under
+the same names, in a temporary folder. What needs another model than those of ``MODELS``, or another
+version of TRL than the installed one, fails in every mode, so what counts are the tests that pass
+with TRL's trainer and fail with ours. A test that ends with one of our own errors was refused: it
+is listed with the message, which has to name a setting that this mode cannot combine. Tests of
+tools want jmespath.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ MODES = {
     "both": (GRPO,),  # with both
     "reward": (GRPO, RLOO),  # TRL's trainers with PoshReward
 }
-STEPS = 3
+STEPS_OF_A_TEST = 3
+"""Where a test sets none. With one, no step would begin from weights that another has updated."""
 HUB = "trl-internal-testing"
 CONVERSATION = "conversational_prompt_only"
 MODELS = {
@@ -69,12 +71,12 @@ def main(checkout: Path, modes: list[str]) -> int:
             words = (f"{count} {outcome}" for outcome, count in sorted(counts.items()))
             print(f"{mode:<9} {', '.join(words)}", flush=True)
     passes = [test for test, (outcome, _) in results[BASELINE].items() if outcome == "passed"]
-    lost = [
-        (outcome, mode, test, why)
-        for mode, outcomes in results.items()
-        for test, (outcome, why) in ((test, outcomes[test]) for test in passes if test in outcomes)
-        if outcome != "passed"
-    ]
+    lost: list[tuple[str, str, str, str]] = []
+    for mode, outcomes in results.items():
+        for test in filter(outcomes.__contains__, passes):
+            outcome, why = outcomes[test]
+            if outcome != "passed":
+                lost.append((outcome, mode, test, why))
     for outcome, mode, test, why in sorted(lost):
         print(f"{outcome} in mode {mode}: {test}\n    {why}")
     failed = sum(outcome != "refused" for outcome, *_ in lost)
@@ -131,7 +133,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 setattr(module, name, trainer_for(mode, getattr(module, name)))
         for name in ("GRPOConfig", "RLOOConfig"):
             if hasattr(module, name):
-                setattr(module, name, partial(getattr(module, name), max_steps=STEPS))
+                setattr(module, name, partial(getattr(module, name), max_steps=STEPS_OF_A_TEST))
 
 
 @pytest.hookimpl(wrapper=True)

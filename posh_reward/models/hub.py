@@ -8,12 +8,13 @@ import re
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from posh_reward.errors import ConfigError
 
 ENDS = 1 << 20  # bytes hashed at the start and at the end of each file
 FINGERPRINT, COMMIT = 16, 40  # characters
-SAMPLE_BYTES = 1 << 12  # bytes hashed at the start, in the middle and at the end of each tensor
+SAMPLE_BYTES = 1 << 12  # hashed of the beginning, the middle and the end of each tensor or image
 UNKNOWN = "unknown"
 MERGED = "started_from"
 """Beginning of the name of the folder in a run's own that has the model it began from, merged."""
@@ -104,10 +105,14 @@ def _tensor_samples(file: Path) -> Iterator[tuple[str, bytes]]:
                 continue
             first, end = entry["data_offsets"]
             sample = f"{entry['dtype']}{entry['shape']}".encode()
-            for part in range(3):
-                content.seek(8 + size + first + max(end - first - SAMPLE_BYTES, 0) * part // 2)
-                sample += content.read(min(SAMPLE_BYTES, end - first))
-            yield name, sample
+            yield name, sample + b"".join(samples(content, 8 + size + first, end - first))
+
+
+def samples(file: BinaryIO, first: int, size: int) -> Iterator[bytes]:
+    """Yield bytes of the beginning, the middle and the end of a part of a file."""
+    for part in range(3):
+        file.seek(first + max(size - SAMPLE_BYTES, 0) * part // 2)
+        yield file.read(min(SAMPLE_BYTES, size))
 
 
 def adapter_base(folder: Path) -> str | None:

@@ -177,8 +177,10 @@ def metrics_behind(function: Any) -> Sequence[Any]:
 
 def metrics_of(trainer: Any) -> list[Any]:
     """Return the metrics' rewards behind all reward functions of a trainer; none in SFT."""
-    functions = getattr(trainer, "reward_funcs", ())
-    return [each for function in functions for each in metrics_behind(function)]
+    rewards: list[Any] = []
+    for function in getattr(trainer, "reward_funcs", ()):
+        rewards += metrics_behind(function)
+    return rewards
 
 
 def _is_async(function: Any) -> bool:

@@ -195,12 +195,8 @@ def offline_reason() -> str | None:
 
 
 def _require_hub() -> None:
-    try:
-        import huggingface_hub  # noqa: F401
-    except ImportError:
-        raise MissingDependencyError(
-            f"fetching needs huggingface_hub: {install('train')}"
-        ) from None
+    if find_spec("huggingface_hub") is None:
+        raise MissingDependencyError(f"fetching needs huggingface_hub: {install('train')}")
 
 
 def _snapshot(asset: Asset, *, local_files_only: bool) -> str:

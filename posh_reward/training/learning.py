@@ -170,6 +170,7 @@ class Progress:
     updates: int = 0  # steps with a gradient that were applied
     skipped: int = 0  # steps that left the weights as they were, since nothing in them was judged
     moved: float = 0.0  # share of the watched matrix's values
+    highest_rate: float = 0.0  # learning rate of any update
     cut: float = 0.0  # share of completions that were cut, a mean over the steps that were logged
     logged: int = 0  # those steps
 
@@ -213,8 +214,8 @@ class Learning:
         """Reason to stop the run; the same on all ranks."""
         self._weights: WatchedWeights | None = None
         self._arrived = False  # an update has been seen to move the weights
+        self._moved_before = 0.0  # share that had moved in the checkpoint resumed from
         self._rate, self._has_gradient = 0.0, False  # of the next update
-        self._highest_rate = 0.0
         self._drops_cut = self._warned = False
         self._empty = self._last_logged = 0  # steps in a row without a completion; a step
 
@@ -227,6 +228,7 @@ class Learning:
             ConfigError: updates of the trained parameters would be rounded away.
         """
         self.progress, self.problem = read_progress(state), None
+        self._moved_before = self.progress.moved
         self._arrived, self._empty, self._last_logged = False, 0, state.global_step
         self._drops_cut = bool(getattr(args, "mask_truncated_completions", False))
         if model is not None:
@@ -259,11 +261,12 @@ class Learning:
         if self._weights is None:
             return
         total = sum((each.movement for each in updates), Movement())
-        self.progress.moved = total.moved / max(total.values, 1)
+        moved = total.moved / max(total.values, 1)  # since this process began
+        self.progress.moved = max(self._moved_before, moved)
         if not any(each.was_applied for each in updates):
             return
         self.progress.updates += 1
-        self._highest_rate = max(self._highest_rate, self._rate)
+        self.progress.highest_rate = max(self.progress.highest_rate, self._rate)
         if self._arrived or not total.expected:
             return
         self._arrived = 2 * total.arrived > total.expected
@@ -311,9 +314,9 @@ class Learning:
                 f"{self.progress.cut:.0%} of the completions were cut, and reward_std in the log "
                 "is 0 where all completions of an image had the same reward"
             )
-        if not self.progress.moved or 0 < self._highest_rate < SMALLEST_RATE:
+        if not self.progress.moved or 0 < self.progress.highest_rate < SMALLEST_RATE:
             # Adapters begin at 0, from which any rate moves them, but not what the model says.
             logger.warning(
                 "the model hardly differs from the one that the run started from: its learning "
-                "rates, up to %g, are too small for float32", self._highest_rate,
+                "rates, up to %g, are too small for float32", self.progress.highest_rate,
             )  # fmt: skip

@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 from transformers import TrainerCallback
 
 from posh_reward.errors import PoshError, installed
-from posh_reward.models.hub import COMMIT, FINGERPRINT, SAMPLE_BYTES, UNKNOWN, identity
+from posh_reward.models.hub import COMMIT, FINGERPRINT, UNKNOWN, identity, samples
 from posh_reward.reward.objectives import metrics_of
 from posh_reward.run_record import RunRecord, read_run, write_run
 from posh_reward.training.learning import read_progress
@@ -166,19 +166,28 @@ def _continued(record: RunRecord, args: Any) -> tuple[RunRecord, str | None]:
             )
         record = replace(record, model=earlier.model, model_weights=learned)
     before = _values_before(earlier, record)
-    held = [name for name in HELD if name in before.get("settings", {})]
-    if held:
-        values = ", ".join(f"{name} {before['settings'][name] or 'unset'}" for name in held)
-        problem = problem or (
-            f"{checkpoint} resumes with its own {values}, and another value would have no effect: "
-            "leave it as it was, or start a new run from these weights (model_name_or_path: "
-            f"{checkpoint}, without resume_from_checkpoint, and another output_dir)"
-        )
-    names = [*(each for each in before if each != "settings"), *before.get("settings", {})]
+    problem = problem or _without_effect(checkpoint, before.get("settings", {}))
+    names = [name for name in before if name != "settings"]
+    names += before.get("settings", {})
     since = f", with other values than before of {', '.join(names)}" if names else ""
     print(f"continues {checkpoint}{since}", flush=True)
     entry = [{"until": step_of(Path(checkpoint)), **before}] if before else []
     return replace(record, earlier=[*earlier.earlier, *entry]), problem
+
+
+def _without_effect(checkpoint: str, before: Mapping[str, Any]) -> str | None:
+    """Describe the changed settings that a resumed optimizer does not take; None if there are none.
+
+    ``before`` has the values that they had.
+    """
+    values = [f"{name} {before[name] or 'unset'}" for name in HELD if name in before]
+    if not values:
+        return None
+    return (
+        f"{checkpoint} resumes with its own {', '.join(values)}, and another value would have no "
+        "effect: leave it as it was, or start a new run from these weights (model_name_or_path: "
+        f"{checkpoint}, without resume_from_checkpoint, and another output_dir)"
+    )
 
 
 def _values_before(earlier: RunRecord, now: RunRecord) -> dict[str, Any]:
@@ -211,23 +220,15 @@ def _essence(value: Any) -> Any:
     if isinstance(value, Mapping) and value.keys() == {"bytes", "path"}:
         content, path = value["bytes"], value["path"]
         if content is not None:
-            return _samples(BytesIO(content), len(content))
+            return len(content), list(samples(BytesIO(content), 0, len(content)))
         if path is None or not Path(path).is_file():
             return path
+        size = Path(path).stat().st_size
         with Path(path).open("rb") as file:
-            return _samples(file, Path(path).stat().st_size)
+            return size, list(samples(file, 0, size))
     if isinstance(value, Mapping):
         return sorted((name, _essence(each)) for name, each in value.items())
     return list(map(_essence, value)) if isinstance(value, list) else value
-
-
-def _samples(file: BinaryIO, size: int) -> tuple[int, list[bytes]]:
-    """Return the size, and bytes of the beginning, the middle and the end."""
-    samples = []
-    for part in range(3):
-        file.seek(max(size - SAMPLE_BYTES, 0) * part // 2)
-        samples.append(file.read(SAMPLE_BYTES))
-    return size, samples
 
 
 def end_record(

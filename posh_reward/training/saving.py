@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from posh_reward.errors import ConfigError
 from posh_reward.models.hub import weights_fingerprint
 from posh_reward.process.locks import whole_file
-from posh_reward.run_record import read_run
+from posh_reward.run_record import RUN_FILE, read_run
+from posh_reward.training.output_folder import STATE
 from posh_reward.training.recording import end_record
 from posh_reward.training.resume import (
     best_checkpoint,
@@ -22,9 +23,9 @@ from posh_reward.training.resume import (
 if TYPE_CHECKING:
     from transformers import Trainer, TrainerState
 
-STATE = "trainer_state.json"
 PARTS = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model", "README.md")
-"""Files of a checkpoint that a model consists of; the rest continue its training."""
+"""Files of a checkpoint that a model consists of, but for ``OWN``; others continue its training."""
+OWN = (STATE, RUN_FILE)  # of a checkpoint: a run's folder has its own
 
 
 def save_run(trainer: Trainer) -> None:
@@ -82,7 +83,7 @@ def _is_of_this_run(checkpoint: Path, state: TrainerState) -> bool:
 
 def copy_model(checkpoint: Path, folder: Path) -> str | None:
     """Copy a checkpoint's model into a folder, in place of another; return what is wrong."""
-    files = {path for part in PARTS for path in checkpoint.glob(part) if path.name != STATE}
+    files = {path for part in PARTS for path in checkpoint.glob(part) if path.name not in OWN}
     if not any(path.suffix == ".safetensors" for path in files):
         return (
             f"the best checkpoint, {checkpoint}, has no weights to copy to {folder}: keep it "

@@ -132,7 +132,7 @@ def test_a_run_is_not_trained_by_two_processes(tmp_path: Path) -> None:
 
 @dataclass
 class Rank:
-    """What is read of the settings of a run that begins."""
+    """Settings of a run that begins, as far as they are read."""
 
     output_dir: str
     process_index: int

@@ -31,7 +31,7 @@ from posh_reward.training.stopping import log_before_trackers
 from posh_reward.types import Failure
 
 GONE = Failure("engine", "gone")
-COMPLETIONS = 2  # of a prompt, and in a batch; the fewest that TRL compares
+FEWEST_COMPLETIONS = 2  # of a prompt, and in a batch: TRL refuses 1, which it cannot compare
 
 
 class ScriptedReward:
@@ -78,8 +78,9 @@ def grpo(tiny: Path, folder: Path, reward: Any, **changes: Any) -> tuple[Any, No
     sampling = changes.pop("dynamic_sampling", None)
     stop = changes.pop("stop", None) or StopWithCheckpoint(reward)
     args = GRPOConfig(**{
-        "output_dir": str(folder), "max_steps": 4, "per_device_train_batch_size": COMPLETIONS,
-        "num_generations": COMPLETIONS, "max_completion_length": 4, "learning_rate": 1e-3,
+        "output_dir": str(folder), "max_steps": 4,
+        "per_device_train_batch_size": FEWEST_COMPLETIONS, "num_generations": FEWEST_COMPLETIONS,
+        "max_completion_length": 4, "learning_rate": 1e-3,
         "use_cpu": True, "bf16": False, "report_to": "none", "save_strategy": "no",
         "logging_steps": 1, "disable_tqdm": True, "gradient_checkpointing": False,
         "weight_decay": 0.1, **changes,
@@ -140,14 +141,14 @@ def test_a_step_moves_the_weights_if_and_only_if_something_in_it_was_judged(
         tiny, tmp_path_factory.mktemp("run"), reward, stop=stop, max_steps=RUN_STEPS,
         gradient_accumulation_steps=accumulated, steps_per_generation=generated,
         num_iterations=iterations, eval_strategy="steps" if evaluates else "no", eval_steps=1,
-        per_device_eval_batch_size=COMPLETIONS,
+        per_device_eval_batch_size=FEWEST_COMPLETIONS,
     )  # fmt: skip
     with nullcontext() if expected[-1] else pytest.raises(JudgeError, match="in the last step"):
         trainer.train()
     assert weights.moved == expected
     progress = read_progress(trainer.state)
     assert progress.skipped == expected.count(False)
-    completions = COMPLETIONS * generated  # of a generation
+    completions = FEWEST_COMPLETIONS * generated  # of a generation
     assert progress.judged + progress.failed == completions * len(set(generations))
     assert progress.failed == completions * len(failing & set(generations))
 
@@ -168,7 +169,7 @@ def test_failures_of_an_evaluation_do_not_end_a_run(tiny: Path, tmp_path: Path) 
     reward = ScriptedReward(lambda call: trainer.model.training, max_failed_calls=1)
     trainer, weights = grpo(
         tiny, tmp_path, reward, max_steps=2, eval_strategy="steps", eval_steps=1,
-        eval_on_start=True, per_device_eval_batch_size=COMPLETIONS,
+        eval_on_start=True, per_device_eval_batch_size=FEWEST_COMPLETIONS,
     )  # fmt: skip
     trainer.train()
     assert weights.moved == [True, True]
@@ -253,6 +254,18 @@ def test_a_rate_too_small_for_float32_is_said(
     assert "learning rates, up to 1e-12, are too small for float32" in caplog.text
 
 
+def test_the_last_steps_of_a_run_may_have_small_rates(
+    tiny: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    saves = {"save_strategy": "steps", "save_steps": 1, "warmup_steps": 0}
+    sft(tiny, tmp_path, max_steps=2, **saves).train()
+    decay = {"lr_scheduler_type": "cosine_with_min_lr", "lr_scheduler_kwargs": {"min_lr": 1e-15}}
+    trainer = sft(tiny, tmp_path, max_steps=3, **saves, **decay)
+    trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
+    assert read_progress(trainer.state).highest_rate == 1e-5
+    assert "too small for float32" not in caplog.text
+
+
 def test_rows_of_an_embedding_that_no_text_uses_need_not_move(tiny: Path, tmp_path: Path) -> None:
     trainer = sft(tiny, tmp_path)
     for name, parameter in trainer.model.named_parameters():
@@ -321,7 +334,7 @@ def test_the_progress_of_a_resumed_run_is_the_whole_runs(tiny: Path, tmp_path: P
     changes: dict[str, Any] = {"save_strategy": "steps", "save_steps": 1}
     trainer, _ = grpo(tiny, tmp_path, reward, max_steps=2, **changes)
     trainer.train()
-    assert read_progress(trainer.state).judged == 2 * COMPLETIONS
+    assert read_progress(trainer.state).judged == 2 * FEWEST_COMPLETIONS
     trainer, _ = grpo(tiny, tmp_path, reward, max_steps=4, **changes)
     trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
-    assert read_progress(trainer.state).judged == 4 * COMPLETIONS
+    assert read_progress(trainer.state).judged == 4 * FEWEST_COMPLETIONS

@@ -253,6 +253,17 @@ def test_a_resumed_run_says_what_was_different_before(
     assert record.data["rows"] == 9
 
 
+def test_the_record_of_a_copied_checkpoint_does_not_replace_the_runs(
+    tiny: Path, tmp_path: Path
+) -> None:
+    train(tiny, tmp_path)
+    train(tiny, tmp_path, *RESUME, "--max_steps", "4", "--seed", "6")
+    record = read_run(tmp_path)
+    assert record is not None
+    assert (record.checkpoint, record.steps, record.settings["seed"]) == ("checkpoint-1", 4, 6)
+    assert [each["settings"] for each in record.earlier] == [{"max_steps": 3, "seed": 0}]
+
+
 @pytest.mark.parametrize("name", ["learning_rate", "weight_decay", "adam_beta2"])
 def test_a_setting_that_a_resumed_optimizer_does_not_take_is_refused(
     tiny: Path, tmp_path: Path, name: str

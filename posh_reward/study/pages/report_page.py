@@ -48,7 +48,7 @@ class ReportContents:
 
     images: Thumbnails | None
     lines: list[ReportLine] = field(default_factory=list)
-    by_id: dict[str, ReportLine] = field(default_factory=dict)  # last line of ids with a model
+    by_id: dict[str, ReportLine] = field(default_factory=dict)  # lines of rows with a model
     tally: standings.Tally = field(default_factory=standings.Tally)
     pairs: list[str] = field(default_factory=list)  # JSON in script elements
     wordings: dict[str, int] = field(default_factory=dict)  # wording -> index, which pairs refer to
@@ -63,8 +63,7 @@ class ReportContents:
         self.figures = tuple(figures)
         number = len(self.pairs)
         model, name = label(row.get("model")), label(row.get("id")) or str(number + 1)
-        if row.get("id") is not None:
-            self.ids.add(name, model, row.get("reference"), "keep one of these rows")
+        self.ids.add(name, model, row.get("reference"), "keep one of these rows")
         axes = [getattr(scores, axis) for axis in AXES]  # rounded once, by the page
         line = self._line(name, model)
         start = scores.generation[:START]

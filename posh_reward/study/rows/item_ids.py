@@ -1,4 +1,4 @@
-"""What an id stands for: one item, with one reference and one text of each model."""
+"""Ids of a table: each stands for one item, with one reference and one text of each model."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ class ItemIds:
         """
         text = _digest(id, model)
         if text in self._texts:
-            whose = f" for the model {brief(model)}" if model else ""
-            raise InputError(f"the id {brief(str(id))} occurs twice{whose}: {remedy}")
+            twice = "occurs twice"
+            if model:
+                twice += f" for the model {brief(model)}"
+            raise InputError(f"the id {brief(str(id))} {twice}: {remedy}")
         self._texts.add(text)
         self.check_reference(id, reference)
 
