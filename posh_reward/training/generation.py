@@ -9,7 +9,6 @@ import gc
 import importlib.util
 import logging
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
@@ -38,6 +37,7 @@ from posh_reward.study.rows.tables import Journal
 from posh_reward.training.base_model import base_of
 from posh_reward.training.launch import learned_prompt, warn_of_other_prompt
 from posh_reward.training.processors import load_processor, sizes_of
+from posh_reward.training.resume import step_of
 from posh_reward.training.rollouts import PromptMismatchError, collapse, placeholder_ids
 from posh_reward.training.saving import unlike_best
 
@@ -125,7 +125,7 @@ def models_by_name(models: Sequence[str]) -> dict[str, str]:
         name, separator, model = text.partition("=")
         if not separator or Path(text).exists():
             path, model = Path(os.path.abspath(text)), text
-            is_checkpoint = re.fullmatch(r"checkpoint-\d+", path.name)
+            is_checkpoint = step_of(path) is not None
             name = f"{path.parent.name}/{path.name}" if is_checkpoint else path.name
         if not name or not model:
             raise InputError(f"{text!r} is not a model: write NAME=MODEL, or the model alone")

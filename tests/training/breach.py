@@ -24,15 +24,17 @@ from posh_reward.types import Failure
 from recipes import dapo_posh, sft
 
 
+class Averages(TrainerCallback):  # type: ignore[misc]  # transformers has no types
+    """Changes the weights when training has ended, as some callbacks do."""
+
+    def on_train_end(self, *args: Any, model: Any, **kwargs: Any) -> None:
+        first = next(model.parameters())
+        with gathered(first):
+            first.data.mul_(0.5)
+
+
 def averaged() -> None:
-    """Change the weights when training has ended, as some callbacks do."""
-
-    class Averages(TrainerCallback):  # type: ignore[misc]
-        def on_train_end(self, *args: Any, model: Any, **kwargs: Any) -> None:
-            first = next(model.parameters())
-            with gathered(first):
-                first.data.mul_(0.5)
-
+    """Save other weights than the last checkpoint's."""
     add_to_trainers(lambda trainer: trainer.add_callback(Averages()))
 
 

@@ -4,7 +4,6 @@
 """
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -12,14 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import torch
-from safetensors.torch import load_file
 
 from posh_reward.run_record import read_run
 from recipes import tiny_qwen
-from tests.processes import SITECUSTOMIZE
+from tests.processes import ROOT
+from tests.training.rank_environment import build_wide_model, rank_environment
+from tests.training.test_saving import unlike
 
-ROOT = Path(__file__).resolve().parents[2]
 BATCH = {"sft": "4", "dapo": "8"}
 SAVES = ("--save_strategy", "steps", "--save_steps", "1")
 RISES = (
@@ -86,17 +84,9 @@ class Launcher:
 
     def __init__(self, how: str, folder: Path, python: str = sys.executable) -> None:
         self.how, self.folder, self.python = how, folder, python
-        site = folder / "site"
-        site.mkdir()
-        (site / "sitecustomize.py").write_text(SITECUSTOMIZE if how == "zero3" else "")
-        self.environment = {
-            **os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore",
-            "PYTHONPATH": f"{site}{os.pathsep}{ROOT}", "DS_ACCELERATOR": "cpu",
-            "ACCELERATE_TORCH_DEVICE": "cpu",
-        }  # fmt: skip
-        build = [python, "tests/training/launch_zero3.py", "build", str(folder / "tiny")]
+        self.environment = rank_environment(folder)
         if how == "zero3":
-            subprocess.run(build, cwd=ROOT, env=self.environment, check=True)
+            build_wide_model(python, folder / "tiny", self.environment)
         else:
             tiny_qwen.build(folder / "tiny", warm_up_steps=0, pretrain_steps=0)
 
@@ -160,16 +150,6 @@ def test_it_ends_with_the_reason(launcher: Launcher, tmp_path: Path, name: str) 
 # Runs that once broke a law, and end well.
 
 
-def tensors(folder: Path) -> dict[str, torch.Tensor]:
-    [file] = folder.glob("*model.safetensors")
-    return load_file(file)
-
-
-def equal(one: Path, other: Path) -> bool:
-    first, second = tensors(one), tensors(other)
-    return all(torch.equal(value, second[name]) for name, value in first.items())
-
-
 @pytest.mark.parametrize("best", ["true", "false"], ids=["loaded", "not loaded"])
 def test_the_folder_has_its_best_checkpoint(launcher: Launcher, tmp_path: Path, best: str) -> None:
     if (launcher.how, best) == ("zero3", "true"):
@@ -184,8 +164,8 @@ def test_the_folder_has_its_best_checkpoint(launcher: Launcher, tmp_path: Path, 
     }
     lowest = min(losses, key=lambda step: losses[step])
     assert lowest != 3
-    assert equal(output, output / f"checkpoint-{lowest}")
-    assert not equal(output, output / "checkpoint-3")
+    assert unlike(output, output / f"checkpoint-{lowest}") == []
+    assert unlike(output, output / "checkpoint-3") != []
 
 
 def test_judged_completions_count_whatever_the_last_call_was(
@@ -202,7 +182,7 @@ def test_judged_completions_count_whatever_the_last_call_was(
     assert (figures["judged"], figures["failed"]) == (2 * 2 * 3 * 8, 2 * 2 * 8)
     assert (figures["updates"], figures["skipped"]) == (2, 0)
     assert figures["moved"] > 0.9
-    assert not equal(output, launcher.folder / "tiny")
+    assert unlike(output, launcher.folder / "tiny") != []
 
 
 def test_dapo_starts_from_the_adapters_of_sft(launcher: Launcher, tmp_path: Path) -> None:

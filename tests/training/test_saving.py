@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import TrainerCallback
 
 from posh_reward import load_images, load_processor
 from posh_reward.errors import ConfigError
@@ -23,6 +22,7 @@ from posh_reward.training.recording import data_fingerprint
 from posh_reward.training.resume import RefuseLostWeights
 from posh_reward.training.saving import unlike_best
 from recipes import dapo_posh, sft
+from tests.training.breach import Averages
 
 ROOT = Path(__file__).resolve().parents[2]
 LAST = (
@@ -153,13 +153,6 @@ def test_the_best_checkpoint_is_found_from_another_folder(
     record = read_run(then)
     assert record is not None
     assert record.steps == 4
-
-
-class Averages(TrainerCallback):  # type: ignore[misc]
-    """Changes the weights when training has ended, as some callbacks do."""
-
-    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        next(kwargs["model"].parameters()).data.mul_(0.5)
 
 
 def test_a_model_that_is_not_its_last_checkpoint_is_an_error(

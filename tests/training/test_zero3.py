@@ -10,7 +10,6 @@ DeepSpeed lives in an environment of its own, which ``$POSH_DEEPSPEED_PYTHON`` n
 """
 
 import json
-import os
 import shutil
 import subprocess
 import time
@@ -21,11 +20,11 @@ from typing import Any
 import pytest
 
 from posh_reward.training.stopping import TRY_AGAIN
-from tests.processes import SITECUSTOMIZE, soon, start
+from tests.processes import soon, start
+from tests.training.rank_environment import build_wide_model, rank_environment
 
 pytestmark = pytest.mark.deepspeed
 
-ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = "tests/training/launch_zero3.py"
 STEPS = 8
 """Of a run; it is told to stop after the second."""
@@ -63,15 +62,8 @@ class Launcher:
 
     def __init__(self, python: str, folder: Path) -> None:
         self.python, self.folder = python, folder
-        site = folder / "site"
-        site.mkdir()
-        (site / "sitecustomize.py").write_text(SITECUSTOMIZE)
-        self.environment = {
-            **os.environ, "PYTHONPATH": f"{site}{os.pathsep}{ROOT}", "PYTHONWARNINGS": "ignore",
-            "OMP_NUM_THREADS": "1", "ACCELERATE_TORCH_DEVICE": "cpu", "DS_ACCELERATOR": "cpu",
-        }  # fmt: skip
-        build = [python, SCRIPT, "build", str(folder / "tiny")]
-        subprocess.run(build, cwd=ROOT, env=self.environment, check=True)
+        self.environment = rank_environment(folder)
+        build_wide_model(python, folder / "tiny", self.environment)
 
     def log(self, output: Path) -> str:
         return output.with_suffix(".log").read_text()
