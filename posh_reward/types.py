@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from math import fsum
+from numbers import Real
 from typing import Annotated, Any, Literal, get_args
 
 Span = tuple[int, int]
@@ -362,5 +363,7 @@ def _beginning(text: str, length: int = 32) -> str:
 
 
 def is_missing(text: object) -> bool:
-    """Test for None, or for NaN, which marks a missing value in data frames."""
-    return text is None or (isinstance(text, float) and text != text)
+    """Test for None, and for the marks of missing values in data frames: NaN, NA, NaT."""
+    if text is None or type(text).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(text, Real) and text != text

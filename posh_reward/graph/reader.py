@@ -26,6 +26,7 @@ from posh_reward.graph.entities import (
 )
 from posh_reward.graph.parse import load_parser, parse, parser_version
 from posh_reward.store import Store
+from posh_reward.text_values import read_text
 from posh_reward.types import (
     Attribute,
     Clusters,
@@ -35,7 +36,6 @@ from posh_reward.types import (
     Relation,
     SceneGraph,
     Token,
-    is_missing,
 )
 
 if TYPE_CHECKING:
@@ -168,16 +168,15 @@ class Reader:
 def stripped_text(
     text: object, longest: int = MAX_CHARACTERS, remedy: str = "shorten it"
 ) -> str | Failure:
-    """Strip a text for a parser or a prompt; a ``Failure`` if it cannot be used.
+    """Read the text in a value, for a parser or a prompt; a ``Failure`` if it cannot be used.
 
-    The failure's detail continues a sentence that starts with "the generation" or "the reference";
+    A failure stays. Its detail continues a sentence that starts with "the generation" or so;
     ``remedy`` is the advice for a text of more than ``longest`` characters.
     """
-    if is_missing(text):
-        return Failure("text", "is missing")
-    if not isinstance(text, str):
-        return Failure("text", f"is not a text but a value of type {type(text).__name__}")
-    stripped = text.strip()
+    read = text if isinstance(text, Failure) else read_text(text)
+    if isinstance(read, Failure):
+        return read
+    stripped = read.strip()
     if len(stripped) > longest:
         return Failure("text", f"is longer than the {longest:,} characters that are read: {remedy}")
     if any("\ud800" <= character <= "\udfff" for character in stripped):

@@ -9,7 +9,7 @@ from os import PathLike
 from typing import Any, Literal, get_args
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.metric import check_lists, mean, sections, signature, usable
+from posh_reward.metrics.metric import as_lists, check_lengths, mean, sections, signature, usable
 from posh_reward.models.asker import READING_VERSION, Asker
 from posh_reward.models.model import DOUBTFUL, Model, Prompt, distribution, model_of, savable
 from posh_reward.models.prompt_images import images_of
@@ -241,17 +241,18 @@ class HarmonicEval:
             JudgeError: the model does not work at all.
         """
         kind = check_task(task)
-        lists = {"texts": texts, "images": images}
+        lists: dict[str, Sequence[object]] = {"texts": texts}
         if kind in ANSWERS:
             if questions is None:
                 raise InputError(f"task {task} needs questions: pass questions=, one for each text")
             lists["questions"] = questions
         elif questions is not None:
             raise InputError(f"task {task} has no questions: leave them out, or choose {ANSWERS}")
-        check_lists(**lists)
-        blank = [""] * len(texts)
-        with self._asker.awake([text for text in texts if isinstance(text, str)]):
-            return self._scores_of(texts, images, blank if questions is None else questions, kind)
+        said, *asked = as_lists(**lists)
+        check_lengths(texts=said, images=images)
+        blank = [""] * len(said)
+        with self._asker.awake([text for text in said if isinstance(text, str)]):
+            return self._scores_of(said, images, asked[0] if asked else blank, kind)
 
     def _scores_of(
         self,

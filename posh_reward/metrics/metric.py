@@ -34,6 +34,7 @@ from posh_reward.errors import InputError, JudgeError, installed
 from posh_reward.run_record import RUN_FILE, read_run
 from posh_reward.settings import ENDINGS, make, read_settings, refuse_harm
 from posh_reward.shipped import settings_names, shipped
+from posh_reward.text_values import as_column, read_texts
 from posh_reward.types import Failure, FailureKind, Usage
 
 if TYPE_CHECKING:
@@ -101,15 +102,24 @@ SEVERAL = "|references:joined"
 """Part of the signature of a row with several references, which the same metric has scored."""
 
 
-def check_lists(**lists: Sequence[object]) -> None:
-    """Check that arguments are lists of equal length."""
-    for name, values in lists.items():
-        if isinstance(values, str | bytes):
-            raise InputError(f"{name} is one string: pass a list, [{values[:40]!r}]")
-    (first, values), *others = lists.items()
+def as_lists(**values: object) -> list[list[Any]]:
+    """Return arguments as lists; raise ``InputError`` if one is none, or if lengths differ."""
+    lists: dict[str, list[Any]] = {}
+    for name, value in values.items():
+        column = as_column(value)
+        if isinstance(column, str):
+            raise InputError(f"{name} {column}")
+        lists[name] = column
+    check_lengths(**lists)
+    return list(lists.values())
+
+
+def check_lengths(**lists: Sequence[object]) -> None:
+    """Check that lists have equal lengths; one may load its values as they are read."""
+    (first, count), *others = ((name, len(each)) for name, each in lists.items())
     for name, other in others:
-        if len(other) != len(values):
-            raise InputError(f"{len(values)} {first} but {len(other)} {name}: pass one for each")
+        if other != count:
+            raise InputError(f"{count} {first} but {other} {name}: pass one for each")
 
 
 def check_sizes(**sizes: int) -> None:
@@ -119,12 +129,18 @@ def check_sizes(**sizes: int) -> None:
             raise InputError(f"{name} is {size!r}: use a whole number, 1 or more")
 
 
-def usable(text: object, what: str) -> str | Failure:
-    """Strip a text for use in a prompt; a failure about ``what`` if it is unusable."""
+def usable(value: object, what: str) -> str | Failure:
+    """Read a text for use in a prompt, and strip it; a failure about ``what`` if it is unusable."""
     from posh_reward.graph.reader import stripped_text  # slow: imports the graph rules
 
-    stripped = stripped_text(text)
+    stripped = stripped_text(value)
     return stripped.about(what) if isinstance(stripped, Failure) else stripped
+
+
+def read_reference(value: object) -> str | Failure:
+    """Read a reference: a text, or several of one image, which become one."""
+    texts = read_texts(value)
+    return texts if isinstance(texts, Failure) else joined_references(texts)
 
 
 def joined_references(references: Sequence[str]) -> str:

@@ -23,7 +23,7 @@ from pydantic import (
 )
 
 from posh_reward.errors import ConfigError, InputError
-from posh_reward.metrics.metric import check_lists, mean, sections, signature, usable
+from posh_reward.metrics.metric import as_lists, mean, read_reference, sections, signature, usable
 from posh_reward.models.asker import READING_VERSION, Asker
 from posh_reward.models.model import Model, Prompt, model_of, savable
 from posh_reward.settings import ENDINGS, brief, guess, read_settings
@@ -429,20 +429,22 @@ class RubricJudge:
             JudgeError: the model does not work at all.
         """
         lists = {"texts": texts, "references": references}
-        check_lists(**lists, **({} if questions is None else {"questions": questions}))
-        own_questions = [None] * len(texts) if questions is None else questions
-        prompts = list(map(self._prompt_of, texts, references, own_questions))
+        answers, truths, *asked = as_lists(
+            **lists, **({} if questions is None else {"questions": questions})
+        )
+        own_questions = asked[0] if asked else [None] * len(answers)
+        prompts = list(map(self._prompt_of, answers, truths, own_questions))
         results = iter(self._judge([each for each in prompts if isinstance(each, Prompt)]))
         return [
             RubricScores(None, None, self.signature, failure=each)
             if isinstance(each, Failure)
             else self._scores(text, *next(results))
-            for text, each in zip(texts, prompts, strict=True)
+            for text, each in zip(answers, prompts, strict=True)
         ]
 
     def _prompt_of(self, text: object, truth: object, question: object) -> Prompt | Failure:
         question = None if question is None else usable(question, "the question")
-        parts = (usable(text, "the text"), usable(truth, "the reference"), question)
+        parts = (usable(text, "the text"), usable(read_reference(truth), "the reference"), question)
         for each in parts:
             if isinstance(each, Failure):
                 return each

@@ -13,10 +13,11 @@ from inspect import Parameter, signature
 from typing import Any, TypeVar
 
 from posh_reward.errors import InputError, JudgeError, MissingDependencyError
-from posh_reward.metrics.metric import check_lists, check_sizes, read_scores, record_class
+from posh_reward.metrics.metric import as_lists, check_lengths, check_sizes, read_scores, record_class
 from posh_reward.metrics.posh import aggregate
 from posh_reward.models.prompt_images import image_of, png_base64
 from posh_reward.models.server import server_http
+from posh_reward.text_values import read_texts
 from posh_reward.types import Failure, Scores, Usage
 
 KEY = "POSH_REWARD_KEY"
@@ -146,7 +147,8 @@ class RemoteMetric:
         values = dict(zip(info.fields, columns, strict=False)) | by_field
         if len(values) < len(columns) + len(by_field) or not {*values} <= {*info.fields}:
             raise InputError(f"the served metric takes {', '.join(info.fields)}, each once")
-        check_lists(**values)
+        as_lists(**{name: each for name, each in values.items() if name != "image"})
+        check_lengths(**values)
         rows = [
             {name: _cell(name, value) for name, value in zip(values, row, strict=True)}
             for row in zip(*values.values(), strict=True)
@@ -247,8 +249,9 @@ def _cell(name: str, value: object) -> object:
     if name == "image":
         prompt_image = image_of(value)
         return None if isinstance(prompt_image, Failure) else png_base64(prompt_image.image)
-    if isinstance(value, list | tuple):
-        return [each if isinstance(each, str) else None for each in value]
+    texts = read_texts(value)
+    if not isinstance(texts, Failure):
+        return texts[0] if len(texts) == 1 else list(texts)
     return value if value is None or isinstance(value, str | int | float) else {}
 
 

@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
 from posh_reward.errors import BusyError, InputError, JudgeError
-from posh_reward.metrics.metric import check_lists, check_sizes
+from posh_reward.metrics.metric import check_lengths, check_sizes
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -203,7 +203,7 @@ class BatchedMetric:
         values: dict[int | str, Any] = dict(enumerate(arguments))
         values.update(options.items())
         lists = {name: each for name, each in values.items() if isinstance(each, list | tuple)}
-        check_lists(**{f"values of argument {name}": each for name, each in lists.items()})
+        check_lengths(**{f"values of argument {name}": each for name, each in lists.items()})
         constants = tuple((name, each) for name, each in values.items() if name not in lists)
         call = (tuple(lists), constants)
         return self.window.submit([(call, row) for row in zip(*lists.values(), strict=True)])

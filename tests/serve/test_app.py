@@ -93,7 +93,7 @@ def test_rows_are_scored_as_by_a_direct_call(posh: PoSh) -> None:
 
 
 def test_a_row_that_cannot_be_scored_has_nulls_and_a_reason(posh: PoSh) -> None:
-    texts = [None, 5, "a \ud800 dog", "A dog.", ["A dog."]]
+    texts = [None, 5, "a \ud800 dog", "A dog.", ["A dog.", "It sleeps."]]
     rows = [*rows_of(texts), *rows_of(["A dog."], ["a", "b"])]
     content = json.dumps({"rows": rows})
     kind = {"content-type": "application/json"}

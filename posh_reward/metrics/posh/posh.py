@@ -16,7 +16,7 @@ from posh_reward.errors import InputError, JudgeError, PoshError
 from posh_reward.graph.coref import Coreferencer
 from posh_reward.graph.reader import GRAPH_VERSION, MAX_CHARACTERS, Reader
 from posh_reward.lexicon.function_words import LIGHT
-from posh_reward.metrics.metric import check_lists, check_sizes, joined_references, signature
+from posh_reward.metrics.metric import as_lists, check_lengths, check_sizes, joined_references, signature
 from posh_reward.metrics.posh import aggregate
 from posh_reward.metrics.posh.examine import SUPPORTED, Examination, Steps, examine
 from posh_reward.metrics.posh.judges.judge import (
@@ -37,6 +37,7 @@ from posh_reward.models.prompt_images import images_of
 from posh_reward.process.locks import at_work
 from posh_reward.settings import brief
 from posh_reward.store import Store, store_of
+from posh_reward.text_values import read_text, read_texts
 from posh_reward.types import (
     HIGHEST_GRADE,
     LOWEST_GRADE,
@@ -218,15 +219,10 @@ def _answer_in_one_call(
 class PairTask(NamedTuple):
     """One pair to score; equal tasks are scored once."""
 
-    generation: str | None
-    reference: str | None
+    generation: str | Failure
+    reference: str | Failure
     image: PromptImage | Failure | None
     joined: bool = False  # ``reference`` consists of several
-
-    @property
-    def hashable(self) -> bool:
-        """False for a list, which has no hash, or NaN, which differs from itself."""
-        return isinstance(self.generation, str) and isinstance(self.reference, str)
 
 
 class DescriptionPair(NamedTuple):
@@ -241,19 +237,16 @@ Reference = str | Sequence[str] | None
 
 
 def pair_tasks(
-    generations: Sequence[str | None],
-    references: Sequence[Reference],
-    images: Sequence[object] | None,
+    generations: Sequence[object], references: Sequence[object], images: Sequence[object] | None
 ) -> list[PairTask]:
     """Pair the arguments of a call; several references of one pair become one text."""
     prompt_images = [None] * len(generations) if images is None else images_of(images)
     tasks = []
     for generation, reference, image in zip(generations, references, prompt_images, strict=True):
-        if isinstance(reference, list | tuple) and {str} == set(map(type, reference)):
-            joined = len(reference) > 1
-            tasks.append(PairTask(generation, joined_references(reference), image, joined))
-        else:  # anything but a string fails in the reader, with its reason
-            tasks.append(PairTask(generation, reference, image))  # type: ignore[arg-type]
+        texts = read_texts(reference)
+        joined = not isinstance(texts, Failure) and len(texts) > 1
+        whole = texts if isinstance(texts, Failure) else joined_references(texts)
+        tasks.append(PairTask(read_text(generation), whole, image, joined))
     return tasks
 
 
@@ -424,46 +417,47 @@ class PoSh:
         as a sentence: any of them may support the generation, and the generation should contain
         what each of them says. The pair's signature then contains ``references:joined``.
 
-        A pair fails if a text is missing (None, NaN), not a string, too long or unparseable, if
-        the reference is empty, or if a witness cannot read its image. An empty generation is
+        A pair fails if a text is missing (None, NaN), not a text (``text_values``), too long or
+        unparseable, if the reference is empty, or if a witness cannot read its image. An empty
+        generation is
         scored as in the release: precision 1, since it makes no mistakes. It has no elements
         (``generation_elements`` is 0), so rewards pay it the minimum.
 
         Args:
             generations: descriptions to score.
-            references: for each generation, a text or a list of texts.
+            references: for each generation, a text or a list of texts; see ``text_values``.
             images: the described images, in any form that ``models.prompt_images`` reads.
                 Required with a witness, ignored without.
 
         Raises:
-            InputError: the lists differ in length, one is a bare string, or a witness lacks
-                ``images``.
+            InputError: the lists differ in length, one is a bare string or a mapping, or a witness
+                lacks ``images``.
             JudgeError: the judge or the witness cannot work at all.
             ForkError: this process was forked while another thread was scoring.
         """
-        check_lists(generations=generations, references=references)
+        texts, truths = as_lists(generations=generations, references=references)
         if self.witness is None:
-            return self._score_tasks(pair_tasks(generations, references, None))
+            return self._score_tasks(pair_tasks(texts, truths, None))
         if images is None:
             raise InputError("this metric has a witness, which looks at images: pass images=...")
-        check_lists(generations=generations, images=images)
+        if isinstance(images, str | bytes):
+            raise InputError(f"images is one string, {brief(images)}: pass a list")
+        check_lengths(generations=texts, images=images)
         scores: list[Scores] = []
-        for start in range(0, len(generations), self._pairs_at_once):  # bounds images in memory
+        for start in range(0, len(texts), self._pairs_at_once):  # bounds images in memory
             batch = slice(start, start + self._pairs_at_once)
-            scores += self._score_tasks(
-                pair_tasks(generations[batch], references[batch], images[batch])
-            )
+            scores += self._score_tasks(pair_tasks(texts[batch], truths[batch], images[batch]))
         return scores
 
     def _score_tasks(self, tasks: list[PairTask]) -> list[Scores]:
         # Policies repeat themselves, so score equal pairs once.
-        distinct = list(dict.fromkeys(task for task in tasks if task.hashable))
+        distinct = list(dict.fromkeys(tasks))
         scores: dict[PairTask, Scores] = {}
         with fewer_collections(), at_work():
             for start in range(0, len(distinct), self._pairs_at_once):
                 batch = distinct[start : start + self._pairs_at_once]
                 scores.update(zip(batch, self._score_batch(batch), strict=True))
-        return [scores[task] if task.hashable else self._score_batch([task])[0] for task in tasks]
+        return [scores[task] for task in tasks]
 
     def _score_batch(self, tasks: list[PairTask]) -> list[Scores]:
         """Score a batch; if that raises, halve it until the pair at fault is alone."""
@@ -494,11 +488,11 @@ class PoSh:
         ]
 
     def _read(
-        self, texts: Sequence[str | None], *, keep: bool = False
+        self, texts: Sequence[str | Failure], *, keep: bool = False
     ) -> list[Description | Failure]:
         return [
             replace(read, original=text)
-            if isinstance(read, Description) and read.text != text
+            if isinstance(read, Description) and isinstance(text, str) and read.text != text
             else read
             for read, text in zip(self.reader.read(texts, keep=keep), texts, strict=True)
         ]

@@ -21,7 +21,7 @@ from os import PathLike
 from typing import Any, Literal, get_args
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.metric import check_lists, signature
+from posh_reward.metrics.metric import as_lists, signature
 from posh_reward.metrics.prove.program_language import BUILTINS, LONGEST, Nodes, Value
 from posh_reward.metrics.prove.prove import Entailment, check_inputs, entailment_of
 from posh_reward.metrics.prove.sandbox import UNRUN, ProgramResult, Sandbox, run_programs
@@ -542,7 +542,7 @@ class PairVerifier:
         """
         columns = {"questions": questions, "answers": answers, "programs": programs}
         columns["captions"] = captions
-        check_lists(**columns, **({} if graphs is None else {"graphs": graphs}))
+        as_lists(**columns, **({} if graphs is None else {"graphs": graphs}))
         scenes = scenes_of(self.tuples, captions, graphs)
         cells = zip(questions, answers, programs, scenes, strict=True)
         return [self._verify(*each) for each in cells]

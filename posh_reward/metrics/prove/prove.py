@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.metric import check_lists, check_sizes, signature
+from posh_reward.metrics.metric import as_lists, check_lengths, check_sizes, signature
 from posh_reward.metrics.prove.tuples import (
     EDITION,
     Tuple,
@@ -75,7 +75,9 @@ def check_inputs(
     entailment: Entailment | None, images: Sequence[object] | None, **texts: Sequence[object]
 ) -> None:
     """Check that all lists match, and that images and the entailment judge come together."""
-    check_lists(**texts, **({} if images is None else {"images": images}))
+    first, *_ = as_lists(**texts)
+    if images is not None:
+        check_lengths(texts=first, images=images)
     if images is not None and entailment is None:
         raise InputError("images need a model that judges them: pass entailment=...")
     if images is None and entailment is not None:

@@ -21,8 +21,8 @@ from posh_reward.errors import InputError, JudgeError
 from posh_reward.metrics.metric import (
     SEVERAL,
     fields_of_record,
-    joined_references,
     metric_of,
+    read_reference,
     read_scores,
     reason_of,
     row_of,
@@ -75,14 +75,15 @@ class TableItem:
         return {
             "id": self.id,
             **{key: value for key, value in names.items() if value is not None},
-            **{key: _one_text(text) for key, text in self.texts.items()},
+            **{key: _one_text(text, key) for key, text in self.texts.items()},
         }
 
 
-def _one_text(value: object) -> str | None:
-    if isinstance(value, list) and value and {str} == set(map(type, value)):
-        return joined_references(value)
-    return value if isinstance(value, str) else None
+def _one_text(value: object, name: str) -> str | None:
+    if isinstance(value, str) and name not in PAIR:  # such as a program, which may be a list
+        return value
+    text = read_reference(value)
+    return text if isinstance(text, str) else None
 
 
 def check_rows(rows: Iterable[tables.Row], name: str, columns: Columns) -> Iterator[tables.Row]:

@@ -106,7 +106,9 @@ def test_odd_generations_get_a_score_or_a_reason_and_spare_their_neighbours(
         ("word " * 10_000, "is longer than the 20,000 characters that are read"),
         (None, "the generation is missing"),
         (math.nan, "the generation is missing"),
-        (["a"], "is not a text but a value of type list"),
+        (["a", "b"], "is a list of 2 texts, where one is meant"),
+        ({"a": "b"}, "is not a text but a mapping with the keys 'a'"),
+        (b"a", "is not a text but a value of type bytes"),
         ("half \ud800", "surrogate"),
     ],
 )
