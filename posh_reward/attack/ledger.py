@@ -20,6 +20,8 @@ from posh_reward.reward.instance import make_reward
 from posh_reward.reward.trl import MetricReward
 from posh_reward.settings import check_settings, read_settings
 from posh_reward.study.rows.tables import Journal
+from posh_reward.text_values import read_texts
+from posh_reward.types import Failure
 
 BEGINS = b'{"row": '  # first bytes of the journal's lines
 AT_ONCE = 96
@@ -42,8 +44,8 @@ class Reward:
     """Questions that a language model was asked so far."""
 
     def true_text(self, row: Mapping[str, Any]) -> str:
-        value = row[self.column]
-        return value if isinstance(value, str) else str(value[0])
+        texts = read_texts(row[self.column])
+        return "" if isinstance(texts, Failure) else texts[0]
 
     def pay(self, rows: Sequence[Mapping[str, Any]], texts: Sequence[str]) -> list[float]:
         """Return the rewards of texts, each with its row; NaN for None."""

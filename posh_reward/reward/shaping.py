@@ -32,7 +32,7 @@ from posh_reward.reward.texts import repeated_share, says_nothing
 from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, Element, Scores
 
 AXES = ("precision", "recall")
-REWARD_VERSION = 10
+REWARD_VERSION = 11
 """Version of the rules that turn scores into rewards, here and in ``texts``, for signatures."""
 WORST = LOWEST_GRADE / HIGHEST_GRADE  # the lowest possible score: every element graded 1 of 5
 

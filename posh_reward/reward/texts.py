@@ -17,6 +17,8 @@ from posh_reward.errors import InputError
 from posh_reward.lexicon.function_words import UNSPECIFIC
 from posh_reward.lexicon.wordnet import KNOWN_SHARE, is_english, known_share, words
 from posh_reward.reward.run_ons import recast
+from posh_reward.text_values import read_texts
+from posh_reward.types import Failure
 
 THOUGHTS = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 END_OF_THOUGHTS = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
@@ -78,6 +80,30 @@ def without_thoughts(text: str) -> str:
     Some models' templates open the block in the prompt, so that only its end is generated.
     """
     return END_OF_THOUGHTS.split(THOUGHTS.sub("", text))[-1]
+
+
+def clean_completion(completion: object) -> Any:
+    """Return the text of a completion without thoughts and markup; what is no text stays."""
+    text = completion_text(completion)
+    return _clean_text(text) if isinstance(text, str) else text
+
+
+def clean_reference(reference: object) -> Any:
+    """Return a reference, or a list of several, read as completions are: without markup.
+
+    Otherwise a policy would be paid for the words of tags that only its reference has.
+    """
+    texts = read_texts(completion_text(reference))
+    if isinstance(texts, Failure):
+        return reference  # the metric gives the reason
+    cleaned = [_clean_text(text) for text in texts]
+    return cleaned[0] if len(cleaned) == 1 else cleaned
+
+
+@lru_cache(maxsize=8192)  # a reference recurs with each of its completions
+def _clean_text(text: str) -> str:
+    # Thoughts go first: ``clean`` would blank the tags around them.
+    return clean(without_thoughts(text))
 
 
 def says_nothing(text: str, reference: str) -> bool:
@@ -158,6 +184,8 @@ BULLET = re.compile(
     r"[ \t]+)+",
     re.MULTILINE,
 )
+FRAME = re.compile(r"\A[\s\[{]+")
+"""Brackets before a text, which make a list of it (``text_values``): a policy writes one text."""
 EMPHASIS = re.compile(r"[*_`~]+")
 SEMICOLON = re.compile(r";(?=\s)")
 TITLE = re.compile(
@@ -233,7 +261,7 @@ def clean(text: str) -> str:
     folded = fold(text)
     for match in labels().finditer(folded):
         text = text[: match.start()] + _blank(match) + text[match.end() :]
-    return text
+    return FRAME.sub(_blank, text)
 
 
 def unmarked(text: str) -> str:

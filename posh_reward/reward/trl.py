@@ -12,7 +12,7 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, Generic, TypeVar
 
@@ -32,12 +32,11 @@ from posh_reward.reward.shaping import (
     shape_axes,
 )
 from posh_reward.reward.texts import (
-    clean,
+    clean_completion,
+    clean_reference,
     column_of,
-    completion_text,
     image_column_of,
     repeated_share,
-    without_thoughts,
 )
 from posh_reward.settings import brief
 from posh_reward.types import Failure, Scores, Usage
@@ -259,11 +258,17 @@ class MetricReward(ABC, Generic[T]):
     ) -> tuple[Any, ...]:
         """Return the texts of completions, and the columns that they are scored against.
 
-        ``raw`` keeps strings as they are, to evaluate with the metric as published.
+        Both sides are read alike, without markup. ``raw`` keeps them as they are, to evaluate with
+        the metric as published.
         """
         if isinstance(completions, str):
             raise InputError(f"completions is one text, {brief(completions)}: pass a list of them")
-        texts = list(completions) if raw else [_text_of(each) for each in completions]
+        if raw:
+            return (list(completions), *self._columns(columns, len(completions)))
+        if isinstance(references := columns.get(self.reference_column), Iterable):
+            read = [clean_reference(each) for each in references]
+            columns = {**columns, self.reference_column: read}
+        texts = [clean_completion(each) for each in completions]
         return (texts, *self._columns(columns, len(texts)))
 
     def scores(self, texts: list[Any], *columns: Any) -> list[T]:
@@ -299,12 +304,6 @@ class MetricReward(ABC, Generic[T]):
             ConfigError: two have the same name, or one is a model or its name.
         """
         return together(self, *others) if others or len(self.objectives) > 1 else [self]
-
-
-def _text_of(completion: object) -> Any:
-    text = completion_text(completion)
-    # Thoughts go first: ``clean`` would blank the tags around them.
-    return clean(without_thoughts(text)) if isinstance(text, str) else text
 
 
 def metrics(

@@ -10,6 +10,7 @@ import pytest
 from posh_reward.attack.climb import sentences
 from posh_reward.attack.variants import FORMATS
 from posh_reward.reward.texts import clean, unjoined
+from posh_reward.reward.trl import PoshReward
 
 WORD = re.compile(r"\w+|[.,]")
 HONEST = (
@@ -23,6 +24,11 @@ MARKUP = (
     "italic words", "underlined words", "<b> around words", "links", "code marks", "HTML list",
     "rules between paragraphs", "paragraphs in <p>", "introduced", "closed", "code block",
 )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def reward() -> PoshReward:
+    return PoshReward()
 
 
 @pytest.mark.parametrize("name", MARKUP)
@@ -150,3 +156,16 @@ def test_words_that_people_join_stay(text: str, words: list[str] | None) -> None
 def test_quotes_cannot_be_inside_a_word(text: str, seen: str | None) -> None:
     assert unjoined(text) == (seen or text)
     assert len(unjoined(text)) == len(text)
+
+
+@pytest.mark.parametrize("name", MARKUP)
+def test_markup_of_a_reference_costs_nothing(reward: PoshReward, name: str) -> None:
+    written = FORMATS[name](HONEST)
+    plain, marked = reward([], [HONEST] * 2, reference=[HONEST, [written]])
+    assert marked == pytest.approx(plain, abs=0.005)
+
+
+def test_a_completion_is_one_text_whatever_its_brackets(reward: PoshReward) -> None:
+    # As values of a table these are two texts and none: a policy could leave its group with them.
+    rewards = reward([], ["['A dog.', 'A cat.']", "[]", '{"a": "b"}'], reference=["A dog."] * 3)
+    assert None not in rewards
