@@ -17,11 +17,10 @@ from posh_reward.types import Failure, is_missing
 MAX_LIST_CHARACTERS = 1_000_000
 """Longest text that is tried as a list: 50 times the longest text that is parsed."""
 OPENING = re.compile(r"\s*[\[{]")
-LITERAL = re.compile(
-    r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(\s+(?=['"]))?|\bnan\b""", re.DOTALL
-)
+LITERAL = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(\s+(?=['"]))?|\bnan\b""", re.DOTALL)
 """A text in Python's notation, with the blank before another one; or a missing value."""
 SHOWN_KEYS = 3
+MISSING = Failure("text", "is missing")
 
 
 def read_texts(value: object) -> tuple[str, ...] | Failure:
@@ -57,7 +56,7 @@ def read_text(value: object) -> str | Failure:
 def _read(value: object) -> tuple[str, ...] | Failure:
     value = _plain(value)
     if is_missing(value):
-        return Failure("text", "is missing")
+        return MISSING
     if isinstance(value, str):
         written = written_list(value)
         return (str(value),) if written is None else _read(written)
@@ -75,7 +74,7 @@ def _read(value: object) -> tuple[str, ...] | Failure:
             return Failure("text", f"has {short(item)} as item {place}, which {text.detail}")
         texts.append(text)
     said = [text for text in texts if text.strip()]
-    return tuple(said or texts[:1]) or Failure("text", "is missing")
+    return tuple(said or texts[:1]) or MISSING
 
 
 def _item(item: object) -> str | Failure:

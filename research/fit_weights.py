@@ -20,7 +20,8 @@ import numpy.typing as npt
 from scipy.stats import spearmanr
 
 from posh_reward.metrics.posh.aggregate import Weights, mean_score
-from posh_reward.study.rows.tables import format_of, open_table, scores_of
+from posh_reward.study.rows.reading import open_rows
+from posh_reward.study.rows.tables import scores_of
 from posh_reward.types import Scores
 
 FACTORS = (0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 4.0)
@@ -51,9 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("rated", help="rows with people's ratings; higher is better")
     parser.add_argument("--rating", default="overall", help="column of the ratings")
     options = parser.parse_args(arguments)
-    with open_table(options.rated, format_of(options.rated)) as rows:
+    with open_rows(options.rated) as rows:
         rated = {str(row.get("id", n)): float(row[options.rating]) for n, row in enumerate(rows, 1)}
-    with open_table(options.scored, format_of(options.scored)) as rows:
+    with open_rows(options.scored) as rows:
         scored = [row for row in rows if str(row["id"]) in rated]
     people = np.array([rated[str(row["id"])] for row in scored])
     images = [row.get("image") or row["reference"] for row in scored]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from textwrap import fill
@@ -16,7 +16,7 @@ from posh_reward.datasets.image_files import path_exists
 from posh_reward.errors import InputError
 from posh_reward.metrics.metric import MetricSettings, load_metric, metric_flags
 from posh_reward.process.locks import whole_file
-from posh_reward.settings import trust_settings
+from posh_reward.settings import brief, brief_list, trust_settings
 from posh_reward.study.rows import tables
 
 if TYPE_CHECKING:
@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     from posh_reward.provenance import Origins
     from posh_reward.study.rows.dataset_images import DatasetImages
     from posh_reward.study.rows.engine import TableSettings
+    from posh_reward.study.rows.item_ids import ItemIds
+    from posh_reward.study.rows.references import ReferenceFile
 
 
 Add = Callable[..., argparse.Action]
 """``add_argument`` of a command or of a group of its flags."""
-INPUTS = "JSON lines, CSV, TSV or Parquet, by file ending"
+INPUTS = "JSON lines, JSON, CSV, Parquet, a workbook, or a benchmark's layout (data/README.md)"
 MEANING = fill(tables.EXPLANATION + ".", 100)
 
 
@@ -56,8 +58,8 @@ def commands_of(command: argparse.ArgumentParser) -> Any:
 def add_files(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("input", metavar="INPUT", help=f"table to read: {INPUTS}; - for standard input")
-    add("-o", "--output", metavar="OUT", default="-", help="table to write, in any of these "
-        "formats (default: JSON lines to standard output)")  # fmt: skip
+    add("-o", "--output", metavar="OUT", default="-", help="table to write, as .jsonl, .csv, "
+        ".tsv or .parquet (default: JSON lines to standard output)")  # fmt: skip
 
 
 def add_reading(command: argparse.ArgumentParser, *columns: str) -> Add:
@@ -66,7 +68,7 @@ def add_reading(command: argparse.ArgumentParser, *columns: str) -> Add:
     for name in columns:
         add(f"--{name}", metavar="COLUMN", default=name, help=f"{name} column")
     formats = tuple(tables.FORMATS)
-    add("--format", choices=formats, help="format of the input (default: by file ending)")
+    add("--format", choices=formats, help="format of the input (default: by what is in it)")
     add("--delimiter", metavar="CHARACTER", help="cell separator of CSV input, such as ';' "
         "(default: comma, or tab for TSV)")  # fmt: skip
     return add
@@ -77,7 +79,10 @@ def add_columns(
 ) -> Add:
     """Add how a table is read whose columns are texts, id, model and image."""
     add = add_reading(command, *texts)
-    add("--id", metavar="COLUMN", help="id column, such as id (default: rows are numbered from 1)")
+    add("--id", metavar="COLUMN", help="id column (default: id, if present; else rows are numbered "
+        "from 1)")  # fmt: skip
+    add("--number-rows", action="store_true", help="number rows from 1 although there is a column "
+        "id")  # fmt: skip
     add("--model", metavar="COLUMN", help=f"column with the model that wrote the {texts[0]} "
         "(default: model, if present); several models get a leaderboard")  # fmt: skip
     add("--image", metavar="COLUMN", help=f"column of image paths or row numbers, {image} "
@@ -99,11 +104,31 @@ def add_running(command: argparse.ArgumentParser, rows: str, batch: int = 32) ->
 def table_settings(flags: argparse.Namespace, texts: Mapping[str, str | None]) -> TableSettings:
     from posh_reward.study.rows.engine import Columns, TableSettings
 
-    columns = Columns(texts, flags.id, flags.model, flags.image)
+    columns = Columns(texts, flags.id, flags.model, flags.image, flags.number_rows)
     return TableSettings(
-        columns, flags.format, flags.delimiter, flags.batch, flags.overwrite, flags.quiet,
-        flags.images,
+        columns, reference_file(flags), flags.format, flags.delimiter, flags.batch,
+        flags.overwrite, flags.quiet, flags.images,
     )  # fmt: skip
+
+
+def add_reference_file(add: Add) -> None:
+    add("--references", metavar="FILE", help="table or benchmark's file with the references, found "
+        "by the id of each row")  # fmt: skip
+
+
+def reference_file(flags: argparse.Namespace) -> ReferenceFile | None:
+    from posh_reward.study.rows.references import ReferenceFile
+
+    if getattr(flags, "references", None) is None:
+        return None
+    return ReferenceFile(flags.references, flags.id, flags.reference)
+
+
+def warn(lines: Iterable[str], settings: TableSettings) -> None:
+    """Print warnings, and what a file of references lacks or has in vain."""
+    joined = settings.references.lines() if settings.references else ()
+    for line in (*lines, *joined):
+        print(f"warning: {line}", file=sys.stderr)
 
 
 def count(text: str, least: int = 0) -> int:
@@ -154,6 +179,18 @@ def check_alike(origins: Origins, *, allowed: bool) -> None:
         )
     for line in (*differences, *origins.twins(), *origins.gaps()):
         print(f"warning: {line}", file=sys.stderr)
+
+
+def check_shared_ids(ids: ItemIds, model: str, *, allowed: bool) -> None:
+    """Refuse to compare models that have no ids in common; warn if some ids are not shared."""
+    if (others := ids.apart_from(model)) and not allowed:
+        raise InputError(
+            f"{brief_list(others)} and {brief(model)} have no id in common, so their differences "
+            "are unknown: give the same ids to `posh-reward score` (--id COLUMN), or add "
+            "--allow-differences"
+        )
+    if why := ids.differences():
+        print(f"warning: {why}", file=sys.stderr)
 
 
 class TrustSettings(argparse.Action):

@@ -256,13 +256,14 @@ def make(flags: argparse.Namespace) -> int:
 
 def _rows(file: Path, columns: Columns, flags: argparse.Namespace, several: bool) -> Iterator[Row]:
     from posh_reward.study.rows.engine import check_column
-    from posh_reward.study.rows.tables import display_name, format_of, open_table
+    from posh_reward.study.rows.reading import open_rows
+    from posh_reward.study.rows.tables import display_name
     from posh_reward.types import is_missing
 
     images = {} if flags.no_images else {"image": columns.image}
     texts = {name: column for name, column in columns.texts.items() if column}
     needed = {"id": columns.id, **texts, **images}
-    with open_table(str(file), format_of(str(file), flags.format, flags.delimiter)) as rows:
+    with open_rows(str(file), flags.format, flags.delimiter, flags.generation) as rows:
         column = columns.model or "model"
         for number, row in enumerate(rows):
             if several and is_missing(row.get(column)):

@@ -52,7 +52,9 @@ def add_score(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     options.add_files(command)
     add("--elements", action="store_true", help="also write each graded element and its spans")
-    options.add_dataset(options.add_columns(command, "generation", "reference"))
+    reading = options.add_columns(command, "generation", "reference")
+    options.add_reference_file(reading)
+    options.add_dataset(reading)
     options.add_metric(command, witness=True)
     add = options.add_running(command, "pairs")
     add("--processes", type=options.positive, default=1, help="processes for the embedded judge, "
@@ -91,8 +93,9 @@ def score(flags: argparse.Namespace) -> int:
             metric, flags.input, flags.output, settings, elements=flags.elements,
             check=partial(check_judge, posh) if posh.asks_models and not flags.unchecked else None,
         )  # fmt: skip
-    for line in (*tally.origins.trained_otherwise(posh.signature), *tally.origins.gaps()):
-        print(f"warning: {line}", file=sys.stderr)
+    options.warn(
+        [*tally.origins.trained_otherwise(posh.signature), *tally.origins.gaps()], settings
+    )
     if not flags.quiet:
         print(f"{tally}\n{posh.signature}", file=sys.stderr)
         if posh.store is not None:
@@ -190,6 +193,7 @@ def report(flags: argparse.Namespace) -> int:
     from posh_reward.study.pages.model_plots import require_matplotlib
     from posh_reward.study.pages.report_page import contents_of
     from posh_reward.study.pages.sibling_page import SIBLINGS, sibling_page
+    from posh_reward.study.rows.item_ids import ItemIds
     from posh_reward.study.rows.tables import STANDARD, check_apart, standard_output
 
     check_apart(flags.scores, flags.output)
@@ -212,8 +216,10 @@ def report(flags: argparse.Namespace) -> int:
             raise InputError(f"--plots and --against work for scores of POSH only, not of {metric}")
         else:
             origins = Origins()
-            page = sibling_page(rows, metric, origins, flags.title, images)
+            ids = ItemIds()
+            page = sibling_page(rows, metric, origins, ids, flags.title, images)
             options.check_alike(origins, allowed=flags.allow_differences)
+            options.check_shared_ids(ids, ids.first_model, allowed=flags.allow_differences)
     if images.dataset and images.dataset.beyond:
         print(f"without an image: {images.dataset.too_far}", file=sys.stderr)
     if flags.output == STANDARD:
@@ -226,11 +232,10 @@ def report(flags: argparse.Namespace) -> int:
 @contextmanager
 def _scored_rows(flags: argparse.Namespace) -> Iterator[Iterator[Row]]:
     from posh_reward.process.progress import progress_bar
-    from posh_reward.study.rows.tables import format_of, open_table
+    from posh_reward.study.rows.reading import open_rows
 
-    format = format_of(flags.scores, flags.format, flags.delimiter)
     with (
-        open_table(flags.scores, format) as rows,
+        open_rows(flags.scores, flags.format, flags.delimiter) as rows,
         progress_bar("report", None, "pair", iterable=rows) as bar,
     ):
         yield iter(bar)
@@ -243,6 +248,7 @@ def _posh_page(flags: argparse.Namespace, contents: ReportContents) -> str:
     from posh_reward.study.rows.standings import baseline_of, best_first, gains_table, leaderboard
 
     baseline = baseline_of(contents.models, flags.against)
+    options.check_shared_ids(contents.ids, baseline, allowed=flags.allow_differences)
     plots = _plots(contents.tally, flags.plots)
     page = report_page(contents, flags.title or TITLE, baseline, plots)
     if len(contents.models) > 1:

@@ -81,6 +81,7 @@ def add_rubric(command: argparse.ArgumentParser) -> None:
     add("--rubric", metavar="NAME", default="animals", help="animals, which is the paper's, or a "
         "YAML or JSON file")  # fmt: skip
     columns = options.add_columns(score, "generation", "reference")
+    options.add_reference_file(columns)
     columns("--question", metavar="COLUMN", help="column of the questions that the texts answer "
             "(default: the rubric's own question for all)")  # fmt: skip
     options.add_running(score, "texts")
@@ -126,7 +127,9 @@ def score_rubric(flags: argparse.Namespace) -> int:
         print(fill(on_one_line(line), 90), file=sys.stderr)
     work = RubricRows(judge, questions=flags.question is not None)
     texts = {name: getattr(flags, name) for name in ("generation", "reference", "question")}
-    tally = score_work(work, flags.input, flags.output, options.table_settings(flags, texts))
+    settings = options.table_settings(flags, texts)
+    tally = score_work(work, flags.input, flags.output, settings)
+    options.warn((), settings)
     return _summarise(flags, tally, work.signature, judge.store)
 
 

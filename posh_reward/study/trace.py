@@ -26,7 +26,8 @@ from posh_reward.run_record import RUN_FILE, RunRecord, read_run
 from posh_reward.study.packets.make import digest, read_key
 from posh_reward.study.packets.rater_answers import sheets_in
 from posh_reward.study.packets.study_records import ANSWERS_FORMAT, PacketKey
-from posh_reward.study.rows.tables import ENDINGS, Row, format_of, open_table
+from posh_reward.study.rows.reading import open_rows
+from posh_reward.study.rows.tables import ENDINGS, Row
 
 KEY_ENDING = ".key.json"
 MANIFEST = "manifest.json"
@@ -205,7 +206,7 @@ class Tracer:
 
     def _table(self, path: Path, unnamed: str = "") -> Iterator[Step]:
         """Yield the steps behind a table; ``unnamed`` is the model of rows that name none."""
-        with open_table(str(path), format_of(str(path))) as rows:
+        with open_rows(str(path)) as rows:
             first = list(islice(rows, 1))
             everything = chain(first, rows)
             if first and {"packet", "rater", "choice"} <= first[0].keys():

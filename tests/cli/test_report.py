@@ -140,7 +140,7 @@ def test_rows_of_a_dataset_are_shown_as_images(
 ) -> None:
     scores, page = tmp_path / f"scores.{ending}", tmp_path / "page.html"
     write_table(of_drawn_images(3), scores, format_of(str(scores)))
-    dataset = ["--dataset", "scenes:heldout=2"]
+    dataset = ["--dataset", "scenes:heldout=2", "--allow-differences"]
     assert main(["report", str(scores), "-o", str(page), *dataset]) == OK
     html = page.read_text("utf-8")
     assert html.count("data:image/jpeg;base64,") == 2

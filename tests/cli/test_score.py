@@ -31,13 +31,16 @@ def test_each_pair_becomes_one_row(
     assert not said.out
 
 
-def test_rows_are_piped_and_counted_from_one(
-    table: Path, capsysbinary: pytest.CaptureFixture[bytes]
+@pytest.mark.parametrize(
+    ("flags", "ids"), [((), ["p0", "p1", "p2", "p3", "p4"]), (("--number-rows",), [1, 2, 3, 4, 5])]
+)
+def test_rows_are_piped_with_their_ids(
+    table: Path, capsysbinary: pytest.CaptureFixture[bytes], flags: list[str], ids: list[object]
 ) -> None:
-    assert run("score", table, "--elements", "--quiet") == OK
+    assert run("score", table, "--elements", "--quiet", *flags) == OK
     said = capsysbinary.readouterr()
     rows = [json.loads(line) for line in said.out.splitlines()]
-    assert [row["id"] for row in rows] == [1, 2, 3, 4, 5]
+    assert [row["id"] for row in rows] == ids
     assert {element["kind"] for element in rows[0]["elements"]} >= {"entity", "relation"}
     assert not said.err
 
@@ -131,12 +134,12 @@ def test_formulas_are_disarmed_in_csv_and_come_back(tmp_path: Path) -> None:
     ("name", "content", "remedy"),
     [
         ("in.jsonl", b'{"generation": 1, "reference": 2}\nnonsense', "line 2: not JSON"),
-        ("in.jsonl", b"[1]\n", "line 1: not a JSON object"),
+        ("in.jsonl", b"[1]\n", "item 1: not a JSON object"),
         ("in.jsonl", b"\xff\n", "line 1: not JSON"),
         ("in.jsonl", b"", "has no rows"),
         ("in.csv", b"generation,reference\na dog, a cat, a bird\n", "that contain ',' in quotes"),
         ("in.csv", b"generation,reference\na caf\xe9,a dog\n", "save it as UTF-8"),
-        ("in.txt", b"", "does not end in .jsonl"),
+        ("in.txt", b"generation;reference\na;b\n", "add --delimiter ';'"),
         ("in.parquet", b"PAR1 not really", "not Parquet"),
     ],
 )

@@ -16,7 +16,13 @@ from posh_reward.errors import InputError, JudgeError, PoshError
 from posh_reward.graph.coref import Coreferencer
 from posh_reward.graph.reader import GRAPH_VERSION, MAX_CHARACTERS, Reader
 from posh_reward.lexicon.function_words import LIGHT
-from posh_reward.metrics.metric import as_lists, check_lengths, check_sizes, joined_references, signature
+from posh_reward.metrics.metric import (
+    as_lists,
+    check_lengths,
+    check_sizes,
+    joined_references,
+    signature,
+)
 from posh_reward.metrics.posh import aggregate
 from posh_reward.metrics.posh.examine import SUPPORTED, Examination, Steps, examine
 from posh_reward.metrics.posh.judges.judge import (

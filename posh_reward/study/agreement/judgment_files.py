@@ -7,10 +7,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 
+from posh_reward.datasets.image_files import path_exists
 from posh_reward.errors import InputError, MissingDependencyError
 from posh_reward.settings import brief, brief_list
 from posh_reward.study.rows import tables
 from posh_reward.study.rows.engine import image_file
+from posh_reward.study.rows.reading import open_rows
 from posh_reward.types import is_missing
 
 
@@ -21,17 +23,17 @@ def read_rows(
     format: str | None = None,
     delimiter: str | None = None,
     images: bool = False,
+    text: str = "generation",
 ) -> list[tables.Row]:
-    """Read all rows of a file, a saved dataset, or a dataset on the hub."""
-    if (
-        name == tables.STANDARD
-        or format is not None
-        or name.lower().endswith(tuple(tables.ENDINGS))
-    ):
-        with tables.open_table(name, tables.format_of(name, format, delimiter)) as table:
+    """Read all rows of a file, a saved dataset, or a dataset on the hub.
+
+    ``text`` is the column for the text of a layout that has only one.
+    """
+    endings = (*tables.ENDINGS, ".json", ".xlsx")
+    is_file = path_exists(name) and not Path(name).is_dir()
+    if name == tables.STANDARD or is_file or name.lower().endswith(endings):
+        with open_rows(name, format, delimiter, text) as table:
             rows = list(table)
-    elif name.lower().endswith(".json"):
-        rows = read_json_list(Path(name))
     else:
         rows = _dataset(name, split, images)
     if not rows:
@@ -46,20 +48,12 @@ def read_json(path: Path) -> object:
         raise InputError(f"cannot read {str(path)!r}: {error}") from None
 
 
-def read_json_list(path: Path) -> list[tables.Row]:
-    rows = read_json(path)
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise InputError(f"{str(path)!r} is not a list of JSON objects: use .jsonl for JSON lines")
-    return rows
-
-
 def _dataset(name: str, split: str, images: bool) -> list[tables.Row]:
     try:
         from posh_reward.datasets.load_dataset import load_rows
     except ImportError:
         raise MissingDependencyError(
-            f"{name!r} is a dataset, which needs `pip install datasets`; files of rows end in "
-            f"{', '.join(tables.ENDINGS)} or .json"
+            f"{name!r} is no file here; a dataset needs `pip install datasets`"
         ) from None
     return load_rows(name, split, images=images)
 

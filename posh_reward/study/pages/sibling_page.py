@@ -88,15 +88,16 @@ def sibling_page(
     rows: Iterable[Row],
     metric: str,
     origins: Origins,
+    ids: ItemIds,
     title: str | None = None,
     images: Thumbnails | None = None,
 ) -> str:
     """Render scored rows of a metric, one of ``SIBLINGS``, as one HTML document.
 
     Rows with the same ``id`` by several models are shown side by side. Each row's origin is added
-    to ``origins``.
+    to ``origins``, and its id to ``ids``.
     """
-    items = _by_id(rows, metric, images, origins)
+    items = _by_id(rows, metric, images, origins, ids)
     if not items:
         raise InputError("there are no rows to report on")
     kind = SIBLINGS[metric]
@@ -114,9 +115,12 @@ def sibling_page(
 
 
 def _by_id(
-    rows: Iterable[Row], metric: str, images: Thumbnails | None, origins: Origins
+    rows: Iterable[Row],
+    metric: str,
+    images: Thumbnails | None,
+    origins: Origins,
+    ids: ItemIds,
 ) -> list[SheetsOfId]:
-    ids = ItemIds()
     items: list[SheetsOfId] = []
     by_name: dict[str, SheetsOfId] = {}
     for place, row in enumerate(rows, start=1):

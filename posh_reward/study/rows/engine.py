@@ -32,6 +32,8 @@ from posh_reward.provenance import ORIGIN, Origins, read_origin
 from posh_reward.settings import brief, brief_list
 from posh_reward.study.rows import tables
 from posh_reward.study.rows.item_ids import ItemIds
+from posh_reward.study.rows.reading import open_rows
+from posh_reward.study.rows.references import ReferenceFile
 from posh_reward.study.rows.standings import POSH, Board, Tally
 from posh_reward.types import Scores, is_missing
 
@@ -50,10 +52,16 @@ class Columns:
 
     # Name in our rows -> column; None: the table lacks it, and the text is missing.
     texts: Mapping[str, str | None] = field(default_factory=lambda: dict(PAIR))
-    id: str | None = None  # None: count rows from 1
+    id: str | None = None  # None: ``id``, if there is one; else count rows from 1
     model: str | None = None  # author of the generation; None: ``model``, if there is one
     # Path or dataset row of the image, for a metric that looks; None: ``image``, if there is one.
     image: str | None = None
+    numbered: bool = False  # count rows from 1, whatever their columns
+
+    def for_rows_like(self, row: tables.Row) -> Columns:
+        """Columns with that of the ids: the one named, or else ``id`` if rows have it."""
+        named = self.id or ("id" if "id" in row else None)
+        return replace(self, id=None if self.numbered else named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +101,7 @@ def check_rows(rows: Iterable[tables.Row], name: str, columns: Columns) -> Itera
     number = 0
     for number, row in enumerate(rows, start=1):
         if number == 1:
+            columns = columns.for_rows_like(row)
             others = {"id": columns.id, "model": columns.model, "image": columns.image}
             for flag, column in {**columns.texts, **others}.items():
                 check_column(row, name, flag, column)
@@ -122,6 +131,8 @@ def check_column(present: Mapping[str, object], name: str, flag: str, column: st
 def read_items(rows: Iterable[tables.Row], columns: Columns) -> Iterator[TableItem]:
     """The items of a table; a missing cell makes an item that cannot be scored."""
     for number, row in enumerate(rows, start=1):
+        if number == 1:
+            columns = columns.for_rows_like(row)
         content = row.get(columns.image or "image")
         yield TableItem(
             number if columns.id is None else _id(row.get(columns.id)),
@@ -138,7 +149,7 @@ def read_items(rows: Iterable[tables.Row], columns: Columns) -> Iterator[TableIt
 
 def _id(value: object) -> str | int:
     if is_missing(value) or value == "":
-        raise InputError("the id is missing: fill it in, or leave out --id to count rows")
+        raise InputError("the id is missing: fill it in, or count rows with --number-rows")
     if isinstance(value, str) and "\0" in value:
         raise InputError(f"the id {brief(value)} contains a NUL, which not every file can hold")
     if isinstance(value, str | int):
@@ -180,7 +191,7 @@ def image_file(folder: Path, name: str) -> str | None:
 
 PATIENCE = 3
 """Consecutive batches in which the judge failed on every row, after which it counts as gone."""
-UNIQUE = "make ids unique, or leave out --id to count rows"
+UNIQUE = "make ids unique, or count rows with --number-rows"
 REMEDY = "choose another output, or start over with --overwrite"
 
 
@@ -247,6 +258,7 @@ class TableSettings:
     """Columns, format and batches of one pass over a table."""
 
     columns: Columns = field(default_factory=Columns)
+    references: ReferenceFile | None = None  # joined on the id
     format: str | None = None  # of the input, one of ``FORMATS``; None: by its ending
     delimiter: str | None = None  # of a CSV input; None: a comma, or a tab for ``tsv``
     batch: int = 32  # rows scored and written at a time
@@ -263,9 +275,7 @@ def go_through(
     count: Callable[[tables.Row], None],
 ) -> None:
     """Score every row of a table into a file; a killed run resumes where it stopped."""
-    format = tables.format_of(output)
-    if format.kind == "csv":  # semicolons in, semicolons out
-        format = tables.format_of(output, None, settings.delimiter)
+    format = tables.format_of(output, settings.delimiter)  # semicolons in, semicolons out
     tables.check_apart(source, output)
     with (
         open_items(source, settings, images=scorer.wants_images) as (items, total),
@@ -279,21 +289,30 @@ def open_items(
     source: str, settings: TableSettings, *, images: bool = False
 ) -> Iterator[tuple[Iterator[TableItem], int | None]]:
     """Open a table: its items, and their number (None for standard input, read only once)."""
-    format = tables.format_of(source, settings.format, settings.delimiter)
     columns = settings.columns
     if images:  # without, a missing column of images is no error
         columns = replace(columns, image=columns.image or "image")
     total = None
+    name = tables.display_name(source)
     if source != tables.STANDARD:
         # Read the file twice: report a fault in its last row before spending hours on the others.
-        with tables.open_table(source, format) as rows:
-            total = sum(1 for _ in check_rows(rows, tables.display_name(source), columns))
-    with tables.open_table(source, format) as rows:
-        checked = (
-            rows if total is not None else check_rows(rows, tables.display_name(source), columns)
-        )
+        with _joined_rows(source, settings) as rows:
+            total = sum(1 for _ in check_rows(rows, name, columns))
+    with _joined_rows(source, settings) as rows:
+        checked = rows if total is not None else check_rows(rows, name, columns)
         folder = settings.images or Path(source).parent
         yield with_images(read_items(checked, columns), folder), total
+
+
+@contextmanager
+def _joined_rows(source: str, settings: TableSettings) -> Iterator[Iterator[tables.Row]]:
+    """Open a table's rows, with their references if these are in a file of their own."""
+    first_text = next(iter(settings.columns.texts.values())) or "generation"
+    with open_rows(source, settings.format, settings.delimiter, first_text) as rows:
+        if settings.references is None:
+            yield rows
+        else:
+            yield settings.references.join(rows, tables.display_name(source))
 
 
 def fill(

@@ -13,7 +13,7 @@ class ItemIds:
 
     def __init__(self) -> None:
         self._references: dict[bytes, bytes] = {}
-        self._texts: set[bytes] = set()
+        self._by_model: dict[str, set[bytes]] = {}
 
     def add(self, id: object, model: object, reference: object, remedy: str) -> None:
         """Add a row's.
@@ -21,14 +21,32 @@ class ItemIds:
         Raises:
             InputError: an earlier row has the id and the model, or with the id another reference.
         """
-        text = _digest(id, model)
-        if text in self._texts:
+        own = self._by_model.setdefault(str(model or ""), set())
+        if (name := _digest(id)) in own:
             twice = "occurs twice"
             if model:
                 twice += f" for the model {brief(model)}"
             raise InputError(f"the id {brief(str(id))} {twice}: {remedy}")
-        self._texts.add(text)
+        own.add(name)
         self.check_reference(id, reference)
+
+    @property
+    def first_model(self) -> str:
+        return next(iter(self._by_model), "")
+
+    def apart_from(self, model: str) -> list[str]:
+        """Other models that have no id of this one, and so cannot be compared with it."""
+        own = self._by_model.get(model, set())
+        return [name for name, ids in self._by_model.items() if name != model and not own & ids]
+
+    def differences(self) -> str | None:
+        """Say that the models have different ids; None if all have the same."""
+        sets = list(self._by_model.values())
+        common = len(set.intersection(*sets)) if sets else 0
+        if all(len(ids) == common for ids in sets):
+            return None
+        counts = ", ".join(f"{name!r} {len(ids):,}" for name, ids in self._by_model.items())
+        return f"the models have different ids ({counts}; all have {common:,}), and so their means"
 
     def check_reference(self, id: object, reference: object) -> None:
         """Raise InputError if an earlier row has this id and another reference."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, is_dataclass, replace
 from io import BufferedReader, BytesIO, TextIOWrapper
-from itertools import islice, takewhile, zip_longest
+from itertools import chain, islice, takewhile, zip_longest
 from pathlib import Path
 from reprlib import repr as short
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, Literal, get_args, get_origin, get_type_hints
@@ -33,6 +33,7 @@ from posh_reward.metrics.metric import (
 from posh_reward.process.locks import open_alone, whole_file
 from posh_reward.provenance import ORIGIN
 from posh_reward.settings import brief
+from posh_reward.study.rows.layouts import Row as Row
 from posh_reward.types import Failure, Scores
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-Row = dict[str, Any]  # a row of any table, by column
 STANDARD = "-"  # name of standard input or output
 
 
@@ -59,37 +59,36 @@ FORMATS = {
     "tsv": Format("csv", "\t"),
     "parquet": Format("parquet"),
 }
-ENDINGS = {**{f".{name}": name for name in FORMATS}, ".ndjson": "jsonl"}
+ENDINGS = {
+    **{f".{name}": name for name in FORMATS}, ".ndjson": "jsonl", ".jsonlines": "jsonl",
+}  # fmt: skip
 
 
-def format_of(name: str, format_name: str | None = None, delimiter: str | None = None) -> Format:
-    """Format of a file, by ``format_name`` (one of ``FORMATS``) or else by its ending.
+def format_of(name: str, delimiter: str | None = None) -> Format:
+    """Format of an output, by its ending; JSON lines for standard output.
 
-    Standard input and output default to JSON lines; ``delimiter`` is for CSV only.
+    ``delimiter`` is for CSV only.
     """
     path = Path(name)
-    ending = path.suffix.lower()
-    format_name = format_name or ("jsonl" if name == STANDARD else ENDINGS.get(ending))
+    format_name = "jsonl" if name == STANDARD else ENDINGS.get(path.suffix.lower())
     if format_name is None:
-        if ending in (".xlsx", ".xls", ".ods"):
-            raise InputError(f"{path.name!r} is a workbook: save it as CSV")
-        raise InputError(
-            f"{path.name or name!r} does not end in {', '.join(ENDINGS)}: rename it, or name the "
-            "format of an input with --format"
-        )
+        raise InputError(f"{path.name or name!r} does not end in {', '.join(ENDINGS)}: rename it")
     format = FORMATS[format_name]
     if format.kind == "parquet":
         require_parquet()
-    if delimiter is None:
+    if format.kind != "csv" or delimiter is None:
         return format
-    if format.kind != "csv":
-        raise InputError(f"{name!r} is {format_name}, which has no delimiter")
+    return replace(format, delimiter=checked_delimiter(delimiter))
+
+
+def checked_delimiter(delimiter: str) -> str:
+    r"""Check the value of ``--delimiter``, where ``\t`` is a tab."""
     delimiter = "\t" if delimiter == r"\t" else delimiter
     if len(delimiter) != 1 or delimiter in '"\r\n\0':
         raise InputError(
             f"the delimiter {brief(delimiter)} is not one character, such as ';' or '\\t' for a tab"
         )
-    return replace(format, delimiter=delimiter)
+    return delimiter
 
 
 def require_parquet() -> None:
@@ -101,6 +100,12 @@ def require_parquet() -> None:
 
 MISSING = re.compile(r"\s*(?:NaN|nan|NA|<NA>|[Nn]/[Aa]|#N/[ABD]|#NV)\s*")
 """Missing cells, as data frames, R and spreadsheets (in Dutch, Spanish, German) write them."""
+
+
+def is_missing_cell(cell: str) -> bool:
+    return MISSING.fullmatch(cell) is not None
+
+
 LIKE_A_FORMULA = re.compile(
     "'*(?:"  # our own mark, so that texts that already begin with it keep theirs
     # Some programs trim what precedes the sign, and also accept its full-width forms.
@@ -127,7 +132,7 @@ def bare(cell: str) -> str:
     return cell[1:] if cell.startswith("'") and LIKE_A_FORMULA.match(cell) else cell
 
 
-LONGEST = 64_000_000  # characters of a cell of CSV; Python's own limit is 131,072
+MAX_CELL_CHARACTERS = 64_000_000  # of any format; Python's own limit for CSV is 131,072
 AT_ONCE = 64  # rows of Parquet read at a time; they may hold images
 
 
@@ -135,7 +140,7 @@ def read_table(source: IO[bytes], name: str, format: Format) -> Iterator[Row]:
     """Rows of an open binary file, one at a time; ``name`` is for error messages."""
     try:
         if format.kind == "jsonl":
-            yield from _read_jsonl(source, name)
+            yield from read_jsonl(source, name)
         elif format.kind == "csv":
             yield from _read_csv(source, name, format.delimiter)
         else:
@@ -144,7 +149,7 @@ def read_table(source: IO[bytes], name: str, format: Format) -> Iterator[Row]:
         raise InputError(f"cannot read {name}: {error}") from None
 
 
-def _read_jsonl(source: Iterable[bytes], name: str) -> Iterator[Row]:
+def read_jsonl(source: Iterable[bytes], name: str) -> Iterator[Row]:
     for number, line in enumerate(source, start=1):
         try:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
@@ -158,17 +163,16 @@ def _read_jsonl(source: Iterable[bytes], name: str) -> Iterator[Row]:
 
 
 def _read_csv(source: IO[bytes], name: str, delimiter: str) -> Iterator[Row]:
-    csv.field_size_limit(LONGEST)
+    csv.field_size_limit(MAX_CELL_CHARACTERS)
     start = source.peek(2)[:2] if isinstance(source, BufferedReader) else b""
-    if start == b"PK":
-        raise InputError(f"{name} is a workbook, such as Excel's: save it as CSV")
     utf16 = start in (BOM_UTF16_LE, BOM_UTF16_BE)  # Excel's "Unicode text"
     text = TextIOWrapper(source, "utf-16" if utf16 else "utf-8-sig", newline="")
-    reader = csv.reader(text, delimiter=delimiter, strict=True)
     try:
-        yield from _csv_rows(reader, name, delimiter)
-    except csv.Error as error:
-        raise InputError(f"{name}, line {reader.line_num}: not CSV ({error})") from None
+        first = text.readline()
+        if said := DELIMITER.fullmatch(first):  # Excel's own first line
+            first, delimiter = "", said[1]
+        lines = chain([first] if first else [], text)
+        yield from _csv_rows(csv.reader(lines, delimiter=delimiter, strict=True), name, delimiter)
     except UnicodeDecodeError as error:
         raise InputError(f"{name}: not UTF-8 ({error}): save it as UTF-8") from None
     finally:
@@ -176,17 +180,20 @@ def _read_csv(source: IO[bytes], name: str, delimiter: str) -> Iterator[Row]:
             text.detach()  # leaves closing to whoever opened the file
 
 
+DELIMITER = re.compile(r"sep=(.)\r?\n")
+
+
 def _csv_rows(reader: CsvReader, name: str, delimiter: str) -> Iterator[Row]:
-    columns = [bare(column) for column in next(reader, [])]
+    columns = [bare(column) for column in next(_whole_rows(reader, name), [])]
     marks = [mark for mark in ";,\t|" if len(columns) == 1 and mark in columns[0]]
     if marks:
         raise InputError(
             f"{name} has one column, {brief(columns[0])}: if {marks[0]!r} separates its cells, "
             f"add --delimiter {marks[0]!r}"
         )
-    _check_distinct(columns, name)
+    check_distinct(columns, name)
     empty = 0  # rows just read that hold nothing
-    for cells in reader:
+    for cells in _whole_rows(reader, name):
         if any(cells[len(columns) :]):
             raise InputError(
                 f"{name}, line {reader.line_num}: {len(cells)} cells, but {len(columns)} "
@@ -198,11 +205,18 @@ def _csv_rows(reader: CsvReader, name: str, delimiter: str) -> Iterator[Row]:
             # Spreadsheets add rows of empty cells at the end; others count as rows.
             yield from (dict.fromkeys(columns, "") for _ in range(empty))
             empty = 0
-            values = [None if MISSING.fullmatch(cell) else bare(cell) for cell in cells]
+            values = [None if is_missing_cell(cell) else bare(cell) for cell in cells]
             yield dict(zip_longest(columns, values[: len(columns)]))
 
 
-def _check_distinct(columns: Sequence[str], name: str) -> None:
+def _whole_rows(reader: CsvReader, name: str) -> Iterator[list[str]]:
+    try:
+        yield from reader
+    except csv.Error as error:
+        raise InputError(f"{name}, line {reader.line_num}: not CSV ({error})") from None
+
+
+def check_distinct(columns: Sequence[str], name: str) -> None:
     twice = [column for column in columns if column and columns.count(column) > 1]
     if twice:
         raise InputError(f"{name} has the column {brief(twice[0])} twice: rename one of them")
@@ -216,11 +230,23 @@ def _read_parquet(source: IO[bytes], name: str) -> Iterator[Row]:
     try:
         # Parquet's index is at its end, so a pipe has to be read whole.
         file = pyarrow.parquet.ParquetFile(source if source.seekable() else BytesIO(source.read()))
-        _check_distinct(file.schema_arrow.names, name)
+        check_distinct(file.schema_arrow.names, name)
+        _check_cell_sizes(file.metadata, name)
         for batch in file.iter_batches(AT_ONCE):
             yield from batch.to_pylist()
     except (pyarrow.ArrowException, OSError) as error:
         raise InputError(f"{name}: not Parquet ({shortened(str(error), 150)})") from None
+
+
+def _check_cell_sizes(metadata: pyarrow.parquet.FileMetaData, name: str) -> None:
+    """Refuse columns whose cells are too large: 33 kB of a file can unpack to a cell of 1 GB."""
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        for column in map(group.column, range(group.num_columns)):
+            if column.total_uncompressed_size > MAX_CELL_CHARACTERS * max(column.num_values, 1):
+                raise InputError(
+                    f"{name}: cells of {column.path_in_schema!r} have more than "
+                    f"{MAX_CELL_CHARACTERS:,} bytes: leave them out"
+                )
 
 
 def display_name(name: str) -> str:
@@ -402,7 +428,7 @@ class Journal:
         """The complete rows, one at a time; ``InputError`` for one that is not a JSON object."""
         self._check_sole()
         with self.path.open("rb") as file:
-            yield from _read_jsonl(islice(file, self.count), repr(str(self.path)))
+            yield from read_jsonl(islice(file, self.count), repr(str(self.path)))
 
     def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Add rows; once this returns they are on disk."""
@@ -455,7 +481,7 @@ def read_journal(path: Path) -> list[Row]:
         return []
     with path.open("rb") as file:
         whole = takewhile(lambda line: line.endswith(b"\n") and b"\0" not in line, file)
-        return list(_read_jsonl(whole, repr(str(path))))
+        return list(read_jsonl(whole, repr(str(path))))
 
 
 def check_apart(source: str, output: str) -> None:

@@ -22,6 +22,7 @@ from posh_reward.study.pages.element_marks import (
     stretches,
 )
 from posh_reward.study.pages.sibling_page import sibling_page
+from posh_reward.study.rows.item_ids import ItemIds
 from posh_reward.study.rows.tables import Row
 from posh_reward.types import Element, Failure, ImageGrade, Kind, Scores
 from tests.cli.running import rows_in, write_rows
@@ -217,4 +218,4 @@ def test_claims_say_what_bears_them_out(tmp_path: Path) -> None:
 def test_a_row_that_is_not_of_this_metric_is_named(change: Row) -> None:
     row = {"id": 1, "signature": "harmonic|model:x", "overall": 3.0, "criteria": []}
     with pytest.raises(InputError, match="row 2 is not a row of harmonic scores"):
-        sibling_page([row, {**row, **change}], "harmonic", Origins())
+        sibling_page([row, {**row, **change}], "harmonic", Origins(), ItemIds())

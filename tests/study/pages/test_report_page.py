@@ -21,6 +21,7 @@ from posh_reward.study.pages.element_marks import page as pair_page
 from posh_reward.study.pages.html import Thumbnails
 from posh_reward.study.pages.report_page import contents_of, report_page
 from posh_reward.study.pages.sibling_page import sibling_page
+from posh_reward.study.rows.item_ids import ItemIds
 from posh_reward.study.rows.tables import Row
 from posh_reward.types import Element, Failure, ImageGrade, Scores
 from tests.chromium import Browser, axe, obscured, violations
@@ -280,7 +281,7 @@ def of_sibling(metric: str, **content: object) -> Callable[[Path], str]:
         row: Row = {"id": "p1", "image": "red.png", "signature": f"{metric}|model:x", **TEXTS}
         rows = [{**row, **content, "model": name} for name in ("sft", "tuned")]
         rows.append({**row, "id": "p2", "model": "sft", "failure": "the text is missing"})
-        return sibling_page(rows, metric, Origins(), images=Thumbnails(folder))
+        return sibling_page(rows, metric, Origins(), ItemIds(), images=Thumbnails(folder))
 
     return page
 

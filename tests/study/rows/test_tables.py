@@ -29,7 +29,7 @@ Rows = list[dict[str, Any]]
 def read(path: Path, delimiter: str | None = None) -> Rows:
     with path.open("rb") as file:
         return list(
-            tables.read_table(file, repr(path.name), tables.format_of(path.name, None, delimiter))
+            tables.read_table(file, repr(path.name), tables.format_of(path.name, delimiter))
         )
 
 

@@ -1,0 +1,222 @@
+"""Inputs of all commands: a file or standard input -> rows, by what is in it.
+
+::
+
+    bytes -> JSON lines, JSON, CSV, Parquet, workbook -> rows -> columns of a known layout
+             ``rows_of``                                        ``layouts``
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from codecs import BOM_UTF8
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from io import BufferedReader, BytesIO
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any, cast
+
+from posh_reward.errors import InputError, MissingDependencyError, install
+from posh_reward.study.rows.layouts import document_rows, known_columns
+from posh_reward.study.rows.tables import (
+    ENDINGS,
+    FORMATS,
+    MAX_CELL_CHARACTERS,
+    STANDARD,
+    Format,
+    Row,
+    bare,
+    check_distinct,
+    checked_delimiter,
+    display_name,
+    is_missing_cell,
+    read_jsonl,
+    read_table,
+    standard_input,
+)
+
+MAX_WORKBOOK_BYTES = 1_000_000_000  # unpacked: the library reads a workbook whole
+ZIP, OLD_EXCEL = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"  # first bytes of workbooks
+PEEKED_BYTES = 4096
+
+
+@contextmanager
+def open_rows(
+    name: str,
+    format_name: str | None = None,
+    delimiter: str | None = None,
+    text: str = "generation",
+) -> Iterator[Iterator[Row]]:
+    """Rows of a file, or of standard input, inside the block, one at a time if the format allows.
+
+    Args:
+        name: of the file, or ``-``.
+        format_name: one of ``FORMATS``; None: by the content, and the ending of CSV and TSV.
+        delimiter: of CSV; None: a comma, a tab for TSV, or what a first line ``sep=;`` says.
+        text: column for the text of a layout that has only one, such as COCO's results.
+
+    Raises:
+        InputError: the file cannot be read; the message names the place.
+        MissingDependencyError: Parquet or a workbook needs a package.
+    """
+    shown = display_name(name)
+    if name == STANDARD:
+        yield _whole_cells(rows_of(standard_input(), name, format_name, delimiter, text), shown)
+        return
+    try:
+        file = open(name, "rb")  # noqa: SIM115 - below, so that only opening counts as its error
+    except OSError as error:
+        raise InputError(f"cannot read {name!r}: {error.strerror}") from None
+    with file:
+        yield _whole_cells(rows_of(file, name, format_name, delimiter, text), shown)
+
+
+def rows_of(
+    source: IO[bytes], name: str, format_name: str | None, delimiter: str | None, text: str
+) -> Iterator[Row]:
+    """Rows of an open binary file, with the columns of its layout."""
+    shown = display_name(name)
+    file = source if hasattr(source, "peek") else BufferedReader(cast(Any, source))
+    ending = ENDINGS.get(Path(name).suffix.lower())
+    try:
+        start = file.peek(PEEKED_BYTES)
+        if format_name is None and start.startswith((ZIP, OLD_EXCEL)):
+            rows = _read_workbook(file, shown)
+        elif (kind := format_name or _kind_of(start, name, ending)) in ("json", "jsonl"):
+            if delimiter is not None:
+                raise InputError(f"{shown} is JSON, which has no delimiter")
+            rows = _read_json(file, shown, text, lines=kind == "jsonl")
+        else:
+            rows = read_table(file, shown, _format(kind, shown, delimiter))
+        yield from _located(known_columns(rows, text), shown)
+    except OSError as error:
+        raise InputError(f"cannot read {shown}: {error}") from None
+
+
+def _kind_of(start: bytes, name: str, ending: str | None) -> str:
+    if start.startswith(b"PAR1"):
+        return "parquet"
+    if ending in ("jsonl", "parquet"):
+        return ending
+    if Path(name).suffix.lower() == ".json":
+        return "json"
+    if ending is None and start.removeprefix(BOM_UTF8).lstrip()[:1] in (b"{", b"["):
+        return "json"
+    return ending or ("jsonl" if name == STANDARD else "csv")
+
+
+def _format(kind: str, shown: str, delimiter: str | None) -> Format:
+    format = FORMATS[kind]
+    if delimiter is None:
+        return format
+    if format.kind != "csv":
+        raise InputError(f"{shown} is {kind}, which has no delimiter")
+    return replace(format, delimiter=checked_delimiter(delimiter))
+
+
+def _located(rows: Iterator[Row], shown: str) -> Iterator[Row]:
+    """Pass on rows; name the file in an error that names only a row."""
+    try:
+        yield from rows
+    except InputError as error:
+        if shown in str(error):
+            raise
+        raise InputError(f"{shown}: {error}") from None
+
+
+def _whole_cells(rows: Iterator[Row], shown: str) -> Iterator[Row]:
+    for number, row in enumerate(rows, start=1):
+        for column, cell in row.items():
+            if isinstance(cell, str) and len(cell) > MAX_CELL_CHARACTERS:
+                raise InputError(
+                    f"{shown}, row {number}: {column!r} has more than {MAX_CELL_CHARACTERS:,} "
+                    "characters: leave it out"
+                )
+        yield row
+
+
+def _read_json(source: IO[bytes], shown: str, text: str, *, lines: bool) -> Iterator[Row]:
+    """Read JSON lines, or one JSON document, which may have any number of lines.
+
+    ``lines`` is what the file's name says, and counts where a single line could be either.
+    """
+    blank = 0
+    first = source.readline()
+    while first and not first.removeprefix(BOM_UTF8).strip():
+        first, blank = source.readline(), blank + 1
+    second = source.readline()
+    rest = chain([b""] * blank, [first, second], source)
+    if not second.strip():
+        second += source.readline()
+    if _is_object(first) and (lines or second.strip()):
+        yield from read_jsonl(chain([b""] * blank, [first, second], source), shown)
+        return
+    if lines and not first.removeprefix(BOM_UTF8).lstrip().startswith((b"{", b"[")):
+        yield from read_jsonl(rest, shown)
+        return
+    whole = first + second + source.read()
+    try:
+        document = json.loads(whole.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        if lines or _is_object(second):
+            yield from read_jsonl(BytesIO(b"\n" * blank + whole), shown)
+        else:
+            raise InputError(f"{shown}: not JSON ({error})") from None
+    else:
+        yield from document_rows(document, shown, text)
+
+
+def _is_object(line: bytes) -> bool:
+    if not line.removeprefix(BOM_UTF8).lstrip().startswith(b"{"):
+        return False
+    try:
+        return isinstance(json.loads(line.decode("utf-8-sig")), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _read_workbook(source: IO[bytes], shown: str) -> Iterator[Row]:
+    try:
+        from python_calamine import CalamineError, CalamineWorkbook
+    except ImportError:
+        raise MissingDependencyError(
+            f"{shown} is a workbook: save it as CSV, or {install('xlsx')}"
+        ) from None
+    content = BytesIO(source.read())
+    _check_unpacked(content, shown)
+    try:
+        book = CalamineWorkbook.from_filelike(content)
+        sheets = {name: book.get_sheet_by_name(name).to_python() for name in book.sheet_names}
+    except CalamineError as error:
+        raise InputError(f"{shown}: not a workbook ({error})") from None
+    filled = {name: sheet for name, sheet in sheets.items() if sheet}
+    if len(filled) > 1:
+        raise InputError(
+            f"{shown} has the sheets {', '.join(map(repr, filled))}: keep one, or save it as CSV"
+        )
+    for sheet in filled.values():
+        columns = [bare(str(cell)) for cell in sheet[0]]
+        check_distinct(columns, shown)
+        for cells in sheet[1:]:
+            if any(cell != "" for cell in cells):
+                yield dict(zip(columns, map(_workbook_cell, cells), strict=False))
+
+
+def _check_unpacked(content: BytesIO, shown: str) -> None:
+    if not zipfile.is_zipfile(content):
+        return
+    with zipfile.ZipFile(content) as archive:
+        unpacked = sum(part.file_size for part in archive.infolist())
+    content.seek(0)
+    if unpacked > MAX_WORKBOOK_BYTES:
+        raise InputError(f"{shown} unpacks to {unpacked:,} bytes: save it as CSV")
+
+
+def _workbook_cell(cell: object) -> object:
+    if isinstance(cell, str):
+        return None if is_missing_cell(cell) else bare(cell)
+    # A workbook has one kind of number; an id is a whole one.
+    return int(cell) if isinstance(cell, float) and cell.is_integer() else cell

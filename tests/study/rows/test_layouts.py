@@ -1,0 +1,274 @@
+"""Files of other programs: each layout's own example, and layouts written and read back."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posh_reward.cli import INCOMPLETE, OK, UNUSABLE, main
+from posh_reward.errors import InputError
+from posh_reward.study.rows.reading import open_rows
+from posh_reward.study.rows.references import ReferenceFile
+from posh_reward.study.rows.tables import is_missing_cell
+from posh_reward.text_values import read_texts, written_list
+from tests.cli.running import Row, rows_in, run, write_rows
+
+ROOT = Path(__file__).resolve().parents[3]
+EXAMPLES = ROOT / "data" / "examples"
+GENERATIONS = {
+    "101": "A brown dog sleeps on a red mat beside a window.",
+    "102": "Two women in blue dresses carry a basket of fruit.",
+    "103": "A man with a hat rows a small boat.",
+}
+REFERENCES = {
+    "101": ("A brown dog sleeps on a striped mat.", "A dog lies under a tall window."),
+    "102": (
+        "Two women carry a basket of apples.",
+        "Women in blue dresses walk along a road.",
+    ),
+    "103": (
+        "A man in a straw hat rows a boat across a lake.",
+        "A rower's boat is near the shore.",
+    ),
+}
+BOTH = (
+    "rows.jsonlines", "data_frame.json", "data_frame.csv", "excel.csv", "vlmevalkit.tsv",
+    "vlmevalkit.xlsx", "lmms_eval_samples.jsonl",
+)  # fmt: skip
+"""Examples with generations and references."""
+ONE_TEXT = ("coco_results.json", "captions_by_id.json", "llava.json", "messages.jsonl")
+"""Examples with one text for each id, here a generation."""
+MORE_TEXTS = (
+    "coco_captions.json", "karpathy.json", "references_by_id.json", "pycocoevalcap.json",
+    "label_studio.json", "label_studio.csv", "rows.jsonlines",
+)  # fmt: skip
+"""Examples with references."""
+
+
+def example(name: str) -> Path:
+    if name.endswith("xlsx"):
+        pytest.importorskip("python_calamine")
+    return EXAMPLES / name
+
+
+def by_id(path: Path, column: str) -> dict[str, tuple[str, ...]]:
+    with open_rows(str(path), text=column) as rows:
+        read = {str(row["id"]): read_texts(row[column]) for row in rows}
+    return {id: texts for id, texts in read.items() if isinstance(texts, tuple)}
+
+
+@pytest.mark.parametrize("name", [*BOTH, *ONE_TEXT])
+def test_an_example_has_its_generations(name: str) -> None:
+    assert by_id(example(name), "generation") == {id: (t,) for id, t in GENERATIONS.items()}
+
+
+@pytest.mark.parametrize("name", [*BOTH, *MORE_TEXTS])
+def test_an_example_has_its_references(name: str) -> None:
+    assert by_id(example(name), "reference") == REFERENCES
+
+
+@pytest.mark.parametrize("name", [*BOTH, *ONE_TEXT])
+def test_every_example_is_scored_alike(name: str, tmp_path: Path) -> None:
+    joined = ["--references", EXAMPLES / "coco_captions.json"] if name in ONE_TEXT else []
+    out = tmp_path / "scores.jsonl"
+    assert run("score", example(name), *joined, "-o", out) == OK
+    assert [(str(row["id"]), row["generation"]) for row in rows_in(out)] == [*GENERATIONS.items()]
+    assert rows_in(out)[1]["reference"] == " ".join(REFERENCES["102"])
+
+
+@pytest.mark.parametrize("name", ["label_studio.json", "label_studio.csv"])
+def test_what_annotators_wrote_is_beside_their_data(name: str, tmp_path: Path) -> None:
+    out = tmp_path / "scores.jsonl"
+    assert run("score", example(name), "--generation", "caption", "-o", out) == OK
+    assert [row["generation"] for row in rows_in(out)] == [*GENERATIONS.values()]
+    assert rows_in(out)[0]["reference"] == " ".join(REFERENCES["101"])
+
+
+def test_data_readme_lists_every_example() -> None:
+    text = (ROOT / "data" / "README.md").read_text(encoding="utf-8")
+    assert [path.name for path in EXAMPLES.iterdir() if f"`{path.name}`" not in text] == []
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"), max_size=20)
+WORDS = TEXTS.filter(lambda text: bool(text.strip()) and written_list(text) is None)
+Items = dict[str, list[str]]
+ITEMS = st.dictionaries(
+    st.from_regex(r"[a-z0-9]{1,6}", fullmatch=True),
+    st.lists(WORDS, min_size=1, max_size=3),
+    min_size=1,
+    max_size=5,
+)
+
+
+def as_lines(rows: Sequence[Row]) -> bytes:
+    return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+
+
+def as_csv(rows: Sequence[Row], delimiter: str = ",", start: str = "") -> bytes:
+    file = io.StringIO(newline="")
+    writer = csv.DictWriter(file, list(rows[0]), delimiter=delimiter)
+    writer.writeheader()
+    writer.writerows(rows)
+    return (start + file.getvalue()).encode()
+
+
+def rows(items: Items, write: Callable[[list[str]], Any] = list) -> list[Row]:
+    return [{"id": id, "reference": write(texts)} for id, texts in items.items()]
+
+
+def label_studio(items: Items) -> list[Row]:
+    return [
+        {
+            "id": place,
+            "data": {"id": id, "image": "a.jpg"},
+            "annotations": [
+                {"result": [{"type": "textarea", "from_name": "text", "value": {"text": [text]}}]}
+                for text in texts
+            ],
+        }
+        for place, (id, texts) in enumerate(items.items())
+    ]
+
+
+def coco(items: Items) -> Row:
+    places = dict(enumerate(items))
+    return {
+        "images": [{"id": place, "file_name": id} for place, id in places.items()],
+        "annotations": [
+            {"image_id": id, "id": 0, "caption": text}
+            for id, texts in items.items()
+            for text in texts
+        ],
+    }
+
+
+WRITERS: dict[str, Callable[[Items], bytes]] = {
+    "lines.jsonl": lambda items: as_lines(rows(items)),
+    "lines.json": lambda items: as_lines([*rows(items), {"id": "", "reference": "A dog."}]),
+    "list.json": lambda items: json.dumps(rows(items)).encode(),
+    "list.jsonl": lambda items: json.dumps(rows(items)).encode(),
+    "indented.json": lambda items: json.dumps(rows(items), indent=2).encode("utf-8-sig"),
+    "text.csv": lambda items: as_csv(rows(items, repr)),
+    "json.csv": lambda items: as_csv(rows(items, json.dumps)),
+    "sep.csv": lambda items: as_csv(rows(items, json.dumps), ";", "sep=;\r\n"),
+    "tab.tsv": lambda items: as_csv(rows(items, json.dumps), "\t"),
+    "by_id.json": lambda items: json.dumps(items).encode(),
+    "by_id_of_records.json": lambda items: json.dumps(
+        {id: [{"caption": text} for text in texts] for id, texts in items.items()}
+    ).encode(),
+    "coco.json": lambda items: json.dumps(coco(items)).encode(),
+    "karpathy.json": lambda items: json.dumps(
+        {"images": [{"cocoid": id, "sentences": [{"raw": text} for text in texts]}
+                    for id, texts in items.items()]}
+    ).encode(),
+    "label_studio.json": lambda items: json.dumps(label_studio(items)).encode(),
+    "frame.json": lambda items: json.dumps(
+        {"id": dict(enumerate(items)), "reference": dict(enumerate(items.values()))}
+    ).encode(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@given(items=ITEMS)
+def test_what_a_layout_was_written_from_is_read_back(
+    name: str, items: Items, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.getbasetemp() / name
+    path.write_bytes(WRITERS[name](items))
+    read = by_id(path, "reference")
+    read.pop("", None)
+    assert read == {id: tuple(texts) for id, texts in items.items()}
+
+
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        ({"a": 1}, "is a JSON object with the keys 'a', which is no layout that is read"),
+        ([1], "item 1: not a JSON object, but 1"),
+        ("text", "is not a list of JSON objects, but 'text'"),
+        ({"images": [{"id": 1}], "annotations": [{"bbox": []}]}, "annotations without a caption"),
+        ({"images": [{"id": 1}]}, "image 0 has no sentences with a raw text"),
+        ([{"data": {}, "annotations": [{}]}], "row 1 is not one of Label Studio's export"),
+        ([{"data": {}, "annotations": [1]}], "row 1 is not one of Label Studio's export"),
+        (
+            [{"messages": [{"role": "user"}]}, {"messages": [{"role": "assistant"}]}],
+            "row 2 is not one of conversations",
+        ),
+        (
+            [{"image_id": 1, "caption": "A dog."}, {"image_id": 2}],
+            "row 2 is not one of COCO's results",
+        ),
+    ],
+)
+def test_another_layout_is_refused_with_its_keys(
+    tmp_path: Path, document: object, reason: str
+) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(document))
+    with pytest.raises(InputError) as error, open_rows(str(path)) as read:
+        list(read)
+    assert reason in str(error.value)
+    assert "a.json" in str(error.value)
+
+
+def test_what_does_not_join_is_named_and_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = [{"id": place, "generation": "A dog."} for place in range(4)]
+    inputs = write_rows(tmp_path / "in.jsonl", said)
+    texts = {"0": None, "1": "A dog.", "3": ["A cat."], "9": "A hat."}
+    (tmp_path / "refs.json").write_text(json.dumps(texts))
+    out = tmp_path / "out.jsonl"
+    assert run("score", inputs, "--references", tmp_path / "refs.json", "-o", out) == INCOMPLETE
+    assert [row["f1"] is None for row in rows_in(out)] == [True, False, True, False]
+    told = capsys.readouterr().err
+    assert "no reference in" in told
+    assert "2 ids ('0', '2')" in told
+    assert "that no row has the id of: 1 id ('9')" in told
+
+
+@pytest.mark.parametrize(
+    ("references", "flags", "reason"),
+    [
+        ({"7": "A dog."}, [], "no id of"),
+        ([{"image": 1, "reference": "A dog."}], [], "has no column 'id', but 'image'"),
+        ([{"id": 1, "text": "A dog."}], [], "has no column 'reference', but 'id'"),
+        ([{"id": 1, "reference": {"a": "b"}}], [], "row 1: the reference is not a text but"),
+        ({"1": "A dog."}, ["--id", "uuid"], "has no column 'uuid'"),
+        ([], [], "has no references"),
+    ],
+)
+def test_references_that_cannot_be_joined_are_refused(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    references: object,
+    flags: list[str],
+    reason: str,
+) -> None:
+    inputs = write_rows(tmp_path / "in.jsonl", [{"id": 1, "generation": "A dog."}])
+    (tmp_path / "refs.json").write_text(json.dumps(references))
+    assert main(["score", str(inputs), "--references", str(tmp_path / "refs.json"), *flags]) == (
+        UNUSABLE
+    )
+    assert reason in capsys.readouterr().err
+
+
+@given(items=ITEMS.filter(lambda items: not any(map(is_missing_cell, chain(*items.values())))))
+def test_rows_of_one_id_are_references_of_one_image(
+    items: Items, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "one_each.csv"
+    path.write_bytes(
+        as_csv([{"id": id, "reference": text} for id, texts in items.items() for text in texts])
+    )
+    read = ReferenceFile(str(path))
+    assert read.texts == items
