@@ -305,6 +305,11 @@ class Element:
         return "image" if image is not None and image > reference else "reference"
 
 
+ELEMENTS_OF = {"precision": "generation_elements", "recall": "reference_elements"}
+"""Score -> number of elements that it is the mean of. Without any it is 1 by definition, which is
+no sign of quality: means leave it out, and say so."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scores:
     """POSH scores of one generation against one reference (paper, section 3).

@@ -14,7 +14,7 @@ from tests.syntax import nodes
 PACKAGE = Path(__file__).resolve().parents[1] / "posh_reward"
 FLOORS = [
     {"types"},
-    {"errors", "text_values"},
+    {"errors", "text_values", "markup"},
     {"shipped"},
     {"lexicon"},
     {"settings_trust"},

@@ -106,9 +106,15 @@ def table_settings(flags: argparse.Namespace, texts: Mapping[str, str | None]) -
 
     columns = Columns(texts, flags.id, flags.model, flags.image, flags.number_rows)
     return TableSettings(
-        columns, reference_file(flags), flags.format, flags.delimiter, flags.batch,
-        flags.overwrite, flags.quiet, flags.images,
-    )  # fmt: skip
+        columns,
+        references=reference_file(flags),
+        format=flags.format,
+        delimiter=flags.delimiter,
+        batch=flags.batch,
+        overwrite=flags.overwrite,
+        quiet=flags.quiet,
+        images=flags.images,
+    )
 
 
 def add_reference_file(add: Add) -> None:

@@ -54,6 +54,8 @@ def add_score(command: argparse.ArgumentParser) -> None:
     add("--elements", action="store_true", help="also write each graded element and its spans")
     reading = options.add_columns(command, "generation", "reference")
     options.add_reference_file(reading)
+    reading("--clean", action="store_true", help="read both texts as rewards do, without thoughts "
+            "and markup; signatures then have texts:cleaned (default: as given)")  # fmt: skip
     options.add_dataset(reading)
     options.add_metric(command, witness=True)
     add = options.add_running(command, "pairs")
@@ -82,12 +84,16 @@ def score(flags: argparse.Namespace) -> int:
         os.environ[UNCHECKED] = "1"  # also for a served model's own check
     texts = {"generation": flags.generation, "reference": flags.reference}
     settings = options.table_settings(flags, texts)
+    if flags.clean:
+        from posh_reward.reward.texts import clean_reference
+
+        settings = replace(settings, clean=clean_reference)
     posh = options.metric_of(flags)
     with _metric_of_table(flags, posh) as metric:
         if flags.processes > 1:  # --batch pairs for each process
             settings = replace(settings, batch=settings.batch * flags.processes)
         from posh_reward.metrics.posh.judges.judge import check_judge
-        from posh_reward.study.rows.engine import score_table
+        from posh_reward.study.rows.engine import CLEANED, score_table
 
         tally = score_table(
             metric, flags.input, flags.output, settings, elements=flags.elements,
@@ -97,7 +103,8 @@ def score(flags: argparse.Namespace) -> int:
         [*tally.origins.trained_otherwise(posh.signature), *tally.origins.gaps()], settings
     )
     if not flags.quiet:
-        print(f"{tally}\n{posh.signature}", file=sys.stderr)
+        reading = CLEANED if flags.clean else ""
+        print(f"{tally}\n{posh.signature}{reading}", file=sys.stderr)
         if posh.store is not None:
             print(posh.store, file=sys.stderr)
     return INCOMPLETE if tally.failures else OK
@@ -124,9 +131,9 @@ def _metric_of_table(flags: argparse.Namespace, posh: PoSh) -> Iterator[Metric]:
 
 
 def explain(flags: argparse.Namespace) -> int:
-    from posh_reward.lexicon.wordnet import is_english
+    from posh_reward.metrics.metric import row_of
     from posh_reward.study.pages import element_marks
-    from posh_reward.study.rows.standings import NOT_ENGLISH
+    from posh_reward.study.rows.standings import POSH
 
     texts = [flags.generation, flags.reference]
     if texts == ["@-", "@-"]:
@@ -137,8 +144,8 @@ def explain(flags: argparse.Namespace) -> int:
     images = [flags.image] if posh.wants_images else None
     generation, reference = map(options.read_text, texts)
     scores = posh.score([generation], [reference], images)[0]
-    if not is_english(scores.reference):
-        print(f"do not rely on this score: {NOT_ENGLISH}", file=sys.stderr)
+    for why in POSH.doubts(row_of("posh", scores)) if scores.failure is None else ():
+        print(f"do not rely on this score: {why}", file=sys.stderr)
     width = min(get_terminal_size().columns, 100)
     options.write_text(
         element_marks.explain(scores, color=_color(flags.color), width=width, worst=flags.limit)

@@ -16,6 +16,7 @@ from typing import Any
 from posh_reward.errors import InputError
 from posh_reward.lexicon.function_words import UNSPECIFIC
 from posh_reward.lexicon.wordnet import KNOWN_SHARE, is_english, known_share, words
+from posh_reward.markup import ADDRESS, BULLET, EMPHASIS, LINK, ROW, RULE, TAG
 from posh_reward.reward.run_ons import recast
 from posh_reward.text_values import read_texts
 from posh_reward.types import Failure
@@ -170,23 +171,8 @@ def _only(value: Any) -> Any:
     return value
 
 
-TAG = re.compile(
-    r"<\|[^|<>\n]{1,40}\|>"  # special tokens of chat templates
-    r"|</?[A-Za-z!][^<>\n]{0,200}>"  # HTML, and tokens such as <eos> and </s>
-    r"|<<?/?SYS>>?|\[/?(?:INST|SYS)\]"
-)
-LINK = re.compile(r"!?\[([^\[\]\n]{0,200})\]\([^()\s]{0,500}\)")
-ADDRESS = re.compile(r"https?://[^\s<>)\]]{1,500}")
-ROW = re.compile(r"^[ \t]*\|(.*)\|[ \t]*$", re.MULTILINE)  # of a table
-RULE = re.compile(r"^[ \t]*[-=_*:|][-=_*:| \t]{2,200}$", re.MULTILINE)
-BULLET = re.compile(
-    r"^[ \t]{0,20}(?:(?:[-+>\u2013\u2014\u2022\u2023\u25a0-\u25ff\u203a]|#{1,6}|\(?\d{1,2}[.)])"
-    r"[ \t]+)+",
-    re.MULTILINE,
-)
 FRAME = re.compile(r"\A[\s\[{]+")
 """Brackets before a text, which make a list of it (``text_values``): a policy writes one text."""
-EMPHASIS = re.compile(r"[*_`~]+")
 SEMICOLON = re.compile(r";(?=\s)")
 TITLE = re.compile(
     r"^[ \t]*((?:[A-Za-z][A-Za-z'&/-]{0,20}[ \t]{0,8}){1,5})(?::(?=\s|$)|$)", re.MULTILINE

@@ -319,3 +319,35 @@ def test_an_id_with_a_nul_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtu
     table = write_rows(tmp_path / "in.jsonl", [{**pairs(1)[0], "id": "a\0b"}])
     assert run("score", table, "-o", tmp_path / "out.parquet", "--id", "id") == UNUSABLE
     assert r"the id 'a\x00b' contains a NUL" in capsys.readouterr().err
+
+
+MARKED = "<think>A cat?</think>**A brown dog** sleeps on a mat.<|im_end|>"
+PLAIN = "A brown dog sleeps on a mat."
+
+
+def test_clean_reads_both_sides_as_a_reward_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = [(MARKED, PLAIN), (PLAIN, f"<p>{PLAIN}</p>"), (PLAIN, PLAIN)]
+    rows = [{"generation": said, "reference": true} for said, true in texts]
+    table, out = write_rows(tmp_path / "in.jsonl", rows), tmp_path / "out.jsonl"
+    flags = ["--clean", "--elements", "-o", str(out)]
+    assert main(["score", str(table), *flags]) == OK
+    scored = rows_in(out)
+    assert len({row["f1"] for row in scored}) == 1
+    assert all(row["signature"].endswith("|texts:cleaned") for row in scored)
+    for row in scored:  # marks are in the text that the row has
+        [start, end] = row["elements"][0]["spans"][0]
+        assert "dog" in scores_of(row).generation[start:end]
+    assert main(["score", str(table), *flags]) == OK  # resumes
+    capsys.readouterr()
+    assert main(["score", str(table), *flags[1:]]) == UNUSABLE
+    assert "was scored as" in capsys.readouterr().err
+
+
+def test_markup_that_is_read_as_given_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = write_rows(tmp_path / "in.jsonl", [{"id": 7, "generation": MARKED, "reference": PLAIN}])
+    assert main(["score", str(table), "-o", str(tmp_path / "out.jsonl")]) == OK
+    assert "do not rely on 1 (id 7): the generation has markup" in capsys.readouterr().err

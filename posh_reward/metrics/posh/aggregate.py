@@ -18,6 +18,7 @@ from posh_reward.settings import check_settings
 from posh_reward.types import (
     CACHED,
     DIRECTIONS,
+    ELEMENTS_OF,
     HIGHEST_GRADE,
     KINDS,
     Direction,
@@ -84,11 +85,11 @@ def figures(scores: Sequence[Scores]) -> dict[str, float]:
     """Return the figures of one call, in the order in which they are logged.
 
     ``unparsed`` is the number of replies read as the lowest label. The others are means over the
-    scores that have the figure, and NaN if none has.
+    scores that have the figure, and NaN if none has; precision, over texts with elements.
     """
     scored = [score for score in scores if score.f1 is not None]
     return {
-        **{name: mean(column) for name, column in columns(scores).items()},
+        **{name: mean([counted(score, name) for score in scores]) for name in columns([])},
         **{
             f"{direction}_{kind}": mean([_sub_score(each, direction, kind) for each in scored])
             for direction in DIRECTIONS
@@ -101,6 +102,13 @@ def figures(scores: Sequence[Scores]) -> dict[str, float]:
         "coverage": mean([loose_words(score).coverage for score in scored]),
         "unparsed": float(sum(score.unparsed for score in scores)),
     }
+
+
+def counted(score: Scores, axis: str) -> float | None:
+    """Return a score as it counts in a mean; None if no element could lower it."""
+    elements = ELEMENTS_OF.get(axis)
+    value: float | None = getattr(score, axis)
+    return None if value == 1 and elements and not getattr(score, elements) else value
 
 
 def witness_figures(scores: Sequence[Scores]) -> dict[str, float]:

@@ -313,7 +313,7 @@ def make_report(
         title,
         figures,
         lines,
-        [*notes, *few_images_note(judgments.groups)],
+        [*notes, *partial_note(columns), *few_images_note(judgments.groups)],
         [line for line in paper if line.figures],
         settings.table,
         against,
@@ -336,6 +336,23 @@ def unrated_note(people: Mapping[str, Floats], number: str) -> list[str]:
     counts = {axis: int(np.isnan(values).sum()) for axis, values in people.items()}
     axes = ", ".join(f"{axis} {count:,}" for axis, count in counts.items() if count)
     return [f"Rows without a {number}, left out: {axes}."] if axes else []
+
+
+def partial_note(columns: Sequence[ScoreColumn]) -> list[str]:
+    """Note how many texts have an overall score, but none on an axis that others have."""
+    notes = []
+    for column in columns:
+        if "overall" not in column.scores:
+            continue
+        overall = column.scores["overall"]
+        for axis, scores in column.scores.items():
+            missing = np.isnan(scores)
+            if not missing.all() and (count := int((missing & ~np.isnan(overall)).sum())):
+                notes.append(
+                    f"{column.name} has no score for {axis} of {count:,} texts, such as those in "
+                    "which nothing can be wrong."
+                )
+    return notes
 
 
 def few_images_note(groups: Sequence[Hashable]) -> list[str]:

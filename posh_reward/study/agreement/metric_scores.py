@@ -14,6 +14,7 @@ import numpy as np
 from posh_reward.errors import InputError
 from posh_reward.metrics.harmonic_eval import HarmonicEval, HarmonicScores
 from posh_reward.metrics.metric import joined_references
+from posh_reward.metrics.posh.aggregate import counted
 from posh_reward.metrics.posh.posh import PoSh
 from posh_reward.metrics.posh.questions import PRESENT
 from posh_reward.process.progress import progress_bar
@@ -186,9 +187,14 @@ class PoshMeasure:
         return self.posh.signature
 
     def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
-        """Precision, recall and f1 of each pair; several references are joined into one text."""
+        """Precision, recall and f1 of each pair; several references are joined into one text.
+
+        A text without elements has no precision: its 1 says that it is silent, not that it is true.
+        """
         return [
-            AxisScores(scores.precision, scores.recall, scores.f1, scores.failure)
+            AxisScores(
+                counted(scores, "precision"), counted(scores, "recall"), scores.f1, scores.failure
+            )
             for scores in self._scores(pairs)
         ]
 

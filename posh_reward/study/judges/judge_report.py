@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from posh_reward.metrics.posh.aggregate import counted
 from posh_reward.metrics.posh.questions import PRESENT, question
 from posh_reward.process.progress import progress_bar
 from posh_reward.study.judges.judge_runs import AGAIN, JudgeRun, QuestionKey, ScoredPair
@@ -82,9 +83,9 @@ def compare(
         failures,
         _largest(keys, grades, {**first.questions, **other.questions}),
         {
-            axis: pair_agreement(values[usable], [references[i] for i in usable], resamples)
-            for axis, values in axes.items()
-            if len(usable)
+            axis: pair_agreement(axes[axis][rows], [references[i] for i in rows], resamples)
+            for axis in AXES
+            if len(rows := _with_elements(first, other, axis, usable))
         },
         len(pairs) - len(usable),
         {name: group for name, group in groups.items() if group},
@@ -109,6 +110,12 @@ def _scores(first: JudgeRun, other: JudgeRun, axis: str) -> Floats:
     columns = [[getattr(each, axis) for each in run.scores] for run in (first, other)]
     scores: Floats = np.array(columns, dtype=np.float64).T
     return scores
+
+
+def _with_elements(first: JudgeRun, other: JudgeRun, axis: str, usable: Ints) -> Ints:
+    """Pairs whose score is not 1 by definition, on which any two judges agree."""
+    rows = [i for i in usable.tolist() if counted(first.scores[i], axis) is not None]
+    return np.array(rows, dtype=np.int64)
 
 
 def _by_part(

@@ -73,7 +73,7 @@ def require_matplotlib() -> None:
 
 def model_plots(tally: Tally) -> list[Plot]:
     """Plot all models that have a score; an empty list if there is none."""
-    table = [each for each in best_first(tally.standings()) if each.axes]
+    table = [each for each in best_first(tally.standings()) if len(each.axes) == len(AXES)]
     if not table:
         return []
     names = ", ".join(on_one_line(each.model) for each in table)

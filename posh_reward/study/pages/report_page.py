@@ -17,6 +17,7 @@ import numpy as np
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.metric import row_of
+from posh_reward.metrics.posh.aggregate import counted
 from posh_reward.provenance import ORIGIN
 from posh_reward.study.pages import element_marks
 from posh_reward.study.pages.html import Thumbnails, render, script_json
@@ -40,6 +41,7 @@ class ReportLine:
     # By model, "" for none: scores, number of elements, start of the text, number of the pair, and
     # all figures as texts.
     members: dict[str, list[Any]] = field(default_factory=dict)
+    scores: dict[str, list[float | None]] = field(default_factory=dict)  # by model, as in means
 
 
 @dataclass(slots=True)
@@ -67,6 +69,7 @@ class ReportContents:
         axes = [getattr(scores, axis) for axis in AXES]  # rounded once, by the page
         line = self._line(name, model)
         start = scores.generation[:START]
+        line.scores[model] = [counted(scores, axis) for axis in AXES]
         line.members[model] = [*axes, count, start, number, list(figures.values())]
         pair = [*_pair(scores, self.wordings), self._image(row, model)]
         self.pairs.append(script_json(pair, f"pair-{number}"))
@@ -96,7 +99,7 @@ class ReportContents:
         return list(self.tally.models)
 
     def gains(self, baseline: str | None = None) -> list[standings.Gain]:
-        items: list[standings.IdScores] = [line.members for line in self.lines]
+        items: list[standings.IdScores] = [line.scores for line in self.lines]
         return standings.gains(items, self.models, standings.baseline_of(self.models, baseline))
 
 
@@ -172,7 +175,7 @@ class AxisCard:
 
 def axis_card(axis: str, tally: standings.Tally) -> AxisCard:
     [totals] = tally.models.values()
-    values = totals.scores[axis]
+    values = totals.values(axis)
     # Values out of range count in the nearest bin.
     bins, _ = np.histogram(np.clip(values, LOW, HIGH), BINS, (LOW, HIGH))
     return AxisCard(
@@ -234,6 +237,7 @@ def _lead(contents: ReportContents) -> str:
     lead = f"{pairs:,} pair{'s' * (pairs != 1)}"
     lead += f", {count:,} of them without a score. " if count else ". "
     lead += f"{EXPLANATION}. "
+    lead += "".join(f"{line.capitalize()}. " for line in contents.tally.partial_means())
     if contents.has_marks:
         lead += "Open a pair to see what was not found in the other text."
     else:

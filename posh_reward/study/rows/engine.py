@@ -128,7 +128,11 @@ def check_column(present: Mapping[str, object], name: str, flag: str, column: st
         )
 
 
-def read_items(rows: Iterable[tables.Row], columns: Columns) -> Iterator[TableItem]:
+def read_items(
+    rows: Iterable[tables.Row],
+    columns: Columns,
+    clean: Callable[[object], Any] | None = None,
+) -> Iterator[TableItem]:
     """The items of a table; a missing cell makes an item that cannot be scored."""
     for number, row in enumerate(rows, start=1):
         if number == 1:
@@ -137,8 +141,9 @@ def read_items(rows: Iterable[tables.Row], columns: Columns) -> Iterator[TableIt
         yield TableItem(
             number if columns.id is None else _id(row.get(columns.id)),
             {
-                name: None if column is None else row.get(column)
+                name: cell if clean is None else clean(cell)
                 for name, column in columns.texts.items()
+                for cell in (None if column is None else row.get(column),)
             },
             _model(row, columns),
             _place(content),
@@ -259,6 +264,8 @@ class TableSettings:
 
     columns: Columns = field(default_factory=Columns)
     references: ReferenceFile | None = None  # joined on the id
+    # Reads a text otherwise than as it is given; the rows then have what it returns.
+    clean: Callable[[object], Any] | None = None
     format: str | None = None  # of the input, one of ``FORMATS``; None: by its ending
     delimiter: str | None = None  # of a CSV input; None: a comma, or a tab for ``tsv``
     batch: int = 32  # rows scored and written at a time
@@ -301,7 +308,7 @@ def open_items(
     with _joined_rows(source, settings) as rows:
         checked = rows if total is not None else check_rows(rows, name, columns)
         folder = settings.images or Path(source).parent
-        yield with_images(read_items(checked, columns), folder), total
+        yield with_images(read_items(checked, columns, settings.clean), folder), total
 
 
 @contextmanager
@@ -486,17 +493,31 @@ def wants_images(metric: object) -> bool:
     return bool(getattr(metric, "wants_images", False))
 
 
+CLEANED = "|texts:cleaned"
+"""Part of the signature of a row whose texts were read without markup, as a reward reads them."""
+
+
 class PoshRows(RowScorer):
-    """Score pairs with POSH; ``elements`` adds each element's grade and spans to the rows."""
+    """Score pairs with POSH.
+
+    ``elements`` adds each element's grade and spans to the rows; ``cleaned``, to their signatures,
+    that the texts were read as a reward reads them.
+    """
 
     record = "posh"
     unit = "pair"
     board = POSH
 
     def __init__(
-        self, metric: Metric, *, elements: bool = False, check: Callable[[], None] | None = None
+        self,
+        metric: Metric,
+        *,
+        elements: bool = False,
+        cleaned: bool = False,
+        check: Callable[[], None] | None = None,
     ) -> None:
-        super().__init__(lambda: metric.signature, wants_images(metric))
+        self._reading = CLEANED if cleaned else ""
+        super().__init__(lambda: metric.signature + self._reading, wants_images(metric))
         self.metric = metric
         self.check_metric = check
         self.optional = {"elements": elements}
@@ -509,8 +530,10 @@ class PoshRows(RowScorer):
         if self.wants_images:
             columns.append([item.content for item in items])
         rows = list(map(self.row, items, self.metric.score(*columns)))
-        for row in rows if not self.optional["elements"] else ():
-            del row["elements"]
+        for row in rows:
+            row["signature"] += self._reading
+            if not self.optional["elements"]:
+                del row["elements"]
         return rows
 
     def has_question(self, row: tables.Row) -> bool:
@@ -531,7 +554,9 @@ def score_table(
 
     ``check`` is called once the table is known to be readable; it raises if the metric is unfit.
     """
-    return score_work(PoshRows(metric, elements=elements, check=check), source, output, how)
+    cleaned = how.clean is not None
+    work = PoshRows(metric, elements=elements, cleaned=cleaned, check=check)
+    return score_work(work, source, output, how)
 
 
 def score_work(work: RowScorer, source: str, output: str, how: TableSettings) -> Tally:

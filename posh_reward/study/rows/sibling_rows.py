@@ -77,11 +77,12 @@ class HarmonicRows(RowScorer):
         ]
 
 
-def doubtful_criteria(row: Mapping[str, Any]) -> str | None:
-    """Name the criteria whose reply was more likely no score than one; None if there are none."""
+def doubtful_criteria(row: Mapping[str, Any]) -> Iterator[str]:
+    """Name the criteria whose reply was more likely no score than one."""
     masses = {each["criterion"]: each.get("mass") for each in row["criteria"]}
     names = [name for name, mass in masses.items() if mass is not None and mass < DOUBTFUL]
-    return f"the reply is more likely no score than one, for {', '.join(names)}" if names else None
+    if names:
+        yield f"the reply is more likely no score than one, for {', '.join(names)}"
 
 
 class RubricRows(RowScorer):

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf
+from math import inf, isnan, nan
 from statistics import fmean
 from textwrap import fill
 from typing import Any
 
 from posh_reward.errors import InputError, on_one_line
 from posh_reward.lexicon.wordnet import is_english
+from posh_reward.markup import find_markup
 from posh_reward.metrics.metric import reason_of
 from posh_reward.models.model import not_grades
 from posh_reward.provenance import Origins
 from posh_reward.study.rows.tables import EXPLANATION, NAMES, Row
 from posh_reward.study.statistics import FEWEST, Interval, bootstrap_mean, paired_difference
 from posh_reward.study.text_tables import align
+from posh_reward.types import ELEMENTS_OF
 
 LISTED = 3  # rows that a summary lists for each reason
-NOT_ENGLISH = "the reference does not read like English, the only supported language"
+SIDES = ("generation", "reference")
+NOT_ENGLISH = "the {side} does not read like English, the only supported language"
 NOTHING_ASKED = "the reference names nothing to look for, so recall is 1 for any generation"
 NOTHING_WRITTEN = "the generation is empty, so nothing in it is wrong (precision is 1)"
+NOTHING_SAID = "the generation names nothing that could be wrong, so its precision is 1"
+PLACEHOLDER = "the {side} is a placeholder, such as None or -"
+MARKUP = "the {side} has markup or invisible characters, which count as words (see score --clean)"
 NO_GRADES = "most replies of the judge were more likely something else than a grade"
 REASONS = 5  # reasons that a summary lists
 
@@ -35,22 +42,44 @@ class Board:
     leading: str  # the one that ranks models
     explanation: str  # range of the scores, and that higher is better
     unit: str = "text"  # noun for a row
-    # Reason why a row's scores mean little; None if there is none.
-    doubt: Callable[[Mapping[str, Any]], str | None] = lambda row: None
+    # Reasons why a row's scores mean little; empty if there are none.
+    doubts: Callable[[Mapping[str, Any]], Iterable[str]] = lambda row: ()
 
 
-def _doubt(row: Mapping[str, Any]) -> str | None:
-    """Reason why POSH's scores of a row mean little: no failure, but a score that misleads."""
+EMPTY_CELL = re.compile(r"none|null|nil|nan|n/?a|undefined|[\W_]*", re.IGNORECASE)
+"""Texts that programs and people write where there is none."""
+
+
+def _doubts(row: Mapping[str, Any]) -> Iterator[str]:
+    """Reasons why POSH's scores of a row mean little: no failure, but a score that misleads."""
     if not_grades(row.get("doubtful_share") or 0) is not None:
-        return NO_GRADES
+        yield NO_GRADES
     if row.get("reference_elements") == 0:
-        return NOTHING_ASKED
-    if not (row.get("generation") or "").strip():
-        return NOTHING_WRITTEN
-    return None if is_english(row.get("reference") or "") else NOT_ENGLISH
+        yield NOTHING_ASKED
+    written = (row.get("generation") or "").strip()
+    if not written:
+        yield NOTHING_WRITTEN
+    elif row.get("generation_elements") == 0:
+        yield NOTHING_SAID
+    for side in SIDES:
+        text = (row.get(side) or "").strip()
+        if text and EMPTY_CELL.fullmatch(text):
+            yield PLACEHOLDER.format(side=side)
+        elif not is_english(text):
+            yield NOT_ENGLISH.format(side=side)
+        if find_markup(text):
+            yield MARKUP.format(side=side)
 
 
-POSH = Board(NAMES, "f1", EXPLANATION, "pair", _doubt)
+def counted(row: Mapping[str, Any], axis: str) -> float | None:
+    """Return a row's score as it counts in means; None if it is 1 for lack of elements."""
+    elements = ELEMENTS_OF.get(axis)
+    value: float | None = row[axis]
+    # A row of an earlier version has no count, and its record 0: a score below 1 has elements.
+    return None if value == 1 and elements and row.get(elements) == 0 else value
+
+
+POSH = Board(NAMES, "f1", EXPLANATION, "pair", _doubts)
 
 
 @dataclass(slots=True)
@@ -60,7 +89,12 @@ class Totals:
     rows: int = 0
     words: int = 0
     lengths: array[int] = field(default_factory=lambda: array("l"))  # words of each scored text
-    scores: dict[str, array[float]] = field(default_factory=dict)  # by name
+    # By name, one for each scored text; NaN for one that means leave out (``counted``).
+    scores: dict[str, array[float]] = field(default_factory=dict)
+
+    def values(self, axis: str) -> list[float]:
+        """Scores that count in the mean."""
+        return [value for value in self.scores[axis] if not isnan(value)]
 
 
 @dataclass(slots=True)
@@ -115,21 +149,37 @@ class Tally:
         if row[self.board.leading] is None:
             self.failures.setdefault(reason_of(row) or "", ReasonCount()).add(row["id"])
             return
-        if doubt := self.board.doubt(row):
+        for doubt in self.board.doubts(row):
             self.doubts.setdefault(doubt, ReasonCount()).add(row["id"])
         model.lengths.append(words)
         for axis, values in model.scores.items():
-            values.append(row[axis])
+            value = counted(row, axis)
+            values.append(nan if value is None else value)
 
     def standings(self) -> list[Standing]:
         """The models, in the order of their first rows."""
         table = []
         for name, totals in self.models.items():
             count = len(totals.scores[self.board.leading])
-            axes = {axis: bootstrap_mean(each) for axis, each in totals.scores.items() if len(each)}
+            axes = {
+                axis: bootstrap_mean(values)
+                for axis in totals.scores
+                if (values := totals.values(axis))
+            }
             words = totals.words / max(totals.rows, 1)
             table.append(Standing(name, count, totals.rows - count, axes, words))
         return table
+
+    def partial_means(self) -> Iterator[str]:
+        """Say which means leave out rows without elements."""
+        for name, totals in self.models.items():
+            for axis, values in totals.scores.items():
+                if left := sum(map(isnan, values)):
+                    of = f" of {on_one_line(name)}" if name else ""
+                    yield (
+                        f"the mean {axis}{of} leaves out {left:,} of {len(values):,} rows, where "
+                        "it is 1 because there is nothing to look for"
+                    )
 
     def __str__(self) -> str:
         count = sum(len(model.scores[self.board.leading]) for model in self.models.values())
@@ -138,10 +188,13 @@ class Tally:
             lines += [leaderboard(best_first(self.standings(), self.board.leading), self.board)]
         elif count:
             [model] = self.models.values()
-            means = (f"{name} {fmean(values):.3f}" for name, values in model.scores.items())
+            means = (
+                f"{name} {fmean(values) if (values := model.values(name)) else nan:.3f}"
+                for name in model.scores
+            )
             lines[0] += f"; means: {', '.join(means)}"
             lines += [fill(self.board.explanation, WIDTH)]
-        lines += reason_lines(self.failures)
+        lines += [*reason_lines(self.failures), *self.partial_means()]
         return "\n".join(
             [*lines, *(f"do not rely on {rows}: {why}" for why, rows in self.doubts.items())]
         )
@@ -173,10 +226,11 @@ def best_first(standings: Iterable[Standing], leading: str = POSH.leading) -> li
 
 def difference(after: Sequence[Row], before: Sequence[Row], axis: str = POSH.leading) -> Interval:
     """Paired by id: how much higher, so better, ``after`` is on one axis."""
-    old = {row["id"]: row[axis] for row in before}
+    old = {row["id"]: counted(row, axis) for row in before}
     if set(old) != {row["id"] for row in after}:
         raise InputError("the two models described different items: score the same split")
-    return paired_difference([row[axis] for row in after], [old[row["id"]] for row in after])
+    new = [counted(row, axis) for row in after]
+    return paired_difference(new, [old[row["id"]] for row in after])
 
 
 def leaderboard(standings: Sequence[Standing], board: Board = POSH) -> str:
@@ -184,7 +238,7 @@ def leaderboard(standings: Sequence[Standing], board: Board = POSH) -> str:
     table = [["model", f"{board.leading} [95 %]", *others, "words", "scored", "failed"]]
     table += [
         [on_one_line(s.model), f"{s.axes[board.leading]:.3f}",
-         *(f"{s.axes[each].mean:.3f}" for each in others),
+         *(f"{s.axes[each].mean:.3f}" if each in s.axes else "none" for each in others),
          f"{s.words:.1f}", str(s.count), str(s.failures)]
         for s in standings if s.axes
     ]  # fmt: skip
@@ -243,10 +297,12 @@ def _differences(items: Sequence[IdScores], model: str, baseline: str) -> dict[s
     ]
     if not pairs:
         return {}
-    return {
-        axis: paired_difference([new[at] for new, _ in pairs], [old[at] for _, old in pairs])
-        for at, axis in enumerate(NAMES)
-    }
+    differences = {}
+    for at, axis in enumerate(NAMES):
+        both = [(new[at], old[at]) for new, old in pairs if None not in (new[at], old[at])]
+        if both:
+            differences[axis] = paired_difference(*zip(*both, strict=True))
+    return differences
 
 
 def verdict(interval: Interval) -> str:

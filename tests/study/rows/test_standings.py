@@ -7,11 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.special import stdtr
 
 from posh_reward.study.packets.study_plan import Opinions
 from posh_reward.study.rows.standings import (
+    POSH,
     IdScores,
+    Tally,
     best_first,
     difference,
     gains,
@@ -207,3 +211,53 @@ def test_intervals_hold_where_few_raters_do_most_of_the_work(count: int) -> None
     design = CrossedDesign(items.tolist(), raters.tolist())
     means, variances = design.moments(simulated(design, items, raters, 0.3))
     assert 0.93 <= (np.abs(means) <= design.reach(variances)).mean() <= 0.975
+
+
+SILENT = {"generation": "", "precision": 1.0, "recall": 0.2, "f1": 0.33, "generation_elements": 0}
+
+
+@given(st.lists(st.floats(0.2, 1), min_size=1, max_size=8), st.integers(0, 8), st.integers(1, 5))
+def test_silence_never_raises_a_models_precision(
+    precisions: list[float], silent: int, elements: int
+) -> None:
+    written = [{**row, "generation_elements": elements} for row in rows(*precisions)]
+    quiet = [{**written[0], **SILENT, "id": f"silent {i}"} for i in range(silent)]
+    [before], [after] = standings(written), standings([*written, *quiet])
+    assert after.axes["precision"].mean == pytest.approx(before.axes["precision"].mean)
+    assert after.count == len(written) + silent
+    tally = Tally()
+    for row in [*written, *quiet]:
+        tally.add(row)
+    said = f"the mean precision of sft leaves out {silent} of {len(written) + silent} rows"
+    assert (said in str(tally)) == (silent > 0)
+
+
+def test_a_model_that_is_always_silent_has_no_precision() -> None:
+    [it] = standings([{**rows(0.5)[0], **SILENT}])
+    assert "precision" not in it.axes
+    assert "none" in leaderboard([it])
+
+
+ENGLISH = "A brown dog sleeps on a red mat."
+DOUBTFUL = {
+    "Ein brauner Hund schläft auf der roten Matte.": "does not read like English",
+    "None": "is a placeholder", "null": "is a placeholder", " - ": "is a placeholder",
+    "N/A": "is a placeholder", "...": "is a placeholder",
+    "<p>A brown dog sleeps.</p>": "has markup", "A brown dog<br>sleeps.": "has markup",
+    "A brown dog sleeps.<|im_end|>": "has markup", "**A dog** sleeps.": "has markup",
+    "A brown\u200b dog sleeps.": "has markup", "A dog &amp; a cat sleep.": "has markup",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("side", ["generation", "reference"])
+@pytest.mark.parametrize(("text", "reason"), DOUBTFUL.items())
+def test_what_misleads_is_said_of_both_sides(side: str, text: str, reason: str) -> None:
+    row = {"generation": ENGLISH, "reference": ENGLISH, side: text}
+    assert [why for why in POSH.doubts(row) if f"the {side} {reason}" in why]
+    other = "generation" if side == "reference" else "reference"
+    assert not [why for why in POSH.doubts(row) if why.startswith(f"the {other}")]
+
+
+@pytest.mark.parametrize("text", [ENGLISH, "It's Rembrandt's - a late one; 5 * 3 = 15."])
+def test_a_plain_english_text_raises_no_doubt(text: str) -> None:
+    assert [*POSH.doubts({"generation": text, "reference": ENGLISH})] == []

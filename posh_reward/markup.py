@@ -1,0 +1,33 @@
+"""Markup in texts: Markdown, HTML, special tokens of chat templates, invisible characters."""
+
+from __future__ import annotations
+
+import re
+
+TAG = re.compile(
+    r"<\|[^|<>\n]{1,40}\|>"  # special tokens of chat templates
+    r"|</?[A-Za-z!][^<>\n]{0,200}>"  # HTML, and tokens such as <eos> and </s>
+    r"|<<?/?SYS>>?|\[/?(?:INST|SYS)\]"
+)
+LINK = re.compile(r"!?\[([^\[\]\n]{0,200})\]\([^()\s]{0,500}\)")
+ADDRESS = re.compile(r"https?://[^\s<>)\]]{1,500}")
+ROW = re.compile(r"^[ \t]*\|(.*)\|[ \t]*$", re.MULTILINE)  # of a table
+RULE = re.compile(r"^[ \t]*[-=_*:|][-=_*:| \t]{2,200}$", re.MULTILINE)
+BULLET = re.compile(
+    r"^[ \t]{0,20}(?:(?:[-+>\u2013\u2014\u2022\u2023\u25a0-\u25ff\u203a]|#{1,6}|\(?\d{1,2}[.)])"
+    r"[ \t]+)+",
+    re.MULTILINE,
+)
+EMPHASIS = re.compile(r"[*_`~]+")
+
+ENTITY = re.compile(r"&(?:#\d{1,7}|#x[0-9A-Fa-f]{1,6}|[A-Za-z]{2,8});")
+PAIRED = re.compile(r"\*\*|__|~~|```|(?<![\w*])\*(?=\w)|`(?=\w)")
+"""Marks of emphasis that stand before what they mark; a single star or dash may be the author's."""
+INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
+SIGNS = (TAG, LINK, ADDRESS, ENTITY, PAIRED, INVISIBLE, BULLET, RULE)
+
+
+def find_markup(text: str) -> str | None:
+    """Find the first piece of markup, such as ``<br>``; None in a plain text."""
+    found = [match for sign in SIGNS if (match := sign.search(text))]
+    return min(found, key=re.Match.start)[0].strip() if found else None
