@@ -54,7 +54,7 @@ def read_text(value: object) -> str | Failure:
 
 
 def _read(value: object) -> tuple[str, ...] | Failure:
-    value = _plain(value)
+    value = plain_value(value)
     if is_missing(value):
         return MISSING
     if isinstance(value, str):
@@ -64,7 +64,7 @@ def _read(value: object) -> tuple[str, ...] | Failure:
         return _read(value["text"]) if "text" in value else _mapping(value)
     if not isinstance(value, list | tuple):
         return Failure("text", f"is not a text but a value of type {type(value).__name__}")
-    items = [item for item in map(_plain, value) if not (is_missing(item) or _is_other_part(item))]
+    items = [item for item in map(plain_value, value) if not _says_nothing(item)]
     if len(items) == 1:
         return _read(items[0])
     texts: list[str] = []
@@ -85,7 +85,7 @@ def _item(item: object) -> str | Failure:
     return Failure("text", f"is a list of {len(texts)} texts: pass one list of texts")
 
 
-def _plain(value: object) -> object:
+def plain_value(value: object) -> object:
     """Turn an array or a scalar of NumPy, pandas or Arrow into a value of Python."""
     if isinstance(value, str | list | tuple | Mapping) or value is None:
         return value
@@ -95,9 +95,9 @@ def _plain(value: object) -> object:
     return value
 
 
-def _is_other_part(item: object) -> bool:
-    """Return True for a part of a message that is no text, such as its image."""
-    return isinstance(item, Mapping) and item.get("type", "text") != "text"
+def _says_nothing(item: object) -> bool:
+    """Return True for a missing item, and for a part of a message other than text, an image."""
+    return is_missing(item) or (isinstance(item, Mapping) and item.get("type", "text") != "text")
 
 
 def _mapping(value: Mapping[object, object]) -> Failure:

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from posh_reward.cli import OK, options
 from posh_reward.errors import InputError
+from posh_reward.text_values import MISSING, read_texts
+from posh_reward.types import Failure
 
 if TYPE_CHECKING:
     from posh_reward.attack.ledger import Ledger, Reward, RowText
@@ -150,28 +152,39 @@ def _decoded(value: object) -> object:
 def read_references(name: str, split: str, column: str) -> list[dict[str, Any]]:
     """Read the rows that have a true text, or a list of them, in a column."""
     usable = []
-    for row in rows_of(name, split):
-        texts = row.get(column)
-        several = texts if isinstance(texts, list) else [texts]
-        if several and all(isinstance(text, str) and text.strip() for text in several):
-            usable.append(row)
+    for number, row in enumerate(rows_of(name, split, column), start=1):
+        if texts := texts_in_row(row, column, f"{name}, row {number}"):
+            usable.append({**row, column: texts[0] if len(texts) == 1 else texts})
     if not usable:
         raise InputError(f"no row of {name} has a text in the column {column}")
     return usable
 
 
-def rows_of(name: str, split: str) -> Iterable[dict[str, Any]]:
+def texts_in_row(row: Mapping[str, Any], column: str, where: str) -> list[str]:
+    """Return a row's true texts; none if they are missing or blank."""
+    texts = read_texts(row.get(column))
+    if isinstance(texts, Failure):
+        if texts != MISSING:
+            raise InputError(f"{where}: {texts.about(column)}")
+        return []
+    return [text for text in texts if text.strip()]
+
+
+def rows_of(name: str, split: str, column: str) -> Iterable[dict[str, Any]]:
     from posh_reward.datasets.load_dataset import is_drawn, load_images
     from posh_reward.study.agreement.judgment_files import read_rows
 
-    return load_images(name, split) if is_drawn(name) else read_rows(name, split=split, images=True)
+    if is_drawn(name):
+        images: Iterable[dict[str, Any]] = load_images(name, split)
+        return images
+    return read_rows(name, split=split, images=True, text=column)
 
 
 AUDIT = """\
 Audit references before training on them (docs/audit.md): terse, contradictory, duplicated, foreign
-or list-like ones, details per 100 words, and what a policy would learn to omit: what is said in
-long references but not in short ones. Its exit status is 1 if more references have a problem than
---allow."""
+or list-like ones, those with markup, details per 100 words, and what a policy would learn to omit:
+what is said in long references but not in short ones. Its exit status is 1 if more references have
+a problem than --allow."""
 
 
 def add_references(command: argparse.ArgumentParser) -> None:
@@ -191,9 +204,11 @@ def audit_references(flags: argparse.Namespace) -> int:
     from posh_reward.study.reference_audit import audit, page
 
     options.check_replaceable(str(flags.output) if flags.output else None)
-    cells = [row.get(flags.reference) for row in rows_of(flags.input, flags.split)]
-    several = [each if isinstance(each, list) else [each] for each in cells]
-    texts = [[text for text in some if isinstance(text, str) and text.strip()] for some in several]
+    rows = rows_of(flags.input, flags.split, flags.reference)
+    texts = [
+        texts_in_row(row, flags.reference, f"{flags.input}, row {number}")
+        for number, row in enumerate(rows, start=1)
+    ]
     if not any(texts):
         raise InputError(f"no row of {flags.input} has a text in the column {flags.reference}")
     found = audit(texts)

@@ -16,6 +16,8 @@ from posh_reward.lexicon.function_words import DEPICTION, LIGHT, PLACES
 from posh_reward.lexicon.likeness import colours, conflict, number
 from posh_reward.lexicon.meaning import dictionary_forms, is_material, senses
 from posh_reward.lexicon.wordnet import is_english, wordnet, words
+from posh_reward.markup import find_markup
+from posh_reward.settings import brief
 from posh_reward.study.pages.html import render
 from posh_reward.types import Description, Entity, Failure
 
@@ -162,6 +164,8 @@ def _alone(reference: Reference, typical: float) -> Iterator[tuple[str, str]]:
         yield "foreign", "fewer than half of its words are English"
     if reference.details < TERSE * typical:
         yield "terse", f"{reference.details} details; the median is {typical:g}"
+    if sign := find_markup(text):
+        yield "markup", f"has {brief(sign)}, which a model would learn to write"
     lines = [line for line in text.splitlines() if line.strip()]
     bullets = sum(bool(BULLET.match(line)) for line in lines)
     claims = min(2 * (attributes + said), attributes + relations)

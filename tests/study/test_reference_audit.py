@@ -1,9 +1,11 @@
 """The audit of references, on texts with one planted problem each."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from posh_reward.attack.variants import FORMATS
 from posh_reward.cli import main
 from posh_reward.graph.reader import Reader
 from posh_reward.study.reference_audit import Audit, audit, page
@@ -100,3 +102,23 @@ def test_docents_layout_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[st
         main(["audit-references", str(folder), "--allow"])
     assert main(["audit-references", str(folder), "--reference", "caption"]) == 2
     assert "no row of" in capsys.readouterr().err
+
+
+MARKED = (
+    "bullets", "bold words", "bold leads in a list", "underlined words", "<b> around words",
+    "links", "code marks", "HTML list", "paragraphs in <p>", "headings", "numbered lines",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("write", [
+    *(FORMATS[name] for name in MARKED),
+    lambda text: text.replace(" ", "<br>", 1),
+    lambda text: f"{text}<|im_end|>",
+    lambda text: text.replace(" ", "\u200b ", 1),
+    lambda text: text.replace(" ", "&nbsp;", 1),
+])  # fmt: skip
+def test_markup_is_found(write: Callable[[str], str]) -> None:
+    for text in SOUND:
+        marked, plain = (audit([[each]]).references[0] for each in (write(text), text))
+        assert "markup" in marked.problems
+        assert "markup" not in plain.problems

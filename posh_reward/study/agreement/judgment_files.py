@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
+from typing import TypeVar
 
 from posh_reward.datasets.image_files import path_exists
 from posh_reward.errors import InputError, MissingDependencyError
@@ -13,7 +14,10 @@ from posh_reward.settings import brief, brief_list
 from posh_reward.study.rows import tables
 from posh_reward.study.rows.engine import image_file
 from posh_reward.study.rows.reading import open_rows
-from posh_reward.types import is_missing
+from posh_reward.text_values import plain_value, read_text, read_texts
+from posh_reward.types import Failure
+
+T = TypeVar("T")
 
 
 def read_rows(
@@ -65,6 +69,7 @@ def as_list(value: object) -> list[object] | None:
             value = json.loads(value)
         except (ValueError, RecursionError):
             return None
+    value = plain_value(value)
     return list(value) if isinstance(value, list | tuple) else None
 
 
@@ -83,20 +88,17 @@ def check_columns(rows: Sequence[tables.Row], flags: Mapping[str, str], name: st
 
 
 def text_in(row: tables.Row, column: str, where: str) -> str:
-    value = row.get(column)
-    if not isinstance(value, str):
-        why = "missing" if is_missing(value) else f"{str(value)[:40]!r}, not a text"
-        raise InputError(f"{where}: {column} is {why}")
-    return value
+    return _usable(read_text(row.get(column)), column, where)
 
 
 def texts_in(row: tables.Row, column: str, where: str) -> tuple[str, ...]:
-    texts = as_list(row.get(column))
-    if texts is None:
-        return (text_in(row, column, where),)
-    if not texts or not all(isinstance(text, str) for text in texts):
-        raise InputError(f"{where}: {column} is {str(texts)[:40]}, not a list of texts")
-    return tuple(map(str, texts))
+    return _usable(read_texts(row.get(column)), column, where)
+
+
+def _usable(read: T | Failure, column: str, where: str) -> T:
+    if isinstance(read, Failure):
+        raise InputError(f"{where}: {read.about(column)}")
+    return read
 
 
 def image_in(row: tables.Row, column: str, folder: Path | None = None) -> tuple[str | None, object]:

@@ -36,7 +36,7 @@ from posh_reward.study.agreement.agreement_report import (
     score_columns,
     unrated_note,
 )
-from posh_reward.study.agreement.judgment_files import check_columns, image_in, text_in
+from posh_reward.study.agreement.judgment_files import check_columns, image_in, text_in, texts_in
 from posh_reward.study.agreement.metric_scores import ScoreColumn, TextPair
 from posh_reward.study.rows.tables import JUDGED, Row, cell_number
 from posh_reward.study.statistics import Floats, Ints, correlation_p, kendall, spearman
@@ -175,7 +175,7 @@ def _two_texts(
     row: Row, columns: PairColumns, where: str, images: Path | None
 ) -> tuple[TextPair, TextPair]:
     image_id, image = image_in(row, columns.image, images)
-    references = (text_in(row, columns.reference, where),)
+    references = texts_in(row, columns.reference, where)
     first, second = (text_in(row, c, where) for c in (columns.generation1, columns.generation2))
     return (
         TextPair(first, references, image_id, image, row, "1"),

@@ -516,8 +516,9 @@ class PoshRows(RowScorer):
         cleaned: bool = False,
         check: Callable[[], None] | None = None,
     ) -> None:
-        self._reading = CLEANED if cleaned else ""
-        super().__init__(lambda: metric.signature + self._reading, wants_images(metric))
+        self._reading = reading = CLEANED if cleaned else ""
+        # Not of ``self``: in a circle of references, a store would stay open until it is collected.
+        super().__init__(lambda: metric.signature + reading, wants_images(metric))
         self.metric = metric
         self.check_metric = check
         self.optional = {"elements": elements}
