@@ -130,10 +130,9 @@ def reference_file(flags: argparse.Namespace) -> ReferenceFile | None:
     return ReferenceFile(flags.references, flags.id, flags.reference)
 
 
-def warn(lines: Iterable[str], settings: TableSettings) -> None:
+def warn(lines: Iterable[str], references: ReferenceFile | None = None) -> None:
     """Print warnings, and what a file of references lacks or has in vain."""
-    joined = settings.references.lines() if settings.references else ()
-    for line in (*lines, *joined):
+    for line in (*lines, *(references.lines() if references else ())):
         print(f"warning: {line}", file=sys.stderr)
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from posh_reward.study.packets.rater_answers import AnswerCollection
     from posh_reward.study.packets.study_records import PacketKey, RaterTexts
     from posh_reward.study.rows.engine import Columns
+    from posh_reward.study.rows.references import ReferenceFile
     from posh_reward.study.rows.tables import Row
 
 
@@ -210,7 +211,8 @@ def _add_make(command: argparse.ArgumentParser) -> None:
     add("--no-reference", action="store_true", help="show no reference: raters judge by the image")
     options.add_differences(add)
     options.add_dataset(add)
-    options.add_reading(command, "generation", "reference", "id", "model", "image")
+    reading = options.add_reading(command, "generation", "reference", "id", "model", "image")
+    options.add_reference_file(reading)
     command.set_defaults(command=make)
 
 
@@ -226,8 +228,12 @@ def make(flags: argparse.Namespace) -> int:
     texts = {"generation": flags.generation, "reference": reference}
     columns = Columns(texts, flags.id, flags.model, flags.image)
     files = [Path(name) for name in flags.generations]
-    rows = chain.from_iterable(_rows(file, columns, flags, len(files) > 1) for file in files)
+    joined = options.reference_file(flags)
+    rows = chain.from_iterable(
+        _rows(file, columns, flags, joined, len(files) > 1) for file in files
+    )
     whole = make.items_of(rows, columns)
+    options.warn((), joined)
     options.check_alike(whole.origins, allowed=flags.allow_differences)
     items = replace(whole, items=whole.items[: flags.limit])
     design = draw.Design(seed, flags.coarse, flags.granular, flags.repeated, flags.times)
@@ -254,7 +260,13 @@ def make(flags: argparse.Namespace) -> int:
     return OK
 
 
-def _rows(file: Path, columns: Columns, flags: argparse.Namespace, several: bool) -> Iterator[Row]:
+def _rows(
+    file: Path,
+    columns: Columns,
+    flags: argparse.Namespace,
+    joined: ReferenceFile | None,
+    several: bool,
+) -> Iterator[Row]:
     from posh_reward.study.rows.engine import check_column
     from posh_reward.study.rows.reading import open_rows
     from posh_reward.study.rows.tables import display_name
@@ -265,7 +277,7 @@ def _rows(file: Path, columns: Columns, flags: argparse.Namespace, several: bool
     needed = {"id": columns.id, **texts, **images}
     with open_rows(str(file), flags.format, flags.delimiter, flags.generation) as rows:
         column = columns.model or "model"
-        for number, row in enumerate(rows):
+        for number, row in enumerate(joined.join(rows, repr(str(file))) if joined else rows):
             if several and is_missing(row.get(column)):
                 row = {**row, column: file.stem}
             for flag, name in needed.items() if number == 0 else ():

@@ -99,9 +99,8 @@ def score(flags: argparse.Namespace) -> int:
             metric, flags.input, flags.output, settings, elements=flags.elements,
             check=partial(check_judge, posh) if posh.asks_models and not flags.unchecked else None,
         )  # fmt: skip
-    options.warn(
-        [*tally.origins.trained_otherwise(posh.signature), *tally.origins.gaps()], settings
-    )
+    warnings = [*tally.origins.trained_otherwise(posh.signature), *tally.origins.gaps()]
+    options.warn(warnings, settings.references)
     if not flags.quiet:
         reading = CLEANED if flags.clean else ""
         print(f"{tally}\n{posh.signature}{reading}", file=sys.stderr)

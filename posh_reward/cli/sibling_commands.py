@@ -129,7 +129,7 @@ def score_rubric(flags: argparse.Namespace) -> int:
     texts = {name: getattr(flags, name) for name in ("generation", "reference", "question")}
     settings = options.table_settings(flags, texts)
     tally = score_work(work, flags.input, flags.output, settings)
-    options.warn((), settings)
+    options.warn((), settings.references)
     return _summarise(flags, tally, work.signature, judge.store)
 
 

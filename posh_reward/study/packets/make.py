@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from pydantic import TypeAdapter
 
 from posh_reward.errors import InputError, MissingDependencyError
-from posh_reward.metrics.metric import package_version
+from posh_reward.metrics.metric import package_version, read_reference
 from posh_reward.provenance import ORIGIN, Origins
 from posh_reward.settings import brief
 from posh_reward.study.packets.draw import Design, draw, identical_pairs
@@ -36,7 +36,8 @@ from posh_reward.study.pages.html import LocalImages, image_uri, render
 from posh_reward.study.rows.dataset_images import DatasetImages
 from posh_reward.study.rows.engine import Columns, read_items
 from posh_reward.study.rows.tables import Row
-from posh_reward.types import is_missing
+from posh_reward.text_values import read_text
+from posh_reward.types import Failure, is_missing
 
 SIDE = 1024  # longer side in pixels: 100 to 250 kB an image
 
@@ -109,9 +110,9 @@ def _item(row: Row, columns: Columns) -> tuple[StudyItem, str]:
     if item.model is None:
         raise InputError(f"no model in the column {columns.model or 'model'!r}: fill it in")
     model = _whole(item.model)
-    text = _text(item.texts["generation"], columns.texts["generation"])
+    text = _text(read_text(item.texts["generation"]), columns.texts["generation"])
     column = columns.texts["reference"]
-    reference = _text(item.texts["reference"], column) if column else ""
+    reference = _text(read_reference(item.texts["reference"]), column) if column else ""
     return StudyItem(_whole(str(item.id)), reference, {model: text}, item.image), model
 
 
@@ -120,10 +121,11 @@ def _whole(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _text(value: object, column: str | None) -> str:
-    if is_missing(value) or not isinstance(value, str) or not value.strip():
-        raise InputError(f"no text in the column {column!r}: raters need one")
-    return _whole(value.strip()).replace("\0", "\N{REPLACEMENT CHARACTER}")
+def _text(text: str | Failure, column: str | None) -> str:
+    if isinstance(text, Failure) or not text.strip():
+        why = text.about("it") if isinstance(text, Failure) else "it is blank"
+        raise InputError(f"no text in the column {column!r} ({why}): raters need one")
+    return _whole(text.strip()).replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 def _add(items: dict[str, StudyItem], item: StudyItem, model: str) -> None:
