@@ -80,7 +80,7 @@ _HOME = {
     "explain": "study.pages.element_marks",
     "finish": "training.launch",
     "load_images": "datasets.load_dataset",
-    "load_metric": "metrics.load_metric",
+    "load_metric": "metrics.metric",
     "load_processor": "training.processors",
     "prompt": "datasets.load_dataset",
     "train": "training.launch",

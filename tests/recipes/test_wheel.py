@@ -61,7 +61,9 @@ def test_an_installed_wheel_has_all_that_a_clone_has(tmp_path: Path) -> None:
         assert copied == there
     printed = run(
         "-c",
-        "import posh_reward; print(posh_reward.__file__); print(posh_reward.PoSh('vllm').judge);"
+        "import posh_reward; print(posh_reward.__file__);"
+        "[getattr(posh_reward, name) for name in dir(posh_reward)];"
+        "print(posh_reward.PoSh('vllm').judge);"
         "print(posh_reward.PoSh().score(['A dog.'], ['A dog.'])[0].f1)",
         folder=tmp_path,
         path=site,
