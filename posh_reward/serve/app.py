@@ -148,7 +148,7 @@ def create_app(
     """Make an ASGI app that serves a metric and, to trainers, its reward.
 
     Args:
-        metric: one of those in ``metrics.records.RECORDS``; concurrent requests share its calls.
+        metric: one of those in ``metrics.metric.RECORDS``; concurrent requests share its calls.
         reward: made from this ``metric``; needs only texts and references.
         key: expected in requests; None: no key needed.
         fallback: reward of a completion that could not be judged, since trainers need a number;

@@ -39,16 +39,6 @@ def test_files_that_pages_on_the_code_name_exist() -> None:
     assert [n for n, path in wanted.items() if not any(fnmatch(each, path) for each in there)] == []
 
 
-def test_the_table_of_faults_names_tests_that_exist() -> None:
-    table = read("research/results/faults.md")
-    named = set(re.findall(r"`(test_\w+)`", table))
-    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py")]
-    there = set(re.findall(r"^def (test_\w+)", "\n".join(sources), re.MULTILINE))
-    assert len(named) > 30
-    assert sorted(named - there) == []
-    assert all((ROOT / path).is_file() for path in re.findall(r"`(tests/[\w/]+\.py)`", table))
-
-
 def slug(heading: str) -> str:
     """The anchor that GitHub and MkDocs give a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")

@@ -98,28 +98,11 @@ def test_all_lines_that_need_no_gpu_work(clone: Path) -> None:
     assert len((clone / "runs/said_scores.jsonl").read_text(encoding="utf-8").splitlines()) == 32
 
 
-def test_what_the_commands_name_is_there() -> None:
-    for command in COMMANDS:
-        for word in command:
-            if word.endswith((".py", ".yaml", ".sh")):
-                assert (ROOT / word).is_file(), word
-    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    for extras in re.findall(r"install -e '\.\[([\w,]+)\]'", README):
-        for extra in extras.split(","):
-            assert re.search(rf"^{extra} = \[", project, re.MULTILINE), extra
-
-
 def test_the_command_line_takes_every_posh_reward_line() -> None:
     lines = [words[1:] for words in COMMANDS if words[0] == "posh-reward"]
     assert len(lines) >= 3
     for line in lines:
         command_line().parse_args(line)
-
-
-def test_make_has_the_targets() -> None:
-    for command in COMMANDS:
-        if command[0] == "make":
-            subprocess.run(["make", "-n", *command[1:]], cwd=ROOT, check=True, capture_output=True)
 
 
 def test_the_published_metric_is_one_settings_file() -> None:

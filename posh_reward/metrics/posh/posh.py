@@ -280,7 +280,7 @@ class PoSh:
             published ones.
         parser: "embedded", or an installed spaCy pipeline (the paper: "en_core_web_trf").
         coref: a name ("rules", "none") or a ``Coreferencer``.
-        preset: wording of the questions to LLM judges; see ``presets.PRESET``.
+        preset: wording of the questions to LLM judges; see ``questions.PRESET``.
         parser_device: "auto", the GPU for a transformer pipeline if it works there; or "cpu".
         weights: weights of entities, attributes and relations in the means; a mapping such
             as ``{"relation": 0.5}`` leaves the others at 1.
