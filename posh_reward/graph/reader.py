@@ -83,7 +83,7 @@ class Reader:
         if parser_device not in ("auto", "cpu"):
             raise InputError(f"parser_device is {parser_device!r}: use auto or cpu")
         self.coref = load_coref(coref) if isinstance(coref, str) else coref
-        self._parser = parser
+        self.parser = parser  # name
         self._device = parser_device
         self._max_characters = max_characters
         self._capacity = capacity
@@ -95,7 +95,7 @@ class Reader:
     def nlp(self) -> Language:
         """The spaCy pipeline, loaded on first use."""
         if self._nlp is None:
-            self._nlp = load_parser(self._parser, self._device)
+            self._nlp = load_parser(self.parser, self._device)
         return self._nlp
 
     @property

@@ -342,7 +342,7 @@ class PoSh:
         self._rewriter = Rewriter(self.judge)
 
     def __repr__(self) -> str:
-        parts = f"parser={self.reader.parser_name}, coref={self.reader.coref.name}"
+        parts = f"parser={self.reader.parser}, coref={self.reader.coref.name}"
         return f"PoSh(judge={self.judge.name}, {parts}, preset={self.preset})"
 
     name = "posh"

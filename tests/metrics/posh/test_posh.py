@@ -205,3 +205,7 @@ def test_it_is_put_back_even_after_an_error(chosen: int) -> None:
         assert gc.get_threshold() == (chosen, 10, 10)
     finally:
         gc.set_threshold(*before)
+
+
+def test_a_metric_is_shown_without_loading_its_parser() -> None:
+    assert "parser=en_core_web_trf" in repr(PoSh(parser="en_core_web_trf"))
