@@ -53,6 +53,12 @@ def read_text(value: object) -> str | Failure:
     return texts[0]
 
 
+def has_text(value: object) -> bool:
+    """Return True if a value holds a text that is not blank."""
+    texts = read_texts(value)
+    return not isinstance(texts, Failure) and any(text.strip() for text in texts)
+
+
 def _read(value: object) -> tuple[str, ...] | Failure:
     value = plain_value(value)
     if is_missing(value):

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 from posh_reward.datasets.image_files import check_depth, decoding_error, open_image
 from posh_reward.errors import ConfigError, InputError, MissingDependencyError, install, on_one_line
 from posh_reward.settings import brief, brief_list, guess
+from posh_reward.text_values import has_text, read_text
+from posh_reward.types import Failure
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -87,14 +89,16 @@ def prompt(text: str = PROMPT) -> Messages:
     return [{"role": "user", "content": text}]
 
 
-def answer(reference: str) -> Messages:
+def answer(reference: object) -> Messages:
     """Return a description as the assistant's turn."""
-    if not isinstance(reference, str) or not reference.strip():
+    text = read_text(reference)
+    if isinstance(text, Failure) or not text.strip():
+        why = f" ({text.about('it')})" if isinstance(text, Failure) else ""
         raise InputError(
-            f"a reference is {brief(reference)}: SFT learns one text for each image, so remove or "
-            "complete such rows"
+            f"a reference is {brief(reference)}{why}: SFT learns one text for each image, so "
+            "remove or complete such rows"
         )
-    return [{"role": "assistant", "content": reference}]
+    return [{"role": "assistant", "content": text}]
 
 
 def with_other_images(dataset: Dataset) -> Dataset:
@@ -161,8 +165,7 @@ def open_images(name: str, split: str, reference_column: str = "reference") -> D
         return _draw(scene_options(name), split)
     dataset = _with_columns(open_split(name, split), name, split, reference_column)
     # SFT would learn to say nothing from an empty reference, and DAPO gets no reward.
-    texts = enumerate(dataset["reference"])
-    if empty := [row for row, text in texts if text is None or not str(text).strip()]:
+    if empty := [row for row, each in enumerate(dataset["reference"]) if not has_text(each)]:
         logger.warning(
             "%r, split %r has %d of %d references that are empty, the first for %s: remove these "
             "rows", name, split, len(empty), len(dataset), dataset["uuid"][empty[0]],

@@ -10,6 +10,7 @@ from posh_reward.datasets.load_dataset import check_columns
 from posh_reward.errors import ConfigError
 from posh_reward.reward.objectives import SharedCall, check_shared, metrics_of
 from posh_reward.settings import brief_list
+from posh_reward.text_values import has_text
 
 if TYPE_CHECKING:
     from transformers import Trainer
@@ -85,14 +86,9 @@ def _check_images(where: str, dataset: Any) -> None:
 def _check_references(where: str, dataset: Any, column: str) -> None:
     if column not in dataset.features or not hasattr(dataset, "__len__"):
         return  # missing, or a stream
-    empty = [at for at, reference in enumerate(dataset[column]) if not _has_text(reference)]
+    empty = [at for at, reference in enumerate(dataset[column]) if not has_text(reference)]
     if empty:
         raise ConfigError(
             f"{where}: {len(empty)} of {len(dataset)} rows, such as row {empty[0]}, have no text "
             f"in column {column!r}: dataset.filter(lambda row: row[{column!r}]), or complete them"
         )
-
-
-def _has_text(reference: str | list[str] | None) -> bool:
-    references = [reference] if isinstance(reference, str) else reference or ()
-    return any(each and each.strip() for each in references)

@@ -290,3 +290,14 @@ def test_without_the_extra_an_import_error_has_the_install_line(tmp_path: Path) 
     assert "MissingDependencyError" in done.stderr
     assert "pip install" in done.stderr
     assert "[train]" in done.stderr
+
+
+@pytest.mark.parametrize("reference", ["A dog.", ["A dog."], "['A dog.']", [None, "A dog."]])
+def test_sft_learns_the_text_in_a_reference(reference: object) -> None:
+    assert answer(reference) == [{"role": "assistant", "content": "A dog."}]
+
+
+@pytest.mark.parametrize("reference", ["['A dog.', 'A cat.']", ["a", "b"], {"a": "b"}, " ", None])
+def test_sft_learns_no_notation(reference: object) -> None:
+    with pytest.raises(InputError, match="SFT learns one text for each image"):
+        answer(reference)
