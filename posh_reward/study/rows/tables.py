@@ -233,6 +233,7 @@ def _read_parquet(source: IO[bytes], name: str) -> Iterator[Row]:
         check_distinct(file.schema_arrow.names, name)
         _check_cell_sizes(file.metadata, name)
         for batch in file.iter_batches(AT_ONCE):
+            _check_cells(batch, name)
             yield from batch.to_pylist()
     except (pyarrow.ArrowException, OSError) as error:
         raise InputError(f"{name}: not Parquet ({shortened(str(error), 150)})") from None
@@ -243,10 +244,25 @@ def _check_cell_sizes(metadata: pyarrow.parquet.FileMetaData, name: str) -> None
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
         for column in map(group.column, range(group.num_columns)):
             if column.total_uncompressed_size > MAX_CELL_CHARACTERS * max(column.num_values, 1):
-                raise InputError(
-                    f"{name}: cells of {column.path_in_schema!r} have more than "
-                    f"{MAX_CELL_CHARACTERS:,} bytes: leave them out"
-                )
+                raise _too_large(name, column.path_in_schema)
+
+
+def _check_cells(batch: pyarrow.RecordBatch, name: str) -> None:
+    """Refuse a cell that is too large, before Python gets a copy of it."""
+    import pyarrow.compute as pc
+
+    for column, cells in zip(batch.schema.names, batch.columns, strict=True):
+        kind = str(cells.type)
+        if kind.removeprefix("large_") in ("string", "binary"):
+            longest = pc.max(pc.binary_length(cells)).as_py()
+            if longest is not None and longest > MAX_CELL_CHARACTERS:
+                raise _too_large(name, column)
+
+
+def _too_large(name: str, column: str) -> InputError:
+    return InputError(
+        f"{name}: cells of {column!r} have more than {MAX_CELL_CHARACTERS:,} bytes: leave them out"
+    )
 
 
 def display_name(name: str) -> str:

@@ -18,7 +18,7 @@ from posh_reward.cli import INCOMPLETE, OK, UNUSABLE, main
 from posh_reward.errors import InputError
 from posh_reward.study.rows.reading import open_rows
 from posh_reward.study.rows.references import ReferenceFile
-from posh_reward.study.rows.tables import is_missing_cell
+from posh_reward.study.rows.tables import MAX_CELL_CHARACTERS, is_missing_cell
 from posh_reward.text_values import read_texts, written_list
 from tests.cli.running import Row, rows_in, run, write_rows
 
@@ -272,3 +272,79 @@ def test_rows_of_one_id_are_references_of_one_image(
     )
     read = ReferenceFile(str(path))
     assert read.texts == items
+
+
+@pytest.mark.parametrize("others", [0, 100])
+def test_a_cell_that_unpacks_to_too_much_is_refused(tmp_path: Path, others: int) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    texts = ["A dog."] * others + ["a " * (MAX_CELL_CHARACTERS // 2 + 1)]
+    path = tmp_path / "small.parquet"
+    table = pyarrow.table({"id": range(len(texts)), "generation": texts})
+    parquet.write_table(table, path, compression="zstd")
+    assert path.stat().st_size < 100_000
+    with pytest.raises(InputError, match="cells of 'generation' have more than"):
+        by_id(path, "generation")
+
+
+def test_columns_may_come_in_any_order(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"id": 1, "generation": "a"}\n{"generation": "b", "x": 0, "id": 2}\n')
+    assert by_id(path, "generation") == {"1": ("a",), "2": ("b",)}
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        ([{"id": 1}, {"id": 1}], "row 2: the id '1' occurs twice: make ids unique, or count rows"),
+        ([{"id": 1}, {}], "row 2: the id is missing: fill it in, or count rows with --number-rows"),
+        ([{"id": 1}, {"id": None}], "row 2: the id is missing"),
+        ([{"id": [1]}], "row 1: the id is not a text or a number"),
+        ([{"id": 1, "model": "a"}, {"id": 1, "model": "a"}], "occurs twice for the model 'a'"),
+    ],
+)
+def test_a_row_without_an_identity_is_refused_and_can_be_numbered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], rows: list[Row], reason: str
+) -> None:
+    whole = [{**row, "generation": "A dog.", "reference": "A dog."} for row in rows]
+    path, out = write_rows(tmp_path / "in.jsonl", whole), tmp_path / "out.jsonl"
+    assert run("score", path, "-o", out) == UNUSABLE
+    assert reason in capsys.readouterr().err
+    assert run("score", path, "-o", out, "--number-rows") == OK
+    assert [row["id"] for row in rows_in(out)] == [*range(1, len(rows) + 1)]
+
+
+def two_models(ids: dict[str, Sequence[int]]) -> list[Row]:
+    return [
+        {"id": id, "model": model, "generation": f"A dog {id}.", "reference": f"A dog {id}."}
+        for model, own in ids.items()
+        for id in own
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ids", "status", "said"),
+    [
+        ({"a": range(8), "b": range(8)}, OK, "Differences to a"),
+        ({"a": range(8), "b": range(8, 16)}, UNUSABLE, "'b' and 'a' have no id in common"),
+        (
+            {"a": range(8), "b": range(7, 16)},
+            OK,
+            "the models have different ids ('a' 8, 'b' 9",
+        ),
+        ({"a": range(8), "b": range(8), "c": [9]}, UNUSABLE, "'c' and 'a' have no id in common"),
+    ],
+)
+def test_models_are_compared_by_their_ids(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    ids: dict[str, Sequence[int]],
+    status: int,
+    said: str,
+) -> None:
+    path = write_rows(tmp_path / "in.jsonl", two_models(ids))
+    out, page = tmp_path / "out.jsonl", tmp_path / "page.html"
+    assert run("score", path, "-o", out) == OK
+    assert main(["report", str(out), "-o", str(page)]) == status
+    assert said in capsys.readouterr().err
+    assert main(["report", str(out), "-o", str(page), "--allow-differences"]) == OK
