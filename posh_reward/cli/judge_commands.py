@@ -162,18 +162,23 @@ def pairs_of(flags: argparse.Namespace) -> list[ScoredPair]:
     distinct = list(dict.fromkeys(pairs))
     if len(distinct) < len(pairs):
         print(f"left out {len(pairs) - len(distinct)} rows that repeat a pair", file=sys.stderr)
-    if foreign := sum(not is_english(pair.reference) for pair in distinct):
-        print(f"{foreign} references do not look English: POSH reads nothing else", file=sys.stderr)
+    for side in ("generation", "reference"):
+        if foreign := sum(not is_english(getattr(pair, side)) for pair in distinct):
+            print(
+                f"{foreign} {side}s do not look English: POSH reads nothing else", file=sys.stderr
+            )
     return distinct
 
 
 def _text_rows(flags: argparse.Namespace) -> list[tuple[Any, ...]]:
+    from posh_reward.metrics.metric import read_reference
     from posh_reward.study.rows.engine import Columns, TableSettings, open_items
 
     texts = {"generation": flags.generation or None, "reference": flags.reference}
-    table = TableSettings(Columns(texts), flags.format, flags.delimiter)
+    columns = Columns(texts, numbered=True)  # a question's row is known by its texts
+    table = TableSettings(columns, format=flags.format, delimiter=flags.delimiter)
     with open_items(flags.input, table) as (items, _):
-        return [tuple(item.texts[name] for name in texts) for item in items]
+        return [tuple(read_reference(item.texts[name]) for name in texts) for item in items]
 
 
 def _is_text(value: object) -> bool:

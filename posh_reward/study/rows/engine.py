@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from itertools import chain, islice
 from multiprocessing import get_context
@@ -263,6 +263,7 @@ class TableSettings:
     """Columns, format and batches of one pass over a table."""
 
     columns: Columns = field(default_factory=Columns)
+    _: KW_ONLY
     references: ReferenceFile | None = None  # joined on the id
     # Reads a text otherwise than as it is given; the rows then have what it returns.
     clean: Callable[[object], Any] | None = None
