@@ -15,7 +15,9 @@ PAGES = [
     *ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("research/results/*.md"),
     ROOT / "data" / "README.md",
 ]  # fmt: skip
-FOLDERS = ("posh_reward", "tools", "research", "tests", "docs", "recipes", "configs", "slurm")
+FOLDERS = (
+    "posh_reward", "tools", "research", "tests", "docs", "recipes", "configs", "slurm", "data",
+)  # fmt: skip
 
 
 def read(path: str) -> str:
