@@ -20,7 +20,6 @@ import argparse
 import json
 import os
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,6 +37,8 @@ import torch
 from posh_reward import PoSh
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.errors import PoshError
+from posh_reward.process.child import run as child_run
+from posh_reward.process.python import python_module, python_script
 from posh_reward.study.pages.element_marks import PairCard, page
 from posh_reward.study.pages.model_plots import INK, PRECISION, RECALL, plain
 from posh_reward.study.rows.engine import Columns, TableSettings, score_table
@@ -104,11 +105,10 @@ def train(output: Path, seed: str) -> None:
     untrained, tiny, sft, f1, dapo = (output / name for name in dict.fromkeys(MODELS.values()))
     with stage("A tiny Qwen2.5-VL, with random weights", untrained) as todo:
         if todo:
-            run("recipes/tiny_qwen.py", "--output", untrained, "--seed", seed,
-                "--warm-up-steps", "0", "--pretrain-steps", "0")  # fmt: skip
+            make_tiny(untrained, "--seed", seed, "--warm-up-steps", "0", "--pretrain-steps", "0")
     with stage("The same, pretrained to name and caption single figures", tiny) as todo:
         if todo:
-            run("recipes/tiny_qwen.py", "--output", tiny, "--seed", seed)
+            make_tiny(tiny, "--seed", seed)
     with stage("SFT on captions that leave details out", sft) as todo:
         if todo:
             launch("recipes/sft.py", "configs/smoke/sft.yaml", tiny, sft, "--seed", seed)
@@ -241,20 +241,25 @@ def stage(title: str, folder: Path | None) -> Iterator[bool]:
 
 def launch(recipe: str, config: str, model: Path, output: Path, *more: str) -> None:
     """Train in two processes, through ``accelerate launch``."""
-    run("-m", "accelerate.commands.launch", "--config_file", TWO_CORES, recipe, "--config", config,
-        "--model_name_or_path", model, "--output_dir", output, *more)  # fmt: skip
+    train = ["--config_file", TWO_CORES, recipe, "--config", config, "--model_name_or_path",
+             str(model), "--output_dir", str(output), *more]  # fmt: skip
+    print(f"$ accelerate launch {' '.join(train)}".replace(f"{ROOT}/", ""), flush=True)
+    run(python_module("accelerate.commands.launch", *train))
 
 
-def run(*arguments: str | Path) -> None:
-    """Run Python with these arguments in the checkout's root; end the demo if it fails."""
-    quiet = {"PYTHONWARNINGS": "ignore", "PYTHONUNBUFFERED": "1"}
-    words = [str(word) for word in arguments]
+def make_tiny(output: Path, *more: str) -> None:
+    """Make the tiny model by its recipe."""
+    words = ["recipes/tiny_qwen.py", "--output", str(output), *more]
     print(f"$ python {' '.join(words)}".replace(f"{ROOT}/", ""), flush=True)
-    child = subprocess.run(  # noqa: S603
-        [sys.executable, *words], cwd=ROOT, env={**os.environ, **quiet}, check=False
-    )
+    run(python_script(*words))
+
+
+def run(command: list[str]) -> None:
+    """Run a command in the checkout's root; end the demo if it fails."""
+    quiet = {"PYTHONWARNINGS": "ignore", "PYTHONUNBUFFERED": "1"}
+    child = child_run(command, cwd=ROOT, env={**os.environ, **quiet})
     if child.returncode:
-        sys.exit(f"{words[0]} failed with exit status {child.returncode}: see above")
+        sys.exit(f"it failed with exit status {child.returncode}: see above")
 
 
 def run_plot(history: Sequence[Mapping[str, Any]]) -> bytes:

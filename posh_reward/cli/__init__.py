@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from posh_reward.errors import JudgeError, PoshError, safe, shortened
+from posh_reward.process.python import SAFE_PATH
 
 OK = 0
 UNUSABLE = 2
@@ -170,6 +171,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: Sequence[str] | None) -> int:
     try:
         words = sys.argv[1:] if argv is None else argv
+        if argv is None:
+            os.environ.update(SAFE_PATH)  # of all descendants
         if not words:
             command_line(words).print_help()
             return OK

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import tempfile
 import threading
 import weakref
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from posh_reward.errors import InputError
+from posh_reward.process.python import PYTHON, python_script
 
 SYSTEM = (
     *"PATH HOME USER LOGNAME SHELL LANG LANGUAGE TZ TMPDIR TEMP TMP LD_LIBRARY_PATH".split(),
@@ -48,7 +48,7 @@ def child_variables(
 ) -> dict[str, str]:
     """Select the variables that a child inherits."""
     # Compare paths, not link targets: an environment's interpreter is a link.
-    same = os.path.abspath(python) == os.path.abspath(sys.executable)
+    same = os.path.abspath(python) == os.path.abspath(PYTHON)
     families = (*FAMILIES, *also, *(("PYTHON",) if same else ()))
     exceptions = (*LAUNCHER, *(() if hub else HUB_TOKENS))
     return {
@@ -201,7 +201,27 @@ class ChildProcess:
 def kept(command: Sequence[str]) -> list[str]:
     """Return a command that ends with this process, with all its descendants: ``keeper.py``."""
     # -I -S: import nothing from the keeper's folder or the user's packages.
-    return [sys.executable, "-I", "-S", str(KEEPER), str(os.getpid()), *command]
+    return python_script(KEEPER, str(os.getpid()), *command, flags=("-I", "-S"))
+
+
+def run(
+    command: Sequence[str], timeout: float | None = None, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end like ``subprocess.run``; it ends with this process, as ``kept``.
+
+    Raises:
+        OSError: the keeper cannot be started. A command that cannot has the exit status 127.
+        subprocess.TimeoutExpired: it took longer than ``timeout`` seconds, and has been ended.
+    """
+    options = {"stdin": subprocess.DEVNULL, "text": True, **options}
+    process: subprocess.Popen[str]
+    with subprocess.Popen(kept(command), **options) as process:  # noqa: S603
+        try:
+            output, errors = process.communicate(timeout=timeout)
+        except BaseException:
+            kill(process)
+            raise
+    return subprocess.CompletedProcess(list(command), process.returncode, output, errors)
 
 
 def kill(keeper: subprocess.Popen[str]) -> int:

@@ -16,6 +16,8 @@ from typing import Any
 from posh_reward.datasets.load_dataset import check_name_of_hub
 from posh_reward.errors import ConfigError
 from posh_reward.models.hub import MERGED, UNKNOWN, adapter_base, identity, weights_fingerprint
+from posh_reward.process.child import run
+from posh_reward.process.python import python_module
 from posh_reward.run_record import read_run
 from posh_reward.training.fetch import lacking_file
 from posh_reward.training.processors import load_processor
@@ -77,12 +79,11 @@ def starting_model(name: str, output: Path) -> str:
 def _merge_elsewhere(adapter: str, base: str, folder: Path) -> None:
     """Merge in a process of its own: in a rank of ZeRO-3 loading is collective, and partial."""
     print(f"merging the adapter {adapter} into {base}, once: {folder}", flush=True)
-    command = [sys.executable, "-P", "-m", __name__, adapter, base, str(folder)]
+    command = python_module(__name__, adapter, base, str(folder))
     environment = {k: v for k, v in os.environ.items() if not k.startswith(LAUNCHED)}
     environment["CUDA_VISIBLE_DEVICES"] = ""
-    done = subprocess.run(  # noqa: S603
-        command, env=environment, capture_output=True, text=True, check=False
-    )
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    done = run(command, env=environment, **pipes)
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or ["it was killed"])[-1]
         raise ConfigError(f"the adapter {adapter} cannot be merged into {base}: {reason}")

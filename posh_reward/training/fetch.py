@@ -6,7 +6,6 @@ Afterwards the run works with ``HF_HUB_OFFLINE=1``, on a node without network.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,8 @@ from posh_reward.graph.coref.maverick import PAPER_WEIGHTS, default_env, make_en
 from posh_reward.metrics.metric import read_metric
 from posh_reward.metrics.posh.judges.judge import engine_settings
 from posh_reward.models.hub import is_complete
+from posh_reward.process.child import run
+from posh_reward.process.python import python_module
 from posh_reward.settings import read_settings
 
 MODEL_FILES = ("config.json", "tokenizer*", "*.safetensors")
@@ -171,9 +172,10 @@ def fetch(asset: Asset) -> None:
 
             load_dataset(asset.name)  # also prepares it: offline, only a prepared one is found
         elif asset.kind == "spacy":
-            # spaCy chooses the package for its own version, and runs pip.
-            command = [sys.executable, "-m", "spacy", "download", asset.name]
-            subprocess.run(command, check=True, stdout=sys.stderr)  # noqa: S603
+            # spaCy chooses the package for its own version, and runs `python -m pip`, which would
+            # import from the working folder.
+            command = python_module("spacy", "download", asset.name)
+            run(command, stdout=sys.stderr, cwd=sys.prefix).check_returncode()
         else:
             make_env(Path(asset.name))
     except Exception as error:  # the hub's client, pip and datasets raise many kinds

@@ -18,6 +18,7 @@ from transformers import ProgressCallback, TrainerState
 from posh_reward.errors import ConfigError, JudgeError, PoshError, on_one_line, safe
 from posh_reward.models.vllm.vllm_model import separate_vllm_caches, set_vllm_defaults
 from posh_reward.process.progress import on_terminal, progress_bar
+from posh_reward.process.python import SAFE_PATH
 from posh_reward.reward.texts import content_text
 from posh_reward.training.dataset_check import check_datasets
 from posh_reward.training.learning import CUT, NothingLearnedError
@@ -298,6 +299,7 @@ def run(main: Callable[[], object]) -> None:
     its exit waits for, it is killed after ``END_WITHIN``.
     """
     separate_vllm_caches(os.environ)
+    os.environ.update(SAFE_PATH)  # of descendants, such as those of vLLM
     # Users cannot fix deprecations inside TRL and transformers.
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"(trl|transformers)\b")
     set_vllm_defaults(os.environ)

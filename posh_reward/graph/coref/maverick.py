@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any
 from posh_reward.errors import MissingDependencyError, PoshError
 from posh_reward.graph.components import read_syntax
 from posh_reward.process import ChildFailureError, ChildProcess
-from posh_reward.process.child import child_variables, gpu_of
+from posh_reward.process.child import child_variables, gpu_of, run
+from posh_reward.process.python import python_code, python_module, python_script
 from posh_reward.types import Clusters
 
 if TYPE_CHECKING:
@@ -76,16 +77,18 @@ def make_env(env: Path) -> None:
     Raises:
         subprocess.CalledProcessError: venv, pip or the check failed; stderr has the reason.
     """
+    env = env.absolute()
     python = str(python_of(env))
-    pip = [python, "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
+    quiet = ("--no-input", "--disable-pip-version-check")
+    pip = python_module("pip", "install", *quiet, python=python)
     for command in (
-        [sys.executable, "-m", "venv", str(env)],
+        python_module("venv", str(env)),
         [*pip, *IMPORTED],
         # Published as source only: pip builds the wheel. torch is named, or pip takes the newest.
         [*pip, "--no-deps", MAVERICK, IMPORTED[0]],
-        [python, "-I", "-c", "import maverick"],
+        python_code("import maverick", python=python, flags=("-I",)),
     ):
-        subprocess.run(command, check=True)  # noqa: S603
+        run(command).check_returncode()
 
 
 class CorefError(PoshError, RuntimeError):
@@ -215,7 +218,7 @@ class MaverickCoref:
         # That can run any code in the file, so only the worker gets this variable.
         variables |= {"TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1", "TOKENIZERS_PARALLELISM": "false"}
         # -I: neither this folder's modules nor the user's own packages shadow the environment's.
-        command = [python, "-I", str(WORKER), weights, self._device]
+        command = python_script(WORKER, weights, self._device, python=python, flags=("-I",))
         worker = ChildProcess(command, variables)
         reply = worker.receive(START_TIMEOUT)
         if "revision" in reply:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,14 +13,14 @@ from typing import Any
 from posh_reward.errors import InputError
 from posh_reward.metrics.prove.program_language import Nodes, Value, plain, refusal
 from posh_reward.process import ChildFailureError, ChildProcess
+from posh_reward.process.python import python_code
 from posh_reward.types import Failure
 
 logger = logging.getLogger(__name__)
 
 ROOT = Path(__file__).resolve().parents[3]  # the folder that posh_reward is in
-# Replaces the working directory, where a file may be called json.py.
 BOOT = (
-    "import sys; sys.path[0] = sys.argv.pop(1); "
+    "sys.path.insert(0, sys.argv.pop(1)); "
     "from posh_reward.metrics.prove.program_worker import main; main()"
 )
 START_SECONDS = 60.0
@@ -91,10 +90,10 @@ class Sandbox:
 
     def _running(self) -> ChildProcess:
         if self._worker is None or self._worker.owner != os.getpid():
-            command = [sys.executable, "-s", "-S", "-c", BOOT, str(ROOT)]
             bounds = ["--seconds", str(self._seconds), "--bytes", str(self._megabytes * MEGABYTE)]
             bounds += ["--patience", str(PATIENCE)]
-            self._worker = ChildProcess([*command, *bounds], _environment())
+            command = python_code(BOOT, str(ROOT), *bounds, flags=("-s", "-S"))
+            self._worker = ChildProcess(command, _environment())
             ready = self._worker.receive(START_SECONDS)
             if not ready.get("sealed"):
                 logger.warning(

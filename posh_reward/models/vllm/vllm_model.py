@@ -9,7 +9,6 @@ import math
 import os
 import re
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
@@ -30,7 +29,8 @@ from posh_reward.models.vllm.vllm_worker import (
     prompts_json,
 )
 from posh_reward.process import ChildFailureError, ChildProcess
-from posh_reward.process.child import child_variables, gpu_of, redact, secrets_of
+from posh_reward.process.child import child_variables, gpu_of, redact, run, secrets_of
+from posh_reward.process.python import PYTHON, SAFE_PATH, python_script
 from posh_reward.types import Failure, Reply, Usage, Verdict
 
 BOOT = Path(__file__).with_name("boot.py")
@@ -65,14 +65,13 @@ def probe(python: str, model: str, revision: str | None) -> VllmProbe:
     settings = {"model": model, "revision": revision}
     environment = child_environment(os.environ, python, model)
     try:
-        process = subprocess.run(  # noqa: S603
+        process = run(
             boot_command(python, "probe", settings),
+            PROBE_SECONDS,
             env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             encoding="utf-8",
-            timeout=PROBE_SECONDS,
-            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise JudgeError(f"the interpreter {python} of vLLM cannot be run: {error}") from None
@@ -88,7 +87,7 @@ def probe(python: str, model: str, revision: str | None) -> VllmProbe:
 
 def boot_command(python: str, what: str, settings: Mapping[str, object]) -> list[str]:
     """The command that starts the child, without a shell."""
-    return [python, str(BOOT), what, json.dumps(settings)]
+    return python_script(BOOT, what, json.dumps(settings), python=python)
 
 
 def child_environment(
@@ -112,6 +111,7 @@ def child_environment(
     return {
         "VLLM_LOGGING_LEVEL": "WARNING",
         **VLLM_DEFAULTS,
+        **SAFE_PATH,  # for the processes of several GPUs
         "TOKENIZERS_PARALLELISM": "false",
         **variables,
         "CUDA_VISIBLE_DEVICES": gpu_of(base),
@@ -464,7 +464,7 @@ class VllmModel:
                 raise InputError(f"{name} is {value}: use a number above 0")
         self._model = model
         self._revision = revision
-        self._python = os.path.expanduser(python or sys.executable)
+        self._python = os.path.expanduser(python or PYTHON)
         self._settings = {
             "model": model,
             "dtype": dtype,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -12,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from itertools import chain, islice
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -28,6 +29,7 @@ from posh_reward.metrics.metric import (
     row_of,
 )
 from posh_reward.process.progress import progress_bar
+from posh_reward.process.python import spawning
 from posh_reward.provenance import ORIGIN, Origins, read_origin
 from posh_reward.settings import brief, brief_list
 from posh_reward.study.rows import tables
@@ -433,7 +435,7 @@ class ScoringPool:
             )
         self._posh, self._settings, self._processes = posh, dict(settings), processes
         os.environ.setdefault("OMP_NUM_THREADS", "1")  # else each worker uses a thread per core
-        self._pool = ProcessPoolExecutor(processes, get_context("spawn"))
+        self._pool = ProcessPoolExecutor(processes, get_context("spawn"), _end_with_parent)
 
     def __enter__(self) -> ScoringPool:
         return self
@@ -456,11 +458,25 @@ class ScoringPool:
             for start in range(0, len(generations), size)
         ]
         try:
-            return list(chain.from_iterable(self._pool.map(_score, chunks)))
+            with spawning():
+                scores = self._pool.map(_score, chunks)
+            return list(chain.from_iterable(scores))
         except BrokenProcessPool:
             raise JudgeError(
                 "a process of --processes died, perhaps out of memory: use fewer"
             ) from None
+
+
+def _end_with_parent() -> None:
+    """End this worker with its parent, even a killed one: it would wait for work for ever."""
+
+    def watch() -> None:
+        parent = parent_process()
+        assert parent is not None
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 _metrics: list[PoSh] = []  # of a worker process: none before its first pairs

@@ -20,6 +20,7 @@ from typing import IO, Any
 
 from posh_reward.errors import ConfigError, PoshError
 from posh_reward.process.child import kept, kill, redact, secrets_of
+from posh_reward.process.python import SAFE_PATH, python_module
 from posh_reward.settings import TRUST
 from posh_reward.shipped import shipped
 from posh_reward.training.doctor.node_checks import (
@@ -50,6 +51,7 @@ SECONDS = 900.0  # of each trial: a cold node compiles the judge's kernels for m
 PORT = 29500  # the launcher's default
 ON_CPU = 2.0  # GiB of a rank with a small model on the CPU
 TAIL = 300  # characters of a child's last output that a line repeats
+TRIAL = tuple(python_module("posh_reward.training.doctor.trial"))
 GRACE = 20.0  # seconds for the other ranks to end after one has failed
 
 
@@ -334,18 +336,17 @@ class Trial:
 def trial(
     arguments: Sequence[str],
     variables: Mapping[str, str],
-    start: Sequence[str] = ("-m", "posh_reward.training.doctor.trial"),
+    start: Sequence[str] = TRIAL,
     patience: float = 5.0,
 ) -> Iterator[Trial]:
     """Start a trial; end it, with all its descendants, on leaving the context, or with us.
 
-    ``start`` are arguments of Python before the trial's own, ``variables`` of its environment. It
-    has ``patience`` seconds to end in; torchrun ends its ranks within 30. Should this process be
-    killed, ``process/keeper.py`` ends the trial: a judge would go on for a quarter of an hour.
+    ``start`` begins its command, ``variables`` are added to its environment. It has ``patience``
+    seconds to end in; torchrun ends its ranks within 30. Should this process be killed,
+    ``process/keeper.py`` ends the trial: a judge would go on for a quarter of an hour.
     """
-    command = kept([sys.executable, *start, *arguments])
-    # As python -P, also in torchrun's ranks: nothing is imported from the working folder.
-    own = {"PYTHONWARNINGS": "ignore", "PYTHONSAFEPATH": "1"}
+    command = kept([*start, *arguments])
+    own = {"PYTHONWARNINGS": "ignore", **SAFE_PATH}  # also in torchrun's ranks
     environment = {**os.environ, **own, **variables}
     with (
         tempfile.TemporaryFile("w+", errors="replace") as output,

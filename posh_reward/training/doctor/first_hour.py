@@ -26,6 +26,7 @@ from posh_reward.datasets.load_dataset import load_images
 from posh_reward.errors import ConfigError, PoshError, installed
 from posh_reward.process.child import redact, secrets_of
 from posh_reward.process.locks import whole_file
+from posh_reward.process.python import python_module, python_script
 from posh_reward.training.doctor.diagnosis import (
     NodePlace,
     answer_of,
@@ -358,14 +359,14 @@ class Ladder:
         chosen = {k: v for k, v in metric_of(self.result.script).items() if k != "witness"}
         settings.write_text(json.dumps(chosen), encoding="utf-8")
         script, args = self.result.script, self.result.args
-        describe = [
-            str(recipe), "--models", str(model), "--output", str(said), "--limit", str(IMAGES),
+        describe = python_script(
+            recipe, "--models", str(model), "--output", str(said), "--limit", str(IMAGES),
             "--dataset", script.dataset_name, "--reference", script.reference_column,
             "--engine", "vllm" if args.use_vllm else "transformers",
             "--max-new-tokens", str(args.max_completion_length),
-        ]  # fmt: skip
-        score = ["-m", "posh_reward.cli", "score", str(said), "-o", str(scores), "--id", "id",
-                 "--metric", str(settings), "--quiet"]  # fmt: skip
+        )  # fmt: skip
+        score = python_module("posh_reward.cli", "score", str(said), "-o", str(scores), "--id",
+                              "id", "--metric", str(settings), "--quiet")  # fmt: skip
         for name, command in (("generating", describe), ("scoring", score)):
             began = time.perf_counter()
             with trial(command, {}, ()) as child:
@@ -383,12 +384,13 @@ class Ladder:
 
     def _train(self, flags: Sequence[str]) -> Mapping[str, Any]:
         """Train in all ranks, started by accelerate as in a run."""
-        launch = ["accelerate.commands.launch", "--main_process_port", str(free_port())]
+        launch = python_module("accelerate.commands.launch")
+        launch += ["--main_process_port", str(free_port())]
         if self.result.launcher is not None:
             launch += ["--config_file", str(self.result.launcher)]
         launch += ["--num_processes", str(self.own), "--num_machines", "1", "--module"]
         launch += ["posh_reward.training.doctor.trial", "train", device_of(self.result)]
-        with trial([str(self.config), *flags], {}, ("-m", *launch), patience=40.0) as child:
+        with trial([str(self.config), *flags], {}, launch, patience=40.0) as child:
             return _answer(*answer_of(child, self.seconds))
 
     def _note_steps(self, rung: Rung, answer: Mapping[str, Any], name: str) -> None:

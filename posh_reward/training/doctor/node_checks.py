@@ -17,6 +17,7 @@ from typing import Literal
 
 from posh_reward.errors import install
 from posh_reward.models.packed.checkpoint import host_memory
+from posh_reward.process.child import run
 
 State = Literal["ok", "warning", "FAILED", "skipped"]
 
@@ -60,8 +61,10 @@ def read_gpus() -> list[Gpu] | None:
     """List this node's GPUs from nvidia-smi; None without a working driver."""
     command = ["nvidia-smi", f"--query-gpu={QUERY}", "--format=csv,noheader,nounits"]
     try:
-        process = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)  # noqa: S603
+        process = run(command, timeout=20, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     except (OSError, subprocess.SubprocessError):
+        return None
+    if process.returncode:
         return None
     rows = [[cell.strip() for cell in line.split(",")] for line in process.stdout.splitlines()]
     return [

@@ -302,7 +302,7 @@ child = (
     "import subprocess, sys; print(1, flush=True);"
     f"subprocess.run([sys.executable, '-c', '{sleeps}', {sys.argv[1]!r}])"
 )
-with trial([], {}, ("-c", child)) as started:
+with trial([], {}, (sys.executable, "-c", child)) as started:
     while not (started.output.seek(0) or started.output.read()):
         time.sleep(0.05)
     print("ready", flush=True)
