@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal, TypeVar
+from urllib.parse import quote
 
 from posh_reward.errors import InputError
 
@@ -322,15 +323,39 @@ def _open(path: str) -> sqlite3.Connection:
         try:
             return _connect(path)
         except sqlite3.OperationalError as error:
+            if fault_of(error) == "unwritable" and _is_read_only(path):
+                return _connect_to_read(path)
             # SQLite does not wait if two processes create the tables at once.
             if fault_of(error) != "locked" or time.monotonic() > deadline:
                 raise
             time.sleep(0.02)
 
 
+def _is_read_only(path: str) -> bool:
+    """Return True for a file with contents that this user cannot write, or not in its folder."""
+    own = {"effective_ids": os.access in os.supports_effective_ids}
+    try:
+        here = os.path.getsize(path) > 0
+    except OSError:
+        return False
+    places = (path, os.path.dirname(path))
+    return here and not all(os.access(place, os.W_OK, **own) for place in places)
+
+
+def _connect_to_read(path: str) -> sqlite3.Connection:
+    # Readers, too, write a file next to a database with a write-ahead log: its index, which a
+    # killed writer leaves. Without one, nobody is writing, or nobody on this machine.
+    address = f"file:{quote(path)}?mode=ro"
+    try:
+        return _connect(address)
+    except sqlite3.OperationalError:
+        return _connect(f"{address}&immutable=1")
+
+
 def _connect(path: str) -> sqlite3.Connection:
     connection = sqlite3.connect(
         path,
+        uri=path.startswith("file:"),  # ours: paths are absolute
         timeout=LOCK_SECONDS,
         isolation_level=None,  # no implicit transactions
         check_same_thread=False,  # Store has a lock

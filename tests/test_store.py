@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -210,6 +211,59 @@ def test_a_full_disk_drops_writes_until_there_is_room(tmp_path: Path) -> None:
     said = in_a_mount(mount, FULL, tmp_path)
     assert said.count("the store") == 1
     assert "cannot be written" in said
+
+
+READ_ONLY = """
+import os, sys
+from posh_reward.store import Store
+from tests.stores import items
+if os.geteuid() == 0 and sys.argv[2] == "stranger":  # whom permissions bind
+    os.setegid(65534)
+    os.seteuid(65534)
+kept = Store(sys.argv[1])
+for _ in range(2):
+    assert kept.get("verdict", "a", list(items(100))) == items(100), str(kept)
+    kept.put("verdict", "a", {"new": "answer"})
+assert kept.dropped == 2
+"""
+
+
+KILLED = """
+import os, sys
+from posh_reward.store import Store
+from tests.stores import items
+kept = Store(sys.argv[1])
+kept.put("verdict", "a", items(100))
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_a_read_only_disk_gives_all_answers(path: str) -> None:
+    sound_file(path)
+    folder = Path(path).parent
+    mount = f"mount --bind {folder} {folder} && mount -o remount,bind,ro {folder}"
+    said = in_a_mount(mount, READ_ONLY, path, "owner")
+    assert said.count("the store") == said.count("new answers are not kept") == 1
+
+
+@pytest.mark.parametrize("left", ["closed", "killed"])
+@pytest.mark.parametrize(("file", "folder"), [(0o444, 0o555), (0o644, 0o555), (0o444, 0o777)])
+def test_who_may_not_write_gets_all_answers(left: str, file: int, folder: int) -> None:
+    with tempfile.TemporaryDirectory() as name:  # pytest's folders are closed to others
+        path = f"{name}/what ? # % store.sqlite"
+        if left == "closed":
+            sound_file(path)
+        else:
+            writer = run(KILLED, path)
+            writer.wait()
+        for each in Path(name).iterdir():
+            each.chmod(file)
+        Path(name).chmod(folder)
+        reader = run(READ_ONLY, path, "stranger")
+        said = reader.communicate()[1]
+        assert reader.returncode == 0, said
+        assert said.count("the store") == said.count("new answers are not kept") == 1
+        Path(name).chmod(0o755)
 
 
 def damage(path: Path, how: str) -> None:
