@@ -36,6 +36,9 @@ MAKING = frozenset(("of", "in"))  # prepositions that join a thing to its materi
 MOST_RELATIONS = 40  # of one thing, which bounds work on a text of one repeated word
 OTHERS = 0.3  # attachment of another thing's attribute
 PART_OF_IT = 0.5  # the same if the thing has or wears the other: the white of a woman's dress
+MOST_BESIDE = 64
+"""Attributes of a thing, before and after a noun among them, that the noun shares. A repeated word
+can be thousands of attributes, and each with each is quadratic work."""
 MADE_UP = 0.85  # the same if the thing consists of the other, no person: tufts of white hair
 
 JOINED = ("conj", "parataxis", "ccomp")  # labels of joined clauses, if they have subjects
@@ -321,8 +324,9 @@ class Reading:
         ]
         beside: dict[int, set[int]] = defaultdict(set)
         for tokens in attribute_tokens:
-            for token in tokens:
-                beside[token] |= tokens
+            ordered = sorted(tokens)
+            for place, token in enumerate(ordered):
+                beside[token].update(ordered[max(place - MOST_BESIDE, 0) : place + MOST_BESIDE + 1])
         # A noun that is itself an attribute gets the attributes beside it: ivory satin.
         return attribute_tokens + [beside[token] - {token} for token in nouns]
 
