@@ -15,9 +15,11 @@ import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import as_file, files
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -32,6 +34,7 @@ from spacy.tokens import Doc
 from posh_reward.errors import InputError, MissingDependencyError
 from posh_reward.lexicon.wordnet import wordnet
 from posh_reward.process.child import gpu_index
+from posh_reward.settings import brief
 from posh_reward.types import CACHED
 
 Array = NDArray[Any]
@@ -576,9 +579,35 @@ def load_parser(name: str = EMBEDDED, device: str = "auto") -> Language:
     return load_embedded() if name == EMBEDDED else load_installed(name, device)
 
 
+def is_pipeline(name: str) -> bool:
+    """Return True for an installed package of a spaCy pipeline; imports nothing of it.
+
+    ``spacy.load`` would import any installed package, whose name a stranger's settings may give.
+    """
+    # A name with a dot would import the package before it.
+    spec = find_spec(name) if name.isidentifier() else None
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            meta = json.loads(Path(folder, "meta.json").read_text(encoding="utf-8"))
+            if f"{meta['lang']}_{meta['name']}" == name and meta["spacy_version"]:
+                return True
+    return False
+
+
+def check_name(name: str) -> None:
+    """Raise ``InputError`` for another package, or a name that no pipeline has."""
+    is_name = re.fullmatch(r"[a-z]{2,3}_\w+", name)  # language and name
+    if not is_name or find_spec(name) is not None:
+        raise InputError(
+            f"the parser {brief(name)} is no spaCy pipeline: use {EMBEDDED!r}, or the name of an "
+            "installed one, such as en_core_web_trf"
+        )
+
+
 @lru_cache(maxsize=4)
 def load_installed(name: str, device: str) -> Language:
-    if not spacy.util.is_package(name):
+    if not is_pipeline(name):
+        check_name(name)
         raise MissingDependencyError(
             f"the spaCy pipeline {name!r} is not installed: run `python -m spacy download {name}`"
             f", or use parser {EMBEDDED!r}, which needs no download"

@@ -129,7 +129,9 @@ def data_of(settings: Mapping[str, Any]) -> tuple[str | None, list[str], str]:
 def is_here(asset: Asset) -> bool:
     """Return True if an asset is complete in this machine's caches; uses no network."""
     if asset.kind == "spacy":
-        return find_spec(asset.name) is not None
+        from posh_reward.graph.parse import is_pipeline
+
+        return is_pipeline(asset.name)
     if asset.kind == "environment":
         return python_of(Path(asset.name)).exists()
     if asset.kind == "dataset":
@@ -172,6 +174,9 @@ def fetch(asset: Asset) -> None:
 
             load_dataset(asset.name)  # also prepares it: offline, only a prepared one is found
         elif asset.kind == "spacy":
+            from posh_reward.graph.parse import check_name
+
+            check_name(asset.name)
             # spaCy chooses the package for its own version, and runs `python -m pip`, which would
             # import from the working folder.
             command = python_module("spacy", "download", asset.name)

@@ -1,11 +1,15 @@
 """Parsing and tokenizing."""
 
+import json
 import os
 import random
+import shutil
 import string
+import sys
 import time
 from collections.abc import Iterator
 from functools import lru_cache
+from importlib.resources import as_file, files
 from itertools import product
 from pathlib import Path
 
@@ -63,6 +67,59 @@ def test_parses_do_not_depend_on_the_batch() -> None:
 def test_missing_pipeline_names_its_install_command() -> None:
     with pytest.raises(MissingDependencyError, match="spacy download en_core_web_none"):
         parse.load_parser("en_core_web_none")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "pip",
+        "this",
+        "torch",
+        "evil",
+        "evil.en_core",
+        "en_evil",
+        "../evil",
+        "/evil",
+        "",
+        "-h",
+        "en_core_web_sm --direct",
+    ],
+)
+def test_only_a_pipeline_is_imported(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever wrote the settings chose the name, of any package that is installed here."""
+    for module in ("evil", "en_evil"):
+        (tmp_path / module).mkdir()
+        (tmp_path / module / "meta.json").write_text('{"lang": "xx"}')
+        (tmp_path / module / "__init__.py").write_text("raise SystemExit('imported')")
+        (tmp_path / f"{module}-1.dist-info").mkdir()
+        (tmp_path / f"{module}-1.dist-info" / "METADATA").write_text(f"Name: {module}\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = {*sys.modules}
+    with pytest.raises(InputError, match="is no spaCy pipeline: use 'embedded', or"):
+        parse.load_parser(name)
+    assert {each for each in sys.modules if each in ("pip", "this") or "evil" in each} <= before
+
+
+def test_an_installed_pipeline_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package as spaCy makes it, here of the embedded pipeline."""
+    folder = tmp_path / "en_mine"
+    with as_file(files("posh_reward.graph") / "embedded" / "pipeline") as embedded:
+        shutil.copytree(embedded, folder / "en_mine-1.0.0")
+    meta = json.loads((folder / "en_mine-1.0.0" / "meta.json").read_text())
+    meta |= {"lang": "en", "name": "mine", "version": "1.0.0"}
+    for place in (folder, folder / "en_mine-1.0.0"):
+        (place / "meta.json").write_text(json.dumps(meta))
+    (folder / "__init__.py").write_text(
+        "from spacy.util import load_model_from_init_py\n"
+        "def load(**settings): return load_model_from_init_py(__file__, **settings)\n"
+    )
+    (tmp_path / "en_mine-1.0.0.dist-info").mkdir()
+    (tmp_path / "en_mine-1.0.0.dist-info" / "METADATA").write_text("Name: en_mine\nVersion: 1.0.0")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(InputError, match="'en_mine' has no tagger"):  # as told after loading it
+        parse.load_parser("en_mine")
 
 
 def test_a_pipeline_without_a_parser_is_refused() -> None:
@@ -178,7 +235,11 @@ def load(**options):
 @pytest.fixture
 def faulty_trf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The name of that pipeline, on a machine whose GPU spaCy accepts."""
-    (tmp_path / "en_core_faulty_trf.py").write_text(FAULTY_TRF)
+    package = tmp_path / "en_core_faulty_trf"
+    package.mkdir()
+    (package / "__init__.py").write_text(FAULTY_TRF)
+    meta = {"lang": "en", "name": "core_faulty_trf", "spacy_version": ">=3.8"}
+    (package / "meta.json").write_text(json.dumps(meta))
     about = tmp_path / "en_core_faulty_trf-1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: en_core_faulty_trf\nVersion: 1\n")
