@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from posh_reward.cli import INCOMPLETE, OK, options
 from posh_reward.errors import InputError, MissingDependencyError, install, on_one_line
@@ -71,7 +72,8 @@ def read(flags: argparse.Namespace) -> int:
     if flags.output:
         answers = results.answers_that_count(collection, flags.leave_out)
         rows = results.answer_rows(answers, key)
-        tables.write_table(rows, Path(flags.output), tables.format_of(flags.output))
+        private = 0o600  # people's own answers and comments
+        tables.write_table(rows, Path(flags.output), tables.format_of(flags.output), private)
     return INCOMPLETE if collection.refusals else OK
 
 
@@ -119,17 +121,18 @@ def add_serve(command: argparse.ArgumentParser) -> None:
         "alone: 127.0.0.1")  # fmt: skip
     add("--port", type=int, default=8000, help="port to listen at")
     add("--url", help="address that raters use, such as https://study.museum.example (default: "
-        "http://HOST:PORT)")  # fmt: skip
+        "http://HOST:PORT); requests under other names are refused")  # fmt: skip
     command.set_defaults(command=serve)
 
 
 def serve(flags: argparse.Namespace) -> int:
     try:
+        from posh_reward.serve.hosts import address_of
         from posh_reward.serve.study_app import read_tokens, study_app
     except ImportError:
         why = f"`packets serve` needs a server: {install('serve')}"
         raise MissingDependencyError(why) from None
-    from posh_reward.cli.serve_command import address_of, server_of, server_socket
+    from posh_reward.cli.serve_command import server_of, server_socket
     from posh_reward.study.packets.make import read_key
 
     path, folder = Path(flags.key), Path(flags.packet)
@@ -137,7 +140,10 @@ def serve(flags: argparse.Namespace) -> int:
     answers = Path(flags.answers) if flags.answers else _beside(path, ".answers")
     links = _beside(path, ".links.csv")
     tokens = read_tokens(links, key.raters)
-    app = study_app(key, folder, answers, tokens)
+    name = urlsplit(flags.url or "").hostname
+    if flags.url and not name:
+        raise InputError(f"--url {flags.url!r} has no host: use https://study.museum.example")
+    app = study_app(key, folder, answers, tokens, [name] if name else [])
     with server_socket(flags.host, flags.port) as bound:
         bound.listen(128)  # before the links are printed
         url = (flags.url or address_of(flags.host, bound.getsockname()[1])).rstrip("/")

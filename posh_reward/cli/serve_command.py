@@ -56,6 +56,7 @@ def serve(flags: argparse.Namespace) -> int:
     from posh_reward.models.server.server_http import read_key
     from posh_reward.serve.app import create_app
     from posh_reward.serve.client import KEY
+    from posh_reward.serve.hosts import OwnHosts
     from posh_reward.serve.window import BatchedMetric
 
     key = read_key(KEY)
@@ -68,6 +69,9 @@ def serve(flags: argparse.Namespace) -> int:
         reward.metric = metric
         rewarding = flags.reward is not None or not metric.wants_images
         app = create_app(metric, reward if rewarding else None, key=key, fallback=flags.fallback)
+        if key is None and bound.getsockname()[0] in ("127.0.0.1", "::1"):
+            remedy = "set POSH_REWARD_KEY to serve it under another, such as a proxy's"
+            app.add_middleware(OwnHosts, names=(), remedy=remedy)
         bound.listen(2048)  # before the address is printed
         _announce(bound.getsockname(), metric.signature, key)
         # uvicorn answers what it has accepted, then raises the signal again. What is still being
@@ -78,6 +82,8 @@ def serve(flags: argparse.Namespace) -> int:
 
 
 def _announce(name: tuple[Any, ...], signature: str, key: str | None) -> None:
+    from posh_reward.serve.hosts import address_of
+
     host, port = name[:2]
     address = address_of(host, port)
     print(f"{signature}\nserved at {address}, described at {address}/docs", file=sys.stderr)
@@ -86,10 +92,6 @@ def _announce(name: tuple[Any, ...], signature: str, key: str | None) -> None:
             f"anyone who reaches {host} can use the server: set POSH_REWARD_KEY to require a key",
             file=sys.stderr,
         )
-
-
-def address_of(host: str, port: int) -> str:
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def server_of(app: Any) -> uvicorn.Server:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
+import logging
 import os
 import secrets
 from collections import defaultdict
@@ -26,9 +27,12 @@ from starlette.routing import Route
 
 from posh_reward.errors import InputError
 from posh_reward.process.locks import LOCK, keep_folder, whole_file
+from posh_reward.serve.hosts import OwnHosts
 from posh_reward.study.packets.make import page_to_serve
 from posh_reward.study.packets.rater_answers import AnswerSheet, sheets_in
 from posh_reward.study.packets.study_records import Answer, PacketKey
+
+logger = logging.getLogger(__name__)
 
 LARGEST = 4_000_000  # bytes of a rater's answers; comments have up to 2,000 characters
 HEADERS = {
@@ -45,8 +49,17 @@ EARLIER, MOST_KEPT = ".earlier", 200
 NOTHING = "none"  # version of missing answers
 
 
-def study_app(key: PacketKey, packet: Path, answers: Path, tokens: Mapping[str, str]) -> Starlette:
-    """Make an ASGI app that shows each rater a page and stores the answers."""
+def study_app(
+    key: PacketKey,
+    packet: Path,
+    answers: Path,
+    tokens: Mapping[str, str],
+    names: Iterable[str] = (),
+) -> Starlette:
+    """Make an ASGI app that shows each rater a page and stores the answers.
+
+    Besides this machine's name and its addresses, raters may reach it by ``names``.
+    """
     keep_folder(answers, f".{key.packet}{LOCK}")
     site = StudySite(key, packet, answers, tokens)
     app = Starlette(
@@ -55,8 +68,11 @@ def study_app(key: PacketKey, packet: Path, answers: Path, tokens: Mapping[str, 
             Route("/r/{token}/answers", site.send, methods=["GET"]),
             Route("/r/{token}/answers", site.store, methods=["PUT"]),
             Route("/health", lambda _: PlainTextResponse("ok")),
-        ]
+        ],
+        exception_handlers={OSError: site.refuse},
     )
+    remedy = "name it with --url, such as --url https://study.museum.example"
+    app.add_middleware(OwnHosts, names=names, remedy=remedy)
     app.router.redirect_slashes = False  # to whatever host a request names
     return app
 
@@ -70,6 +86,7 @@ class StudySite:
         self._key, self._answers, self._tokens = key, answers, tokens
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._pages: dict[str, bytes] = {}
+        self._fault = ""  # of the disk, at the last attempt to store
         for rater in key.raters:
             path = packet / f"{rater}.html"
             try:
@@ -114,7 +131,21 @@ class StudySite:
             if before is not None and before != data:
                 await run_in_threadpool(self._keep, before, sheet)
             await run_in_threadpool(write_through, self._file(rater), data)
+        if self._fault:
+            logger.warning("answers can be stored again")
+        self._fault = ""
         return Response(status_code=204, headers={VERSION: _version(data)})
+
+    async def refuse(self, _: Request, error: Exception) -> Response:
+        """Tell that the disk fails, such as a full one; the page keeps the answers and retries."""
+        fault = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+        if fault != self._fault:
+            logger.error(
+                "answers cannot be stored in %r (%s): make room; raters' browsers keep them and "
+                "send them again", str(self._answers), fault,
+            )  # fmt: skip
+        self._fault = fault
+        return PlainTextResponse(f"the answers cannot be stored: {fault}", 507)
 
     def _rater(self, request: Request) -> str:
         try:
@@ -140,7 +171,7 @@ class StudySite:
         folder, name = self._answers / EARLIER, self._file(after.rater).stem
         count = len(list(folder.glob(f"{name}-*.json")))
         if is_lost and count < MOST_KEPT:
-            folder.mkdir(exist_ok=True)
+            folder.mkdir(0o700, exist_ok=True)
             write_through(folder / f"{name}-{count + 1:03}.json", before)
 
     def _stored(self, rater: str) -> bytes | None:
@@ -158,9 +189,12 @@ def _version(data: bytes | None) -> str:
     return NOTHING if data is None else sha256(data).hexdigest()[:32]
 
 
-def write_through(path: Path, data: bytes, mode: int = 0o666) -> None:
-    """Replace a file on disk; a kill or a power cut leaves either the old or the new one."""
-    with whole_file(path, mode) as file:
+def write_through(path: Path, data: bytes) -> None:
+    """Replace a file on disk; a kill or a power cut leaves either the old or the new one.
+
+    Only its owner may read it: it has people's answers, or tokens with which anyone can answer.
+    """
+    with whole_file(path, 0o600) as file:
         file.write(data)
     folder = os.open(path.parent, os.O_RDONLY)
     try:
@@ -176,7 +210,7 @@ def read_tokens(path: Path, raters: Iterable[str]) -> dict[str, str]:
         text = io.StringIO()
         rows = csv.writer(text, lineterminator="\n")
         rows.writerows([("rater", "token"), *((n, secrets.token_urlsafe(16)) for n in names)])
-        write_through(path, text.getvalue().encode(), 0o600)  # anyone with a token can answer
+        write_through(path, text.getvalue().encode())
     try:
         table = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
         tokens = {row["token"]: row["rater"] for row in table if row["token"]}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import resource
+import socket
 import subprocess
 import sys
 import time
@@ -45,11 +47,11 @@ class Site:
             self.links = {rater: f"{url}/r/{token}" for token, rater in tokens.items()}
             yield self
 
-    def start(self) -> None:
+    def start(self, *flags: str) -> None:
         """In a process of its own."""
         command = [sys.executable, "-m", "posh_reward.cli", "packets", "serve",
                    str(self.folder / "packet.key.json"), str(self.folder / "packet"),
-                   "--port", str(self.port)]  # fmt: skip
+                   "--port", str(self.port), *flags]  # fmt: skip
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(command, stderr=log, stdout=log)
         for _ in range(600):
@@ -201,10 +203,77 @@ def test_answers_that_older_ones_replace_are_kept(site: Site) -> None:
     [kept] = (site.folder / "packet.answers" / ".earlier").iterdir()
     assert kept.read_bytes() == full, "the first are among these"
     assert answer_files([str(site.file().parent)]) == [site.file()]
+    for file in (site.file(), kept, site.folder / "packet.links.csv"):
+        assert file.stat().st_mode & 0o077 == 0, "they hold people's answers"
 
 
 def test_no_redirect_leads_to_the_host_that_a_request_names(site: Site) -> None:
     for path in ("/health/", "/r/x/"):
         url = f"http://127.0.0.1:{site.port}{path}"
-        reply = httpx.get(url, headers={"Host": "evil.example"}, follow_redirects=False)
-        assert reply.status_code == 404
+        for host, status in (("evil.example", 421), ("localhost", 404)):
+            reply = httpx.get(url, headers={"Host": host}, follow_redirects=False)
+            assert reply.status_code == status
+            assert "location" not in reply.headers
+
+
+OWN = ("127.0.0.1", "localhost", "LOCALHOST.:80", "[::1]:8000", "[fe80::1]", "192.168.1.7:80",
+       socket.gethostname(), "study.museum.example", "Study.Museum.Example:443")  # fmt: skip
+OTHER = ("evil.example", "localhost.evil.example", "evil.example:8000", "127.0.0.1.evil.example",
+         "museum.example", "study.museum.example.evil", "[evil", "a b", "127.0.0.1@evil.example",
+         "127.0.0.1 evil.example", "\xff", "1.2.3.4.5", "[::1", "x@localhost.example")  # fmt: skip
+
+
+@pytest.mark.parametrize(("hosts", "status"), [(OWN, 200), (OTHER, 421)])
+def test_no_page_elsewhere_can_take_the_servers_address(
+    hosts: tuple[str, ...], status: int, tmp_path: Path
+) -> None:
+    site = Site(tmp_path, free_port())
+    site.start("--url", "https://study.museum.example/")
+    try:
+        for host in hosts:
+            with socket.create_connection(("127.0.0.1", site.port)) as connection:
+                line = f"GET /health HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+                connection.sendall(line.encode("latin-1"))
+                reply = connection.makefile("rb").read().decode()
+            assert int(reply.split()[1]) in (status, 400), host
+            assert status == 421 or reply.split()[1] == "200", host
+            if " 421 " in reply:
+                assert "name it with --url" in reply
+    finally:
+        site.kill()
+    [link, _] = site.links.values()
+    assert link.startswith("https://study.museum.example/r/")
+
+
+def test_a_full_disk_is_told_and_what_was_not_stored_follows(killable: Site) -> None:
+    """Not full, but closed to any file: the system reports both where a file is written."""
+    site, tasks = killable, PACKET.key.raters["rater-01"].tasks
+    answers = [{**coarse(PACKET.key, task), "comment": "x" * 1900} for task in tasks]
+    data = saved(PACKET.key, "rater-01", answers)
+    room = (site.folder / "log").stat().st_size + 1000  # for the line that is told
+    resource.prlimit(site.process.pid, resource.RLIMIT_FSIZE, (room, resource.RLIM_INFINITY))
+    for _ in range(3):
+        reply = put(site, data)
+        assert reply.status_code == 507
+        assert reply.text.startswith("the answers cannot be stored: ")
+    assert not site.file().exists()
+    assert httpx.get(site.links["rater-01"]).status_code == 200
+    unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+    resource.prlimit(site.process.pid, resource.RLIMIT_FSIZE, unlimited)
+    assert put(site, data).status_code == 204
+    assert site.file().read_bytes() == data
+    said = (site.folder / "log").read_text()
+    assert said.count("answers cannot be stored in") == said.count("can be stored again") == 1
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_links_that_are_handed_out_can_be_opened(host: str, tmp_path: Path) -> None:
+    site = Site(tmp_path, free_port())
+    site.start("--host", host)
+    try:
+        for link in site.links.values():
+            assert not link.startswith(("http://0.0.0.0", "http://[::]"))
+            assert httpx.get(link).status_code == 200
+    finally:
+        site.kill()

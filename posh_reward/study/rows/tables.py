@@ -303,9 +303,14 @@ WRITTEN_AT_ONCE = 1000  # rows converted to Parquet at a time
 DECIMALS = 6  # of numbers in CSV, which people read; other formats have full precision
 
 
-def write_table(rows: Iterable[Mapping[str, Any]], path: Path, format: Format) -> None:
-    """Write the whole file or nothing; every row has the columns of the first."""
-    with whole_file(path) as file:
+def write_table(
+    rows: Iterable[Mapping[str, Any]], path: Path, format: Format, mode: int = 0o666
+) -> None:
+    """Write the whole file or nothing; every row has the columns of the first.
+
+    ``mode`` is the file's permissions, less the umask.
+    """
+    with whole_file(path, mode) as file:
         if format.kind == "parquet":
             _write_parquet(rows, file)
         elif format.kind == "jsonl":

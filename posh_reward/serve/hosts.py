@@ -1,0 +1,67 @@
+"""Names under which a server is meant to be reached.
+
+A page that somebody opens can have its own name resolved to this machine's address (DNS rebinding),
+and then read from a server as if both were one site. It still sends its name as ``Host``.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable
+from contextlib import suppress
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+ANY = {"0.0.0.0": "192.0.2.1", "::": "2001:db8::1"}  # noqa: S104 - compared, not bound
+"""Addresses that stand for all of this machine's -> an address elsewhere, never sent to."""
+
+
+class OwnHosts:
+    """ASGI middleware that refuses requests for other names with status 421.
+
+    Accepts this machine's name, ``localhost``, all addresses, which nobody can resolve to another,
+    ``names``, and requests without a name, which no browser makes.
+    """
+
+    def __init__(self, app: ASGIApp, names: Iterable[str], remedy: str) -> None:
+        own = socket.gethostname().lower()
+        self._names = {"localhost", own, own.partition(".")[0], *map(str.lower, names)}
+        self._app, self._remedy = app, remedy
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        name = Headers(scope=scope).get("host", "") if scope["type"] == "http" else ""
+        if not name or self._is_own(name):
+            await self._app(scope, receive, send)
+        else:
+            why = f"this server is not reached under that name: {self._remedy}"
+            await PlainTextResponse(why, 421)(scope, receive, send)
+
+    def _is_own(self, name: str) -> bool:
+        with suppress(ValueError):
+            host = (urlsplit(f"//{name}").hostname or "").rstrip(".")
+            if host in self._names:
+                return True
+            ip_address(host)
+            return True
+        return False
+
+
+def address_of(host: str, port: int) -> str:
+    """Return the address for others of a server that listens at ``host``."""
+    if host in ANY:
+        host = _outward(host) or socket.gethostname()
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _outward(host: str) -> str | None:
+    """Return this machine's address on the way to others, if it has one."""
+    for elsewhere in dict.fromkeys((ANY[host], *ANY.values())):
+        kind = socket.AF_INET6 if ":" in elsewhere else socket.AF_INET
+        with suppress(OSError), socket.socket(kind, socket.SOCK_DGRAM) as probe:
+            probe.connect((elsewhere, 9))  # sends nothing
+            return str(probe.getsockname()[0])
+    return None
