@@ -200,7 +200,7 @@ def killed(name: str, folder: Path, count: int, rng: random.Random) -> dict[str,
             found["rows"] += rows.total()
             found["lost"] += (true - rows).total()
             found["doubled"] += (rows - true).total()
-        found["tracebacks"] += log_of(here).count("Traceback")
+        found["tracebacks"] += log_of(here).count("Traceback")  # such as pydantic's on Ctrl-C
     return {"command": name, **found}
 
 
