@@ -2,14 +2,12 @@
 
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import sysconfig
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace as Some
 from typing import Any
@@ -48,7 +46,7 @@ from posh_reward.training.run_check import wrong_versions
 from posh_reward.training.run_settings import import_failure
 from recipes import sft, tiny_qwen
 from tests.models.conftest import python
-from tests.processes import soon, start
+from tests.processes import start
 from tests.slurm.test_scripts import command
 
 __all__ = ["python"]
@@ -291,51 +289,6 @@ def test_a_trial_ends_with_the_doctor() -> None:
     with pytest.raises(KeyboardInterrupt), trial(["judge", "cpu", "2", "{}"], {}) as child:
         raise KeyboardInterrupt
     assert not child.runs
-
-
-FAMILY = """
-import subprocess, sys, time
-from pathlib import Path
-from posh_reward.training.doctor.diagnosis import trial
-sleeps = "import time; time.sleep(600)"
-child = (
-    "import subprocess, sys; print(1, flush=True);"
-    f"subprocess.run([sys.executable, '-c', '{sleeps}', {sys.argv[1]!r}])"
-)
-with trial([], {}, (sys.executable, "-c", child)) as started:
-    while not (started.output.seek(0) or started.output.read()):
-        time.sleep(0.05)
-    print("ready", flush=True)
-    time.sleep(600)
-"""
-"""A doctor whose trial has started a process of its own."""
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
-def test_a_trial_and_its_children_end_with_a_killed_doctor(
-    tmp_path: Path, number: signal.Signals
-) -> None:
-    mark = str(tmp_path)  # which no other run of these tests has
-    doctor = subprocess.Popen(
-        [sys.executable, "-c", FAMILY, mark], stdout=subprocess.PIPE, text=True, cwd=ROOT
-    )
-    assert doctor.stdout is not None
-    assert doctor.stdout.readline() == "ready\n"
-    assert running(mark) >= 2
-    doctor.send_signal(number)
-    doctor.wait()
-    doctor.stdout.close()
-    assert soon(lambda: running(mark) == 0, 10)
-
-
-def running(mark: str) -> int:
-    """Processes whose command line has a mark."""
-    count = 0
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError):
-                count += mark.encode() in (entry / "cmdline").read_bytes()
-    return count
 
 
 def test_a_trial_imports_nothing_from_the_working_folder(
