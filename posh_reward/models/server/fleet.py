@@ -16,6 +16,7 @@ from posh_reward.models.model import DOUBTFUL, LabelReading, Prompt, not_grades
 from posh_reward.models.prompt_images import image_of
 from posh_reward.models.server import chat_messages, server_http
 from posh_reward.models.server.server_http import (
+    CONNECT_SECONDS,
     TIMEOUT,
     ExchangeError,
     ServerClient,
@@ -34,8 +35,8 @@ STRIKES = 3  # consecutive failures after which a server rests, as long as anoth
 REST = 30.0  # seconds of rest; then one prompt tries the server again
 LONGEST_PAUSE = 30.0  # seconds; longer pauses requested by a server are capped
 TIMEOUTS = 3
-"""Timeouts of one prompt, at any servers, after which it is given up at the end of a round: more
-would take many minutes."""
+"""Timeouts of one prompt, at any servers, after which it is given up at the end of a round; and
+timeouts without any answer after which a batch asks for a sign of life: more would take minutes."""
 REMEMBERED = 100_000  # prompt prefixes with an assigned server; beyond that all are forgotten
 
 
@@ -47,6 +48,11 @@ class Patience:
     retries: int  # rounds over all servers after the first
     backoff: float  # seconds before the second round, doubled before each further one
     concurrency: int  # most prompts that a server gets at a time
+
+    @property
+    def slow(self) -> float:
+        """Seconds from which on a failed exchange is a server's silence, not its refusal."""
+        return QUICK * min(self.timeout, CONNECT_SECONDS)
 
     def pause(self, rounds: int, after: float) -> float:
         """Seconds to wait before round ``rounds``, at least ``after`` as requested by a server."""
@@ -63,6 +69,7 @@ class Server:
     strikes: int = 0  # consecutive failures
     rests_until: float = 0.0  # on the monotonic clock
     turns: int = 1  # questions that it gets at a time
+    fault: str = "no server was asked"  # the reason of its last failure
 
     def note_answer(self, seconds: float, patience: Patience) -> None:
         """Note an answer; a quick one shows that the server takes more questions at a time."""
@@ -73,6 +80,7 @@ class Server:
     def note_failure(self, reason: str) -> None:
         """Count a failure; from the third in a row on the server rests."""
         self.strikes += 1
+        self.fault = reason
         if reason == TIMEOUT:
             self.turns = 1
         if self.strikes == STRIKES:  # not earlier, since a run asks thousands of questions
@@ -110,6 +118,11 @@ class Fleet:
         servers = self.servers[home:] + self.servers[:home]
         return [server for server in servers if server.rests_until <= now] or servers
 
+    def spares(self, server: Server) -> bool:
+        """True while this server rests and another one does not."""
+        now = time.monotonic()
+        return server.rests_until > now and any(each.rests_until <= now for each in self.servers)
+
 
 class ServerBatch:
     """One batch of prompts, given up as a whole once no server answers anything."""
@@ -127,9 +140,11 @@ class ServerBatch:
         self._patience = patience
         self._probe = probe
         self._timeouts = timeouts
-        self._last_answer = 0.0
+        self._last_answer = time.monotonic()  # before the first one, the batch's start
         self._given_up: str | None = None
         self._probing = asyncio.Lock()
+        self._probed: set[str] = set()
+        """Addresses of servers that are asked for a sign of life, while all prompts wait."""
         self._busy = dict.fromkeys((server.url for server in fleet.servers), 0)
         """Address -> questions that it is answering."""
         self._turn = asyncio.Condition()
@@ -156,34 +171,45 @@ class ServerBatch:
             # Try all servers before a pause: one that is down costs no waiting while another works.
             # Recompute the order, since servers may have begun or ended a rest.
             for server in self._fleet.order(home):
-                if self._given_up is not None:
-                    raise TransientError(self._given_up)
                 try:
                     return await self._exchange(server, body)
                 except TransientError as error:
+                    if self._given_up is not None:
+                        raise TransientError(self._given_up) from None
                     failure = error
                     timeouts += error.reason == TIMEOUT
             if timeouts >= self._timeouts:
                 break
-        if self._probe is not None:
-            await self._give_up_if_down(began, failure)
+        await self._give_up_if_down(began, failure)
         raise failure
 
     async def _exchange(self, server: Server, body: Mapping[str, Any]) -> dict[str, Any]:
+        """One exchange, in turn; after a slow failure, find out whether any server is left."""
         async with self._turn_at(server):
-            server.note_try()
             began = time.monotonic()
             try:
-                reply = await self._http.post(server.url + CHAT, body)
+                return await self._post(server, body)
             except TransientError as error:
-                if error.status != 429:  # a busy server works
-                    server.note_failure(error.reason)
-                raise
-            except ExchangeError:  # a refusal is an answer, too: the server works
-                self._note_answer(server, began)
-                raise
+                failure = error
+        ended = time.monotonic()
+        if failure.status != 429 and ended - began >= self._patience.slow:
+            await self._give_up_if_down(ended - TIMEOUTS * self._patience.timeout, failure)
+        raise failure
+
+    async def _post(self, server: Server, body: Mapping[str, Any]) -> dict[str, Any]:
+        server.note_try()
+        began = time.monotonic()
+        try:
+            reply = await self._http.post(server.url + CHAT, body)
+        except TransientError as error:
+            if error.status != 429:  # a busy server works
+                server.note_failure(error.reason)
+            raise
+        except ExchangeError:  # a refusal is an answer, too: the server works
             self._note_answer(server, began)
-            return reply
+            raise
+        self._note_answer(server, began)
+        return reply
 
     def _note_answer(self, server: Server, began: float) -> None:
         self._last_answer = time.monotonic()
@@ -192,9 +218,22 @@ class ServerBatch:
 
     @asynccontextmanager
     async def _turn_at(self, server: Server) -> AsyncIterator[None]:
-        """Wait until the server takes another question; that wait is not part of the timeout."""
+        """Wait until the server takes another question; that wait is not part of the timeout.
+
+        ``TransientError`` as soon as the wait is in vain: the batch is given up, or the server
+        begins a rest while others work.
+        """
+
+        def vain() -> bool:
+            return self._given_up is not None or self._fleet.spares(server)
+
+        def free() -> bool:
+            return server.url not in self._probed and self._busy[server.url] < server.turns
+
         async with self._turn:
-            await self._turn.wait_for(lambda: self._busy[server.url] < server.turns)
+            await self._turn.wait_for(lambda: vain() or free())
+            if vain():
+                raise TransientError(self._given_up or server.fault)
             self._busy[server.url] += 1
         try:
             yield
@@ -203,27 +242,33 @@ class ServerBatch:
                 self._busy[server.url] -= 1
                 self._turn.notify_all()
 
-    async def _give_up_if_down(self, began: float, failure: ExchangeError) -> None:
-        """Give up the batch if no server has answered since ``began`` or answers the probe.
+    async def _give_up_if_down(self, since: float, failure: ExchangeError) -> None:
+        """Give up the batch if no server has answered since then or answers the probe.
 
         Otherwise every prompt in turn would wait for a judge that is down, for hours. The probe
         tells that apart from a run of prompts that the server cannot handle.
         """
         async with self._probing:  # one prompt probes; the others reuse its finding
-            if self._given_up is not None or self._last_answer > began:
+            if self._probe is None or self._given_up is not None or self._last_answer > since:
                 return
             errors = await self._probe_all()
-            if all(isinstance(error, TransientError) for error in errors):
+            down = all(isinstance(error, TransientError) for error in errors)
+            if down and self._last_answer <= since:  # no answer to a prompt meanwhile, either
                 self._given_up = self._fleet.given_up = failure.reason
 
     async def _probe_all(self) -> list[ExchangeError | None]:
-        """Each server's error when asked the probe; None if it answers."""
+        """Each server's error when asked the probe, ahead of all prompts; None if it answers."""
 
         async def probe(server: Server) -> ExchangeError | None:
+            self._probed.add(server.url)
             try:
-                await self._exchange(server, self._probe or {})
+                await self._post(server, self._probe or {})
             except ExchangeError as error:
                 return error
+            finally:
+                self._probed.discard(server.url)
+                async with self._turn:
+                    self._turn.notify_all()
             return None
 
         return list(await asyncio.gather(*map(probe, self._fleet.servers)))
