@@ -86,6 +86,7 @@ class Asker:
         self.model = model
         self.store = store
         self._warned = False
+        self._recognised = False
 
     @contextmanager
     def awake(self, prompts: Sequence[object]) -> Iterator[None]:
@@ -139,6 +140,7 @@ class Asker:
             notes = self.store is not None and getattr(self.model, "notes", False)
             try:
                 with at_work():
+                    self._recognise()
                     answers = kind.ask(new, note=keeper.note) if notes else kind.ask(new)
                 for place, answer in enumerate(answers if self.store is not None else ()):
                     keeper.note(place, answer)
@@ -150,6 +152,20 @@ class Asker:
         in_order = [answer_of[each] for each in prompts]
         self.model.usage.count_failures(in_order)
         return in_order
+
+    def _recognise(self) -> None:
+        """Let a model compare itself with the one whose answers the store has under its name.
+
+        A server may have another model today, under the same name. Raises ``JudgeError``.
+        """
+        recognise = getattr(self.model, "recognise", None)
+        if self._recognised or self.store is None or recognise is None:
+            return
+        kept = self.store.get("identity", self.model.name, [""]).get("")
+        said = recognise(kept)
+        if kept is None:
+            self.store.put("identity", self.model.name, {"": said})
+        self._recognised = True
 
     def _recall(self, prompts: Sequence[Prompt], kind: AnswerKind[A]) -> dict[Prompt, A]:
         """Stored answers; an unreadable row counts as missing."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import socket
 import threading
 import time
@@ -22,6 +23,7 @@ Lie = Callable[["Handler", Reply], None]
 Liar = Callable[[int, str], "Lie | None"]
 """From the number of a question (0 for those of the start) and its text; None is honest."""
 START = 4  # questions at the start
+CHECK = 2  # of them, asked again at the end of a batch, and after a block of answers
 
 MODEL = "honest/model"
 LABELS = ("1", "2", "3", "4", "5")
@@ -137,7 +139,8 @@ def reply_to(body: dict[str, Any], knows_ids: bool) -> Reply:
     usage["prompt_tokens_details"] = {"cached_tokens": 8}  # type: ignore[assignment]
     if not body.get("logprobs"):
         content = f" {raw_phrase(Prompt('', text))}\n"
-        return {"choices": [{"index": 0, "message": {"content": content}}], "usage": usage}
+        choice: Reply = {"index": 0, "message": {"content": content}}
+        return {"model": MODEL, "choices": [choice], "usage": usage}
     start = text.rindex("Q: Is ")
     shares = between_labels(quoted_words(Prompt(text[:start], text[start:])))
     as_ids = knows_ids and "logprob_token_ids" in body
@@ -149,7 +152,8 @@ def reply_to(body: dict[str, Any], knows_ids: bool) -> Reply:
         top = top + [{"token": f"word{letter}", "logprob": -30.0} for letter in "abcdefghijklmno"]
         top = top[: body.get("top_logprobs", 0)]
     first = {"token": "5", "logprob": -0.1, "top_logprobs": top}
-    return {"choices": [{"index": 0, "logprobs": {"content": [first]}}], "usage": usage}
+    choice = {"index": 0, "logprobs": {"content": [first]}}
+    return {"model": MODEL, "choices": [choice], "usage": usage}
 
 
 def says(status: int, reply: object = None, **headers: str) -> Lie:
@@ -202,3 +206,42 @@ def breaks_off(handler: Handler, honest: Reply) -> None:
     handler.end_headers()
     handler.wfile.write(b'{"choices"')
     handler.close_connection = True
+
+
+def drops(handler: Handler, honest: Reply) -> None:
+    """Ends the connection without a reply."""
+    handler.close_connection = True
+
+
+def named(model: str) -> Lie:
+    return changes(lambda reply: reply.update(model=model))
+
+
+def fingerprinted(fingerprint: str | None) -> Lie:
+    return changes(lambda reply: reply.update(system_fingerprint=fingerprint))
+
+
+def regrades(regrade: Callable[[float], float]) -> Lie:
+    """Answers of another model: the honest grades, changed."""
+
+    def change(reply: Reply) -> None:
+        logprobs = reply["choices"][0].get("logprobs")
+        if logprobs:
+            digits = [e for e in logprobs["content"][0]["top_logprobs"] if e["token"] in LABELS]
+            grade = sum(int(e["token"]) * math.exp(e["logprob"]) for e in digits)
+            shares = between_labels(min(max(regrade(grade), 1.0), 5.0))
+            for each, share in zip(digits, shares, strict=True):
+                each["logprob"] = math.log(share) if share else -800.0
+
+    return changes(change)
+
+
+def constant(grade: float) -> Lie:
+    return regrades(lambda honest: grade)
+
+
+def noisy(deviation: float) -> Lie:
+    return regrades(lambda honest: random.gauss(honest, deviation))
+
+
+inverts = regrades(lambda honest: 6 - honest)

@@ -27,12 +27,21 @@ from posh_reward import ConfigError, InputError, JudgeError, PoSh
 from posh_reward.metrics.posh.judges.judge import PromptJudge, load_judge
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
-from posh_reward.models.server import ServerModel, chat_messages, fleet, server_http, server_model
+from posh_reward.models.server import (
+    ServerModel,
+    chat_messages,
+    fleet,
+    server_batch,
+    server_http,
+    server_model,
+)
 from posh_reward.models.server.fleet import NO_TOKEN
+from posh_reward.models.server.identity import PROBE
 from posh_reward.models.server.server_http import ExchangeError, _certificates
 from posh_reward.types import Failure, Verdict
 from tests.models import lying_server
 from tests.models.lying_server import (
+    CHECK,
     LABELS,
     MODEL,
     START,
@@ -217,7 +226,7 @@ def test_a_server_known_to_be_silent_costs_one_sign_of_life() -> None:
             assert {str(verdict.failure) for verdict in verdicts} == {server_http.TIMEOUT}
             asked.append(len(server.bodies))
         first, second, third = asked
-        assert first <= START + fleet.TIMEOUTS * 4 + 1
+        assert first <= START + server_batch.TIMEOUTS * 4 + 1
         assert (second, third) == (first + 1, first + 2)
         silent = False
         assert all(map(same, judge.choose(PROMPTS, LABELS), HONEST))
@@ -246,7 +255,7 @@ def test_prompts_are_sent_in_order_and_no_more_at_once_than_allowed() -> None:
         judge = model(server, concurrency=1)
         judge.choose(PROMPTS, LABELS)
         asked = [body["messages"][0]["content"] for body in server.bodies]
-    assert asked[START:] == [prompt.text for prompt in PROMPTS]
+    assert asked[START:-CHECK] == [prompt.text for prompt in PROMPTS]
 
 
 def one_slot(seconds: float) -> Liar:
@@ -328,8 +337,8 @@ def test_equal_prefixes_go_to_one_server() -> None:
             {body["messages"][0]["content"].split("\n")[0] for body in server.bodies[START:]}
             for server in (one, two)
         ]
-        assert len(one.bodies) == len(two.bodies) == START + 2 * 2 * len(WORDS)
-    assert not texts[0] & texts[1]
+        assert len(one.bodies) == len(two.bodies) == START + 2 * (2 * len(WORDS) + CHECK)
+    assert texts[0] & texts[1] == {PROBE.partition("\n")[0]}, "which checks servers"
 
 
 def test_another_server_takes_over_when_one_is_killed() -> None:
@@ -359,22 +368,24 @@ def test_a_server_that_recovers_gets_its_share(monkeypatch: pytest.MonkeyPatch) 
             later = SimpleNamespace(monotonic=lambda: time.monotonic() + fleet.REST + 1)
             monkeypatch.setattr(fleet, "time", later)
             assert all(map(same, judge.choose(PROMPTS, LABELS), HONEST))
-        assert (asked, len(one.bodies)) == (START + fleet.STRIKES, asked + len(PROMPTS))
+        assert asked == START + fleet.STRIKES
+        assert len(one.bodies) == asked + len(PROMPTS) + CHECK
 
 
 def test_a_killed_server_alone_fails_the_rest_only() -> None:
-    prompts = [question(f"dog {i}") for i in range(50)]
+    """The rest begins with what had been answered since the last check."""
+    prompts = [question(f"dog {i}") for i in range(90)]
     with LyingServer() as server:
 
         def killed(number: int, text: str) -> Lie | None:
-            if number == 20:
+            if number == 60:
                 server.kill()
             return None
 
         server.liar = killed
         verdicts = model(server, concurrency=4).choose(prompts, LABELS)
     known = [verdict for verdict in verdicts if verdict.failure is None]
-    assert 10 < len(known) < 30
+    assert 30 < len(known) < 60
     reasons = {str(verdict.failure) for verdict in verdicts} - {"None"}
     assert reasons <= {server_http.UNREACHABLE, server_http.BROKEN_OFF}
 
@@ -513,7 +524,7 @@ def test_another_server_tells_the_tokens_of_labels_when_the_first_is_killed() ->
         judge.wake()
         one.kill()
         judge.choose(PROMPTS, ("1", "5"))
-        assert two.bodies[-1]["logprob_token_ids"] == [16, 20]
+        assert two.bodies[-1 - CHECK]["logprob_token_ids"] == [16, 20]
 
 
 @pytest.mark.parametrize("labels", [("1", "ten"), ("1", "2", "ten")])
@@ -596,7 +607,7 @@ def test_rewrites_are_greedy_and_stripped() -> None:
     prompts = [Prompt('Rewrite "', f'{word}" into a gram') for word in ("dog small", "cat")]
     with LyingServer() as one, LyingServer() as two:
         rewrites = model(one, two).write(prompts, 20)
-        body = one.bodies[-1]
+        body = one.bodies[-1 - CHECK]
         assert len(one.bodies) == len(two.bodies)
     assert [rewrite.text for rewrite in rewrites] == ["the dog small", "the cat"]
     assert (body["temperature"], body["max_tokens"]) == (0, 20)

@@ -1,20 +1,18 @@
-"""Several servers of one model: checks at the start, routing, retries, pauses after failures."""
+"""Several servers of one model: checks at the start, health, and which of them gets a prompt."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import random
 import time
-from collections.abc import AsyncIterator, Hashable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from posh_reward.errors import JudgeError
-from posh_reward.models.model import DOUBTFUL, LabelReading, Prompt, not_grades
+from posh_reward.models.model import LabelReading, Prompt
 from posh_reward.models.prompt_images import image_of
 from posh_reward.models.server import chat_messages, server_http
+from posh_reward.models.server.identity import PROBE, Identity
 from posh_reward.models.server.server_http import (
     CONNECT_SECONDS,
     TIMEOUT,
@@ -22,21 +20,16 @@ from posh_reward.models.server.server_http import (
     ServerClient,
     TransientError,
 )
-from posh_reward.settings import UNCHECKED
-from posh_reward.types import PromptImage, Verdict
+from posh_reward.types import PromptImage
 
 logger = logging.getLogger(__name__)
 
-CHAT = "/chat/completions"
 QUICK = 0.25
 """Share of the timeout. A server with one slot, such as llama.cpp's, queues what it gets: it gets
 more at a time only as long as answers take less than this, so that none times out in the queue."""
 STRIKES = 3  # consecutive failures after which a server rests, as long as another one answers
 REST = 30.0  # seconds of rest; then one prompt tries the server again
 LONGEST_PAUSE = 30.0  # seconds; longer pauses requested by a server are capped
-TIMEOUTS = 3
-"""Timeouts of one prompt, at any servers, after which it is given up at the end of a round; and
-timeouts without any answer after which a batch asks for a sign of life: more would take minutes."""
 REMEMBERED = 100_000  # prompt prefixes with an assigned server; beyond that all are forgotten
 
 
@@ -63,13 +56,17 @@ class Patience:
 
 @dataclass(slots=True, eq=False)
 class Server:
-    """One address and its recent health."""
+    """One address, its model, and its recent health."""
 
     url: str
     strikes: int = 0  # consecutive failures
     rests_until: float = 0.0  # on the monotonic clock
     turns: int = 1  # questions that it gets at a time
     fault: str = "no server was asked"  # the reason of its last failure
+    identity: Identity | None = None  # from its first answers
+    confirmed: int = 0  # answers that count, since its model was found to be the same after them
+    doubt: str | None = None
+    """Why its answers may be another model's: it is asked nothing until it answers as at first."""
 
     def note_answer(self, seconds: float, patience: Patience) -> None:
         """Note an answer; a quick one shows that the server takes more questions at a time."""
@@ -112,177 +109,27 @@ class Fleet:
             self._homes.clear()
         return self._homes.setdefault(hash(start), len(self._homes) % len(self.servers))
 
+    @property
+    def identity(self) -> Identity | None:
+        """That of the first server that has answered."""
+        return next((each.identity for each in self.servers if each.identity is not None), None)
+
     def order(self, home: int) -> list[Server]:
-        """Servers to try, ``home`` first: those not resting, or all if all rest."""
+        """Servers to try, ``home`` first: those not resting, or all if all rest; none in doubt."""
         now = time.monotonic()
         servers = self.servers[home:] + self.servers[:home]
+        servers = [server for server in servers if server.doubt is None]
         return [server for server in servers if server.rests_until <= now] or servers
 
     def spares(self, server: Server) -> bool:
-        """True while this server rests and another one does not."""
+        """True while this server is in doubt, or rests while another one does not."""
         now = time.monotonic()
-        return server.rests_until > now and any(each.rests_until <= now for each in self.servers)
+        return server.doubt is not None or (
+            server.rests_until > now
+            and any(each.rests_until <= now for each in self.servers if each.doubt is None)
+        )
 
 
-class ServerBatch:
-    """One batch of prompts, given up as a whole once no server answers anything."""
-
-    def __init__(
-        self,
-        http: ServerClient,
-        fleet: Fleet,
-        patience: Patience,
-        probe: Mapping[str, Any] | None,
-        timeouts: int = TIMEOUTS,
-    ) -> None:
-        self._http = http
-        self._fleet = fleet
-        self._patience = patience
-        self._probe = probe
-        self._timeouts = timeouts
-        self._last_answer = time.monotonic()  # before the first one, the batch's start
-        self._given_up: str | None = None
-        self._probing = asyncio.Lock()
-        self._probed: set[str] = set()
-        """Addresses of servers that are asked for a sign of life, while all prompts wait."""
-        self._busy = dict.fromkeys((server.url for server in fleet.servers), 0)
-        """Address -> questions that it is answering."""
-        self._turn = asyncio.Condition()
-
-    async def start(self) -> None:
-        """Give up at once if the last batch was given up and still no server answers the probe.
-
-        Otherwise every batch would go through all its retries for a judge that is down.
-        """
-        if self._fleet.given_up is not None:
-            reason = self._fleet.given_up
-            errors = await self._probe_all()
-            if all(isinstance(error, TransientError) and error.status != 429 for error in errors):
-                self._given_up = reason
-
-    async def ask(self, home: int, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The first server's reply, starting with the prompt's ``home``."""
-        began = time.monotonic()
-        failure = TransientError("no server was asked")
-        timeouts = 0
-        for rounds in range(self._patience.retries + 1):
-            if rounds:
-                await asyncio.sleep(self._patience.pause(rounds, failure.after))
-            # Try all servers before a pause: one that is down costs no waiting while another works.
-            # Recompute the order, since servers may have begun or ended a rest.
-            for server in self._fleet.order(home):
-                try:
-                    return await self._exchange(server, body)
-                except TransientError as error:
-                    if self._given_up is not None:
-                        raise TransientError(self._given_up) from None
-                    failure = error
-                    timeouts += error.reason == TIMEOUT
-            if timeouts >= self._timeouts:
-                break
-        await self._give_up_if_down(began, failure)
-        raise failure
-
-    async def _exchange(self, server: Server, body: Mapping[str, Any]) -> dict[str, Any]:
-        """One exchange, in turn; after a slow failure, find out whether any server is left."""
-        async with self._turn_at(server):
-            began = time.monotonic()
-            try:
-                return await self._post(server, body)
-            except TransientError as error:
-                failure = error
-        ended = time.monotonic()
-        if failure.status != 429 and ended - began >= self._patience.slow:
-            await self._give_up_if_down(ended - TIMEOUTS * self._patience.timeout, failure)
-        raise failure
-
-    async def _post(self, server: Server, body: Mapping[str, Any]) -> dict[str, Any]:
-        server.note_try()
-        began = time.monotonic()
-        try:
-            reply = await self._http.post(server.url + CHAT, body)
-        except TransientError as error:
-            if error.status != 429:  # a busy server works
-                server.note_failure(error.reason)
-            raise
-        except ExchangeError:  # a refusal is an answer, too: the server works
-            self._note_answer(server, began)
-            raise
-        self._note_answer(server, began)
-        return reply
-
-    def _note_answer(self, server: Server, began: float) -> None:
-        self._last_answer = time.monotonic()
-        self._fleet.given_up = None
-        server.note_answer(self._last_answer - began, self._patience)
-
-    @asynccontextmanager
-    async def _turn_at(self, server: Server) -> AsyncIterator[None]:
-        """Wait until the server takes another question; that wait is not part of the timeout.
-
-        ``TransientError`` as soon as the wait is in vain: the batch is given up, or the server
-        begins a rest while others work.
-        """
-
-        def vain() -> bool:
-            return self._given_up is not None or self._fleet.spares(server)
-
-        def free() -> bool:
-            return server.url not in self._probed and self._busy[server.url] < server.turns
-
-        async with self._turn:
-            await self._turn.wait_for(lambda: vain() or free())
-            if vain():
-                raise TransientError(self._given_up or server.fault)
-            self._busy[server.url] += 1
-        try:
-            yield
-        finally:
-            async with self._turn:
-                self._busy[server.url] -= 1
-                self._turn.notify_all()
-
-    async def _give_up_if_down(self, since: float, failure: ExchangeError) -> None:
-        """Give up the batch if no server has answered since then or answers the probe.
-
-        Otherwise every prompt in turn would wait for a judge that is down, for hours. The probe
-        tells that apart from a run of prompts that the server cannot handle.
-        """
-        async with self._probing:  # one prompt probes; the others reuse its finding
-            if self._probe is None or self._given_up is not None or self._last_answer > since:
-                return
-            errors = await self._probe_all()
-            down = all(isinstance(error, TransientError) for error in errors)
-            if down and self._last_answer <= since:  # no answer to a prompt meanwhile, either
-                self._given_up = self._fleet.given_up = failure.reason
-
-    async def _probe_all(self) -> list[ExchangeError | None]:
-        """Each server's error when asked the probe, ahead of all prompts; None if it answers."""
-
-        async def probe(server: Server) -> ExchangeError | None:
-            self._probed.add(server.url)
-            try:
-                await self._post(server, self._probe or {})
-            except ExchangeError as error:
-                return error
-            finally:
-                self._probed.discard(server.url)
-                async with self._turn:
-                    self._turn.notify_all()
-            return None
-
-        return list(await asyncio.gather(*map(probe, self._fleet.servers)))
-
-
-PROBE = (
-    "DESCRIPTION: A dog sleeps.\n\n"
-    'Q: Is "{}" mentioned?\n\n'
-    "Respond ONLY with an integer from 1 (not mentioned) to 5 (clearly mentioned)."
-)
-PRESENT, ABSENT = ("dog", "A dog"), ("ship", "A ship")
-"""Questions of ``PROBE``: about things that its description mentions, and does not."""
-LEAST_GAP = 0.75
-"""Least distance of the mean grades of both, as ``judge.LEAST_GAP`` is of scores, a fifth."""
 LIST_SECONDS = 10.0  # timeout for the list of models
 NO_SIGHT = "the server answers questions, but not about an image"
 NO_TOKENIZE = "the server does not report the tokens of the labels"
@@ -320,30 +167,21 @@ def refuse_unusable(
         if all_down or not isinstance(fault, TransientError):
             raise JudgeError(f"judge server {server.url}: {message}")
         logger.warning("judge server %s is left out for now: %s", server.url, message)
-        server.strikes = STRIKES
+        server.strikes, server.doubt = STRIKES, fault.reason
         server.note_try()
+    _refuse_different(servers)
 
 
-def unfit(url: str, present: Sequence[Verdict], absent: Sequence[Verdict]) -> str | None:
-    """Give the reason why a server's model cannot judge, from its answers to ``PROBE``, or None.
-
-    ``judge.check_judge`` asks a metric's own questions, but not for every command.
-    """
-    verdicts = [*present, *absent]
-    doubtful = sum(each.grade is None or each.mass < DOUBTFUL for each in verdicts)
-    reason = not_grades(doubtful / len(verdicts))
-    high, low = (sum(each.grade or 0.0 for each in part) / len(part) for part in (present, absent))
-    if reason is None and high - low < LEAST_GAP:
-        reason = (
-            f"does not tell what is mentioned from what is not: grades {high:.1f} and {low:.1f}. "
-            "Is it instruction-tuned, and large enough? (docs/local_judge.md)"
+def _refuse_different(servers: Sequence[Server]) -> None:
+    """Refuse servers whose replies name different models: they are declared as one."""
+    told = {server.identity.model: server.url for server in servers if server.identity is not None}
+    told.pop(None, None)
+    if len(told) > 1:
+        listed = ", ".join(f"{name!r} ({url})" for name, url in told.items())
+        raise JudgeError(
+            f"the judge's servers have different models: {listed}. List only servers of one model "
+            "in base_urls, under one name (vllm serve --served-model-name, llama-server --alias)"
         )
-    if reason is None:
-        return None
-    return (
-        f"judge server {url}: the model {reason}. To use it nevertheless, set {UNCHECKED}=1 "
-        "(score --unchecked)"
-    )
 
 
 async def find_model(client: ServerClient, urls: Sequence[str]) -> str:

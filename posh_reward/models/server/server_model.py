@@ -9,7 +9,9 @@ import logging
 import math
 import os
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import PurePath
@@ -20,6 +22,16 @@ from posh_reward.models.model import TOP, LabelReading, Note, Prompt, check_read
 from posh_reward.models.prompt_images import MAX_PIXELS, TOKEN_PIXELS
 from posh_reward.models.server import chat_messages, fleet
 from posh_reward.models.server.chat_messages import ChatMessages, Content, special_token
+from posh_reward.models.server.held_answers import HeldAnswers
+from posh_reward.models.server.identity import (
+    ABSENT,
+    PRESENT,
+    PROBE,
+    Identity,
+    StartQuestions,
+    unfit,
+)
+from posh_reward.models.server.server_batch import START_TIMEOUTS, ServerBatch, identify
 from posh_reward.models.server.server_http import (
     ExchangeError,
     ServerClient,
@@ -118,6 +130,7 @@ class ServerModel:
         self._key_env, self._concurrency = api_key_env, concurrency
         self._patience = fleet.Patience(timeout, retries, backoff, concurrency)
         self._tokens: dict[tuple[str, ...], tuple[tuple[int, ...], ...]] = {}
+        self._start: StartQuestions | None = None
         self._checked = False
         self._reasons: set[str] = set()
 
@@ -172,13 +185,34 @@ class ServerModel:
         """Do nothing: the server is not ours alone."""
 
     def wake(self) -> None:
-        """Check once that the servers are up, have the model, and that it can judge."""
+        """Check once that the servers are up, have one model, and that it can judge."""
         if not self._checked:
             require_client()
             _ = self.model  # outside the event loop, which ``_run`` makes
             faults = self._run(self._faults)
             fleet.refuse_unusable(self._fleet.servers, faults, self._reading)
             self._checked = True
+
+    def recognise(self, kept: str | None) -> str:
+        """What tells this model from others under its name, as text for a store.
+
+        Args:
+            kept: the text of an earlier run; None if there is none.
+
+        Raises:
+            JudgeError: this run's model is another one.
+        """
+        self.wake()
+        identity = self._fleet.identity or Identity(None, frozenset())
+        with suppress(ValueError, TypeError):
+            graded = not os.environ.get(UNCHECKED)
+            reason = Identity.from_json(kept).other_run(identity, graded) if kept else None
+            if reason is not None:
+                raise JudgeError(
+                    f"the store has answers of another model under the name {self.name}: {reason}. "
+                    "Tell this one apart with `revision`, or use another store"
+                )
+        return identity.to_json()
 
     def close(self) -> None:
         """Do nothing: no connection stays open between batches."""
@@ -204,7 +238,7 @@ class ServerModel:
             return Verdict(None, failure)
 
         error = ExchangeError("no server was asked")
-        for server in self._fleet.order(0):
+        for server in self._fleet.order(0) or self._fleet.servers:
             try:
                 options, read = await self._question(client, server.url, labels)
             except TransientError as down:
@@ -246,14 +280,16 @@ class ServerModel:
         fail: Callable[[Failure], A],
         note: Note,
     ) -> list[A]:
-        """Ask all prompts; each server's in order, ``concurrency`` of them at once."""
-        probe = self._body(fleet.PROBE.format(fleet.PRESENT[0]), {"max_tokens": 1})
-        batch = fleet.ServerBatch(client, self._fleet, self._patience, probe)
-        await batch.start()
+        """Ask all prompts; those whose answers do not count once more, at other servers."""
+        assert self._start is not None
+        graded = self._start.graded and not os.environ.get(UNCHECKED)
+        start = replace(self._start, graded=graded)
+        probe = self._body(PROBE.format(PRESENT[0]), {"max_tokens": 1})
+        batch = ServerBatch(client, self._fleet, self._patience, probe)
         answers: dict[int, A] = {}
+        held = HeldAnswers(batch, self._fleet, start, lambda place: note(place, answers[place]))
+        await batch.start(start)
 
-        # A server's workers share one iterator, so its prompts start in order and those of one
-        # prefix are close in time: its prefix cache still has them.
         async def work(queue: Iterator[int], home: int) -> None:
             for index in queue:
                 prompt = prompts[index]
@@ -262,20 +298,35 @@ class ServerModel:
                     answers[index] = fail(content)
                     continue
                 try:
-                    reply = await batch.ask(home, self._body(content, options))
+                    server, reply = await batch.ask(home, self._body(content, options))
                     chat_messages.count_tokens(reply, self.usage)
                     answers[index] = read(reply)
-                    note(index, answers[index])
                 except ExchangeError as error:
                     self._log_once(error)
                     answers[index] = fail(error.failure)
+                else:
+                    await held.hold(server, index)
 
-        workers: list[Awaitable[None]] = []
-        for home in range(len(self._fleet.servers)):
-            indices = [index for index, other in enumerate(homes) if other == home]
-            queue = iter(indices)
-            workers += [work(queue, home) for _ in range(min(self._concurrency, len(indices)))]
-        await asyncio.gather(*workers)
+        # A server's workers share one iterator, so its prompts start in order and those of one
+        # prefix are close in time: its prefix cache still has them.
+        async def work_all(indices: Collection[int]) -> None:
+            workers: list[Awaitable[None]] = []
+            for home in range(len(self._fleet.servers)):
+                own = [index for index in indices if homes[index] == home]
+                queue = iter(own)
+                workers += [work(queue, home) for _ in range(min(self._concurrency, len(own)))]
+            await asyncio.gather(*workers)
+
+        indices: Collection[int] = range(len(prompts))
+        for _ in self._fleet.servers:  # each time without those that lost answers
+            await work_all(indices)
+            lost = await held.settle()
+            for index, error in lost.items():
+                self._log_once(error)
+                answers[index] = fail(error.failure)
+            indices = lost
+            if not lost or not self._fleet.order(0):
+                break
         return [answers[index] for index in range(len(prompts))]
 
     def _body(self, content: Content, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -300,49 +351,57 @@ class ServerModel:
 
         waiting = asyncio.create_task(log_wait())
         try:
-            return list(await asyncio.gather(*(self._fault(client, url) for url in urls)))
+            servers = self._fleet.servers
+            return list(await asyncio.gather(*(self._fault(client, each) for each in servers)))
         finally:
             waiting.cancel()
 
-    async def _fault(self, client: ServerClient, url: str) -> ExchangeError | None:
-        # Two timeouts are enough here: three and a probe would take four minutes.
-        batch = fleet.ServerBatch(
-            client, fleet.Fleet([fleet.Server(url)]), self._patience, None, timeouts=2
-        )
+    async def _fault(self, client: ServerClient, server: fleet.Server) -> ExchangeError | None:
+        """The reason why a server cannot be used; None after noting its identity."""
         try:
-            await fleet.check_model(client, url, self.model)
-            if self._labels:
-                await self._check_grades(client, url, batch)
-            else:
-                options = {"max_tokens": 16, "temperature": 0}
-                body = self._body(fleet.PROBE.format(fleet.PRESENT[0]), options)
-                chat_messages.read_text(await batch.ask(0, body))
+            await fleet.check_model(client, server.url, self.model)
+            self._start = await self._start_questions(client, server.url)
+            server.identity, answers = await identify(
+                client, server.url, self._patience, self._start
+            )
+            reason = unfit(server.url, answers) if self._start.graded else None
+            if reason is not None and not os.environ.get(UNCHECKED):
+                raise JudgeError(reason)
             if self.sees:
-                content = self._messages.content(fleet.image_probe())
-                assert not isinstance(content, Failure), content
-                try:
-                    await batch.ask(0, self._body(content, {"max_tokens": 1, "temperature": 0}))
-                except ExchangeError as error:
-                    detail = error.detail or error.reason
-                    return ExchangeError(fleet.NO_SIGHT, detail, error.status)
+                await self._show(client, server.url)
         except ExchangeError as error:
-            # A scale without tokens fails only its own judgments.
-            return None if error.reason == fleet.NO_TOKEN else error
+            return error
         return None
 
-    async def _check_grades(self, client: ServerClient, url: str, batch: fleet.ServerBatch) -> None:
-        """Raise ``JudgeError`` if the server's model answers ``PROBE`` without sense."""
-        options, read = await self._question(client, url, LABELS)
-        grades = [
-            [
-                read(await batch.ask(0, self._body(fleet.PROBE.format(word), options)))
-                for word in words
-            ]
-            for words in (fleet.PRESENT, fleet.ABSENT)
-        ]
-        reason = fleet.unfit(url, *grades)
-        if reason is not None and not os.environ.get(UNCHECKED):
-            raise JudgeError(reason)
+    async def _show(self, client: ServerClient, url: str) -> None:
+        """Raise ``ExchangeError`` if a server does not answer about an image."""
+        content = self._messages.content(fleet.image_probe())
+        assert not isinstance(content, Failure), content
+        batch = ServerBatch(
+            client, fleet.Fleet([fleet.Server(url)]), self._patience, timeouts=START_TIMEOUTS
+        )
+        try:
+            await batch.ask(0, self._body(content, {"max_tokens": 1, "temperature": 0}))
+        except ExchangeError as error:
+            detail = error.detail or error.reason
+            raise ExchangeError(fleet.NO_SIGHT, detail, error.status) from None
+
+    async def _start_questions(self, client: ServerClient, url: str) -> StartQuestions:
+        if not self._labels:
+            options = {"max_tokens": 16, "temperature": 0}
+            body = self._body(PROBE.format(PRESENT[0]), options)
+            return StartQuestions((body,), chat_messages.read_text, graded=False)
+        try:
+            options, read = await self._question(client, url, LABELS)
+        except ExchangeError as error:
+            if error.reason != fleet.NO_TOKEN:
+                raise
+            # A scale without tokens fails only its own judgments.
+            body = self._body(PROBE.format(PRESENT[0]), {"max_tokens": 1})
+            return StartQuestions((body,), lambda reply: Reply(None), graded=False)
+        words = (*PRESENT, *ABSENT)
+        bodies = tuple(self._body(PROBE.format(word), options) for word in words)
+        return StartQuestions(bodies, read, graded=True)
 
 
 def require_client() -> None:
