@@ -221,19 +221,24 @@ def fingerprinted(fingerprint: str | None) -> Lie:
     return changes(lambda reply: reply.update(system_fingerprint=fingerprint))
 
 
-def regrades(regrade: Callable[[float], float]) -> Lie:
-    """Answers of another model: the honest grades, changed."""
+def top(reply: Reply) -> list[dict[str, Any]]:
+    """The alternatives for a reply's first token."""
+    listed: list[dict[str, Any]] = reply["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
+    return listed
 
-    def change(reply: Reply) -> None:
-        logprobs = reply["choices"][0].get("logprobs")
-        if logprobs:
-            digits = [e for e in logprobs["content"][0]["top_logprobs"] if e["token"] in LABELS]
-            grade = sum(int(e["token"]) * math.exp(e["logprob"]) for e in digits)
-            shares = between_labels(min(max(regrade(grade), 1.0), 5.0))
-            for each, share in zip(digits, shares, strict=True):
-                each["logprob"] = math.log(share) if share else -800.0
 
-    return changes(change)
+def regrade(reply: Reply, change: Callable[[float], float]) -> None:
+    """Make a reply another model's: give it another grade, if it has one."""
+    if reply["choices"][0].get("logprobs"):
+        digits = [each for each in top(reply) if each["token"] in LABELS]
+        grade = sum(int(each["token"]) * math.exp(each["logprob"]) for each in digits)
+        shares = between_labels(min(max(change(grade), 1.0), 5.0))
+        for each, share in zip(digits, shares, strict=True):
+            each["logprob"] = math.log(share) if share else -800.0
+
+
+def regrades(change: Callable[[float], float]) -> Lie:
+    return changes(lambda reply: regrade(reply, change))
 
 
 def constant(grade: float) -> Lie:

@@ -55,6 +55,7 @@ from tests.models.lying_server import (
     question,
     says,
     sends,
+    top,
     waits,
 )
 
@@ -99,11 +100,6 @@ def once(lie: Lie) -> Liar:
         return lie if new else None
 
     return liar
-
-
-def top(reply: dict[str, Any]) -> list[dict[str, Any]]:
-    listed: list[dict[str, Any]] = reply["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
-    return listed
 
 
 def drop_log_probabilities(reply: dict[str, Any]) -> None:

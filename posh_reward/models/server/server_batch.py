@@ -66,12 +66,6 @@ class ServerBatch:
 
         Otherwise every batch would go through all its retries for a judge that is down.
         """
-        if self._fleet.given_up is not None:
-            reason = self._fleet.given_up
-            errors = await self._probe_all()
-            if all(isinstance(error, TransientError) and error.status != 429 for error in errors):
-                self._given_up = reason
-                return
         now = time.monotonic()
         ready = any(each.doubt is None and each.rests_until <= now for each in self._fleet.servers)
         doubtful = [
@@ -80,6 +74,11 @@ class ServerBatch:
             if each.doubt is not None and not (ready and each.rests_until > now)
         ]
         await asyncio.gather(*(self._settle_doubt(each, questions) for each in doubtful))
+        if self._fleet.given_up is not None:
+            reason = self._fleet.given_up
+            errors = await self._probe_all()
+            down = (isinstance(error, TransientError) and error.status != 429 for error in errors)
+            self._given_up = reason if errors and all(down) else None
 
     async def ask(self, home: int, body: Mapping[str, Any]) -> tuple[Server, dict[str, Any]]:
         """The first server's reply, starting with the prompt's ``home``."""
@@ -212,7 +211,10 @@ class ServerBatch:
                 self._given_up = self._fleet.given_up = failure.reason
 
     async def _probe_all(self) -> list[ExchangeError | None]:
-        """Each server's error when asked the probe, ahead of all prompts; None if it answers."""
+        """Each server's error when asked the probe, ahead of all prompts; None if it answers.
+
+        Servers in doubt are not asked: they serve no prompt, even if they answer.
+        """
 
         async def probe(server: Server) -> ExchangeError | None:
             self._probed.add(server.url)
@@ -226,7 +228,8 @@ class ServerBatch:
                     self._turn.notify_all()
             return None
 
-        return list(await asyncio.gather(*map(probe, self._fleet.servers)))
+        servers = [each for each in self._fleet.servers if each.doubt is None]
+        return list(await asyncio.gather(*map(probe, servers)))
 
     async def _settle_doubt(self, server: Server, questions: StartQuestions) -> None:
         """Ask a server the questions of the start; end the doubt if it has the first model.
