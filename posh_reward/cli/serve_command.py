@@ -61,6 +61,8 @@ def serve(flags: argparse.Namespace) -> int:
 
     key = read_key(KEY)
     with server_socket(flags.host, flags.port) as bound:
+        # At once: clients wait while the judge is loaded, and can tell a server from none.
+        bound.listen(2048)
         reward = _reward(flags)
         reward.check()  # fails here, not at the first client, if the judge cannot work
         metric: Any = BatchedMetric(
@@ -72,7 +74,6 @@ def serve(flags: argparse.Namespace) -> int:
         if key is None and bound.getsockname()[0] in ("127.0.0.1", "::1"):
             remedy = "set POSH_REWARD_KEY to serve it under another, such as a proxy's"
             app.add_middleware(OwnHosts, names=(), remedy=remedy)
-        bound.listen(2048)  # before the address is printed
         _announce(bound.getsockname(), metric.signature, key)
         # uvicorn answers what it has accepted, then raises the signal again. What is still being
         # computed is for clients that have gone; an orderly exit would wait for its thread.

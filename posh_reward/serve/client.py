@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import math
 import random
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -25,6 +27,8 @@ from posh_reward.models.prompt_images import image_of, png_base64
 from posh_reward.models.server import server_http
 from posh_reward.text_values import read_texts
 from posh_reward.types import Failure, Scores, Usage
+
+logger = logging.getLogger(__name__)
 
 KEY = "POSH_REWARD_KEY"
 """Environment variable with the key, for server and client."""
@@ -62,6 +66,11 @@ T = TypeVar("T")
 
 LONGEST_BODY = 16_000_000  # bytes of a request's images in base64, unless one alone is larger
 LONGEST_PAUSE = 15.0  # seconds between two tries
+QUIET_SECONDS = 3.0  # without a server before the wait is logged
+FIRST_SECONDS = 60.0
+"""Patience with an address at which nobody has answered yet and nobody listens: it may be wrong. A
+server listens before it loads its judge, so this has to last only for the start of a process."""
+REMEDY = "is it started (posh-reward serve), and the address right?"
 
 
 class RemoteMetric:
@@ -69,7 +78,8 @@ class RemoteMetric:
 
     Texts are sent in requests of ``batch``. A request that fails temporarily (no connection, or a
     server that is busy, stopping or starting) is repeated, so the server can be restarted. A text
-    without an answer within ``patience`` has a failure, as with any judge.
+    without an answer within ``patience`` has a failure, as with any judge. Where nobody listens
+    from the start, ``JudgeError`` comes after a minute.
 
     Args:
         url: the server's URL, such as ``http://localhost:8000``.
@@ -103,6 +113,7 @@ class RemoteMetric:
         self._batch, self._connections = batch, connections
         self._timeout, self._patience, self._key_env = timeout, patience, key_env
         self._info: MetricInfo | None = None
+        self._waiting = False  # and has said so
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r})"
@@ -113,9 +124,7 @@ class RemoteMetric:
         if self._info is None:
             url = f"{self.url}/metric"
             try:
-                [reply] = self._run(
-                    lambda client: [self._patiently(lambda: client.get(url, self._timeout))]
-                )
+                [reply] = self._run(lambda client: [self._describe(client, url)])
                 if isinstance(reply, Failure):
                     raise JudgeError(str(reply))
                 self._info = MetricInfo(**reply)
@@ -178,6 +187,19 @@ class RemoteMetric:
 
         return server_http.run_apart(main)
 
+    async def _describe(
+        self, client: server_http.ServerClient, url: str
+    ) -> dict[str, Any] | Failure:
+        """Get the description of the server's metric; after some seconds, say what is waited for.
+
+        Later requests may take long: a reply is then a whole batch of scores.
+        """
+        quiet = asyncio.get_running_loop().call_later(QUIET_SECONDS, self._say_waiting)
+        try:
+            return await self._patiently(lambda: client.get(url, self._timeout))
+        finally:
+            quiet.cancel()
+
     async def _scores(
         self, client: server_http.ServerClient, limit: asyncio.Semaphore, rows: list[dict[str, Any]]
     ) -> list[Any]:
@@ -215,18 +237,33 @@ class RemoteMetric:
         self, exchange: Callable[[], Coroutine[Any, Any, dict[str, Any]]]
     ) -> dict[str, Any] | Failure:
         """Repeat a request until there is a reply, or a failure when patience runs out."""
-        until = time.monotonic() + self._patience
+        began = time.monotonic()
         pause = 0.2
         while True:
             try:
-                return await exchange()
+                reply = await exchange()
             except server_http.TransientError as error:
                 # Random, so that clients return at different times; not before the server asks.
                 wait = max(pause * random.uniform(0.5, 1), error.after * random.uniform(1, 1.25))
-                if time.monotonic() + wait > until:
-                    return Failure("engine", self._reason(error)[1])
+                waited = time.monotonic() - began + wait
+                away = error.reason == server_http.UNREACHABLE
+                first = away and self._info is None
+                if waited > min(self._patience, FIRST_SECONDS if first else math.inf):
+                    reason = self._reason(error)[1]
+                    return Failure("engine", f"{reason}; {REMEDY}" if first else reason)
+                if away and waited > QUIET_SECONDS:
+                    self._say_waiting()
+            else:
+                self._waiting = False
+                return reply
             await asyncio.sleep(wait)
             pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _say_waiting(self) -> None:
+        """Log once, until the next reply, that a server is waited for."""
+        if not self._waiting:
+            self._waiting = True
+            logger.warning("waiting for the metric's server at %s: %s", self.url, REMEDY)
 
     def _reason(self, error: server_http.ExchangeError) -> tuple[str, str]:
         """Return code and reason of a refusal; without a code unless our server sent it."""

@@ -22,6 +22,7 @@ from posh_reward.errors import ConfigError
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.reward.shaping import Shaping
 from posh_reward.reward.texts import completion_of
+from posh_reward.serve import client
 from posh_reward.serve.app import CAUSES, LONGEST_VALUE, Refusal, create_app
 from posh_reward.serve.client import RemoteMetric, RemotePosh
 from posh_reward.serve.window import BatchedMetric
@@ -339,6 +340,65 @@ def test_a_server_that_stays_away_is_a_failure_of_each_text(posh: PoSh) -> None:
     assert str(scores[0].failure).endswith("the server cannot be reached")
     with pytest.raises(JudgeError, match="cannot be reached"):
         RemotePosh(url, patience=0.1).score(["A dog."], [REFERENCE])
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Callable[[], str]:
+    """Clients that wait for tenths of seconds; returns what has been logged."""
+    monkeypatch.setattr(client, "QUIET_SECONDS", 0.2)
+    monkeypatch.setattr(client, "FIRST_SECONDS", 1.0)
+    return lambda: caplog.text
+
+
+def free_address() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        return f"http://127.0.0.1:{held.getsockname()[1]}"
+
+
+def test_where_nobody_listens_the_client_says_so_and_gives_up(hasty: Callable[[], str]) -> None:
+    url = free_address()
+    began = time.monotonic()
+    with pytest.raises(JudgeError, match=r"cannot be reached; is it started \(posh-reward serve\)"):
+        RemotePosh(url).score(["A dog."], [REFERENCE])
+    assert time.monotonic() - began < 5, "not for ten minutes"
+    assert hasty().count(f"waiting for the metric's server at {url}/v1: is it started") == 1
+
+
+def test_a_server_that_is_starting_is_waited_for(posh: PoSh, hasty: Callable[[], str]) -> None:
+    """Before it listens, and then for as long as it loads its judge."""
+    url = free_address()
+    found: list[list[Scores]] = []
+    thread = threading.Thread(
+        target=lambda: found.append(RemotePosh(url).score(["A dog."], [REFERENCE]))
+    )
+    thread.start()
+    time.sleep(0.3)
+    port = int(url.rpartition(":")[2])
+    with socket.create_server(("127.0.0.1", port)) as loading:
+        loading.listen(100)
+        time.sleep(1.5)
+        assert hasty().count("waiting for the metric's server") == 1
+        server = server_of(create_app(BatchedMetric(posh)))
+        serving = threading.Thread(target=server.run, args=([loading],))
+        serving.start()
+        thread.join()
+        server.should_exit = True
+        serving.join()
+    assert found == [posh.score(["A dog."], [REFERENCE])]
+
+
+def test_a_server_that_was_there_is_waited_for_longer(posh: PoSh, hasty: Callable[[], str]) -> None:
+    with served(create_app(BatchedMetric(posh))) as url:
+        remote = RemotePosh(url)
+        assert remote.signature == posh.signature
+    found: list[list[Scores]] = []
+    thread = threading.Thread(target=lambda: found.append(remote.score(["A dog."], [REFERENCE])))
+    thread.start()
+    time.sleep(1.5)
+    with served(create_app(BatchedMetric(posh)), int(url.rpartition(":")[2])):
+        thread.join()
+    assert found == [posh.score(["A dog."], [REFERENCE])]
+    assert hasty().count("waiting for the metric's server") == 1
 
 
 def test_another_metric_at_the_same_address_is_refused(posh: PoSh) -> None:

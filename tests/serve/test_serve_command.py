@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -10,7 +11,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,28 @@ def test_what_cannot_be_served_ends_in_a_line(capsys: pytest.CaptureFixture[str]
     assert error.count("\n") == 1
     assert main(["serve", "--port", "0", "--reward", "nowhere.yaml"]) == 2
     assert main(["serve", "--port", "0", "--judge", "nobody"]) == 2
+
+
+@pytest.mark.slow
+def test_it_listens_before_its_judge_is_loaded() -> None:
+    """So that clients of a server that is starting can tell it from none."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "posh_reward.cli", "serve", "--port", str(port)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            while process.poll() is None:
+                time.sleep(0.02)  # a port that is tried without end connects to itself
+                with (
+                    suppress(ConnectionRefusedError),
+                    socket.create_connection(("127.0.0.1", port)),
+                ):
+                    break
+            assert process.stderr is not None
+            assert not select.select([process.stderr], [], [], 0)[0], "it has not said so yet"
+            assert RemotePosh(f"http://127.0.0.1:{port}").signature == PoSh().signature
+        finally:
+            process.kill()
 
 
 @pytest.mark.slow
