@@ -219,14 +219,15 @@ def test_unchecked_judges_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> N
         assert len(server.bodies) == START + len(PROMPTS)
 
 
-def test_checks_cost_a_percent_of_the_questions() -> None:
+def test_a_check_follows_each_block_and_each_batch() -> None:
     many = [question("dog", about=f"A dog {i}.") for i in range(320)]
     with LyingServer() as server:
         judge = model(server)
         judge.choose(many, LABELS)
         asked = len(server.bodies)
         judge.choose(many, LABELS)
-        assert len(server.bodies) - asked <= 1.015 * len(many)
+        checks = len(many) // held_answers.LARGEST_BLOCK + 1
+        assert len(server.bodies) - asked <= len(many) + CHECK * checks
         asked = len(server.bodies)
         judge.choose(many[:1], LABELS)
         assert len(server.bodies) - asked == 1 + CHECK
