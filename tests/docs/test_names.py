@@ -35,7 +35,8 @@ OTHERS = set(
     "--container-image --container-mounts --ipc --shm-size --compute-mode "
     # servers of models, and Caddy's
     "--ctx-size --data-parallel-size --default-chat-template-kwargs --enable-prompt-tokens-details "
-    "--generation-config --logprobs-mode --max-model-len --reasoning --from --to "
+    "--alias --generation-config --logprobs-mode --max-model-len --reasoning "
+    "--served-model-name --from --to "
     # other trainers', and ``trl grpo``
     "--custom-config-path --custom-reward-post-process-path --custom-rm-path --external_plugins "
     "--group-rm --resources-server --reward --reward-key --reward_funcs --rlhf_type --rm-type "
