@@ -16,9 +16,18 @@ from posh_reward.types import Failure, is_missing
 
 MAX_LIST_CHARACTERS = 1_000_000
 """Longest text that is tried as a list: 50 times the longest text that is parsed."""
-OPENING = re.compile(r"\s*[\[{]")
-LITERAL = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(\s+(?=['"]))?|\bnan\b""", re.DOTALL)
-"""A text in Python's notation, with the blank before another one; or a missing value."""
+OPENING = re.compile(r"\s*(?:[\[{(]|array\()")
+CLOSING = {"[": "]", "{": "}", "(": ")", "a": ")"}
+QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+VALUE = re.compile(
+    rf"np\.str_\(\s*(?P<numpy>{QUOTED})\s*\)|(?P<text>{QUOTED})|<NA>|\b(?:np\.nan|nan|NaN|None)\b",
+    re.DOTALL,
+)
+"""A text, or a missing value, in the notation of Python and NumPy."""
+ARRAY = re.compile(r"array\((.*?)(?:,\s*dtype=[^()]*)?\)", re.DOTALL)
+TEXT_KEYS = ("text", "caption")
+"""Keys of the text in a cell of Label Studio or a part of a message, and in a caption of COCO."""
+TEXT_TYPES = ("text", "output_text")  # of parts of a message
 SHOWN_KEYS = 3
 MISSING = Failure("text", "is missing")
 
@@ -26,15 +35,17 @@ MISSING = Failure("text", "is missing")
 def read_texts(value: object) -> tuple[str, ...] | Failure:
     """Read the texts in a value, at least one.
 
-    Lists are lists, tuples, arrays (NumPy, pandas, Arrow), and their text in JSON or Python:
-    ``["a", "b"]``, ``['a', 'b']``, ``['a' 'b']``. An item may be a part of a message or a cell of
-    Label Studio, ``{"text": "a"}``. A list of one stands for its item. None, NaN and blank items
-    are left out; a list of blank ones is one blank text.
+    Lists are lists, tuples, arrays (NumPy, pandas, Arrow), and their text in JSON, Python or NumPy:
+    ``["a", "b"]``, ``['a', 'b']``, ``['a' 'b']``. An item may be a mapping with a text:
+    ``{"text": "a"}``. A list of one stands for its item. None, NaN and blank items are left out; a
+    list of blank ones is one blank text.
 
-    The detail of a failure continues a sentence that begins with "the reference".
+    The detail of a failure continues a sentence that begins with "the reference"; a failure stays.
     """
     if type(value) is str and OPENING.match(value) is None:  # almost every value
         return (value,)
+    if isinstance(value, Failure):
+        return value
     try:
         return _read(value)
     except RecursionError:
@@ -65,9 +76,10 @@ def _read(value: object) -> tuple[str, ...] | Failure:
         return MISSING
     if isinstance(value, str):
         written = written_list(value)
-        return (str(value),) if written is None else _read(written)
+        return (str(value),) if written is None else read_texts(written)
     if isinstance(value, Mapping):
-        return _read(value["text"]) if "text" in value else _mapping(value)
+        key = next((key for key in TEXT_KEYS if key in value), None)
+        return _mapping(value) if key is None else _read(value[key])
     if not isinstance(value, list | tuple):
         return Failure("text", f"is not a text but a value of type {type(value).__name__}")
     items = [item for item in map(plain_value, value) if not _says_nothing(item)]
@@ -102,8 +114,9 @@ def plain_value(value: object) -> object:
 
 
 def _says_nothing(item: object) -> bool:
-    """Return True for a missing item, and for a part of a message other than text, an image."""
-    return is_missing(item) or (isinstance(item, Mapping) and item.get("type", "text") != "text")
+    """Return True for a missing item, and for a part of a message other than text: an image."""
+    is_part = isinstance(item, Mapping) and "type" in item
+    return is_missing(item) or (is_part and item["type"] not in TEXT_TYPES)  # type: ignore[index]
 
 
 def _mapping(value: Mapping[object, object]) -> Failure:
@@ -112,45 +125,83 @@ def _mapping(value: Mapping[object, object]) -> Failure:
     return Failure("text", f"is not a text but a mapping with the keys {keys}{more}: pass its text")
 
 
-def written_list(text: str) -> list[object] | Mapping[str, object] | None:
+def written_list(text: str) -> list[object] | Mapping[str, object] | Failure | None:
     r"""Read a text that is the notation of a list of texts or of a mapping; None for other texts.
 
     ``"['a', \"b's\"]"`` is a list of two, as is NumPy's ``"['a' 'b']"``; ``"[1] A dog."`` and
-    ``"[3]"`` are no lists of texts.
+    ``"[3]"`` are no lists of texts. A list that was cut short when it was written is a failure.
     """
     if OPENING.match(text) is None or len(text) > MAX_LIST_CHARACTERS:
         return None
     text = text.strip()
-    if not text.endswith("]" if text[0] == "[" else "}"):
+    if not text.endswith(CLOSING[text[0]]):
         return None
-    for read in (json.loads, _literal):
+    for read in (json.loads, _read_notation):
         try:
             value = read(text)
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
+        except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
             continue
         if isinstance(value, dict):
             return value or None
-        return value if isinstance(value, list) and value and _holds_texts(value) else None
+        if not isinstance(value, list | tuple) or not value or not _holds_texts(value):
+            return None
+        if ... in value:
+            return Failure("text", "is a list that was cut short (...) when it was written")
+        return list(value)
     return None
 
 
-def _literal(text: str) -> object:
-    return ast.literal_eval(LITERAL.sub(_with_comma, text))
-
-
-def _with_comma(literal: re.Match[str]) -> str:
-    # NumPy writes no commas between texts, and Python would make one text of two without them.
-    if literal[1] is None:
-        return "None"
-    return f"{literal[1]}," if literal[2] else literal[1]
+def _read_notation(text: str) -> object:
+    """Read the notation of Python or NumPy; a set is read as a list, in the order written."""
+    if array := ARRAY.fullmatch(text):
+        text = array[1]
+    pieces, end = [], 0
+    for match in VALUE.finditer(text):
+        between = text[end : match.start()]
+        # NumPy writes no commas, and Python would make one text of two without them.
+        if end and "..." in between:
+            between = ", ..., "
+        pieces.append(", " if end and between.isspace() else between)
+        pieces.append(match["numpy"] or match["text"] or "None")
+        end = match.end()
+    whole = "".join([*pieces, text[end:]])
+    if whole.startswith("{") and ":" not in VALUE.sub("", text):
+        whole = f"[{whole[1:-1]}]"
+    return ast.literal_eval(whole)
 
 
 def _holds_texts(value: object) -> bool:
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return all(map(_holds_texts, value))
     if isinstance(value, dict):
-        return "text" in value and _holds_texts(value["text"])
-    return isinstance(value, str) or is_missing(value)
+        return any(key in value and _holds_texts(value[key]) for key in TEXT_KEYS)
+    return isinstance(value, str) or value is ... or is_missing(value)
+
+
+def content_text(content: object) -> str | None:
+    """Return the text of a message: a string, or a list of typed parts; None without any."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list | tuple):
+        return None
+    parts = [part for part in content if isinstance(part, Mapping)]
+    said = [part.get("text") for part in parts if part.get("type") in TEXT_TYPES]
+    texts = [text for text in said if isinstance(text, str)]
+    return "".join(texts) if texts else None
+
+
+PLACEHOLDER = re.compile(
+    r"none|null|nil|nan|n/?a|undefined|[\W_]*|error\b.*|failed to obtain answer via api\.?",
+    re.IGNORECASE,
+)
+
+
+def is_placeholder(text: str) -> bool:
+    """Return True for what programs and people write where there is no text.
+
+    Such as ``None``, ``-``, or VLMEvalKit's ``Failed to obtain answer via API.``
+    """
+    return bool(text.strip()) and PLACEHOLDER.fullmatch(text.strip()) is not None
 
 
 def as_column(values: object) -> list[object] | str:

@@ -12,7 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posh_reward.text_values import as_column, read_text, read_texts, written_list
+from posh_reward.text_values import (
+    as_column,
+    is_placeholder,
+    read_text,
+    read_texts,
+    written_list,
+)
 from posh_reward.types import Failure
 
 Form = Callable[[Sequence[str]], object]
@@ -52,6 +58,13 @@ FORMS: dict[str, Form] = {
     ],
     "with None": lambda texts: [None, *texts, None],
     "with NaN and blanks": lambda texts: [float("nan"), *texts, " ", ""],
+    "NumPy's scalars, written": lambda texts: repr(list(np.array(texts))),
+    "NumPy's notation with gaps": lambda texts: str(np.array([None, *texts, None], dtype=object)),
+    "NumPy's repr": lambda texts: repr(as_object_array(texts)),
+    "a tuple, written": lambda texts: repr(tuple(texts)),
+    "a set, written": lambda texts: f"{{{', '.join(map(repr, dict.fromkeys(texts)))}}}",
+    "captions": lambda texts: [{"image_id": 1, "caption": text} for text in texts],
+    "captions, written": lambda texts: repr([{"caption": text} for text in texts]),
     "with NaN, written": lambda texts: f"[nan, {', '.join(map(repr, texts))}, None]",
 }  # fmt: skip
 ALPHABET = st.characters(exclude_categories=["Cs"], exclude_characters="\0\r")
@@ -61,7 +74,7 @@ TEXTS = st.text(ALPHABET, min_size=1, max_size=30).filter(
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
-@given(texts=st.lists(TEXTS, min_size=1, max_size=4))
+@given(texts=st.lists(TEXTS, min_size=1, max_size=4, unique=True))
 def test_every_form_of_texts_is_read_as_those_texts(form: Form, texts: list[str]) -> None:
     assert read_texts(form(texts)) == tuple(texts)
 
@@ -77,6 +90,20 @@ def test_a_text_alone_is_itself(text: str) -> None:
 )
 def test_a_text_with_brackets_is_no_list(text: str) -> None:
     assert read_texts(text) == (text,)
+
+
+def test_a_list_that_was_cut_short_is_none() -> None:
+    for value in ("['A dog.' ... 'A cat.']", "['A dog.', ..., 'A cat.']"):
+        assert "was cut short" in str(read_texts(value))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("None", True), (" - ", True), ("N/A", True), ("", False), ("No dog.", False),
+     ("Failed to obtain answer via API.", True), ("ERROR: out of memory", True)],
+)  # fmt: skip
+def test_placeholders(text: str, expected: bool) -> None:
+    assert is_placeholder(text) == expected
 
 
 def test_numpy_leaves_out_commas() -> None:

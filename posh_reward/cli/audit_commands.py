@@ -210,7 +210,10 @@ def audit_references(flags: argparse.Namespace) -> int:
         for number, row in enumerate(rows, start=1)
     ]
     if not any(texts):
-        raise InputError(f"no row of {flags.input} has a text in the column {flags.reference}")
+        raise InputError(
+            f"no row of {flags.input} has a text in the column {flags.reference}: name the right "
+            "one with --reference"
+        )
     found = audit(texts)
     if flags.output:
         options.write_file(flags.output, page(found, [flags.input]).encode())

@@ -219,7 +219,7 @@ def _add_make(command: argparse.ArgumentParser) -> None:
     options.add_dataset(add)
     reading = options.add_reading(command, "generation", "reference", "id", "model", "image")
     options.add_reference_file(reading)
-    command.set_defaults(command=make)
+    command.set_defaults(command=make, id=None)
 
 
 def make(flags: argparse.Namespace) -> int:
@@ -228,15 +228,17 @@ def make(flags: argparse.Namespace) -> int:
 
     from posh_reward.study.packets import draw, make
     from posh_reward.study.rows.engine import Columns
+    from posh_reward.study.rows.reading import models_of_files
 
     seed = secrets.randbits(64) if flags.seed is None else flags.seed
     reference = None if flags.no_reference else flags.reference
     texts = {"generation": flags.generation, "reference": reference}
-    columns = Columns(texts, flags.id, flags.model, flags.image)
+    columns = Columns(texts, flags.id or "id", flags.model, flags.image)
     files = [Path(name) for name in flags.generations]
     joined = options.reference_file(flags)
+    models = models_of_files(flags.generations) if len(files) > 1 else {}
     rows = chain.from_iterable(
-        _rows(file, columns, flags, joined, len(files) > 1) for file in files
+        _rows(name, columns, flags, joined, models.get(name)) for name in flags.generations
     )
     whole = make.items_of(rows, columns)
     options.warn((), joined)
@@ -267,11 +269,11 @@ def make(flags: argparse.Namespace) -> int:
 
 
 def _rows(
-    file: Path,
+    file: str,
     columns: Columns,
     flags: argparse.Namespace,
     joined: ReferenceFile | None,
-    several: bool,
+    model: str | None,
 ) -> Iterator[Row]:
     from posh_reward.study.rows.engine import check_column
     from posh_reward.study.rows.reading import open_rows
@@ -281,13 +283,13 @@ def _rows(
     images = {} if flags.no_images else {"image": columns.image}
     texts = {name: column for name, column in columns.texts.items() if column}
     needed = {"id": columns.id, **texts, **images}
-    with open_rows(str(file), flags.format, flags.delimiter, flags.generation) as rows:
+    with open_rows(file, flags.format, flags.delimiter, flags.generation) as rows:
         column = columns.model or "model"
-        for number, row in enumerate(joined.join(rows, repr(str(file))) if joined else rows):
-            if several and is_missing(row.get(column)):
-                row = {**row, column: file.stem}
+        for number, row in enumerate(joined.join(rows, repr(file)) if joined else rows):
+            if model is not None and is_missing(row.get(column)):
+                row = {**row, column: model}
             for flag, name in needed.items() if number == 0 else ():
-                check_column(row, display_name(str(file)), flag, name)
+                check_column(row, display_name(file), flag, name)
             yield row
 
 

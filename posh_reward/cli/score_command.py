@@ -177,8 +177,8 @@ with its reason, next to the image and the texts.
 def add_report(command: argparse.ArgumentParser) -> None:
     options.describe(command, REPORT, "report runs/scores.jsonl -o runs/report.html")
     add = command.add_argument
-    add("scores", metavar="SCORES", help="output of `posh-reward score --elements`; - for standard "
-        "input")  # fmt: skip
+    add("scores", metavar="SCORES", nargs="+", help="outputs of `posh-reward score --elements`; of "
+        "several, rows without a model have the file's name; - for standard input")  # fmt: skip
     add("-o", "--output", metavar="HTML", default="-", help="page to write (default: standard "
         "output)")  # fmt: skip
     add("--title", help="heading of the page")
@@ -202,13 +202,14 @@ def report(flags: argparse.Namespace) -> int:
     from posh_reward.study.rows.item_ids import ItemIds
     from posh_reward.study.rows.tables import STANDARD, check_apart, standard_output
 
-    check_apart(flags.scores, flags.output)
+    for name in flags.scores:
+        check_apart(name, flags.output)
     options.check_replaceable(flags.output)
     if flags.output != STANDARD and Path(flags.output).suffix not in (".html", ".htm"):
         raise InputError(f"{flags.output!r} is not the name of a page: let it end in .html")
     if flags.plots:
         require_matplotlib()
-    folder = Path.cwd() if flags.scores == STANDARD else Path(flags.scores).parent
+    folder = Path.cwd() if flags.scores[0] == STANDARD else Path(flags.scores[0]).parent
     images = Thumbnails(folder, dataset=options.dataset_of(flags))
     with _scored_rows(flags) as rows:
         first = list(islice(rows, 1))
@@ -238,10 +239,10 @@ def report(flags: argparse.Namespace) -> int:
 @contextmanager
 def _scored_rows(flags: argparse.Namespace) -> Iterator[Iterator[Row]]:
     from posh_reward.process.progress import progress_bar
-    from posh_reward.study.rows.reading import open_rows
+    from posh_reward.study.rows.reading import open_tables
 
     with (
-        open_rows(flags.scores, flags.format, flags.delimiter) as rows,
+        open_tables(flags.scores, flags.format, flags.delimiter) as rows,
         progress_bar("report", None, "pair", iterable=rows) as bar,
     ):
         yield iter(bar)

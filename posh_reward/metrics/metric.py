@@ -111,6 +111,7 @@ def as_lists(**values: object) -> list[list[Any]]:
             raise InputError(f"{name} {column}")
         lists[name] = column
     check_lengths(**lists)
+    check_same_index(**values)
     return list(lists.values())
 
 
@@ -120,6 +121,20 @@ def check_lengths(**lists: Sequence[object]) -> None:
     for name, other in others:
         if other != count:
             raise InputError(f"{count} {first} but {other} {name}: pass one for each")
+
+
+def check_same_index(**values: Any) -> None:
+    """Refuse pandas Series whose indexes disagree: they would be paired by their order."""
+    series = {name: each for name, each in values.items() if type(each).__name__ == "Series"}
+    (first, index), *others = [(name, list(each.index)) for name, each in series.items()] or [
+        ("", [])
+    ]
+    for name, other in others:
+        if other != index:
+            raise InputError(
+                f"{first} and {name} are Series with different indexes, and would be paired by "
+                f"their order: align them, as with {name}.loc[{first}.index]"
+            )
 
 
 def check_sizes(**sizes: int) -> None:

@@ -18,7 +18,7 @@ from posh_reward.lexicon.function_words import UNSPECIFIC
 from posh_reward.lexicon.wordnet import KNOWN_SHARE, is_english, known_share, words
 from posh_reward.markup import ADDRESS, BULLET, EMPHASIS, LINK, ROW, RULE, TAG
 from posh_reward.reward.run_ons import recast
-from posh_reward.text_values import read_texts
+from posh_reward.text_values import content_text, read_texts
 from posh_reward.types import Failure
 
 THOUGHTS = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
@@ -45,17 +45,6 @@ def completion_text(completion: object) -> Any:
         return completion
     texts = [text for content in contents if (text := content_text(content)) is not None]
     return "\n".join(texts) if contents else completion
-
-
-def content_text(content: object) -> str | None:
-    """Return the text of a message: a string, or a list of typed parts; None without any."""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list | tuple):
-        return None
-    parts = [p.get("text") for p in content if isinstance(p, dict) and p.get("type") == "text"]
-    texts = [part for part in parts if isinstance(part, str)]
-    return "".join(texts) if texts else None
 
 
 def completion_of(query: object, prompt: object) -> object:

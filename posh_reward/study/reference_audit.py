@@ -19,6 +19,7 @@ from posh_reward.lexicon.wordnet import is_english, wordnet, words
 from posh_reward.markup import find_markup
 from posh_reward.settings import brief
 from posh_reward.study.pages.html import render
+from posh_reward.text_values import is_placeholder
 from posh_reward.types import Description, Entity, Failure
 
 WORST = 20
@@ -38,6 +39,8 @@ OFTEN, FEWEST = 0.1, 8
 """Share of long references that mention a word that short ones omit, and fewest of each half."""
 SURE = 4.0
 """Standard errors by which a detail must be rarer with a thing; high, as hundreds are compared."""
+
+SHOWN_ROWS = 10
 
 UNTELLING = DEPICTION | LIGHT | PLACES
 """Words that say how an image is shown, not what is in it."""
@@ -110,6 +113,8 @@ class Audit:
 
     references: Sequence[Reference]
     omissions: Sequence[Omission]
+    silent: Sequence[int] = ()
+    """Rows without a text."""
 
     @property
     def flagged(self) -> list[Reference]:
@@ -119,7 +124,8 @@ class Audit:
 
     @property
     def share(self) -> float:
-        return len(self.flagged) / max(1, len(self.references))
+        count = len(self.flagged) + len(self.silent)
+        return count / max(1, len(self.references) + len(self.silent))
 
     @property
     def counts(self) -> dict[str, int]:
@@ -132,6 +138,10 @@ class Audit:
             f"{median(each.details for each in self.references):g} details, "
             f"{median(rates):.0f} per 100 words"
         )
+        if self.silent:
+            rows = ", ".join(str(row + 1) for row in self.silent[:SHOWN_ROWS])
+            more = ", ..." if len(self.silent) > SHOWN_ROWS else ""
+            yield f"without a text: {len(self.silent):,} (rows {rows}{more})"
         yield from (f"{kind}: {count:,}" for kind, count in sorted(self.counts.items()))
         yield from map(str, self.omissions)
 
@@ -145,13 +155,14 @@ def audit(rows: Sequence[Sequence[str]], reader: Reader | None = None) -> Audit:
     for each in references:
         each.problems.update(_alone(each, typical))
     for copy, original, share in _copies([each.text for each in references]):
-        why = f"shares {share:.0%} of its phrases with row {references[original].row}"
+        why = f"shares {share:.0%} of its phrases with row {references[original].row + 1}"
         references[copy].problems.setdefault("duplicate", why)
     for one, other in _several(references):
         if found := _contradictions(one.description, other.description):
             why = f"two texts about one image disagree: {found}"
             one.problems.setdefault("contradiction", why)
-    return Audit(references, [*_omissions(references)])
+    silent = [row for row, texts in enumerate(rows) if not texts]
+    return Audit(references, [*_omissions(references)], silent)
 
 
 def _alone(reference: Reference, typical: float) -> Iterator[tuple[str, str]]:
@@ -160,7 +171,9 @@ def _alone(reference: Reference, typical: float) -> Iterator[tuple[str, str]]:
         yield "unreadable", str(description)
         return
     things, attributes, said, relations = reference.counts
-    if not is_english(text):
+    if is_placeholder(text):
+        yield "placeholder", "stands for a text that is missing"
+    elif not is_english(text):
         yield "foreign", "fewer than half of its words are English"
     if reference.details < TERSE * typical:
         yield "terse", f"{reference.details} details; the median is {typical:g}"

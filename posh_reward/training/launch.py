@@ -19,7 +19,7 @@ from posh_reward.errors import ConfigError, JudgeError, PoshError, on_one_line, 
 from posh_reward.models.vllm.vllm_model import separate_vllm_caches, set_vllm_defaults
 from posh_reward.process.progress import on_terminal, progress_bar
 from posh_reward.process.python import SAFE_PATH
-from posh_reward.reward.texts import content_text
+from posh_reward.text_values import content_text
 from posh_reward.training.dataset_check import check_datasets
 from posh_reward.training.learning import CUT, NothingLearnedError
 from posh_reward.training.resume import (

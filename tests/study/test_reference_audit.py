@@ -45,7 +45,7 @@ def test_each_planted_problem_is_found_and_nothing_else(found: Audit) -> None:
     assert problems[9] == {"duplicate"}
     assert problems[10] == {"contradiction"}
     whys = {kind: why for each in found.references for kind, why in each.problems.items()}
-    assert "row 0" in whys["duplicate"]
+    assert "row 1" in whys["duplicate"]
     assert found.references[8].problems["contradiction"] == "dog: red, or green"
     assert "four, or six" in found.references[10].problems["contradiction"]
 

@@ -96,17 +96,26 @@ def _one_text(value: object, name: str) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def check_rows(rows: Iterable[tables.Row], name: str, columns: Columns) -> Iterator[tables.Row]:
-    """Pass on the rows of a table whose columns, ids and models are usable."""
+def check_rows(
+    rows: Iterable[tables.Row], name: str, columns: Columns, *, at_once: bool = True
+) -> Iterator[tables.Row]:
+    """Pass on the rows of a table whose columns, ids and models are usable.
+
+    A column that the first row lacks is an error ``at_once``, or else if no later row has it.
+    """
     ids, origins = ItemIds(), Origins()
     reference = columns.texts.get("reference")
+    first: tables.Row = {}
+    missing: dict[str, str | None] = {}  # by flag
     number = 0
     for number, row in enumerate(rows, start=1):
         if number == 1:
-            columns = columns.for_rows_like(row)
+            first, columns = row, columns.for_rows_like(row)
             others = {"id": columns.id, "model": columns.model, "image": columns.image}
-            for flag, column in {**columns.texts, **others}.items():
-                check_column(row, name, flag, column)
+            missing = {**columns.texts, **others}
+        missing = {flag: column for flag, column in missing.items() if column not in row}
+        for flag, column in missing.items() if at_once else ():
+            check_column(first, name, flag, column)
         try:
             model = _model(row, columns)
             origins.add({"model": model, ORIGIN: row.get(ORIGIN)})
@@ -118,6 +127,8 @@ def check_rows(rows: Iterable[tables.Row], name: str, columns: Columns) -> Itera
         yield row
     if not number:
         raise InputError(f"{name} has no rows")
+    for flag, column in missing.items():
+        check_column(first, name, flag, column)
 
 
 def check_column(present: Mapping[str, object], name: str, flag: str, column: str | None) -> None:
@@ -163,7 +174,8 @@ def _id(value: object) -> str | int:
         return value
     if isinstance(value, list | dict):
         raise InputError("the id is not a text or a number")
-    return str(value)
+    # A data frame makes floats of whole numbers in a column with a gap.
+    return int(value) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _model(row: tables.Row, columns: Columns) -> str | None:
@@ -307,7 +319,7 @@ def open_items(
     if source != tables.STANDARD:
         # Read the file twice: report a fault in its last row before spending hours on the others.
         with _joined_rows(source, settings) as rows:
-            total = sum(1 for _ in check_rows(rows, name, columns))
+            total = sum(1 for _ in check_rows(rows, name, columns, at_once=False))
     with _joined_rows(source, settings) as rows:
         checked = rows if total is not None else check_rows(rows, name, columns)
         folder = settings.images or Path(source).parent

@@ -7,25 +7,26 @@ each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from itertools import chain
 from typing import Any, NamedTuple
 
 from posh_reward.errors import InputError
 from posh_reward.settings import brief, brief_list
-from posh_reward.types import is_missing
+from posh_reward.text_values import content_text
+from posh_reward.types import Failure, is_missing
 
 Row = dict[str, Any]  # a row of any table, by column
 TEXT = "text of the layout"
 """Place of a layout's only text, until a command says what it is to it."""
-WRITERS = ("assistant", "gpt")
+WRITERS = ("assistant", "gpt", "model")
 """Who writes the descriptions in a conversation."""
-COLUMNS = ("generation", "reference")
-"""Columns by which an object is one row, not texts by id."""
+KNOWN = frozenset(("id", "image_id", "caption", "generation", "reference"))
+"""Columns by which an object is one of rows or columns, not of texts by id."""
 
 
 class RowLayout(NamedTuple):
-    """A layout of rows."""
+    """A layout of rows, known by the columns of the first one."""
 
     name: str
     fits: Callable[[Row], bool]
@@ -75,23 +76,12 @@ def _conversation(row: Row) -> Row:
         for turn in _turns(row)
         if turn.get("from", turn.get("role")) in WRITERS
     ]
-    columns: Row = {TEXT: written[0] if len(written) == 1 else written or None}
+    texts = [content_text(each) or each for each in written]
+    several = Failure("text", f"has {len(texts)} turns of the assistant: keep its description")
+    columns: Row = {TEXT: several if len(texts) > 1 else next(iter(texts), None)}
     if isinstance(images := row.get("images"), list) and len(images) == 1:
         columns["image"] = images[0]
     return columns
-
-
-def _label_studio(row: Row) -> Row:
-    areas: dict[str, list[object]] = {}
-    for annotation in row["annotations"]:
-        for result in [] if annotation.get("was_cancelled") else annotation["result"]:
-            if result.get("type") == "textarea":
-                text = result["value"]["text"]
-                areas.setdefault(result["from_name"], []).extend(
-                    text if isinstance(text, list) else [text]
-                )
-    only = {TEXT: next(iter(areas.values()))} if len(areas) == 1 else {}
-    return {"id": row["id"], **row["data"], **areas, **only}
 
 
 def _harness_sample(row: Row) -> Row:
@@ -105,12 +95,6 @@ def _vlmevalkit(row: Row) -> Row:
 
 
 ROW_LAYOUTS = (
-    RowLayout(
-        "Label Studio's export",
-        lambda row: isinstance(row.get("data"), dict) and isinstance(row.get("annotations"), list),
-        _label_studio,
-        replaces=True,  # a task's id is Label Studio's own; the data's is the user's
-    ),
     RowLayout("conversations", lambda row: bool(_turns(row)), _conversation),
     RowLayout(
         "samples of lm-eval and lmms-eval",
@@ -124,6 +108,7 @@ ROW_LAYOUTS = (
         "COCO's results",
         lambda row: {"image_id", "caption"} <= {*row},
         lambda row: {"id": row["image_id"], TEXT: row["caption"]},
+        replaces=True,  # a caption's own id names no image
     ),
 )
 
@@ -143,25 +128,66 @@ def document_rows(document: object, name: str, text: str) -> Iterator[Row]:
         for number, row in enumerate(document, start=1):
             if not isinstance(row, dict):
                 raise InputError(f"{name}, item {number}: not a JSON object, but {brief(row)}")
-            yield row
+        yield from _label_studio(document, name, text) if _are_tasks(document) else document
     elif not isinstance(document, dict):
         raise InputError(f"{name} is not a list of JSON objects, but {brief(document)}")
     elif _are_objects(document.get("images")) and _are_objects(document.get("annotations")):
         yield from _coco_annotations(document, name)
     elif _are_objects(document.get("images")):
         yield from _karpathy(document, name)
-    elif _are_columns(document):
-        labels = next(iter(document.values()))
-        yield from ({key: cells[label] for key, cells in document.items()} for label in labels)
-    elif {text, *COLUMNS} & document.keys():
+    elif rows := _data_frame(document, KNOWN | {text}):
+        yield from rows
+    elif (KNOWN | {text}) & document.keys():
         yield document
     elif document and all(map(_is_caption, document.values())):
-        yield from ({"id": key, text: _captions(value)} for key, value in document.items())
+        yield from ({"id": key, text: value} for key, value in document.items())
     else:
         raise InputError(
             f"{name} is a JSON object with the keys {brief_list(document)}, which is no layout "
             "that is read (data/README.md): write a list of objects, or JSON lines"
         )
+
+
+def _are_tasks(document: list[Row]) -> bool:
+    return bool(document) and all(
+        isinstance(row.get("data"), dict) and isinstance(row.get("annotations"), list)
+        for row in document
+    )
+
+
+def _label_studio(tasks: list[Row], name: str, text: str) -> Iterator[Row]:
+    """Rows of Label Studio's tasks: their data, and a column for each text area of any task."""
+    written = []
+    for number, task in enumerate(tasks, start=1):
+        try:
+            written.append(_areas(task))
+        except (AttributeError, KeyError, TypeError):
+            raise InputError(f"{name}, task {number}: not as Label Studio exports it") from None
+    areas = dict.fromkeys(area for each in written for area in each)
+    [*names] = areas
+    if len(names) == 1 and text not in names and not any(text in task["data"] for task in tasks):
+        areas[text] = None
+    elif len(names) == 1 and text == "reference" and text not in names:
+        raise InputError(
+            f"{name} has texts in the area {names[0]!r} and in its data's {text!r}: name the area "
+            f"with --reference {names[0]}, or rename the other"
+        )
+    for task, own in zip(tasks, written, strict=True):
+        only = {text: own.get(names[0])} if text in areas and text not in names else {}
+        # The task's number is Label Studio's own; an id in the data is the user's.
+        yield {"id": task.get("id"), **task["data"], **areas, **own, **only}
+
+
+def _areas(task: Row) -> dict[str, list[object]]:
+    """Texts of each text area, by all annotators."""
+    areas: dict[str, list[object]] = {}
+    for annotation in task["annotations"]:
+        for result in [] if annotation.get("was_cancelled") else annotation["result"]:
+            if result.get("type") == "textarea":
+                text = result["value"]["text"]
+                own = areas.setdefault(result["from_name"], [])
+                own.extend(text if isinstance(text, list) else [text])
+    return areas
 
 
 def _are_objects(value: object) -> bool:
@@ -193,15 +219,31 @@ def _karpathy(document: Mapping[str, Any], name: str) -> Iterator[Row]:
         yield {"id": id, **shown, "reference": texts}
 
 
-def _are_columns(document: Mapping[str, Any]) -> bool:
-    """Return True for a data frame's columns: ``{"id": {"0": 7}, "caption": {"0": "..."}}``."""
-    columns = list(document.values())
-    return (
-        bool(columns)
-        and all(isinstance(cells, dict) for cells in columns)
-        and all(cells.keys() == columns[0].keys() for cells in columns)
-        and bool(columns[0])
-    )
+def _data_frame(document: Mapping[str, Any], known: Set[str]) -> list[Row]:
+    """Rows of a data frame as pandas writes it, by columns or by rows; none if it is no such.
+
+    ``{"id": {"0": 7}, "caption": {"0": "..."}}``, ``{"0": {"id": 7, "caption": "..."}}`` or
+    ``{"id": [7], "caption": ["..."]}``.
+    """
+    parts = list(document.values())
+    if not parts or not parts[0]:
+        return []
+    if all(isinstance(cells, list) and len(cells) == len(parts[0]) for cells in parts):
+        if not known & document.keys():
+            return []
+        return [dict(zip(document, cells, strict=True)) for cells in zip(*parts, strict=True)]
+    if not all(isinstance(cells, dict) and cells.keys() == parts[0].keys() for cells in parts):
+        return []
+    labels = list(parts[0])
+    if known & document.keys():
+        rows = [{name: cells[label] for name, cells in document.items()} for label in labels]
+    elif known & parts[0].keys():
+        labels, rows = list(document), parts
+    else:
+        return []
+    if labels == [str(place) for place in range(len(labels))]:
+        return rows
+    return [{"id": label, **row} for label, row in zip(labels, rows, strict=True)]
 
 
 def _is_caption(value: object) -> bool:
@@ -210,10 +252,3 @@ def _is_caption(value: object) -> bool:
     if isinstance(value, dict):
         return isinstance(value.get("caption"), str)
     return isinstance(value, str) or is_missing(value)
-
-
-def _captions(value: object) -> object:
-    """Texts of an id, which pycocoevalcap writes as ``[{"caption": "..."}]``."""
-    if isinstance(value, list):
-        return [_captions(each) for each in value]
-    return value["caption"] if isinstance(value, dict) else value

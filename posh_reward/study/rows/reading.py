@@ -9,9 +9,10 @@
 from __future__ import annotations
 
 import json
+import re
 import zipfile
-from codecs import BOM_UTF8
-from collections.abc import Iterator
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from io import BufferedReader, BytesIO
@@ -32,14 +33,20 @@ from posh_reward.study.rows.tables import (
     check_distinct,
     checked_delimiter,
     display_name,
+    each_once,
     is_missing_cell,
     read_jsonl,
     read_table,
     standard_input,
 )
+from posh_reward.types import is_missing
 
+UTF_16 = (BOM_UTF16_LE, BOM_UTF16_BE)
 MAX_WORKBOOK_BYTES = 1_000_000_000  # unpacked: the library reads a workbook whole
 ZIP, OLD_EXCEL = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"  # first bytes of workbooks
+UNREAD = {b"\x1f\x8b": "is compressed: unpack it", b"\x93NUMPY": "is an array: write a table of it"}
+"""First bytes of other files -> what to do."""
+LIST_OR_OBJECT = re.compile(rb"\s*(?:\{|\[\s*[\]{\[\"\d])")
 PEEKED_BYTES = 4096
 
 
@@ -74,6 +81,38 @@ def open_rows(
         yield _whole_cells(rows_of(file, name, format_name, delimiter, text), shown)
 
 
+@contextmanager
+def open_tables(
+    names: Sequence[str],
+    format_name: str | None = None,
+    delimiter: str | None = None,
+    text: str = "generation",
+    model: str = "model",
+) -> Iterator[Iterator[Row]]:
+    """Rows of several files, one after the other, as ``open_rows``.
+
+    Of several, rows without a value in the column ``model`` have their file's name there.
+    """
+
+    def rows() -> Iterator[Row]:
+        for name in names:
+            with open_rows(name, format_name, delimiter, text) as table:
+                for row in table:
+                    unnamed = len(names) > 1 and is_missing(row.get(model))
+                    yield {**row, model: models[name]} if unnamed else row
+
+    models = models_of_files(names)
+    yield rows()
+
+
+def models_of_files(names: Sequence[str]) -> dict[str, str]:
+    """Names of the models of files that name none: the files' own, with folders if need be."""
+    stems = {name: Path(name).stem for name in names}
+    if len({*stems.values()}) == len(stems):
+        return stems
+    return {name: str(Path(name).with_suffix("")) for name in names}
+
+
 def rows_of(
     source: IO[bytes], name: str, format_name: str | None, delimiter: str | None, text: str
 ) -> Iterator[Row]:
@@ -83,6 +122,9 @@ def rows_of(
     ending = ENDINGS.get(Path(name).suffix.lower())
     try:
         start = file.peek(PEEKED_BYTES)
+        for magic, remedy in UNREAD.items():
+            if start.startswith(magic):
+                raise InputError(f"{shown} {remedy}")
         if format_name is None and start.startswith((ZIP, OLD_EXCEL)):
             rows = _read_workbook(file, shown)
         elif (kind := format_name or _kind_of(start, name, ending)) in ("json", "jsonl"):
@@ -101,9 +143,10 @@ def _kind_of(start: bytes, name: str, ending: str | None) -> str:
         return "parquet"
     if ending in ("jsonl", "parquet"):
         return ending
-    if Path(name).suffix.lower() == ".json":
+    text = start.decode("utf-16", "replace").encode() if start.startswith(UTF_16) else start
+    if LIST_OR_OBJECT.match(text.removeprefix(BOM_UTF8)):
         return "json"
-    if ending is None and start.removeprefix(BOM_UTF8).lstrip()[:1] in (b"{", b"["):
+    if Path(name).suffix.lower() == ".json":
         return "json"
     return ending or ("jsonl" if name == STANDARD else "csv")
 
@@ -143,6 +186,8 @@ def _read_json(source: IO[bytes], shown: str, text: str, *, lines: bool) -> Iter
 
     ``lines`` is what the file's name says, and counts where a single line could be either.
     """
+    if cast(BufferedReader, source).peek(2).startswith(UTF_16):
+        source = BufferedReader(cast(Any, BytesIO(source.read().decode("utf-16").encode())))
     blank = 0
     first = source.readline()
     while first and not first.removeprefix(BOM_UTF8).strip():
@@ -159,7 +204,7 @@ def _read_json(source: IO[bytes], shown: str, text: str, *, lines: bool) -> Iter
         return
     whole = first + second + source.read()
     try:
-        document = json.loads(whole.decode("utf-8-sig"))
+        document = json.loads(whole.decode("utf-8-sig"), object_pairs_hook=each_once)
     except (ValueError, RecursionError) as error:
         if lines or _is_object(second):
             yield from read_jsonl(BytesIO(b"\n" * blank + whole), shown)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,9 +19,10 @@ from posh_reward.provenance import Origins
 from posh_reward.study.rows.tables import EXPLANATION, NAMES, Row
 from posh_reward.study.statistics import FEWEST, Interval, bootstrap_mean, paired_difference
 from posh_reward.study.text_tables import align
+from posh_reward.text_values import is_placeholder
 from posh_reward.types import ELEMENTS_OF
 
-LISTED = 3  # rows that a summary lists for each reason
+LISTED = 10  # rows that a summary lists for each reason
 SIDES = ("generation", "reference")
 NOT_ENGLISH = "the {side} does not read like English, the only supported language"
 NOTHING_ASKED = "the reference names nothing to look for, so recall is 1 for any generation"
@@ -46,10 +46,6 @@ class Board:
     doubts: Callable[[Mapping[str, Any]], Iterable[str]] = lambda row: ()
 
 
-EMPTY_CELL = re.compile(r"none|null|nil|nan|n/?a|undefined|[\W_]*", re.IGNORECASE)
-"""Texts that programs and people write where there is none."""
-
-
 def _doubts(row: Mapping[str, Any]) -> Iterator[str]:
     """Reasons why POSH's scores of a row mean little: no failure, but a score that misleads."""
     if not_grades(row.get("doubtful_share") or 0) is not None:
@@ -63,7 +59,7 @@ def _doubts(row: Mapping[str, Any]) -> Iterator[str]:
         yield NOTHING_SAID
     for side in SIDES:
         text = (row.get(side) or "").strip()
-        if text and EMPTY_CELL.fullmatch(text):
+        if is_placeholder(text):
             yield PLACEHOLDER.format(side=side)
         elif not is_english(text):
             yield NOT_ENGLISH.format(side=side)

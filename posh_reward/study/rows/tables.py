@@ -153,13 +153,23 @@ def read_jsonl(source: Iterable[bytes], name: str) -> Iterator[Row]:
     for number, line in enumerate(source, start=1):
         try:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
-            row = json.loads(text) if text else None
+            row = json.loads(text, object_pairs_hook=each_once) if text else None
         except (ValueError, RecursionError) as error:
             raise InputError(f"{name}, line {number}: not JSON ({error})") from None
         if isinstance(row, dict):
             yield row
         elif text:
             raise InputError(f"{name}, line {number}: not a JSON object, but {text[:40]}")
+
+
+def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make an object of JSON; ``ValueError`` if it has a key twice, of which one would be lost."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in made if keys.count(key) > 1)
+        raise ValueError(f"the key {brief(twice)} occurs twice")
+    return made
 
 
 def _read_csv(source: IO[bytes], name: str, delimiter: str) -> Iterator[Row]:
@@ -171,6 +181,8 @@ def _read_csv(source: IO[bytes], name: str, delimiter: str) -> Iterator[Row]:
         first = text.readline()
         if said := DELIMITER.fullmatch(first):  # Excel's own first line
             first, delimiter = "", said[1]
+        else:
+            delimiter = separator_of(first, delimiter)
         lines = chain([first] if first else [], text)
         yield from _csv_rows(csv.reader(lines, delimiter=delimiter, strict=True), name, delimiter)
     except UnicodeDecodeError as error:
@@ -180,17 +192,19 @@ def _read_csv(source: IO[bytes], name: str, delimiter: str) -> Iterator[Row]:
             text.detach()  # leaves closing to whoever opened the file
 
 
+def separator_of(header: str, delimiter: str) -> str:
+    """The delimiter if it is in the header; else the one that is there most often."""
+    header = re.sub(r'"[^"]*"', "", header)
+    counts = {mark: header.count(mark) for mark in ",;\t|"}
+    most = max(counts, key=lambda mark: counts[mark])
+    return delimiter if delimiter in header or not counts[most] else most
+
+
 DELIMITER = re.compile(r"sep=(.)\r?\n")
 
 
 def _csv_rows(reader: CsvReader, name: str, delimiter: str) -> Iterator[Row]:
     columns = [bare(column) for column in next(_whole_rows(reader, name), [])]
-    marks = [mark for mark in ";,\t|" if len(columns) == 1 and mark in columns[0]]
-    if marks:
-        raise InputError(
-            f"{name} has one column, {brief(columns[0])}: if {marks[0]!r} separates its cells, "
-            f"add --delimiter {marks[0]!r}"
-        )
     check_distinct(columns, name)
     empty = 0  # rows just read that hold nothing
     for cells in _whole_rows(reader, name):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posh_reward import ConfigError, PoSh, Scores
+from posh_reward import ConfigError, InputError, PoSh, Scores
 from posh_reward.metrics.posh.aggregate import Weights, harmonic_mean, mean_score
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.metrics.posh.posh import PATIENCE, fewer_collections
@@ -205,6 +205,16 @@ def test_it_is_put_back_even_after_an_error(chosen: int) -> None:
         assert gc.get_threshold() == (chosen, 10, 10)
     finally:
         gc.set_threshold(*before)
+
+
+def test_series_are_not_paired_against_their_indexes(posh: PoSh) -> None:
+    pandas = pytest.importorskip("pandas")
+    texts = pandas.Series({"one": "A dog.", "two": "A cat."})
+    assert posh.score(texts, texts)[1].f1 == pytest.approx(posh.score(["A cat."], ["A cat."])[0].f1)
+    with pytest.raises(
+        InputError, match=r"align them, as with references\.loc\[generations\.index\]"
+    ):
+        posh.score(texts, texts[::-1])
 
 
 def test_a_metric_is_shown_without_loading_its_parser() -> None:

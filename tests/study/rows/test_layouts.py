@@ -49,7 +49,7 @@ ONE_TEXT = ("coco_results.json", "captions_by_id.json", "llava.json", "messages.
 """Examples with one text for each id, here a generation."""
 MORE_TEXTS = (
     "coco_captions.json", "karpathy.json", "references_by_id.json", "pycocoevalcap.json",
-    "label_studio.json", "label_studio.csv", "rows.jsonlines",
+    "label_studio.json", "rows.jsonlines",
 )  # fmt: skip
 """Examples with references."""
 
@@ -197,8 +197,8 @@ def test_what_a_layout_was_written_from_is_read_back(
         ("text", "is not a list of JSON objects, but 'text'"),
         ({"images": [{"id": 1}], "annotations": [{"bbox": []}]}, "annotations without a caption"),
         ({"images": [{"id": 1}]}, "image 0 has no sentences with a raw text"),
-        ([{"data": {}, "annotations": [{}]}], "row 1 is not one of Label Studio's export"),
-        ([{"data": {}, "annotations": [1]}], "row 1 is not one of Label Studio's export"),
+        ([{"data": {}, "annotations": [{}]}], "task 1: not as Label Studio exports it"),
+        ([{"data": {}, "annotations": [1]}], "task 1: not as Label Studio exports it"),
         (
             [{"messages": [{"role": "user"}]}, {"messages": [{"role": "assistant"}]}],
             "row 2 is not one of conversations",
@@ -348,3 +348,203 @@ def test_models_are_compared_by_their_ids(
     assert main(["report", str(out), "-o", str(page)]) == status
     assert said in capsys.readouterr().err
     assert main(["report", str(out), "-o", str(page), "--allow-differences"]) == OK
+
+
+def test_label_studio_numbers_its_tasks_in_csv() -> None:
+    with open_rows(str(EXAMPLES / "label_studio.csv")) as rows:
+        assert [row["id"] for row in rows] == ["1", "2", "3"]
+    read = ReferenceFile(str(EXAMPLES / "label_studio.csv"), id="item")
+    assert {id: tuple(texts) for id, texts in read.texts.items()} == REFERENCES
+
+
+def saved(path: Path, document: object) -> Path:
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return path
+
+
+def joined(
+    tmp_path: Path, inputs: object, references: object, *flags: str
+) -> dict[str, str | None]:
+    """Score a document against another; the reference of each row, by id."""
+    paths = saved(tmp_path / "in.json", inputs), saved(tmp_path / "refs.json", references)
+    out = tmp_path / "out.jsonl"
+    run("score", paths[0], "--references", paths[1], "-o", out, "--overwrite", *flags)
+    return {str(row["id"]): row["reference"] for row in rows_in(out)}
+
+
+RESULTS = [{"image_id": place, "id": 9 - place, "caption": "A dog."} for place in (4, 5)]
+ANNOTATIONS = [
+    {"image_id": place, "id": 9 - place, "caption": f"Image {place}."} for place in (4, 5)
+]
+
+
+@pytest.mark.parametrize(
+    "references", [ANNOTATIONS, {"images": [{"id": 4}], "annotations": ANNOTATIONS}]
+)
+def test_a_captions_own_id_names_no_image(tmp_path: Path, references: object) -> None:
+    assert joined(tmp_path, RESULTS, references) == {"4": "Image 4.", "5": "Image 5."}
+
+
+def test_two_columns_of_ids_are_not_guessed_between(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"id": 4, "image_id": 5, "generation": "A dog."}]
+    inputs = write_rows(tmp_path / "in.jsonl", rows)
+    references = saved(tmp_path / "refs.json", {"4": "Image 4.", "5": "Image 5."})
+    assert run("score", inputs, "--references", references) == UNUSABLE
+    assert "has the columns id and image_id: name the one" in capsys.readouterr().err
+    for flag, expected in (("id", "Image 4."), ("image_id", "Image 5.")):
+        out = tmp_path / f"{flag}.jsonl"
+        assert run("score", inputs, "--references", references, "--id", flag, "-o", out) == OK
+        assert rows_in(out)[0]["reference"] == expected
+
+
+@pytest.mark.parametrize("id", [7, 7.0, "7", "7.0", "0000007", " 7 "])
+def test_a_number_is_the_same_id_however_it_is_written(tmp_path: Path, id: object) -> None:
+    found = joined(tmp_path, [{"id": id, "generation": "A dog."}], {"7": "A cat.", "a": "A hat."})
+    assert [*found.values()] == ["A cat."]
+    found = joined(
+        tmp_path, [{"id": 7, "generation": "A dog."}], [{"id": id, "reference": "A cat."}]
+    )
+    assert [*found.values()] == ["A cat."]
+
+
+def test_ids_that_are_one_number_are_kept_apart(tmp_path: Path) -> None:
+    rows = [{"id": id, "generation": "A dog."} for id in ("7", "07", "007")]
+    found = joined(tmp_path, rows, {"7": "One.", "07": "Two."})
+    assert found == {"7": "One.", "07": "Two.", "007": None}
+
+
+def test_a_reference_given_twice_counts_once(tmp_path: Path) -> None:
+    twice = [{"id": 7, "reference": "A cat."}] * 2
+    assert joined(tmp_path, [{"id": 7, "generation": "A dog."}], twice) == {"7": "A cat."}
+
+
+def task(place: int, **areas: list[str]) -> Row:
+    results = [
+        {"type": "textarea", "from_name": name, "value": {"text": texts}}
+        for name, texts in areas.items()
+    ]
+    return {"id": place, "data": {"image": "a.jpg"}, "annotations": [{"result": results}]}
+
+
+SKIPPED: Row = {"id": 9, "data": {"image": "a.jpg"}, "annotations": []}
+CANCELLED: Row = {**task(8, text=["No."]), "annotations": [{"was_cancelled": True, "result": []}]}
+
+
+def test_a_task_without_a_text_has_no_reference(tmp_path: Path) -> None:
+    tasks = [SKIPPED, task(1, text=["A cat."]), CANCELLED, task(2, text=[""]), task(3)]
+    rows = [{"id": place, "generation": "A dog."} for place in (1, 2, 9)]
+    assert joined(tmp_path, rows, tasks) == {"1": "A cat.", "2": None, "9": None}
+
+
+def test_of_two_text_areas_one_has_to_be_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tasks = [task(1, title=["A title"]), task(2, about=["A cat."])]
+    rows = [{"id": place, "generation": "A dog."} for place in (1, 2)]
+    assert joined(tmp_path, rows, tasks, "--reference", "about") == {"1": None, "2": "A cat."}
+    capsys.readouterr()
+    inputs = write_rows(tmp_path / "in.jsonl", rows)
+    assert run("score", inputs, "--references", tmp_path / "refs.json") == UNUSABLE
+    assert "'title', 'about': name the right one with --reference" in capsys.readouterr().err
+
+
+def test_a_new_text_beside_an_old_one_has_to_be_named(tmp_path: Path) -> None:
+    old = {**task(1, about=["A cat."]), "data": {"reference": "An old text."}}
+    path = saved(tmp_path / "a.json", [old])
+    with pytest.raises(InputError, match="in the area 'about' and in its data's 'reference'"):
+        by_id(path, "reference")
+    assert by_id(path, "about") == {"1": ("A cat.",)}
+
+
+FRAMES = {
+    "lists": {"id": [1, 2], "reference": ["A dog.", "A cat."]},
+    "rows by number": {
+        "0": {"id": 1, "reference": "A dog."},
+        "1": {"id": 2, "reference": "A cat."},
+    },
+    "rows by id": {"1": {"reference": "A dog."}, "2": {"reference": "A cat."}},
+    "columns by id": {"reference": {"1": "A dog.", "2": "A cat."}},
+}
+
+
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+def test_a_data_frame_is_read_in_any_orientation(tmp_path: Path, frame: object) -> None:
+    path = saved(tmp_path / "a.json", frame)
+    assert by_id(path, "reference") == {"1": ("A dog.",), "2": ("A cat.",)}
+
+
+CONTENTS = {
+    "parts": (
+        [{"type": "text", "text": "A dog "}, {"type": "text", "text": "runs."}],
+        "A dog runs.",
+    ),
+    "output": ([{"type": "output_text", "text": "A dog."}], "A dog."),
+    "with an image": ([{"type": "image"}, {"type": "text", "text": "A dog."}], "A dog."),
+}
+
+
+@pytest.mark.parametrize(("content", "text"), CONTENTS.values(), ids=CONTENTS)
+def test_a_message_is_one_text(tmp_path: Path, content: object, text: str) -> None:
+    row = {"id": 1, "messages": [{"role": "assistant", "content": content}]}
+    assert by_id(saved(tmp_path / "a.json", [row]), "generation") == {"1": (text,)}
+
+
+def test_a_conversation_of_several_turns_is_no_description(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    turns = [{"from": "gpt", "value": "A dog."}, {"from": "gpt", "value": "It is brown."}]
+    rows = [{"id": 1, "conversations": turns}, {"id": 2, "conversations": turns[:1]}]
+    found = joined(tmp_path, rows, {"1": "A dog.", "2": "A dog."})
+    assert len(found) == 2
+    assert "has 2 turns of the assistant" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le"])
+@pytest.mark.parametrize("name", ["a.jsonl", "a.txt", "a.csv", "a"])
+def test_a_file_is_known_by_what_is_in_it(tmp_path: Path, name: str, encoding: str) -> None:
+    path = tmp_path / name
+    text = '{"id": 1, "reference": "Ein Bär."}\n{"id": 2, "reference": "A cat."}\n'
+    mark = "\ufeff" if encoding == "utf-16-le" else ""
+    path.write_bytes((mark + text).encode(encoding))
+    assert by_id(path, "reference") == {"1": ("Ein Bär.",), "2": ("A cat.",)}
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.txt"])
+def test_a_separator_is_known_by_the_header(tmp_path: Path, name: str, delimiter: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(as_csv(rows({"7": ["A dog; a cat, a hat."]}, json.dumps), delimiter))
+    assert by_id(path, "reference") == {"7": ("A dog; a cat, a hat.",)}
+
+
+def test_models_in_files_of_their_own_are_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outs = []
+    for name in ("first", "second"):
+        said = [{"image_id": place, "caption": f"A {name} dog."} for place in range(6)]
+        out = tmp_path / f"{name}.jsonl"
+        truths = saved(tmp_path / "refs.json", {str(place): "A dog." for place in range(6)})
+        results = saved(tmp_path / f"{name}.json", said)
+        assert run("score", results, "--references", truths, "-o", out) == OK
+        outs.append(str(out))
+    assert main(["report", *outs, "-o", str(tmp_path / "page.html")]) == OK
+    assert "Differences to first" in capsys.readouterr().err
+
+
+def test_an_audit_counts_rows_without_a_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"reference": "A red dog sleeps."}\n{"id": 2}\n{"reference": " "}\n')
+    assert main(["audit-references", str(path)]) == 1
+    assert "without a text: 2 (rows 2, 3)" in capsys.readouterr().out
+
+
+def test_a_row_may_lack_what_others_have(tmp_path: Path) -> None:
+    rows = [{"id": 1, "reference": "A dog."}, {"id": 2, "generation": "A dog.", "reference": "A."}]
+    out = tmp_path / "out.jsonl"
+    assert run("score", write_rows(tmp_path / "in.jsonl", rows), "-o", out) == INCOMPLETE
+    assert [row["f1"] is None for row in rows_in(out)] == [True, False]
