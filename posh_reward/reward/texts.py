@@ -18,7 +18,7 @@ from posh_reward.lexicon.function_words import UNSPECIFIC
 from posh_reward.lexicon.wordnet import KNOWN_SHARE, is_english, known_share, words
 from posh_reward.markup import ADDRESS, BULLET, EMPHASIS, LINK, ROW, RULE, TAG
 from posh_reward.reward.run_ons import recast
-from posh_reward.text_values import content_text, read_texts
+from posh_reward.text_values import content_text, read_texts, written_list
 from posh_reward.types import Failure
 
 THOUGHTS = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
@@ -160,8 +160,8 @@ def _only(value: Any) -> Any:
     return value
 
 
-FRAME = re.compile(r"\A[\s\[{]+")
-"""Brackets before a text, which make a list of it (``text_values``): a policy writes one text."""
+FRAME = re.compile(r"\A\s*(?:array)?[\s\[{(]+")
+"""What begins the notation of a list or a mapping."""
 SEMICOLON = re.compile(r";(?=\s)")
 TITLE = re.compile(
     r"^[ \t]*((?:[A-Za-z][A-Za-z'&/-]{0,20}[ \t]{0,8}){1,5})(?::(?=\s|$)|$)", re.MULTILINE
@@ -236,7 +236,8 @@ def clean(text: str) -> str:
     folded = fold(text)
     for match in labels().finditer(folded):
         text = text[: match.start()] + _blank(match) + text[match.end() :]
-    return FRAME.sub(_blank, text)
+    # A policy writes one text: read as two or none (``text_values``), it would have no reward.
+    return text if written_list(text) is None else FRAME.sub(_blank, text)
 
 
 def unmarked(text: str) -> str:

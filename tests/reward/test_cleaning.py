@@ -167,5 +167,13 @@ def test_markup_of_a_reference_costs_nothing(reward: PoshReward, name: str) -> N
 
 def test_a_completion_is_one_text_whatever_its_brackets(reward: PoshReward) -> None:
     # As values of a table these are two texts and none: a policy could leave its group with them.
-    rewards = reward([], ["['A dog.', 'A cat.']", "[]", '{"a": "b"}'], reference=["A dog."] * 3)
-    assert None not in rewards
+    texts = [
+        "['A dog.', 'A cat.']", "[]", '{"a": "b"}', "('A dog.', 'A cat.')", "{'text': ['a', 'b']}",
+        "array(['A dog.', 'A cat.'], dtype=object)", "[['A dog.', 'A cat.']]", "['A dog.' ... 'b']",
+    ]  # fmt: skip
+    assert None not in reward([], texts, reference=["A dog."] * len(texts))
+
+
+@pytest.mark.parametrize("text", ["(Left) A dog. (Right)", "[Untitled] A dog [seated]", "{A dog}"])
+def test_brackets_of_a_text_stay(text: str) -> None:
+    assert clean(text) == text
