@@ -11,7 +11,7 @@ by 5, so from 0.2 to 1.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
 from math import fsum
 from numbers import Real
@@ -306,8 +306,26 @@ class Element:
 
 
 ELEMENTS_OF = {"precision": "generation_elements", "recall": "reference_elements"}
-"""Score -> number of elements that it is the mean of. Without any it is 1 by definition, which is
-no sign of quality: means leave it out, and say so."""
+"""Score -> number of elements that it is the mean of; without any it is 1 by definition."""
+PARTS_OF = {"precision": ("precision",), "recall": ("recall",), "f1": ("precision", "recall")}
+
+
+def score_in_means(value_of: Callable[[str], Any], axis: str) -> float | None:
+    """Return a score as it counts in means; None if it rests on a 1 for lack of elements.
+
+    An empty text has precision 1 and an f1 of about .35: a model that is silent half of the time
+    would seem better than one that errs. Means leave such texts out, and say so.
+
+    Args:
+        value_of: reads a field of the record or row by its name. A row of an earlier version has no
+            number of elements, and its record 0: a score below 1 has some all the same.
+        axis: name of the score.
+    """
+    for part in PARTS_OF.get(axis, ()):
+        if value_of(part) == 1 and value_of(ELEMENTS_OF[part]) == 0:
+            return None
+    value: float | None = value_of(axis)
+    return value
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from posh_reward.errors import ConfigError
 from posh_reward.lexicon.function_words import LIGHT
@@ -18,13 +18,13 @@ from posh_reward.settings import check_settings
 from posh_reward.types import (
     CACHED,
     DIRECTIONS,
-    ELEMENTS_OF,
     HIGHEST_GRADE,
     KINDS,
     Direction,
     Element,
     Kind,
     Scores,
+    score_in_means,
 )
 
 
@@ -85,7 +85,8 @@ def figures(scores: Sequence[Scores]) -> dict[str, float]:
     """Return the figures of one call, in the order in which they are logged.
 
     ``unparsed`` is the number of replies read as the lowest label. The others are means over the
-    scores that have the figure, and NaN if none has; precision, over texts with elements.
+    scores that have the figure, and NaN if none has; precision and f1, over texts with
+    elements.
     """
     scored = [score for score in scores if score.f1 is not None]
     return {
@@ -99,16 +100,15 @@ def figures(scores: Sequence[Scores]) -> dict[str, float]:
         "reference_elements": mean([score.reference_elements for score in scored]),
         "elements_per_100_words": mean([_elements_per_100_words(score) for score in scored]),
         "length_ratio": mean([length_ratio(score) for score in scored]),
+        "silent_share": mean([float(not score.generation_elements) for score in scored]),
         "coverage": mean([loose_words(score).coverage for score in scored]),
         "unparsed": float(sum(score.unparsed for score in scores)),
     }
 
 
 def counted(score: Scores, axis: str) -> float | None:
-    """Return a score as it counts in a mean; None if no element could lower it."""
-    elements = ELEMENTS_OF.get(axis)
-    value: float | None = getattr(score, axis)
-    return None if value == 1 and elements and not getattr(score, elements) else value
+    """Return a score as it counts in means (``score_in_means``)."""
+    return score_in_means(partial(getattr, score), axis)
 
 
 def witness_figures(scores: Sequence[Scores]) -> dict[str, float]:

@@ -69,7 +69,8 @@ class ReportContents:
         axes = [getattr(scores, axis) for axis in AXES]  # rounded once, by the page
         line = self._line(name, model)
         start = scores.generation[:START]
-        line.scores[model] = [counted(scores, axis) for axis in AXES]
+        failed = scores.f1 is None  # perhaps on one side only
+        line.scores[model] = [None if failed else counted(scores, axis) for axis in AXES]
         line.members[model] = [*axes, count, start, number, list(figures.values())]
         pair = [*_pair(scores, self.wordings), self._image(row, model)]
         self.pairs.append(script_json(pair, f"pair-{number}"))

@@ -20,7 +20,7 @@ from posh_reward.study.rows.tables import EXPLANATION, NAMES, Row
 from posh_reward.study.statistics import FEWEST, Interval, bootstrap_mean, paired_difference
 from posh_reward.study.text_tables import align
 from posh_reward.text_values import is_placeholder
-from posh_reward.types import ELEMENTS_OF
+from posh_reward.types import score_in_means
 
 LISTED = 10  # rows that a summary lists for each reason
 SIDES = ("generation", "reference")
@@ -68,11 +68,8 @@ def _doubts(row: Mapping[str, Any]) -> Iterator[str]:
 
 
 def counted(row: Mapping[str, Any], axis: str) -> float | None:
-    """Return a row's score as it counts in means; None if it is 1 for lack of elements."""
-    elements = ELEMENTS_OF.get(axis)
-    value: float | None = row[axis]
-    # A row of an earlier version has no count, and its record 0: a score below 1 has elements.
-    return None if value == 1 and elements and row.get(elements) == 0 else value
+    """Return a row's score as it counts in means (``score_in_means``)."""
+    return score_in_means(row.get, axis)
 
 
 POSH = Board(NAMES, "f1", EXPLANATION, "pair", _doubts)
@@ -217,7 +214,7 @@ def standings(rows: Iterable[Row]) -> list[Standing]:
 
 def best_first(standings: Iterable[Standing], leading: str = POSH.leading) -> list[Standing]:
     """Sort by one score, the highest first; models without a score come last."""
-    return sorted(standings, key=lambda it: -it.axes[leading].mean if it.axes else inf)
+    return sorted(standings, key=lambda it: -it.axes[leading].mean if leading in it.axes else inf)
 
 
 def difference(after: Sequence[Row], before: Sequence[Row], axis: str = POSH.leading) -> Interval:
@@ -233,7 +230,8 @@ def leaderboard(standings: Sequence[Standing], board: Board = POSH) -> str:
     others = [name for name in board.names if name != board.leading]
     table = [["model", f"{board.leading} [95 %]", *others, "words", "scored", "failed"]]
     table += [
-        [on_one_line(s.model), f"{s.axes[board.leading]:.3f}",
+        [on_one_line(s.model),
+         f"{s.axes[board.leading]:.3f}" if board.leading in s.axes else "none",
          *(f"{s.axes[each].mean:.3f}" if each in s.axes else "none" for each in others),
          f"{s.words:.1f}", str(s.count), str(s.failures)]
         for s in standings if s.axes
@@ -248,7 +246,7 @@ def leaderboard(standings: Sequence[Standing], board: Board = POSH) -> str:
 
 IdScores = Mapping[str, Sequence[float | None]]
 """Model -> scores of one id, in the order of ``NAMES``."""
-LEADING = NAMES.index(POSH.leading)
+LEADING = POSH.leading
 WIDTH = 90  # line length of explanations
 GAINS = (
     "over the ids that both have, with 95 % intervals; above 0 is better. Not settled: the "
@@ -265,7 +263,7 @@ class Gain:
 
     @property
     def count(self) -> int:
-        return next((interval.count for interval in self.axes.values()), 0)
+        return max((interval.count for interval in self.axes.values()), default=0)
 
 
 def baseline_of(models: Sequence[str], name: str | None = None) -> str:
@@ -282,14 +280,14 @@ def gains(items: Iterable[IdScores], models: Sequence[str], baseline: str) -> li
     items = list(items)
     others = [model for model in models if model != baseline]
     gains = [Gain(model, _differences(items, model, baseline)) for model in others]
-    return sorted(gains, key=lambda it: -it.axes[POSH.leading].mean if it.axes else inf)
+    return sorted(gains, key=lambda it: -it.axes[LEADING].mean if LEADING in it.axes else inf)
 
 
 def _differences(items: Sequence[IdScores], model: str, baseline: str) -> dict[str, Interval]:
     pairs = [
         (item[model], item[baseline])
         for item in items
-        if all(name in item and item[name][LEADING] is not None for name in (model, baseline))
+        if all(name in item for name in (model, baseline))
     ]
     if not pairs:
         return {}

@@ -17,6 +17,7 @@ from posh_reward.study.rows.standings import (
     IdScores,
     Tally,
     best_first,
+    counted,
     difference,
     gains,
     gains_table,
@@ -111,9 +112,7 @@ def test_a_models_name_can_neither_steer_the_terminal_nor_forge_a_line() -> None
 
 def scores(*overall: float | None) -> list[IdScores]:
     """Items: three models' scores, of which those of "base" and "odd" are 0.5 and missing."""
-    return [
-        {"base": (0.5,) * 3, "tuned": (each,) * 3, "odd": (0.9, None, None)} for each in overall
-    ]
+    return [{"base": (0.5,) * 3, "tuned": (each,) * 3, "odd": (None,) * 3} for each in overall]
 
 
 def test_any_two_models_are_compared_over_what_both_have() -> None:
@@ -223,13 +222,30 @@ def test_silence_never_raises_a_models_precision(
     written = [{**row, "generation_elements": elements} for row in rows(*precisions)]
     quiet = [{**written[0], **SILENT, "id": f"silent {i}"} for i in range(silent)]
     [before], [after] = standings(written), standings([*written, *quiet])
-    assert after.axes["precision"].mean == pytest.approx(before.axes["precision"].mean)
+    for axis in ("precision", "f1"):
+        assert after.axes[axis].mean == pytest.approx(before.axes[axis].mean)
+    assert after.axes["recall"].mean <= before.axes["recall"].mean + 1e-9
     assert after.count == len(written) + silent
     tally = Tally()
     for row in [*written, *quiet]:
         tally.add(row)
     said = f"the mean precision of sft leaves out {silent} of {len(written) + silent} rows"
     assert (said in str(tally)) == (silent > 0)
+
+
+def test_a_model_that_is_silent_half_of_the_time_is_no_better() -> None:
+    names = ("precision", "recall", "f1")
+    full = {str(i): {**row, "generation_elements": 3} for i, row in enumerate(rows(*[0.25] * 12))}
+    half = {i: row if int(i) % 2 else {**row, **SILENT} for i, row in full.items()}
+    items: list[IdScores] = [
+        {name: [counted(some[i], axis) for axis in names]
+         for name, some in (("full", full), ("half", half))}
+        for i in full
+    ]  # fmt: skip
+    [gain] = gains(items, ["full", "half"], "full")
+    assert gain.axes["precision"].mean == gain.axes["f1"].mean == 0
+    assert gain.axes["recall"].mean < 0
+    assert gain.count == 12
 
 
 def test_a_model_that_is_always_silent_has_no_precision() -> None:
