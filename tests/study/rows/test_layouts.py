@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from posh_reward.cli import INCOMPLETE, OK, UNUSABLE, main
 from posh_reward.errors import InputError
+from posh_reward.study.rows.layouts import KNOWN
 from posh_reward.study.rows.reading import open_rows
 from posh_reward.study.rows.references import ReferenceFile
 from posh_reward.study.rows.tables import MAX_CELL_CHARACTERS, is_missing_cell
@@ -102,7 +103,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\
 WORDS = TEXTS.filter(lambda text: bool(text.strip()) and written_list(text) is None)
 Items = dict[str, list[str]]
 ITEMS = st.dictionaries(
-    st.from_regex(r"[a-z0-9]{1,6}", fullmatch=True),
+    st.from_regex(r"[a-z0-9]{1,6}", fullmatch=True).filter(lambda id: id not in KNOWN),
     st.lists(WORDS, min_size=1, max_size=3),
     min_size=1,
     max_size=5,
