@@ -130,7 +130,9 @@ def rows_of(
         elif (kind := format_name or _kind_of(start, name, ending)) in ("json", "jsonl"):
             if delimiter is not None:
                 raise InputError(f"{shown} is JSON, which has no delimiter")
-            rows = _read_json(file, shown, text, lines=kind == "jsonl")
+            # From a pipe, a row is passed on before the next one comes.
+            lines = kind == "jsonl" or name == STANDARD
+            rows = _read_json(file, shown, text, lines=lines)
         else:
             rows = read_table(file, shown, _format(kind, shown, delimiter))
         yield from _located(known_columns(rows, text), shown)
@@ -192,21 +194,22 @@ def _read_json(source: IO[bytes], shown: str, text: str, *, lines: bool) -> Iter
     first = source.readline()
     while first and not first.removeprefix(BOM_UTF8).strip():
         first, blank = source.readline(), blank + 1
-    second = source.readline()
-    rest = chain([b""] * blank, [first, second], source)
-    if not second.strip():
-        second += source.readline()
-    if _is_object(first) and (lines or second.strip()):
-        yield from read_jsonl(chain([b""] * blank, [first, second], source), shown)
+    is_object = _is_object(first)
+    is_line = is_object or not first.removeprefix(BOM_UTF8).lstrip().startswith((b"{", b"["))
+    if lines and is_line:
+        yield from read_jsonl(chain([b""] * blank, [first], source), shown)
         return
-    if lines and not first.removeprefix(BOM_UTF8).lstrip().startswith((b"{", b"[")):
-        yield from read_jsonl(rest, shown)
+    seen = [first, source.readline()]
+    while seen[-1] and not seen[-1].strip():
+        seen.append(source.readline())
+    if is_object and seen[-1]:
+        yield from read_jsonl(chain([b""] * blank, seen, source), shown)
         return
-    whole = first + second + source.read()
+    whole = b"".join(seen) + source.read()
     try:
         document = json.loads(whole.decode("utf-8-sig"), object_pairs_hook=each_once)
     except (ValueError, RecursionError) as error:
-        if lines or _is_object(second):
+        if lines or _is_object(seen[-1]):
             yield from read_jsonl(BytesIO(b"\n" * blank + whole), shown)
         else:
             raise InputError(f"{shown}: not JSON ({error})") from None

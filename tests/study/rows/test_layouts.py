@@ -155,6 +155,9 @@ def coco(items: Items) -> Row:
 WRITERS: dict[str, Callable[[Items], bytes]] = {
     "lines.jsonl": lambda items: as_lines(rows(items)),
     "lines.json": lambda items: as_lines([*rows(items), {"id": "", "reference": "A dog."}]),
+    "blank_lines.json": lambda items: b"\n" + as_lines(
+        [*rows(items), {"id": "", "reference": "A dog."}]
+    ).replace(b"\n", b"\n\n"),
     "list.json": lambda items: json.dumps(rows(items)).encode(),
     "list.jsonl": lambda items: json.dumps(rows(items)).encode(),
     "indented.json": lambda items: json.dumps(rows(items), indent=2).encode("utf-8-sig"),
