@@ -309,10 +309,10 @@ def test_rows_of_a_stream_are_written_as_they_are_scored() -> None:
     process = start(*command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=1)
     assert process.stdin is not None
     assert process.stdout is not None
-    for number, pair in enumerate(pairs(3), start=1):
+    for pair in pairs(3):
         process.stdin.write(json.dumps(pair) + "\n")
         process.stdin.flush()
-        assert json.loads(process.stdout.readline())["id"] == number  # and no more is sent yet
+        assert json.loads(process.stdout.readline())["id"] == pair["id"]  # no more is sent yet
     process.stdin.close()
     assert process.stdout.read() == ""
     assert process.wait() == OK
