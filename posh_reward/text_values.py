@@ -11,20 +11,23 @@ import json
 import re
 from collections.abc import Mapping, Set
 from reprlib import repr as short
+from typing import Any
 
 from posh_reward.types import Failure, is_missing
 
-MAX_LIST_CHARACTERS = 1_000_000
-"""Longest text that is tried as a list: 50 times the longest text that is parsed."""
+MAX_LIST_CHARACTERS = 200_000
+"""Longest text that is tried as a list: ten times the longest text that is parsed."""
 OPENING = re.compile(r"\s*(?:[\[{(]|array\()")
 CLOSING = {"[": "]", "{": "}", "(": ")", "a": ")"}
 QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 VALUE = re.compile(
-    rf"np\.str_\(\s*(?P<numpy>{QUOTED})\s*\)|(?P<text>{QUOTED})|<NA>|\b(?:np\.nan|nan|NaN|None)\b",
+    rf"np\.str_\(\s*(?P<numpy>{QUOTED})\s*\)|(?P<text>{QUOTED})|(?P<open>['\"])"
+    r"|<NA>|\b(?:np\.nan|nan|NaN|None)\b",
     re.DOTALL,
 )
-"""A text, or a missing value, in the notation of Python and NumPy."""
-ARRAY = re.compile(r"array\((.*?)(?:,\s*dtype=[^()]*)?\)", re.DOTALL)
+"""A text, a quote that nothing closes, or a missing value, in the notation of Python and NumPy."""
+DTYPE = re.compile(r",\s{0,80}dtype=\w+\)\Z")
+LIKE_A_LIST = re.compile(r"\[[\s\[]*(?:array\(\[?|[({b])?\s*['\"].*\]", re.DOTALL)
 TEXT_KEYS = ("text", "caption")
 """Keys of the text in a cell of Label Studio or a part of a message, and in a caption of COCO."""
 TEXT_TYPES = ("text", "output_text")  # of parts of a message
@@ -78,7 +81,7 @@ def _read(value: object) -> tuple[str, ...] | Failure:
         written = written_list(value)
         return (str(value),) if written is None else read_texts(written)
     if isinstance(value, Mapping):
-        key = next((key for key in TEXT_KEYS if key in value), None)
+        key = _text_key(value)
         return _mapping(value) if key is None else _read(value[key])
     if not isinstance(value, list | tuple):
         return Failure("text", f"is not a text but a value of type {type(value).__name__}")
@@ -114,9 +117,18 @@ def plain_value(value: object) -> object:
 
 
 def _says_nothing(item: object) -> bool:
-    """Return True for a missing item, and for a part of a message other than text: an image."""
-    is_part = isinstance(item, Mapping) and "type" in item
-    return is_missing(item) or (is_part and item["type"] not in TEXT_TYPES)  # type: ignore[index]
+    """Return True for a missing item, and for a part of a message without text: an image."""
+    return is_missing(item) or (
+        isinstance(item, Mapping) and "type" in item and not any(key in item for key in TEXT_KEYS)
+    )
+
+
+def _text_key(value: Mapping[Any, Any]) -> str | None:
+    """Return the key of a mapping's only text; None if it has none, or words beside it."""
+    keys = [key for key in TEXT_KEYS if key in value]
+    others = (each for key, each in value.items() if key not in keys)
+    words = any(isinstance(each, str) and len(each.split()) > 1 for each in others)
+    return keys[0] if len(keys) == 1 and not words else None
 
 
 def _mapping(value: Mapping[object, object]) -> Failure:
@@ -136,7 +148,7 @@ def written_list(text: str) -> list[object] | Mapping[str, object] | Failure | N
     text = text.strip()
     if not text.endswith(CLOSING[text[0]]):
         return None
-    for read in (json.loads, _read_notation):
+    for read in (_read_json, _read_notation):
         try:
             value = read(text)
         except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
@@ -144,19 +156,27 @@ def written_list(text: str) -> list[object] | Mapping[str, object] | Failure | N
         if isinstance(value, dict):
             return value or None
         if not isinstance(value, list | tuple) or not value or not _holds_texts(value):
-            return None
+            break
         if ... in value:
             return Failure("text", "is a list that was cut short (...) when it was written")
         return list(value)
+    if LIKE_A_LIST.fullmatch(text):
+        return Failure("text", "begins and ends like a list, but is not one of texts")
     return None
+
+
+def _read_json(text: str) -> object:
+    return json.loads(text, strict=False)  # with line breaks within texts
 
 
 def _read_notation(text: str) -> object:
     """Read the notation of Python or NumPy; a set is read as a list, in the order written."""
-    if array := ARRAY.fullmatch(text):
-        text = array[1]
+    if text.startswith("array("):
+        text = DTYPE.sub(")", text)[len("array(") : -1]
     pieces, end = [], 0
     for match in VALUE.finditer(text):
+        if match["open"]:
+            raise ValueError("a quote is not closed")
         between = text[end : match.start()]
         # NumPy writes no commas, and Python would make one text of two without them.
         if end and "..." in between:
@@ -184,8 +204,10 @@ def content_text(content: object) -> str | None:
         return content
     if not isinstance(content, list | tuple):
         return None
-    parts = [part for part in content if isinstance(part, Mapping)]
-    said = [part.get("text") for part in parts if part.get("type") in TEXT_TYPES]
+    said = [
+        part.get("text") if isinstance(part, Mapping) and part.get("type") in TEXT_TYPES else part
+        for part in content
+    ]
     texts = [text for text in said if isinstance(text, str)]
     return "".join(texts) if texts else None
 

@@ -307,25 +307,27 @@ class Element:
 
 ELEMENTS_OF = {"precision": "generation_elements", "recall": "reference_elements"}
 """Score -> number of elements that it is the mean of; without any it is 1 by definition."""
-PARTS_OF = {"precision": ("precision",), "recall": ("recall",), "f1": ("precision", "recall")}
+WORST_SCORE = LOWEST_GRADE / HIGHEST_GRADE
 
 
 def score_in_means(value_of: Callable[[str], Any], axis: str) -> float | None:
-    """Return a score as it counts in means; None if it rests on a 1 for lack of elements.
+    """Return a score as it counts in means; None if it is left out, and should be named.
 
-    An empty text has precision 1 and an f1 of about .35: a model that is silent half of the time
-    would seem better than one that errs. Means leave such texts out, and say so.
+    An empty text has precision 1, for lack of elements, and so an f1 of about .35: a model that is
+    silent where it is unsure would seem better than one that errs. Its precision is left out, and
+    its f1 is the worst, as rewards pay it. A reference without elements says nothing of a text:
+    recall and f1 are left out.
 
     Args:
         value_of: reads a field of the record or row by its name. A row of an earlier version has no
             number of elements, and its record 0: a score below 1 has some all the same.
         axis: name of the score.
     """
-    for part in PARTS_OF.get(axis, ()):
-        if value_of(part) == 1 and value_of(ELEMENTS_OF[part]) == 0:
-            return None
     value: float | None = value_of(axis)
-    return value
+    empty = {each: value_of(each) == 1 and value_of(ELEMENTS_OF[each]) == 0 for each in ELEMENTS_OF}
+    if empty.get(axis) or (axis == "f1" and empty["recall"]):
+        return None
+    return WORST_SCORE if axis == "f1" and empty["precision"] else value
 
 
 @dataclass(frozen=True, slots=True)

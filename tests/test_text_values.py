@@ -106,6 +106,24 @@ def test_placeholders(text: str, expected: bool) -> None:
     assert is_placeholder(text) == expected
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[b'A dog.' b'A cat.']", "[array(['A dog.', 'A cat.'], dtype=object)]",
+        "[['A dog.' 'A cat.']\n ['B' 'C']]", "['A dog.' 'A cat.' ...]", '["A dog.", 5]',
+        "[('A dog.', 0.9)]", "[{'text': 'A dog.'}, {'raw': 'A cat.'}]",
+    ],
+)  # fmt: skip
+def test_what_is_written_like_a_list_is_no_text(text: str) -> None:
+    assert "like a list, but is not one of texts" in str(read_texts(text))
+
+
+def test_no_words_of_a_mapping_are_dropped() -> None:
+    assert read_texts([{"type": "long", "text": "A dog."}, "A cat."]) == ("A dog.", "A cat.")
+    for value in ({"text": "A dog.", "caption": "A cat."}, {"caption": "A.", "more": "It sleeps."}):
+        assert isinstance(read_texts(value), Failure)
+
+
 def test_numpy_leaves_out_commas() -> None:
     # Python alone would read 'a' 'b' as one text, "ab".
     assert read_texts("['A dog.' \"It's red.\"\n 'A nan b']") == ("A dog.", "It's red.", "A nan b")

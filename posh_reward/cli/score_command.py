@@ -262,6 +262,8 @@ def _posh_page(flags: argparse.Namespace, contents: ReportContents) -> str:
         ranked = best_first(contents.tally.standings())
         comparison = gains_table(contents.gains(baseline), baseline)
         print(f"{leaderboard(ranked)}\n\n{comparison}", file=sys.stderr)
+    for line in (*contents.tally.partial_means(), *contents.tally.doubtful()):
+        print(line, file=sys.stderr)
     return page
 
 

@@ -170,6 +170,8 @@ def test_a_completion_is_one_text_whatever_its_brackets(reward: PoshReward) -> N
     texts = [
         "['A dog.', 'A cat.']", "[]", '{"a": "b"}', "('A dog.', 'A cat.')", "{'text': ['a', 'b']}",
         "array(['A dog.', 'A cat.'], dtype=object)", "[['A dog.', 'A cat.']]", "['A dog.' ... 'b']",
+        "('A dog.' 'A cat.')", "(None, None)", "((('a', 'b')))", "- ('a', 'b')", "**('A', 'B')**",
+        "(['A dog.', 'A cat.'])", "[b'A dog.']", "('A dog', ...)",
     ]  # fmt: skip
     assert None not in reward([], texts, reference=["A dog."] * len(texts))
 

@@ -85,8 +85,7 @@ def figures(scores: Sequence[Scores]) -> dict[str, float]:
     """Return the figures of one call, in the order in which they are logged.
 
     ``unparsed`` is the number of replies read as the lowest label. The others are means over the
-    scores that have the figure, and NaN if none has; precision and f1, over texts with
-    elements.
+    scores that have the figure, and NaN if none has; precision, over texts with elements.
     """
     scored = [score for score in scores if score.f1 is not None]
     return {

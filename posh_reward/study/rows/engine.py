@@ -62,7 +62,8 @@ class Columns:
 
     def for_rows_like(self, row: tables.Row) -> Columns:
         """Columns with that of the ids: the one named, or else ``id`` if rows have it."""
-        named = self.id or ("id" if "id" in row else None)
+        ids = (column for column in row if column.strip().lower() == "id")  # also ID
+        named = self.id or ("id" if "id" in row else next(ids, None))
         return replace(self, id=None if self.numbered else named)
 
 
@@ -119,6 +120,11 @@ def check_rows(
         try:
             model = _model(row, columns)
             origins.add({"model": model, ORIGIN: row.get(ORIGIN)})
+            if columns.id is None and "id" in row and not columns.numbered:
+                raise InputError(
+                    "the first row has no id, and this one has: fill it in, or count rows with "
+                    "--number-rows"
+                )
             if columns.id is not None:
                 text = row.get(reference) if reference else None
                 ids.add(_id(row.get(columns.id)), model, text, UNIQUE)
@@ -390,7 +396,8 @@ def check_earlier(
                     f"{name!r} was written {'without' if is_on else 'with'} --{flag}: {REMEDY}"
                 )
         item = next(items, None)
-        if item is None or any(differs(row.get(key), value) for key, value in item.head.items()):
+        head = {"model": None, "image": None, **item.head} if item else {}
+        if not head or any(differs(row.get(key), value) for key, value in head.items()):
             raise InputError(
                 f"row {place} of {name!r} does not match row {place} of the input, which must "
                 f"have changed: {REMEDY}"

@@ -131,7 +131,7 @@ def document_rows(document: object, name: str, text: str) -> Iterator[Row]:
         yield from _label_studio(document, name, text) if _are_tasks(document) else document
     elif not isinstance(document, dict):
         raise InputError(f"{name} is not a list of JSON objects, but {brief(document)}")
-    elif _are_objects(document.get("images")) and _are_objects(document.get("annotations")):
+    elif _are_objects(document.get("annotations")):
         yield from _coco_annotations(document, name)
     elif _are_objects(document.get("images")):
         yield from _karpathy(document, name)
@@ -203,7 +203,8 @@ def _coco_annotations(document: Mapping[str, Any], name: str) -> Iterator[Row]:
                 "COCO's file of captions"
             )
         captions.setdefault(annotation["image_id"], []).append(annotation["caption"])
-    files = {image.get("id"): image.get("file_name") for image in document["images"]}
+    images: Any = document.get("images") if _are_objects(document.get("images")) else []
+    files = {image.get("id"): image.get("file_name") for image in images}
     for id, texts in captions.items():
         yield {"id": id, "image": files.get(id), "reference": texts}
 
@@ -232,12 +233,12 @@ def _data_frame(document: Mapping[str, Any], known: Set[str]) -> list[Row]:
         if not known & document.keys():
             return []
         return [dict(zip(document, cells, strict=True)) for cells in zip(*parts, strict=True)]
-    if not all(isinstance(cells, dict) and cells.keys() == parts[0].keys() for cells in parts):
+    if not all(isinstance(cells, dict) for cells in parts):
         return []
     labels = list(parts[0])
-    if known & document.keys():
+    if known & document.keys() and all(cells.keys() == parts[0].keys() for cells in parts):
         rows = [{name: cells[label] for name, cells in document.items()} for label in labels]
-    elif known & parts[0].keys():
+    elif all(known & cells.keys() for cells in parts):
         labels, rows = list(document), parts
     else:
         return []

@@ -31,6 +31,7 @@ class ReferenceFile:
     images: dict[str, object] = field(init=False, default_factory=dict)  # for rows without one
     _numbers: dict[int, str | None] = field(init=False, default_factory=dict)
     """Id as a number -> id; None if two ids are the same number."""
+    _source: str = field(init=False, default="")
     _found: set[str] = field(init=False, default_factory=set)
     _missing: dict[str, None] = field(init=False, default_factory=dict)
     _replaced: bool = field(init=False, default=False)
@@ -51,10 +52,12 @@ class ReferenceFile:
 
     def _add(self, row: Row, where: str) -> None:
         id = _text_of(row[self._find(row, self.id, "id")])
-        if not id:
+        if not id.strip():
             raise InputError(f"{where}: the id is missing: fill it in")
-        column = self.column if self.column in row else "reference"
-        texts = read_texts(row.get(column))
+        if not self._source:  # one column for all rows
+            named = (each for each in (self.column, "reference") if each in row)
+            self._source = next(named, "")
+        texts = read_texts(row.get(self._source))
         if isinstance(texts, Failure):
             if texts != MISSING:
                 raise InputError(f"{where}: {texts.about('the reference')}")
@@ -126,12 +129,12 @@ class ReferenceFile:
 
 def as_number(id: str) -> int | None:
     """Return the whole number that an id is written as; None for other ids."""
-    match = re.fullmatch(r"(\d{1,18})(?:\.0+)?", id)
+    match = re.fullmatch(r"\s*(\d{1,18})(?:\.0+)?\s*", id)
     return int(match[1]) if match else None
 
 
 def _text_of(id: object) -> str:
-    return "" if is_missing(id) else str(id).strip()
+    return "" if is_missing(id) else str(id)
 
 
 def _counted(ids: Iterable[str]) -> str:

@@ -169,9 +169,10 @@ class Tally:
             for axis, values in totals.scores.items():
                 if left := sum(map(isnan, values)):
                     of = f" of {on_one_line(name)}" if name else ""
+                    worst = "; their f1 counts as the worst" if axis == "precision" else ""
                     yield (
-                        f"the mean {axis}{of} leaves out {left:,} of {len(values):,} rows, where "
-                        "it is 1 because there is nothing to look for"
+                        f"the mean {axis}{of} leaves out {left:,} of {len(values):,} rows, which "
+                        f"have nothing to look for{worst}"
                     )
 
     def __str__(self) -> str:
@@ -182,15 +183,17 @@ class Tally:
         elif count:
             [model] = self.models.values()
             means = (
-                f"{name} {fmean(values) if (values := model.values(name)) else nan:.3f}"
+                f"{name} {f'{fmean(values):.3f}' if (values := model.values(name)) else 'none'}"
                 for name in model.scores
             )
             lines[0] += f"; means: {', '.join(means)}"
             lines += [fill(self.board.explanation, WIDTH)]
         lines += [*reason_lines(self.failures), *self.partial_means()]
-        return "\n".join(
-            [*lines, *(f"do not rely on {rows}: {why}" for why, rows in self.doubts.items())]
-        )
+        return "\n".join([*lines, *self.doubtful()])
+
+    def doubtful(self) -> Iterator[str]:
+        """Name rows whose scores mean little."""
+        return (f"do not rely on {rows}: {why}" for why, rows in self.doubts.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +312,10 @@ def verdict(interval: Interval) -> str:
 def gains_table(gains: Sequence[Gain], baseline: str) -> str:
     table = [["model", "ids", *NAMES]]
     for each in gains:
-        cells = [f"{it} {verdict(it):<11}" for it in each.axes.values()] or [""] * len(NAMES)
+        cells = [
+            f"{each.axes[name]} {verdict(each.axes[name]):<11}" if name in each.axes else ""
+            for name in NAMES
+        ]
         table.append([on_one_line(each.model), str(each.count), *cells])
     lead = fill(f"Differences to {on_one_line(baseline)}, {GAINS}.", WIDTH)
     return f"{lead}\n{align(table)}"

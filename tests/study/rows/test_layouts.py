@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
@@ -469,6 +470,10 @@ FRAMES = {
         "1": {"id": 2, "reference": "A cat."},
     },
     "rows by id": {"1": {"reference": "A dog."}, "2": {"reference": "A cat."}},
+    "rows that differ": {
+        "1": {"caption": "A horse.", "reference": "A dog."},
+        "2": {"caption": "A horse.", "reference": "A cat.", "note": "x"},
+    },
     "columns by id": {"reference": {"1": "A dog.", "2": "A cat."}},
 }
 
@@ -552,3 +557,48 @@ def test_a_row_may_lack_what_others_have(tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl"
     assert run("score", write_rows(tmp_path / "in.jsonl", rows), "-o", out) == INCOMPLETE
     assert [row["f1"] is None for row in rows_in(out)] == [True, False]
+
+
+def test_captions_of_coco_need_no_images(tmp_path: Path) -> None:
+    path = saved(tmp_path / "a.json", {"annotations": ANNOTATIONS, "images": []})
+    assert by_id(path, "reference") == {"4": ("Image 4.",), "5": ("Image 5.",)}
+
+
+def test_a_row_without_an_id_does_not_take_those_of_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"generation": "A dog.", "reference": "A dog."}] * 2
+    path = write_rows(tmp_path / "in.jsonl", [rows[0], {"id": "x7", **rows[1]}])
+    assert run("score", path) == UNUSABLE
+    assert "row 2: the first row has no id, and this one has" in capsys.readouterr().err
+    out = tmp_path / "out.jsonl"
+    assert run("score", write_rows(path, [{"ID ": "x7", **rows[0]}]), "-o", out) == OK
+    assert rows_in(out)[0]["id"] == "x7"
+
+
+def test_one_column_of_a_file_has_its_references(tmp_path: Path) -> None:
+    references = [{"id": 1, "truth": "A dog."}, {"id": 2, "reference": "A cat."}]
+    rows = [{"id": place, "generation": "A dog."} for place in (1, 2)]
+    flags = ("--reference", "truth")
+    assert joined(tmp_path, rows, references, *flags) == {"1": "A dog.", "2": None}
+
+
+def test_ids_with_other_blanks_are_other_ids(tmp_path: Path) -> None:
+    references = [{"id": "a", "reference": "A dog."}, {"id": "a ", "reference": "A cat."}]
+    rows = [{"id": id, "generation": "A dog."} for id in ("a", "a ")]
+    assert joined(tmp_path, rows, references) == {"a": "A dog.", "a ": "A cat."}
+
+
+def test_a_report_names_silent_texts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        {**row, "generation": "" if row["model"] == "b" else row["generation"]}
+        for row in two_models({"a": range(8), "b": range(8)})
+    ]
+    out = tmp_path / "out.jsonl"
+    assert run("score", write_rows(tmp_path / "in.jsonl", rows), "-o", out) == OK
+    capsys.readouterr()
+    assert main(["report", str(out), "-o", str(tmp_path / "page.html")]) == OK
+    said = capsys.readouterr().err
+    assert "the mean precision of b leaves out 8 of 8 rows" in said
+    assert "the generation is empty" in said
+    assert re.search(r"^b .*worse", said, re.MULTILINE)
