@@ -185,6 +185,20 @@ def test_a_judge_that_dies_by_values_keeps_what_was_scored(
     assert out.read_bytes() == whole.read_bytes()
 
 
+def test_a_judge_that_answered_nothing_is_asked_again(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out.jsonl"
+    monkeypatch.setitem(judge.JUDGES, "fake", "tests.cli.test_faults:Failing")
+    monkeypatch.setattr(Failing, "at", range(20))
+    assert run("score", table, "-o", out) == JUDGE  # fewer rows than three batches
+    assert "it failed on every pair (the server does not answer)" in capsys.readouterr().err
+    assert not rows_in(out)
+    monkeypatch.setattr(Failing, "at", [4])
+    assert run("score", table, "-o", out, "--batch", 4) == INCOMPLETE  # one row alone is kept
+    assert [row["failure"] is None for row in rows_in(out)] == [True] * 4 + [False]
+
+
 def test_a_judge_that_comes_back_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

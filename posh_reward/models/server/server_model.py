@@ -210,7 +210,7 @@ class ServerModel:
             if reason is not None:
                 raise JudgeError(
                     f"the store has answers of another model under the name {self.name}: {reason}. "
-                    "Tell this one apart with `revision`, or use another store"
+                    "Tell this one apart with `revision`, or use another store and another output"
                 )
         return identity.to_json()
 

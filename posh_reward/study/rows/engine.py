@@ -418,13 +418,15 @@ def batches(
     # its rows would count as done and no later run would retry them. Rows without a question for
     # the judge (an empty text) tell nothing about the judge, so they are ignored here.
     waiting: list[list[tables.Row]] = []
+    reasons: list[str | None] = []
     failures = 0
+    works = False  # True if the judge has answered about any row
     while chunk := list(islice(items, batch)):
         rows = scorer.rows(chunk)
         waiting.append(rows)
         reasons = [reason_of(row) for row in rows if scorer.has_question(row)]
         if None in reasons:
-            failures = 0
+            failures, works = 0, True
         elif reasons:
             failures += 1
         if failures == PATIENCE:
@@ -436,7 +438,17 @@ def batches(
         if not failures:
             yield from waiting
             waiting.clear()
+    if failures and not works and all(map(_may_be_retried, chain.from_iterable(waiting))):
+        raise JudgeError(
+            f"it failed on every {scorer.unit} ({reasons[0]}); their rows are not kept: run the "
+            "same command again once it works"
+        )
     yield from waiting
+
+
+def _may_be_retried(row: tables.Row) -> bool:
+    """Return True if a row failed, for a reason that may pass: the judge's, not the text's."""
+    return row["failure"] is not None and row["failure"]["kind"] in ("engine", "error")
 
 
 class ScoringPool:
