@@ -88,7 +88,7 @@ def mixture(rng: random.Random) -> Liar:
 # On a busy machine a connection may not be open yet when its time is over: asyncio warns of it.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(
-    "seed", [pytest.param(i, marks=pytest.mark.slow if i >= 12 else ()) for i in range(100)]
+    "seed", [pytest.param(i, marks=pytest.mark.slow if i >= 8 else ()) for i in range(100)]
 )
 def test_an_answer_is_the_first_models_whatever_servers_do(seed: int) -> None:
     rng = random.Random(seed)
@@ -184,6 +184,7 @@ def judge_of(server: LyingServer) -> ServerModel:
     return ServerModel(server.url, MODEL, **options)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reply", [*GOOD, *BAD])
 def test_replies_that_are_bad_for_good(reply: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fleet, "LONGEST_PAUSE", 0.1)

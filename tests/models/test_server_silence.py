@@ -52,8 +52,10 @@ def fails_late(handler: Handler, honest: Reply) -> None:
 
 SILENCES = {"hangs": waits(60.0), "drips": drips, "fails late": fails_late}
 
+SLOW = pytest.mark.slow
 
-@pytest.mark.parametrize("concurrency", [1, 2, 8, 64])
+
+@pytest.mark.parametrize("concurrency", [*(pytest.param(n, marks=SLOW) for n in (1, 2, 8)), 64])
 @pytest.mark.parametrize("silence", SILENCES)
 def test_a_server_that_falls_silent_is_given_up_soon(silence: str, concurrency: int) -> None:
     with LyingServer(silent_after(20, SILENCES[silence])) as server:
@@ -68,7 +70,7 @@ def test_a_server_that_falls_silent_is_given_up_soon(silence: str, concurrency: 
         assert [verdict.failure for verdict in verdicts] == [None] * len(PROMPTS)
 
 
-@pytest.mark.parametrize("concurrency", [1, 64])
+@pytest.mark.parametrize("concurrency", [pytest.param(1, marks=SLOW), 64])
 @pytest.mark.parametrize("silence", SILENCES)
 def test_while_one_server_is_silent_the_others_carry_on(silence: str, concurrency: int) -> None:
     lie = silent_after(20, SILENCES[silence])
