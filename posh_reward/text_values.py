@@ -31,7 +31,7 @@ LIKE_A_LIST = re.compile(r"\[[\s\[]*(?:array\(\[?|[({b])?\s*['\"].*\]", re.DOTAL
 TEXT_KEYS = ("text", "caption")
 """Keys of the text in a cell of Label Studio or a part of a message, and in a caption of COCO."""
 TEXT_TYPES = ("text", "output_text")  # of parts of a message
-SHOWN_KEYS = 3
+MAX_SHOWN_KEYS = 3
 MISSING = Failure("text", "is missing")
 
 
@@ -78,7 +78,7 @@ def _read(value: object) -> tuple[str, ...] | Failure:
     if is_missing(value):
         return MISSING
     if isinstance(value, str):
-        written = written_list(value)
+        written = read_notation(value)
         return (str(value),) if written is None else read_texts(written)
     if isinstance(value, Mapping):
         key = _text_key(value)
@@ -132,12 +132,12 @@ def _text_key(value: Mapping[Any, Any]) -> str | None:
 
 
 def _mapping(value: Mapping[object, object]) -> Failure:
-    keys = ", ".join(short(key) for key in list(value)[:SHOWN_KEYS])
-    more = ", ..." if len(value) > SHOWN_KEYS else ""
+    keys = ", ".join(short(key) for key in list(value)[:MAX_SHOWN_KEYS])
+    more = ", ..." if len(value) > MAX_SHOWN_KEYS else ""
     return Failure("text", f"is not a text but a mapping with the keys {keys}{more}: pass its text")
 
 
-def written_list(text: str) -> list[object] | Mapping[str, object] | Failure | None:
+def read_notation(text: str) -> list[object] | Mapping[str, object] | Failure | None:
     r"""Read a text that is the notation of a list of texts or of a mapping; None for other texts.
 
     ``"['a', \"b's\"]"`` is a list of two, as is NumPy's ``"['a' 'b']"``; ``"[1] A dog."`` and
@@ -148,7 +148,7 @@ def written_list(text: str) -> list[object] | Mapping[str, object] | Failure | N
     text = text.strip()
     if not text.endswith(CLOSING[text[0]]):
         return None
-    for read in (_read_json, _read_notation):
+    for read in (_read_json, _read_python):
         try:
             value = read(text)
         except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
@@ -169,7 +169,7 @@ def _read_json(text: str) -> object:
     return json.loads(text, strict=False)  # with line breaks within texts
 
 
-def _read_notation(text: str) -> object:
+def _read_python(text: str) -> object:
     """Read the notation of Python or NumPy; a set is read as a list, in the order written."""
     if text.startswith("array("):
         text = DTYPE.sub(")", text)[len("array(") : -1]
@@ -226,13 +226,16 @@ def is_placeholder(text: str) -> bool:
     return bool(text.strip()) and PLACEHOLDER.fullmatch(text.strip()) is not None
 
 
-def as_column(values: object) -> list[object] | str:
+ONE_STRING = "is one string: pass a list"
+
+
+def as_column(values: Any) -> list[Any] | str:
     """Turn an argument with one value for each text into a list, or say why it is none.
 
     The reason continues a sentence that begins with the argument's name.
     """
     if isinstance(values, str | bytes):
-        return f"is one string: pass a list, [{values[:40]!r}]"
+        return f"{ONE_STRING}, [{values[:40]!r}]"
     if isinstance(values, Mapping) or hasattr(values, "columns"):
         return (
             "is a mapping or a table, whose order may not be that of the other arguments: pass a "
@@ -241,6 +244,6 @@ def as_column(values: object) -> list[object] | str:
     if isinstance(values, Set):
         return "is a set, which has no order: pass a list"
     try:
-        return list(values)  # type: ignore[call-overload, no-any-return]
+        return list(values)
     except TypeError:
         return f"is {short(values)}: pass a list"

@@ -307,7 +307,7 @@ class Element:
 
 ELEMENTS_OF = {"precision": "generation_elements", "recall": "reference_elements"}
 """Score -> number of elements that it is the mean of; without any it is 1 by definition."""
-WORST_SCORE = LOWEST_GRADE / HIGHEST_GRADE
+WORST_SCORE = LOWEST_GRADE / HIGHEST_GRADE  # every element graded 1 of 5
 
 
 def score_in_means(value_of: Callable[[str], Any], axis: str) -> float | None:

@@ -8,7 +8,7 @@ import pytest
 
 from posh_reward import PoSh, PoshReward, Scores
 from posh_reward.cli import main
-from posh_reward.reward.shaping import WORST
+from posh_reward.types import WORST_SCORE
 
 REFERENCE = "A tall woman in a red dress holds a basket."
 WRONG = "Two green ships burn."
@@ -46,7 +46,7 @@ def test_an_empty_generation_is_scored_and_never_pays(
     in_row = (row["precision"], row["recall"], row["f1"])
     assert in_row == (scores.precision, scores.recall, scores.f1)
     assert attempt.f1 is not None
-    assert reward_of(posh, blank) == WORST <= (reward_of(posh, WRONG) or 0)
+    assert reward_of(posh, blank) == WORST_SCORE <= (reward_of(posh, WRONG) or 0)
 
 
 @pytest.mark.parametrize(("text", "why"), UNSCORABLE, ids=[why for _, why in UNSCORABLE])

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from posh_reward.text_values import (
     as_column,
     is_placeholder,
+    read_notation,
     read_text,
     read_texts,
-    written_list,
 )
 from posh_reward.types import Failure
 
@@ -69,7 +69,7 @@ FORMS: dict[str, Form] = {
 }  # fmt: skip
 ALPHABET = st.characters(exclude_categories=["Cs"], exclude_characters="\0\r")
 TEXTS = st.text(ALPHABET, min_size=1, max_size=30).filter(
-    lambda text: bool(text.strip()) and written_list(text) is None and not text.endswith("\0")
+    lambda text: bool(text.strip()) and read_notation(text) is None and not text.endswith("\0")
 )
 
 

@@ -16,11 +16,10 @@ from typing import Any
 from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError
 from posh_reward.metrics.metric import MetricResult
 from posh_reward.reward.instance import make_reward, settings_reward
-from posh_reward.reward.shaping import WORST
 from posh_reward.reward.trl import MetricReward, figure_columns
 from posh_reward.serve.window import BatchWindow
 from posh_reward.settings import ENDINGS, check_settings, read_settings
-from posh_reward.types import Failure
+from posh_reward.types import WORST_SCORE, Failure
 
 logger = logging.getLogger(__name__)
 
@@ -161,7 +160,7 @@ def results(
 
 
 def with_group_means(
-    rewards: Sequence[float | None], groups: Sequence[object], spare: float = WORST
+    rewards: Sequence[float | None], groups: Sequence[object], spare: float = WORST_SCORE
 ) -> list[float]:
     """Replace each missing reward by its group's mean, which gives it an advantage of 0.
 

@@ -14,7 +14,7 @@ from posh_reward.adapters.completion_results import (
     framework,
     shared_rewards,
 )
-from posh_reward.reward.shaping import WORST
+from posh_reward.types import WORST_SCORE
 
 PROMPT = "Describe the image in detail."
 
@@ -48,7 +48,7 @@ class DescribeEnvironment:
 
     def get_reward(self) -> float | None:
         """Return the reward of the last description; None if it could not be judged."""
-        return WORST if self._result is None else self._result.result().reward
+        return WORST_SCORE if self._result is None else self._result.result().reward
 
 
 def openenv_app(rows: Sequence[Mapping[str, Any]], reward: AnyReward | str | None = None) -> Any:
@@ -150,7 +150,7 @@ def nemo_gym_server() -> Any:
             ]
             result = await self._rewards.call_async("".join(parts), **(body.model_extra or {}))
             lost = result.reward is None
-            axes = dict.fromkeys(result.axes, WORST) if lost else result.axes
+            axes = dict.fromkeys(result.axes, WORST_SCORE) if lost else result.axes
             return Response(
                 **body.model_dump(),
                 **{name: value for name, value in result.figures.items() if value is not None},

@@ -14,7 +14,7 @@ from posh_reward.adapters.completion_results import (
     framework,
     shared_rewards,
 )
-from posh_reward.reward.shaping import WORST
+from posh_reward.types import WORST_SCORE
 
 with framework("verifiers==0.4.0"):
     import verifiers.v1 as vf
@@ -43,7 +43,10 @@ class DescriptionTask(vf.Task[DescriptionData]):  # type: ignore[misc]
 
     async def validate(self, runtime: Any) -> bool:
         """Check that the reference would be rewarded as a description (``vf-validate``)."""
-        return shared_rewards(self.reward).number(await self._result(self.data.reference)) > WORST
+        return (
+            shared_rewards(self.reward).number(await self._result(self.data.reference))
+            > WORST_SCORE
+        )
 
     @vf.reward  # type: ignore[untyped-decorator]
     async def description(self, trace: vf.Trace) -> Mapping[str, float]:

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from posh_reward.cli import OK, options
 from posh_reward.errors import InputError
-from posh_reward.text_values import MISSING, read_texts
-from posh_reward.types import Failure
 
 if TYPE_CHECKING:
     from posh_reward.attack.ledger import Ledger, Reward, RowText
@@ -151,6 +149,8 @@ def _decoded(value: object) -> object:
 
 def read_references(name: str, split: str, column: str) -> list[dict[str, Any]]:
     """Read the rows that have a true text, or a list of them, in a column."""
+    from posh_reward.study.rows.reading import texts_in_row
+
     usable = []
     for number, row in enumerate(rows_of(name, split, column), start=1):
         if texts := texts_in_row(row, column, f"{name}, row {number}"):
@@ -160,24 +160,15 @@ def read_references(name: str, split: str, column: str) -> list[dict[str, Any]]:
     return usable
 
 
-def texts_in_row(row: Mapping[str, Any], column: str, where: str) -> list[str]:
-    """Return a row's true texts; none if they are missing or blank."""
-    texts = read_texts(row.get(column))
-    if isinstance(texts, Failure):
-        if texts != MISSING:
-            raise InputError(f"{where}: {texts.about(column)}")
-        return []
-    return [text for text in texts if text.strip()]
-
-
 def rows_of(name: str, split: str, column: str) -> Iterable[dict[str, Any]]:
     from posh_reward.datasets.load_dataset import is_drawn, load_images
     from posh_reward.study.agreement.judgment_files import read_rows
 
-    if is_drawn(name):
-        images: Iterable[dict[str, Any]] = load_images(name, split)
-        return images
-    return read_rows(name, split=split, images=True, text=column)
+    return (
+        load_images(name, split)
+        if is_drawn(name)
+        else read_rows(name, split=split, images=True, text=column)
+    )
 
 
 AUDIT = """\
@@ -202,6 +193,7 @@ def add_references(command: argparse.ArgumentParser) -> None:
 
 def audit_references(flags: argparse.Namespace) -> int:
     from posh_reward.study.reference_audit import audit, page
+    from posh_reward.study.rows.reading import texts_in_row
 
     options.check_replaceable(str(flags.output) if flags.output else None)
     rows = rows_of(flags.input, flags.split, flags.reference)

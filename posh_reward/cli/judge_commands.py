@@ -178,7 +178,8 @@ def _text_rows(flags: argparse.Namespace) -> list[tuple[Any, ...]]:
     columns = Columns(texts, numbered=True)  # a question's row is known by its texts
     table = TableSettings(columns, format=flags.format, delimiter=flags.delimiter)
     with open_items(flags.input, table) as (items, _):
-        return [tuple(read_reference(item.texts[name]) for name in texts) for item in items]
+        rows = [[item.texts[name] for name in texts] for item in items]
+    return [tuple(map(read_reference, row)) for row in rows]
 
 
 def _is_text(value: object) -> bool:

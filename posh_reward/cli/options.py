@@ -69,8 +69,8 @@ def add_reading(command: argparse.ArgumentParser, *columns: str) -> Add:
         add(f"--{name}", metavar="COLUMN", default=name, help=f"{name} column")
     formats = tuple(tables.FORMATS)
     add("--format", choices=formats, help="format of the input (default: by what is in it)")
-    add("--delimiter", metavar="CHARACTER", help="cell separator of CSV input, such as ';' "
-        "(default: comma, or tab for TSV)")  # fmt: skip
+    add("--delimiter", metavar="CHARACTER", help="cell separator of CSV, such as ';', also of the "
+        "output (default: what the header shows)")  # fmt: skip
     return add
 
 
@@ -132,7 +132,8 @@ def reference_file(flags: argparse.Namespace) -> ReferenceFile | None:
 
 def warn(lines: Iterable[str], references: ReferenceFile | None = None) -> None:
     """Print warnings, and what a file of references lacks or has in vain."""
-    for line in (*lines, *(references.lines() if references else ())):
+    joined = references.lines() if references else ()
+    for line in (*lines, *joined):
         print(f"warning: {line}", file=sys.stderr)
 
 

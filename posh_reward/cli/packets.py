@@ -228,7 +228,7 @@ def make(flags: argparse.Namespace) -> int:
 
     from posh_reward.study.packets import draw, make
     from posh_reward.study.rows.engine import Columns
-    from posh_reward.study.rows.reading import models_of_files
+    from posh_reward.study.rows.reading import name_models
 
     seed = secrets.randbits(64) if flags.seed is None else flags.seed
     reference = None if flags.no_reference else flags.reference
@@ -236,9 +236,9 @@ def make(flags: argparse.Namespace) -> int:
     columns = Columns(texts, flags.id or "id", flags.model, flags.image)
     files = [Path(name) for name in flags.generations]
     joined = options.reference_file(flags)
-    models = models_of_files(flags.generations) if len(files) > 1 else {}
+    models = name_models(flags.generations)
     rows = chain.from_iterable(
-        _rows(name, columns, flags, joined, models.get(name)) for name in flags.generations
+        _rows(name, columns, flags, joined, models[name]) for name in flags.generations
     )
     whole = make.items_of(rows, columns)
     options.warn((), joined)
@@ -276,18 +276,16 @@ def _rows(
     model: str | None,
 ) -> Iterator[Row]:
     from posh_reward.study.rows.engine import check_column
-    from posh_reward.study.rows.reading import open_rows
+    from posh_reward.study.rows.reading import open_rows, with_model
     from posh_reward.study.rows.tables import display_name
-    from posh_reward.types import is_missing
 
     images = {} if flags.no_images else {"image": columns.image}
     texts = {name: column for name, column in columns.texts.items() if column}
     needed = {"id": columns.id, **texts, **images}
     with open_rows(file, flags.format, flags.delimiter, flags.generation) as rows:
-        column = columns.model or "model"
-        for number, row in enumerate(joined.join(rows, repr(file)) if joined else rows):
-            if model is not None and is_missing(row.get(column)):
-                row = {**row, column: model}
+        if joined is not None:
+            rows = joined.join(rows, repr(file))
+        for number, row in enumerate(with_model(rows, columns.model or "model", model)):
             for flag, name in needed.items() if number == 0 else ():
                 check_column(row, display_name(file), flag, name)
             yield row

@@ -102,8 +102,8 @@ def score(flags: argparse.Namespace) -> int:
     warnings = [*tally.origins.trained_otherwise(posh.signature), *tally.origins.gaps()]
     options.warn(warnings, settings.references)
     if not flags.quiet:
-        reading = CLEANED if flags.clean else ""
-        print(f"{tally}\n{posh.signature}{reading}", file=sys.stderr)
+        cleaned = CLEANED if flags.clean else ""
+        print(f"{tally}\n{posh.signature}{cleaned}", file=sys.stderr)
         if posh.store is not None:
             print(posh.store, file=sys.stderr)
     return INCOMPLETE if tally.failures else OK
@@ -143,8 +143,9 @@ def explain(flags: argparse.Namespace) -> int:
     images = [flags.image] if posh.wants_images else None
     generation, reference = map(options.read_text, texts)
     scores = posh.score([generation], [reference], images)[0]
-    for why in POSH.doubts(row_of("posh", scores)) if scores.failure is None else ():
-        print(f"do not rely on this score: {why}", file=sys.stderr)
+    if scores.failure is None:
+        for why in POSH.doubts(row_of("posh", scores)):
+            print(f"do not rely on this score: {why}", file=sys.stderr)
     width = min(get_terminal_size().columns, 100)
     options.write_text(
         element_marks.explain(scores, color=_color(flags.color), width=width, worst=flags.limit)

@@ -586,7 +586,8 @@ def is_pipeline(name: str) -> bool:
     """
     # A name with a dot would import the package before it.
     spec = find_spec(name) if name.isidentifier() else None
-    for folder in (spec.submodule_search_locations or ()) if spec else ():
+    folders = spec.submodule_search_locations if spec else None
+    for folder in folders or ():
         with suppress(OSError, ValueError, KeyError, TypeError):
             meta = json.loads(Path(folder, "meta.json").read_text(encoding="utf-8"))
             if f"{meta['lang']}_{meta['name']}" == name and meta["spacy_version"]:

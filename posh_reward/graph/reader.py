@@ -173,7 +173,7 @@ def stripped_text(
     A failure stays. Its detail continues a sentence that starts with "the generation" or so;
     ``remedy`` is the advice for a text of more than ``longest`` characters.
     """
-    read = text if isinstance(text, Failure) else read_text(text)
+    read = read_text(text)
     if isinstance(read, Failure):
         return read
     stripped = read.strip()

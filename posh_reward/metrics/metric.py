@@ -34,7 +34,7 @@ from posh_reward.errors import InputError, JudgeError, installed
 from posh_reward.run_record import RUN_FILE, read_run
 from posh_reward.settings import ENDINGS, make, read_settings, refuse_harm
 from posh_reward.shipped import settings_names, shipped
-from posh_reward.text_values import as_column, read_texts
+from posh_reward.text_values import ONE_STRING, as_column, read_texts
 from posh_reward.types import Failure, FailureKind, Usage
 
 if TYPE_CHECKING:
@@ -117,6 +117,9 @@ def as_lists(**values: object) -> list[list[Any]]:
 
 def check_lengths(**lists: Sequence[object]) -> None:
     """Check that lists have equal lengths; one may load its values as they are read."""
+    for name, each in lists.items():
+        if isinstance(each, str | bytes):
+            raise InputError(f"{name} {ONE_STRING}, [{each[:40]!r}]")
     (first, count), *others = ((name, len(each)) for name, each in lists.items())
     for name, other in others:
         if other != count:
@@ -125,12 +128,12 @@ def check_lengths(**lists: Sequence[object]) -> None:
 
 def check_same_index(**values: Any) -> None:
     """Refuse pandas Series whose indexes disagree: they would be paired by their order."""
-    series = {name: each for name, each in values.items() if type(each).__name__ == "Series"}
-    (first, index), *others = [(name, list(each.index)) for name, each in series.items()] or [
-        ("", [])
+    series = [
+        (name, list(each.index)) for name, each in values.items() if type(each).__name__ == "Series"
     ]
-    for name, other in others:
-        if other != index:
+    for name, index in series[1:]:
+        first, first_index = series[0]
+        if index != first_index:
             raise InputError(
                 f"{first} and {name} are Series with different indexes, and would be paired by "
                 f"their order: align them, as with {name}.loc[{first}.index]"

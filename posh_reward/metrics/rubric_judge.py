@@ -429,26 +429,28 @@ class RubricJudge:
             JudgeError: the model does not work at all.
         """
         lists = {"texts": texts, "references": references}
-        answers, truths, *asked = as_lists(
+        given, truths, *asked = as_lists(
             **lists, **({} if questions is None else {"questions": questions})
         )
+        answers = [usable(text, "the text") for text in given]
         own_questions = asked[0] if asked else [None] * len(answers)
         prompts = list(map(self._prompt_of, answers, truths, own_questions))
         results = iter(self._judge([each for each in prompts if isinstance(each, Prompt)]))
         return [
             RubricScores(None, None, self.signature, failure=each)
             if isinstance(each, Failure)
-            else self._scores(text, *next(results))
-            for text, each in zip(answers, prompts, strict=True)
+            else self._scores(str(answer), *next(results))
+            for answer, each in zip(answers, prompts, strict=True)
         ]
 
-    def _prompt_of(self, text: object, truth: object, question: object) -> Prompt | Failure:
+    def _prompt_of(
+        self, answer: str | Failure, truth: object, question: object
+    ) -> Prompt | Failure:
         question = None if question is None else usable(question, "the question")
-        parts = (usable(text, "the text"), usable(read_reference(truth), "the reference"), question)
-        for each in parts:
+        reference = usable(read_reference(truth), "the reference")
+        for each in (answer, reference, question):
             if isinstance(each, Failure):
                 return each
-        answer, reference, _ = parts
         assert isinstance(answer, str)
         assert isinstance(reference, str)
         assert not isinstance(question, Failure)
@@ -480,10 +482,9 @@ class RubricJudge:
         except ReplyError as error:
             return Failure("reply", f"the reply cannot be used: {error}")
 
-    def _scores(self, text: object, points: Points | Failure, repaired: bool) -> RubricScores:
-        stripped = str(text).strip()
+    def _scores(self, answer: str, points: Points | Failure, repaired: bool) -> RubricScores:
         if isinstance(points, Failure):
-            return RubricScores(None, None, self.signature, failure=points, generation=stripped)
+            return RubricScores(None, None, self.signature, failure=points, generation=answer)
         total = sum(each.points for each in points)
         share = (total - self.rubric.lowest) / (self.rubric.highest - self.rubric.lowest)
-        return RubricScores(total, share, self.signature, points, None, repaired, stripped)
+        return RubricScores(total, share, self.signature, points, None, repaired, answer)

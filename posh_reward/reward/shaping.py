@@ -29,12 +29,11 @@ from posh_reward.metrics.posh.aggregate import (
 )
 from posh_reward.metrics.posh.examine import SUPPORTED
 from posh_reward.reward.texts import repeated_share, says_nothing
-from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, Element, Scores
+from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, WORST_SCORE, Element, Scores
 
 AXES = ("precision", "recall")
 REWARD_VERSION = 11
 """Version of the rules that turn scores into rewards, here and in ``texts``, for signatures."""
-WORST = LOWEST_GRADE / HIGHEST_GRADE  # the lowest possible score: every element graded 1 of 5
 
 FREE_WORDS, FREE_SHARE = 3, 0.06
 """Loose words not in the reference that cost nothing: three, or this share of the content words.
@@ -164,12 +163,12 @@ def _axes(scores: Scores, shaping: Shaping, weights: Weights) -> tuple[float, fl
     # POSH gives an empty text precision 1, since it makes no mistake. As a reward that would teach
     # silence, so a text that is empty, gibberish or without any element gets the worst on both.
     if scores.generation_elements == 0 or says_nothing(scores.generation, scores.reference):
-        return WORST, WORST
+        return WORST_SCORE, WORST_SCORE
     elements = [_cap(element, shaping.image_cap) for element in scores.elements]
     precision = scores.precision
     if any(new is not old for new, old in zip(elements, scores.elements, strict=True)):
         own = [element for element in elements if element.direction == "precision"]
-        precision = mean_score(own, weights) or WORST
+        precision = mean_score(own, weights) or WORST_SCORE
     return _with_loose_words(scores, precision, shaping), scores.recall
 
 
@@ -198,7 +197,7 @@ def _with_loose_words(scores: Scores, precision: float, shaping: Shaping) -> flo
     if excess <= 0:
         return precision
     elements, extra = scores.generation_elements, shaping.loose_weight * excess
-    return (precision * elements + WORST * extra) / (elements + extra)
+    return (precision * elements + WORST_SCORE * extra) / (elements + extra)
 
 
 def _foreign_things(scores: Scores) -> int:
@@ -334,7 +333,7 @@ def _is_specific(thing: Element) -> bool:
 
 
 def _towards_worst(reward: float, left: float) -> float:
-    return WORST + (reward - WORST) * left if left < 1 else reward
+    return WORST_SCORE + (reward - WORST_SCORE) * left if left < 1 else reward
 
 
 def _clip(share: float) -> float:

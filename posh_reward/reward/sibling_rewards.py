@@ -15,10 +15,9 @@ from posh_reward.metrics.harmonic_eval import (
     check_task,
 )
 from posh_reward.metrics.rubric_judge import RubricJudge, RubricScores
-from posh_reward.reward.shaping import WORST
 from posh_reward.reward.texts import column_of, image_column_of, is_blank
 from posh_reward.reward.trl import MetricReward
-from posh_reward.types import HIGHEST_GRADE, Failure
+from posh_reward.types import HIGHEST_GRADE, WORST_SCORE, Failure
 
 
 class RubricReward(MetricReward[RubricScores]):
@@ -160,7 +159,7 @@ class HarmonicReward(MetricReward[HarmonicScores]):
         if score.overall is None:
             return (None,)
         if is_blank(score.generation):
-            return (WORST,)
+            return (WORST_SCORE,)
         grounded = (each.mean for each in score.criteria if each.criterion in IMAGE_CRITERIA)
         means = [mean for mean in grounded if mean]
         cap = fmean(means) if self.grounded and means else HIGHEST_GRADE

@@ -18,7 +18,7 @@ from posh_reward.lexicon.function_words import UNSPECIFIC
 from posh_reward.lexicon.wordnet import KNOWN_SHARE, is_english, known_share, words
 from posh_reward.markup import ADDRESS, BULLET, EMPHASIS, LINK, ROW, RULE, TAG
 from posh_reward.reward.run_ons import recast
-from posh_reward.text_values import content_text, read_texts, written_list
+from posh_reward.text_values import content_text, read_notation, read_texts
 from posh_reward.types import Failure
 
 THOUGHTS = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
@@ -161,7 +161,7 @@ def _only(value: Any) -> Any:
 
 
 FRAME = re.compile(r"\A\s*(?:array)?[\s\[{(]+")
-"""What begins the notation of a list or a mapping."""
+"""Beginning of the notation of a list or a mapping."""
 SEMICOLON = re.compile(r";(?=\s)")
 TITLE = re.compile(
     r"^[ \t]*((?:[A-Za-z][A-Za-z'&/-]{0,20}[ \t]{0,8}){1,5})(?::(?=\s|$)|$)", re.MULTILINE
@@ -237,7 +237,7 @@ def clean(text: str) -> str:
     for match in labels().finditer(folded):
         text = text[: match.start()] + _blank(match) + text[match.end() :]
     # A policy writes one text: read as two or none (``text_values``), it would have no reward.
-    return text if written_list(text) is None else FRAME.sub(_blank, text)
+    return text if read_notation(text) is None else FRAME.sub(_blank, text)
 
 
 def unmarked(text: str) -> str:

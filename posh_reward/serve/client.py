@@ -162,7 +162,8 @@ class RemoteMetric:
         values = dict(zip(info.fields, columns, strict=False)) | by_field
         if len(values) < len(columns) + len(by_field) or not {*values} <= {*info.fields}:
             raise InputError(f"the served metric takes {', '.join(info.fields)}, each once")
-        as_lists(**{name: each for name, each in values.items() if name != "image"})
+        texts = {name: each for name, each in values.items() if name != "image"}
+        values |= dict(zip(texts, as_lists(**texts) if texts else (), strict=True))
         check_lengths(**values)
         rows = [
             {name: _cell(name, value) for name, value in zip(values, row, strict=True)}

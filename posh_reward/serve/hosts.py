@@ -16,8 +16,8 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-ANY = {"0.0.0.0": "192.0.2.1", "::": "2001:db8::1"}  # noqa: S104 - compared, not bound
-"""Addresses that stand for all of this machine's -> an address elsewhere, never sent to."""
+ELSEWHERE = {4: "192.0.2.1", 6: "2001:db8::1"}
+"""Version of IP -> an address of documentation, which nothing is sent to."""
 
 
 class OwnHosts:
@@ -52,14 +52,16 @@ class OwnHosts:
 
 def address_of(host: str, port: int) -> str:
     """Return the address for others of a server that listens at ``host``."""
-    if host in ANY:
-        host = _outward(host) or socket.gethostname()
+    with suppress(ValueError):  # a name is no address
+        address = ip_address(host)
+        if address.is_unspecified:  # which stands for all of this machine's
+            host = _outward(address.version) or socket.gethostname()
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def _outward(host: str) -> str | None:
-    """Return this machine's address on the way to others, if it has one."""
-    for elsewhere in dict.fromkeys((ANY[host], *ANY.values())):
+def _outward(version: int) -> str | None:
+    """Return this machine's address on the way to others, if it has one, best of a version."""
+    for elsewhere in dict.fromkeys((ELSEWHERE[version], *ELSEWHERE.values())):
         kind = socket.AF_INET6 if ":" in elsewhere else socket.AF_INET
         with suppress(OSError), socket.socket(kind, socket.SOCK_DGRAM) as probe:
             probe.connect((elsewhere, 9))  # sends nothing

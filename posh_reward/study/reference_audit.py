@@ -17,7 +17,7 @@ from posh_reward.lexicon.likeness import colours, conflict, number
 from posh_reward.lexicon.meaning import dictionary_forms, is_material, senses
 from posh_reward.lexicon.wordnet import is_english, wordnet, words
 from posh_reward.markup import find_markup
-from posh_reward.settings import brief
+from posh_reward.settings import brief, brief_list
 from posh_reward.study.pages.html import render
 from posh_reward.text_values import is_placeholder
 from posh_reward.types import Description, Entity, Failure
@@ -39,8 +39,6 @@ OFTEN, FEWEST = 0.1, 8
 """Share of long references that mention a word that short ones omit, and fewest of each half."""
 SURE = 4.0
 """Standard errors by which a detail must be rarer with a thing; high, as hundreds are compared."""
-
-SHOWN_ROWS = 10
 
 UNTELLING = DEPICTION | LIGHT | PLACES
 """Words that say how an image is shown, not what is in it."""
@@ -139,9 +137,8 @@ class Audit:
             f"{median(rates):.0f} per 100 words"
         )
         if self.silent:
-            rows = ", ".join(str(row + 1) for row in self.silent[:SHOWN_ROWS])
-            more = ", ..." if len(self.silent) > SHOWN_ROWS else ""
-            yield f"without a text: {len(self.silent):,} (rows {rows}{more})"
+            rows = brief_list(row + 1 for row in self.silent)
+            yield f"without a text: {len(self.silent):,} (rows {rows})"
         yield from (f"{kind}: {count:,}" for kind, count in sorted(self.counts.items()))
         yield from map(str, self.omissions)
 

@@ -8,7 +8,7 @@ import pytest
 from pyarrow.parquet import write_table
 
 from posh_reward import PoSh
-from posh_reward.reward.shaping import WORST
+from posh_reward.types import WORST_SCORE
 from research.compare_rewards.pays import SETTINGS, Payment, cases, pays, read_items
 from research.compare_rewards.runs import spreads
 
@@ -33,7 +33,7 @@ def check_order(found: dict[str, Payment]) -> None:
     assert found[HONEST].rewards == found["the same, after thoughts"].rewards
     for case in NOTHING:
         means = [*found[case].rewards.values(), *found[case].separate]
-        assert means == pytest.approx([WORST] * len(means)), case
+        assert means == pytest.approx([WORST_SCORE] * len(means)), case
     assert found[LIST].separate < found[SENTENCE].separate
     limited = {case: each.rewards["`repetition_limit` .15"] for case, each in found.items()}
     assert limited[THRICE] < limited[HALF] < limited[HONEST]

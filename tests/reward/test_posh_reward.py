@@ -12,9 +12,9 @@ import pytest
 
 from posh_reward import InputError, JudgeError, PoSh, PoshReward
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge, Grader
-from posh_reward.reward.shaping import REWARD_VERSION, WORST, Shaping
+from posh_reward.reward.shaping import REWARD_VERSION, Shaping
 from posh_reward.reward.texts import completion_text, image_column_of
-from posh_reward.types import DIRECTIONS, KINDS, Failure, PromptImage, Question
+from posh_reward.types import DIRECTIONS, KINDS, WORST_SCORE, Failure, PromptImage, Question
 
 REFERENCE = "A tall woman in a red dress holds a basket."
 TEXTS = ["A woman in a red dress.", "A man with a green hat."]
@@ -242,7 +242,7 @@ def test_texts_that_are_not_english_are_said_once(
 )
 def test_thoughts_are_cut_wherever_their_tags_stand(reward: PoshReward, thoughts: str) -> None:
     """Tags beside a mark or a letter are tags, too."""
-    expected = WORST if thoughts == "<think>" else call(reward, TEXTS)[0]
+    expected = WORST_SCORE if thoughts == "<think>" else call(reward, TEXTS)[0]
     assert call(reward, [thoughts + TEXTS[0]])[0] == expected
 
 

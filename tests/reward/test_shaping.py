@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from posh_reward import PoshReward
 from posh_reward.errors import ConfigError
 from posh_reward.lexicon.word_order import disorder
-from posh_reward.reward.shaping import WORST, Shaping, shape, shape_axes
-from posh_reward.types import Element, ImageGrade, Scores
+from posh_reward.reward.shaping import Shaping, shape, shape_axes
+from posh_reward.types import WORST_SCORE, Element, ImageGrade, Scores
 
 ELEMENT = Element("precision", "entity", "x", 3.0, ((0, 100_000),), "x")
 """Covers all of a text."""
@@ -79,7 +79,10 @@ def test_the_image_alone_pays_no_more_than_weak_support() -> None:
 @pytest.mark.parametrize("objective", ["f1", "weighted"])
 def test_a_mean_of_equal_scores_is_exactly_that_score(objective: Literal["f1", "weighted"]) -> None:
     for weight in (1, 2, 3, 4, 8):
-        assert shape(scores(WORST, WORST), Shaping(objective, precision_weight=weight)) == WORST
+        assert (
+            shape(scores(WORST_SCORE, WORST_SCORE), Shaping(objective, precision_weight=weight))
+            == WORST_SCORE
+        )
 
 
 def test_a_failure_has_no_reward() -> None:
@@ -94,8 +97,8 @@ def of_kinds(entities: int, attributes: int) -> Scores:
 
 
 def test_a_list_of_bare_nouns_is_worst() -> None:
-    assert shape(of_kinds(100, 0), Shaping()) == pytest.approx(WORST)
-    assert shape_axes(of_kinds(100, 0), Shaping()) == pytest.approx((WORST, WORST))
+    assert shape(of_kinds(100, 0), Shaping()) == pytest.approx(WORST_SCORE)
+    assert shape_axes(of_kinds(100, 0), Shaping()) == pytest.approx((WORST_SCORE, WORST_SCORE))
     honest = shape(of_kinds(10, 7), Shaping())
     assert honest == shape(of_kinds(10, 7), Shaping(detail_floor=0)) == pytest.approx(0.72)
     assert shape(of_kinds(3, 0), Shaping()) == honest, "three things are no list"
@@ -128,7 +131,7 @@ def test_words_out_of_order_cost() -> None:
         "of the man the and coat in the on dog beside the tree look at the bird path the. " * 4
     )
     assert reward(honest) == reward("Of the.") == pytest.approx(0.72)
-    assert reward(shuffled) == pytest.approx(WORST)
+    assert reward(shuffled) == pytest.approx(WORST_SCORE)
     assert reward(shuffled, 2 * disorder(shuffled)) == pytest.approx(0.2 + 0.52 / 2)
     assert reward(shuffled, 0) == pytest.approx(0.72)
 
@@ -145,7 +148,7 @@ def test_prepositions_alone_describe_nothing() -> None:
         scored = replace(scores(0.9, 0.6), elements=tuple(own), generation=chain)
         return shape(scored, own_rules_only)
 
-    assert reward("of the") == pytest.approx(WORST)
+    assert reward("of the") == pytest.approx(WORST_SCORE)
     assert reward("holds") == pytest.approx(0.72)
 
 
@@ -190,7 +193,7 @@ def test_repetition_beyond_the_limit_costs() -> None:
     assert reward(sentence * 2) == pytest.approx(0.2 + 0.52 * 12 / 21 / 0.85)
     often = reward(sentence * 30)
     assert often is not None
-    assert WORST < often < 0.3
+    assert WORST_SCORE < often < 0.3
 
 
 def test_each_axis_can_have_its_own_reward() -> None:
@@ -202,7 +205,7 @@ def test_words_beyond_the_limit_cost() -> None:
     limit = Shaping(length_limit=2.0)
     assert shape(scores(0.5, 0.5, words=20), limit) == pytest.approx(0.5)
     assert shape(scores(0.5, 0.5, words=30), limit) == pytest.approx(0.35)
-    assert shape(scores(0.5, 0.5, words=40), limit) == pytest.approx(WORST)
+    assert shape(scores(0.5, 0.5, words=40), limit) == pytest.approx(WORST_SCORE)
 
 
 SHAPINGS = st.builds(
@@ -227,9 +230,9 @@ def test_shaping_never_adds_and_never_goes_below_the_worst(
     one, axes = shape(scored, shaping), shape_axes(scored, shaping)
     assert one is not None
     assert axes is not None
-    assert WORST - 1e-9 <= one <= max(precision, recall) + 1e-9
-    assert WORST - 1e-9 <= axes[0] <= precision
-    assert WORST - 1e-9 <= axes[1] <= recall
+    assert WORST_SCORE - 1e-9 <= one <= max(precision, recall) + 1e-9
+    assert WORST_SCORE - 1e-9 <= axes[0] <= precision
+    assert WORST_SCORE - 1e-9 <= axes[1] <= recall
 
 
 @pytest.mark.parametrize(

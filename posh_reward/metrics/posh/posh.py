@@ -425,9 +425,8 @@ class PoSh:
 
         A pair fails if a text is missing (None, NaN), not a text (``text_values``), too long or
         unparseable, if the reference is empty, or if a witness cannot read its image. An empty
-        generation is
-        scored as in the release: precision 1, since it makes no mistakes. It has no elements
-        (``generation_elements`` is 0), so rewards pay it the minimum.
+        generation is scored as in the release: precision 1, since it makes no mistakes. It has no
+        elements (``generation_elements`` is 0), so rewards pay it the minimum.
 
         Args:
             generations: descriptions to score.
@@ -446,8 +445,6 @@ class PoSh:
             return self._score_tasks(pair_tasks(texts, truths, None))
         if images is None:
             raise InputError("this metric has a witness, which looks at images: pass images=...")
-        if isinstance(images, str | bytes):
-            raise InputError(f"images is one string, {brief(images)}: pass a list")
         check_lengths(generations=texts, images=images)
         scores: list[Scores] = []
         for start in range(0, len(texts), self._pairs_at_once):  # bounds images in memory

@@ -23,7 +23,7 @@ from typing import Any, Literal, get_args
 from posh_reward.errors import InputError
 from posh_reward.metrics.metric import as_lists, signature
 from posh_reward.metrics.prove.program_language import BUILTINS, LONGEST, Nodes, Value
-from posh_reward.metrics.prove.prove import Entailment, check_inputs, entailment_of
+from posh_reward.metrics.prove.prove import Entailment, entailment_of, read_inputs
 from posh_reward.metrics.prove.sandbox import UNRUN, ProgramResult, Sandbox, run_programs
 from posh_reward.metrics.prove.tuples import (
     EDITION,
@@ -455,8 +455,8 @@ class PairMaker:
             JudgeError: a model does not work at all.
         """
         columns = {"captions": captions} | ({} if graphs is None else {"graphs": graphs})
-        check_inputs(self.entailment, images, **columns)
-        questions = self._write_drafts(captions, graphs)
+        texts, *own = read_inputs(self.entailment, images, **columns)
+        questions = self._write_drafts(texts, own[0] if own else None)
         flat = [pair for each in questions for pair in each.pairs]
         if self.reviewer is not None:
             flat = review(flat, self.reviewer)
@@ -542,10 +542,11 @@ class PairVerifier:
         """
         columns = {"questions": questions, "answers": answers, "programs": programs}
         columns["captions"] = captions
-        as_lists(**columns, **({} if graphs is None else {"graphs": graphs}))
-        scenes = scenes_of(self.tuples, captions, graphs)
-        cells = zip(questions, answers, programs, scenes, strict=True)
-        return [self._verify(*each) for each in cells]
+        asked, answered, run, texts, *own = as_lists(
+            **columns, **({} if graphs is None else {"graphs": graphs})
+        )
+        scenes = scenes_of(self.tuples, texts, own[0] if own else None)
+        return [self._verify(*each) for each in zip(asked, answered, run, scenes, strict=True)]
 
     def close(self) -> None:
         self.programs.close()

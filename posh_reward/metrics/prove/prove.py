@@ -71,17 +71,18 @@ def entailment_of(
     return None if model is None else Entailment(Asker(model_of(model, sees=True), store))
 
 
-def check_inputs(
+def read_inputs(
     entailment: Entailment | None, images: Sequence[object] | None, **texts: Sequence[object]
-) -> None:
-    """Check that all lists match, and that images and the entailment judge come together."""
-    first, *_ = as_lists(**texts)
+) -> list[list[Any]]:
+    """Return all columns as lists; check that images and the entailment judge come together."""
+    lists = as_lists(**texts)
     if images is not None:
-        check_lengths(texts=first, images=images)
+        check_lengths(texts=lists[0], images=images)
     if images is not None and entailment is None:
         raise InputError("images need a model that judges them: pass entailment=...")
     if images is None and entailment is not None:
         raise InputError("the entailment judge needs images: pass images=...")
+    return lists
 
 
 def statement(parts: Tuple) -> str:
@@ -378,14 +379,15 @@ class Prove:
         graphs = graphs or {}
         if unknown := sorted(set(graphs) - set(TEXTS)):
             raise InputError(f"graphs has {unknown[0]!r}: choose among {', '.join(TEXTS)}")
-        columns = dict(zip(TEXTS, (responses, answers, questions, captions), strict=True))
-        check_inputs(
+        lists = read_inputs(
             self.entailment, images, responses=responses, answers=answers, questions=questions,
             captions=captions, **{f"graphs of {name}": each for name, each in graphs.items()},
         )  # fmt: skip
+        columns = dict(zip(TEXTS, lists, strict=False))
+        graphs = dict(zip(graphs, lists[len(TEXTS) :], strict=True))
         signature = self.signature_for(graphs)
         scores: list[ProveScores] = []
-        for start in range(0, len(responses), self._items_at_once):
+        for start in range(0, len(lists[0]), self._items_at_once):
             part = slice(start, start + self._items_at_once)
             read = self._read(
                 {name: texts[part] for name, texts in columns.items()},

@@ -66,7 +66,8 @@ class Server:
     identity: Identity | None = None  # from its first answers
     confirmed: int = 0  # answers that count, since its model was found to be the same after them
     doubt: str | None = None
-    """Why its answers may be another model's: it is asked nothing until it answers as at first."""
+    """Reason to take its answers for another model's; it is asked nothing until it answers as at
+    first."""
 
     def note_answer(self, seconds: float, patience: Patience) -> None:
         """Note an answer; a quick one shows that the server takes more questions at a time."""

@@ -17,7 +17,7 @@ FIRST_BLOCK, LARGEST_BLOCK = 16, 160
 two short questions, in the long run 1.3 % more of them. A server or process that dies loses no more
 than these answers and those on their way; with only large blocks, a server that keeps dying early
 would never get anywhere."""
-LOOKS = 2  # times that a check is tried: noise, or a broken reply, may spoil one
+CHECK_ATTEMPTS = 2  # times that a check is tried: noise, or a broken reply, may spoil one
 
 
 class HeldAnswers:
@@ -82,7 +82,7 @@ class HeldAnswers:
         asked = set(held)
         self._unchecked[server] = 0
         differs = False
-        for _ in range(LOOKS):
+        for _ in range(CHECK_ATTEMPTS):
             try:
                 agrees = await self._agrees(server)
             except ExchangeError as error:

@@ -1,4 +1,4 @@
-"""Which model a server has: what its replies name, and its answers to the start's questions."""
+"""Identity of a server's model: its names in replies, its answers to the questions of the start."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class StartQuestions:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What tells a server's model from others. Its names are sanitised, so they hold no key."""
+    """Marks of a server's model that others lack. Its names are sanitised, so they hold no key."""
 
     model: str | None  # as its replies name it
     fingerprints: frozenset[str]
@@ -95,10 +95,11 @@ class Identity:
 
     def agrees(self, again: Mapping[int, float | None]) -> bool:
         """True if the grades of some questions, by their places, are within the tolerance."""
-        return all(
-            first is None or (grade is not None and abs(grade - first) < self.tolerance)
-            for first, grade in ((self.grades[place], grade) for place, grade in again.items())
-        )
+        for place, grade in again.items():
+            first = self.grades[place]
+            if first is not None and (grade is None or abs(grade - first) >= self.tolerance):
+                return False
+        return True
 
     def _gaps(self) -> dict[tuple[int, int], float]:
         half = len(PRESENT)

@@ -22,10 +22,12 @@ from posh_reward.models.server.server_http import (
 logger = logging.getLogger(__name__)
 
 CHAT = "/chat/completions"
-TIMEOUTS = 3
+MAX_TIMEOUTS = 3
 """Timeouts of one prompt, at any servers, after which it is given up at the end of a round; and
 timeouts without any answer after which a batch asks for a sign of life: more would take minutes."""
-START_TIMEOUTS = 2  # of a question of the start: three and a sign of life would take four minutes
+MAX_START_TIMEOUTS = (
+    2  # of a question of the start: three and a sign of life would take four minutes
+)
 
 
 class ServerBatch:
@@ -45,7 +47,7 @@ class ServerBatch:
         fleet: Fleet,
         patience: Patience,
         probe: Mapping[str, Any] | None = None,
-        timeouts: int = TIMEOUTS,
+        timeouts: int = MAX_TIMEOUTS,
     ) -> None:
         self._http = http
         self._fleet = fleet
@@ -138,7 +140,7 @@ class ServerBatch:
                 failure = error
         ended = time.monotonic()
         if failure.status != 429 and ended - began >= self._patience.slow:
-            await self._give_up_if_down(ended - TIMEOUTS * self._patience.timeout, failure)
+            await self._give_up_if_down(ended - MAX_TIMEOUTS * self._patience.timeout, failure)
         raise failure
 
     async def _post(self, server: Server, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -266,7 +268,7 @@ async def identify(
     http: ServerClient, url: str, patience: Patience, questions: StartQuestions
 ) -> tuple[Identity, list[Answer]]:
     """Ask a server the questions of the start; raises ``ExchangeError``."""
-    batch = ServerBatch(http, Fleet([Server(url)]), patience, timeouts=START_TIMEOUTS)
+    batch = ServerBatch(http, Fleet([Server(url)]), patience, timeouts=MAX_START_TIMEOUTS)
     replies = [(await batch.ask(0, body))[1] for body in questions.bodies]
     answers = [questions.read(reply) for reply in replies]
     identity = Identity.of(replies, answers, http.clean)

@@ -31,7 +31,7 @@ from posh_reward.models.server.identity import (
     StartQuestions,
     unfit,
 )
-from posh_reward.models.server.server_batch import START_TIMEOUTS, ServerBatch, identify
+from posh_reward.models.server.server_batch import MAX_START_TIMEOUTS, ServerBatch, identify
 from posh_reward.models.server.server_http import (
     ExchangeError,
     ServerClient,
@@ -194,7 +194,7 @@ class ServerModel:
             self._checked = True
 
     def recognise(self, kept: str | None) -> str:
-        """What tells this model from others under its name, as text for a store.
+        """Return the marks of this model that others of its name lack, as text for a store.
 
         Args:
             kept: the text of an earlier run; None if there is none.
@@ -378,7 +378,7 @@ class ServerModel:
         content = self._messages.content(fleet.image_probe())
         assert not isinstance(content, Failure), content
         batch = ServerBatch(
-            client, fleet.Fleet([fleet.Server(url)]), self._patience, timeouts=START_TIMEOUTS
+            client, fleet.Fleet([fleet.Server(url)]), self._patience, timeouts=MAX_START_TIMEOUTS
         )
         try:
             await batch.ask(0, self._body(content, {"max_tokens": 1, "temperature": 0}))

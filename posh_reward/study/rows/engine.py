@@ -157,13 +157,13 @@ def read_items(
         if number == 1:
             columns = columns.for_rows_like(row)
         content = row.get(columns.image or "image")
+        cells = {
+            name: None if column is None else row.get(column)
+            for name, column in columns.texts.items()
+        }
         yield TableItem(
             number if columns.id is None else _id(row.get(columns.id)),
-            {
-                name: cell if clean is None else clean(cell)
-                for name, column in columns.texts.items()
-                for cell in (None if column is None else row.get(column),)
-            },
+            {name: clean(each) for name, each in cells.items()} if clean else cells,
             _model(row, columns),
             _place(content),
             content,
@@ -287,8 +287,8 @@ class TableSettings:
     references: ReferenceFile | None = None  # joined on the id
     # Reads a text otherwise than as it is given; the rows then have what it returns.
     clean: Callable[[object], Any] | None = None
-    format: str | None = None  # of the input, one of ``FORMATS``; None: by its ending
-    delimiter: str | None = None  # of a CSV input; None: a comma, or a tab for ``tsv``
+    format: str | None = None  # of the input, one of ``FORMATS``; None: by what is in it
+    delimiter: str | None = None  # of CSV; None: the input's header shows it
     batch: int = 32  # rows scored and written at a time
     overwrite: bool = False  # discard the output's rows instead of resuming after them
     quiet: bool = False

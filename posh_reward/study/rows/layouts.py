@@ -20,7 +20,7 @@ Row = dict[str, Any]  # a row of any table, by column
 TEXT = "text of the layout"
 """Place of a layout's only text, until a command says what it is to it."""
 WRITERS = ("assistant", "gpt", "model")
-"""Who writes the descriptions in a conversation."""
+"""Writers of the descriptions in a conversation."""
 KNOWN = frozenset(("id", "image_id", "caption", "generation", "reference"))
 """Columns by which an object is one of rows or columns, not of texts by id."""
 
@@ -34,7 +34,7 @@ class RowLayout(NamedTuple):
     replaces: bool = False  # True if our columns go before the row's own of the same name
 
 
-def known_columns(rows: Iterable[Row], text: str) -> Iterator[Row]:
+def add_known_columns(rows: Iterable[Row], text: str) -> Iterator[Row]:
     """Add our columns to rows of a layout, which the first row shows; pass on all others.
 
     Args:
@@ -113,7 +113,7 @@ ROW_LAYOUTS = (
 )
 
 
-def document_rows(document: object, name: str, text: str) -> Iterator[Row]:
+def read_document(document: object, name: str, text: str) -> Iterator[Row]:
     """Rows of a JSON document; those of a list still have their own columns.
 
     Args:
@@ -143,8 +143,8 @@ def document_rows(document: object, name: str, text: str) -> Iterator[Row]:
         yield from ({"id": key, text: value} for key, value in document.items())
     else:
         raise InputError(
-            f"{name} is a JSON object with the keys {brief_list(document)}, which is no layout "
-            "that is read (data/README.md): write a list of objects, or JSON lines"
+            f"{name} is a JSON object with the keys {brief_list(document)}, a layout that is not "
+            "known (data/README.md lists those that are): write a list of objects, or JSON lines"
         )
 
 
@@ -163,19 +163,18 @@ def _label_studio(tasks: list[Row], name: str, text: str) -> Iterator[Row]:
             written.append(_areas(task))
         except (AttributeError, KeyError, TypeError):
             raise InputError(f"{name}, task {number}: not as Label Studio exports it") from None
-    areas = dict.fromkeys(area for each in written for area in each)
-    [*names] = areas
-    if len(names) == 1 and text not in names and not any(text in task["data"] for task in tasks):
-        areas[text] = None
-    elif len(names) == 1 and text == "reference" and text not in names:
+    areas = list(dict.fromkeys(area for each in written for area in each))
+    is_data = any(text in task["data"] for task in tasks)
+    only = areas[0] if len(areas) == 1 and text not in areas else None
+    if only and is_data and text == "reference":
         raise InputError(
-            f"{name} has texts in the area {names[0]!r} and in its data's {text!r}: name the area "
-            f"with --reference {names[0]}, or rename the other"
+            f"{name} has texts in the area {only!r} and in its data's {text!r}: name the area "
+            f"with --reference {only}, or rename the other"
         )
     for task, own in zip(tasks, written, strict=True):
-        only = {text: own.get(names[0])} if text in areas and text not in names else {}
         # The task's number is Label Studio's own; an id in the data is the user's.
-        yield {"id": task.get("id"), **task["data"], **areas, **own, **only}
+        row = {"id": task.get("id"), **task["data"], **dict.fromkeys(areas), **own}
+        yield {**row, text: own.get(only)} if only and not is_data else row
 
 
 def _areas(task: Row) -> dict[str, list[object]]:

@@ -3,7 +3,7 @@
 ::
 
     bytes -> JSON lines, JSON, CSV, Parquet, workbook -> rows -> columns of a known layout
-             ``rows_of``                                        ``layouts``
+             ``read_source``                                    ``layouts``
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import re
 import zipfile
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from io import BufferedReader, BytesIO
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from posh_reward.errors import InputError, MissingDependencyError, install
-from posh_reward.study.rows.layouts import document_rows, known_columns
+from posh_reward.study.rows.layouts import add_known_columns, read_document
 from posh_reward.study.rows.tables import (
     ENDINGS,
     FORMATS,
@@ -35,11 +35,12 @@ from posh_reward.study.rows.tables import (
     display_name,
     each_once,
     is_missing_cell,
+    open_source,
     read_jsonl,
     read_table,
-    standard_input,
 )
-from posh_reward.types import is_missing
+from posh_reward.text_values import MISSING, read_texts
+from posh_reward.types import Failure, is_missing
 
 UTF_16 = (BOM_UTF16_LE, BOM_UTF16_BE)
 MAX_WORKBOOK_BYTES = 1_000_000_000  # unpacked: the library reads a workbook whole
@@ -62,23 +63,16 @@ def open_rows(
     Args:
         name: of the file, or ``-``.
         format_name: one of ``FORMATS``; None: by the content, and the ending of CSV and TSV.
-        delimiter: of CSV; None: a comma, a tab for TSV, or what a first line ``sep=;`` says.
+        delimiter: of CSV; None: as a first line ``sep=;`` says, or else as the header shows.
         text: column for the text of a layout that has only one, such as COCO's results.
 
     Raises:
         InputError: the file cannot be read; the message names the place.
         MissingDependencyError: Parquet or a workbook needs a package.
     """
-    shown = display_name(name)
-    if name == STANDARD:
-        yield _whole_cells(rows_of(standard_input(), name, format_name, delimiter, text), shown)
-        return
-    try:
-        file = open(name, "rb")  # noqa: SIM115 - below, so that only opening counts as its error
-    except OSError as error:
-        raise InputError(f"cannot read {name!r}: {error.strerror}") from None
-    with file:
-        yield _whole_cells(rows_of(file, name, format_name, delimiter, text), shown)
+    with open_source(name) as file:
+        rows = read_source(file, name, format_name, delimiter, text)
+        yield _whole_cells(rows, display_name(name))
 
 
 @contextmanager
@@ -95,25 +89,32 @@ def open_tables(
     """
 
     def rows() -> Iterator[Row]:
+        models = name_models(names)
         for name in names:
             with open_rows(name, format_name, delimiter, text) as table:
-                for row in table:
-                    unnamed = len(names) > 1 and is_missing(row.get(model))
-                    yield {**row, model: models[name]} if unnamed else row
+                yield from with_model(table, model, models[name])
 
-    models = models_of_files(names)
     yield rows()
 
 
-def models_of_files(names: Sequence[str]) -> dict[str, str]:
-    """Names of the models of files that name none: the files' own, with folders if need be."""
-    stems = {name: Path(name).stem for name in names}
+def name_models(names: Sequence[str]) -> dict[str, str | None]:
+    """Name the models of files whose rows name none, by the files, if there are several."""
+    if len(names) == 1:
+        return {names[0]: None}
+    stems: dict[str, str | None] = {name: Path(name).stem for name in names}
     if len({*stems.values()}) == len(stems):
         return stems
     return {name: str(Path(name).with_suffix("")) for name in names}
 
 
-def rows_of(
+def with_model(rows: Iterable[Row], column: str, model: str | None) -> Iterator[Row]:
+    """Pass on rows, with this model where they name none."""
+    for row in rows:
+        unnamed = model is not None and is_missing(row.get(column))
+        yield {**row, column: model} if unnamed else row
+
+
+def read_source(
     source: IO[bytes], name: str, format_name: str | None, delimiter: str | None, text: str
 ) -> Iterator[Row]:
     """Rows of an open binary file, with the columns of its layout."""
@@ -135,9 +136,23 @@ def rows_of(
             rows = _read_json(file, shown, text, lines=lines)
         else:
             rows = read_table(file, shown, _format(kind, shown, delimiter))
-        yield from _located(known_columns(rows, text), shown)
+        yield from _located(add_known_columns(rows, text), shown)
     except OSError as error:
         raise InputError(f"cannot read {shown}: {error}") from None
+
+
+def texts_in_row(row: Row, column: str, where: str) -> list[str]:
+    """Read a row's texts, but for blank ones; none if they are missing.
+
+    Raises:
+        InputError: the value is no text; ``where`` begins the message.
+    """
+    texts = read_texts(row.get(column))
+    if texts == MISSING:
+        return []
+    if isinstance(texts, Failure):
+        raise InputError(f"{where}: {texts.about(f'the {column}')}")
+    return [text for text in texts if text.strip()]
 
 
 def _kind_of(start: bytes, name: str, ending: str | None) -> str:
@@ -214,7 +229,7 @@ def _read_json(source: IO[bytes], shown: str, text: str, *, lines: bool) -> Iter
         else:
             raise InputError(f"{shown}: not JSON ({error})") from None
     else:
-        yield from document_rows(document, shown, text)
+        yield from read_document(document, shown, text)
 
 
 def _is_object(line: bytes) -> bool:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from posh_reward.errors import InputError
 from posh_reward.settings import brief, brief_list
-from posh_reward.study.rows.reading import open_rows
+from posh_reward.study.rows.reading import open_rows, texts_in_row
 from posh_reward.study.rows.tables import Row, display_name
-from posh_reward.text_values import MISSING, read_texts
-from posh_reward.types import Failure, is_missing
-
-SHOWN_IDS = 3
+from posh_reward.types import is_missing
 
 
 @dataclass(slots=True)
@@ -57,14 +54,10 @@ class ReferenceFile:
         if not self._source:  # one column for all rows
             named = (each for each in (self.column, "reference") if each in row)
             self._source = next(named, "")
-        texts = read_texts(row.get(self._source))
-        if isinstance(texts, Failure):
-            if texts != MISSING:
-                raise InputError(f"{where}: {texts.about('the reference')}")
-            return
-        own = self.texts.setdefault(id, [])
-        # A text twice would count twice: an image of two tables, or of two models' rows.
-        own += [text for text in texts if text.strip() and text not in own]
+        if texts := texts_in_row(row, self._source, where):
+            own = self.texts.setdefault(id, [])
+            # A text twice would count twice: an image of two tables, or of two models' rows.
+            own += [text for text in texts if text not in own]
         if row.get("image") is not None:
             self.images.setdefault(id, row["image"])
 
@@ -106,8 +99,9 @@ class ReferenceFile:
             yield {**image, **row, self.column: texts or None}
         if not self._found:
             raise InputError(
-                f"no id of {name}, such as {_some(self._missing)}, is in {self._shown}, which has "
-                f"{_some(self.texts)}: write them alike, or name the column that has them with --id"
+                f"no id of {name}, such as {brief_list(self._missing)}, is in {self._shown}, which "
+                f"has {brief_list(self.texts)}: write them alike, or name the column that has them "
+                "with --id"
             )
 
     def _known(self, id: str) -> str:
@@ -137,11 +131,5 @@ def _text_of(id: object) -> str:
     return "" if is_missing(id) else str(id)
 
 
-def _counted(ids: Iterable[str]) -> str:
-    count = len(names := list(ids))
-    return f"{count:,} id{'s' * (count != 1)} ({_some(names)})"
-
-
-def _some(ids: Iterable[str]) -> str:
-    names = list(ids)
-    return ", ".join(map(repr, names[:SHOWN_IDS])) + (", ..." if len(names) > SHOWN_IDS else "")
+def _counted(ids: Collection[str]) -> str:
+    return f"{len(ids):,} id{'s' * (len(ids) != 1)} ({brief_list(ids)})"

@@ -22,7 +22,7 @@ from posh_reward.study.text_tables import align
 from posh_reward.text_values import is_placeholder
 from posh_reward.types import score_in_means
 
-LISTED = 10  # rows that a summary lists for each reason
+MAX_LISTED_IDS = 10  # that a summary names for each reason; a line of a terminal has room for them
 SIDES = ("generation", "reference")
 NOT_ENGLISH = "the {side} does not read like English, the only supported language"
 NOTHING_ASKED = "the reference names nothing to look for, so recall is 1 for any generation"
@@ -99,7 +99,7 @@ class ReasonCount:
 
     def add(self, id: str | int) -> None:
         self.count += 1
-        if self.count <= LISTED:
+        if self.count <= MAX_LISTED_IDS:
             self.ids.append(id)
 
     def __str__(self) -> str:

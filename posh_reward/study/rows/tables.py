@@ -182,7 +182,7 @@ def _read_csv(source: IO[bytes], name: str, delimiter: str) -> Iterator[Row]:
         if said := DELIMITER.fullmatch(first):  # Excel's own first line
             first, delimiter = "", said[1]
         else:
-            delimiter = separator_of(first, delimiter)
+            delimiter = find_separator(first, delimiter)
         lines = chain([first] if first else [], text)
         yield from _csv_rows(csv.reader(lines, delimiter=delimiter, strict=True), name, delimiter)
     except UnicodeDecodeError as error:
@@ -192,15 +192,15 @@ def _read_csv(source: IO[bytes], name: str, delimiter: str) -> Iterator[Row]:
             text.detach()  # leaves closing to whoever opened the file
 
 
-def separator_of(header: str, delimiter: str) -> str:
+DELIMITER = re.compile(r"sep=(.)\r?\n")
+
+
+def find_separator(header: str, delimiter: str) -> str:
     """The delimiter if it is in the header; else the one that is there most often."""
     header = re.sub(r'"[^"]*"', "", header)
     counts = {mark: header.count(mark) for mark in ",;\t|"}
     most = max(counts, key=lambda mark: counts[mark])
     return delimiter if delimiter in header or not counts[most] else most
-
-
-DELIMITER = re.compile(r"sep=(.)\r?\n")
 
 
 def _csv_rows(reader: CsvReader, name: str, delimiter: str) -> Iterator[Row]:
@@ -245,7 +245,7 @@ def _read_parquet(source: IO[bytes], name: str) -> Iterator[Row]:
         # Parquet's index is at its end, so a pipe has to be read whole.
         file = pyarrow.parquet.ParquetFile(source if source.seekable() else BytesIO(source.read()))
         check_distinct(file.schema_arrow.names, name)
-        _check_cell_sizes(file.metadata, name)
+        _check_column_sizes(file.metadata, name)
         for batch in file.iter_batches(AT_ONCE):
             _check_cells(batch, name)
             yield from batch.to_pylist()
@@ -253,7 +253,7 @@ def _read_parquet(source: IO[bytes], name: str) -> Iterator[Row]:
         raise InputError(f"{name}: not Parquet ({shortened(str(error), 150)})") from None
 
 
-def _check_cell_sizes(metadata: pyarrow.parquet.FileMetaData, name: str) -> None:
+def _check_column_sizes(metadata: pyarrow.parquet.FileMetaData, name: str) -> None:
     """Refuse columns whose cells are too large: 33 kB of a file can unpack to a cell of 1 GB."""
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
         for column in map(group.column, range(group.num_columns)):
@@ -284,10 +284,10 @@ def display_name(name: str) -> str:
 
 
 @contextmanager
-def open_table(name: str, format: Format) -> Iterator[Iterator[Row]]:
-    """Rows of a file or of standard input inside the block; errors as ``read_table``."""
+def open_source(name: str) -> Iterator[IO[bytes]]:
+    """Open a file or standard input; ``InputError`` if it cannot be read."""
     if name == STANDARD:
-        yield read_table(standard_input(), display_name(name), format)
+        yield standard_input()
         return
     path = Path(name)
     try:
@@ -295,7 +295,7 @@ def open_table(name: str, format: Format) -> Iterator[Iterator[Row]]:
     except OSError as error:
         raise InputError(f"cannot read {name!r}: {error.strerror}") from None
     with file:
-        yield read_table(file, display_name(name), format)
+        yield file
 
 
 def standard_input() -> BinaryIO:
@@ -553,7 +553,8 @@ def sink(
                 journal.clear()
             elif place != path and path.exists() and not journal.count:
                 try:
-                    with open_table(name, format) as rows:
+                    with open_source(name) as table:
+                        rows = read_table(table, display_name(name), format)
                         journal.append(map(reread, rows))
                     if not journal.count:
                         raise InputError("it has no rows")

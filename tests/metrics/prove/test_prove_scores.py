@@ -59,6 +59,12 @@ def test_helpfulness_is_equation_1_by_hand() -> None:
     assert scores.helpfulness == pytest.approx(cos(30))
 
 
+def test_columns_may_be_read_once_only() -> None:
+    prove = Prove(plane)
+    columns = [["The dress is crimson."], [A], [Q], [CAPTION]]
+    assert prove.score(*map(iter, columns)) == prove.score(*columns)  # type: ignore[arg-type]
+
+
 def test_truthfulness_is_equation_2_by_hand() -> None:
     """The caption holds (dress), (hat), (dress, red): 0 and 60 degrees from the last claim."""
     scores = one(Prove(plane), "The hat is blue.")

@@ -195,6 +195,12 @@ def test_what_cannot_be_asked_fails_with_its_reason() -> None:
     assert reasons == ["the text is missing", "the reference is missing"]
 
 
+def test_any_form_of_a_text_is_judged_and_kept_as_that_text() -> None:
+    answers = ["Bird", ["Bird"], "['Bird']"]
+    scores = judge().score(iter(answers), (truth for truth in [TRUTH] * 3))  # type: ignore[arg-type]
+    assert [(score.total, score.generation) for score in scores] == [(3, "Bird")] * 3
+
+
 def test_questions_of_a_call_and_of_the_rubric() -> None:
     model = FakeModel(writer=by_answer)
     RubricJudge(model).score(["Bird"], [TRUTH])

@@ -21,7 +21,7 @@ from posh_reward.study.rows.layouts import KNOWN
 from posh_reward.study.rows.reading import open_rows
 from posh_reward.study.rows.references import ReferenceFile
 from posh_reward.study.rows.tables import MAX_CELL_CHARACTERS, is_missing_cell
-from posh_reward.text_values import read_texts, written_list
+from posh_reward.text_values import read_notation, read_texts
 from tests.cli.running import Row, rows_in, run, write_rows
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -101,7 +101,7 @@ def test_data_readme_lists_every_example() -> None:
 
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"), max_size=20)
-WORDS = TEXTS.filter(lambda text: bool(text.strip()) and written_list(text) is None)
+WORDS = TEXTS.filter(lambda text: bool(text.strip()) and read_notation(text) is None)
 Items = dict[str, list[str]]
 ITEMS = st.dictionaries(
     st.from_regex(r"[a-z0-9]{1,6}", fullmatch=True).filter(lambda id: id not in KNOWN),
@@ -197,7 +197,7 @@ def test_what_a_layout_was_written_from_is_read_back(
 @pytest.mark.parametrize(
     ("document", "reason"),
     [
-        ({"a": 1}, "is a JSON object with the keys 'a', which is no layout that is read"),
+        ({"a": 1}, "is a JSON object with the keys 'a', a layout that is not known"),
         ([1], "item 1: not a JSON object, but 1"),
         ("text", "is not a list of JSON objects, but 'text'"),
         ({"images": [{"id": 1}], "annotations": [{"bbox": []}]}, "annotations without a caption"),

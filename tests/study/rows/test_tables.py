@@ -18,6 +18,7 @@ from posh_reward.study.agreement.metric_scores import number_in
 from posh_reward.study.agreement.preferences import label_score
 from posh_reward.study.rows import tables
 from posh_reward.study.rows.dataset_images import DatasetImages
+from posh_reward.study.rows.reading import open_rows
 from posh_reward.types import Element, Failure, ImageGrade, Scores
 
 STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001
@@ -164,7 +165,7 @@ EARLIER = Path(__file__).with_name("earlier")
 
 
 def rows_of(path: Path) -> list[tables.Row]:
-    with tables.open_table(str(path), tables.format_of(path.name)) as rows:
+    with open_rows(str(path)) as rows:
         return list(rows)
 
 
