@@ -1,4 +1,4 @@
-"""What the checkout has: modules and the names in them, programs and their flags, settings."""
+"""Names in the checkout: modules and their members, programs and their flags, settings."""
 
 import argparse
 import ast
@@ -142,7 +142,7 @@ def literals(file: Path) -> Iterator[str]:
 
 @cache
 def words() -> set[str]:
-    """What may be set, called or read: arguments, fields, functions, flags, columns, variables.
+    """Names to set, call or read: arguments, fields, functions, flags, columns, variables.
 
     Also other packages' arguments and attributes that our code uses.
     """

@@ -45,7 +45,7 @@ OTHERS = set(
 """Flags of programs that are not ours."""
 THEIR_VARIABLES = r"(?:CUDA|GLOO|HF|NCCL|PIP|SBATCH|SSL|VERL|VLLM|WANDB)_|[A-Z]+_PROXY"
 OBJECTS = {"reward", "sandbox", "score", "trace", "trainer"}
-"""What is called as a module of ours is, too."""
+"""Variables of examples that have the names of our modules."""
 THEIRS = {
     "accepts_loss_kwargs", "autocast_adapter_dtype", "fsdp2_prepare_model", "get_last_checkpoint",
     "smart_resize", "split_special_tokens",  # transformers', accelerate's and PEFT's

@@ -23,7 +23,7 @@ Lie = Callable[["Handler", Reply], None]
 Liar = Callable[[int, str], "Lie | None"]
 """From the number of a question (0 for those of the start) and its text; None is honest."""
 START = 4  # questions at the start
-CHECK = 2  # of them, asked again at the end of a batch, and after a block of answers
+CHECK_QUESTIONS = 2  # of them, asked again at the end of a batch, and after a block of answers
 
 MODEL = "honest/model"
 LABELS = ("1", "2", "3", "4", "5")

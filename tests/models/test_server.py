@@ -41,7 +41,7 @@ from posh_reward.models.server.server_http import ExchangeError, _certificates
 from posh_reward.types import Failure, Verdict
 from tests.models import lying_server
 from tests.models.lying_server import (
-    CHECK,
+    CHECK_QUESTIONS,
     LABELS,
     MODEL,
     START,
@@ -251,7 +251,7 @@ def test_prompts_are_sent_in_order_and_no_more_at_once_than_allowed() -> None:
         judge = model(server, concurrency=1)
         judge.choose(PROMPTS, LABELS)
         asked = [body["messages"][0]["content"] for body in server.bodies]
-    assert asked[START:-CHECK] == [prompt.text for prompt in PROMPTS]
+    assert asked[START:-CHECK_QUESTIONS] == [prompt.text for prompt in PROMPTS]
 
 
 def one_slot(seconds: float) -> Liar:
@@ -333,7 +333,7 @@ def test_equal_prefixes_go_to_one_server() -> None:
             {body["messages"][0]["content"].split("\n")[0] for body in server.bodies[START:]}
             for server in (one, two)
         ]
-        assert len(one.bodies) == len(two.bodies) == START + 2 * (2 * len(WORDS) + CHECK)
+        assert len(one.bodies) == len(two.bodies) == START + 2 * (2 * len(WORDS) + CHECK_QUESTIONS)
     assert texts[0] & texts[1] == {PROBE.partition("\n")[0]}, "which checks servers"
 
 
@@ -365,7 +365,7 @@ def test_a_server_that_recovers_gets_its_share(monkeypatch: pytest.MonkeyPatch) 
             monkeypatch.setattr(fleet, "time", later)
             assert all(map(same, judge.choose(PROMPTS, LABELS), HONEST))
         assert asked == START + fleet.STRIKES
-        assert len(one.bodies) == asked + len(PROMPTS) + CHECK
+        assert len(one.bodies) == asked + len(PROMPTS) + CHECK_QUESTIONS
 
 
 def test_a_killed_server_alone_fails_the_rest_only() -> None:
@@ -520,7 +520,7 @@ def test_another_server_tells_the_tokens_of_labels_when_the_first_is_killed() ->
         judge.wake()
         one.kill()
         judge.choose(PROMPTS, ("1", "5"))
-        assert two.bodies[-1 - CHECK]["logprob_token_ids"] == [16, 20]
+        assert two.bodies[-1 - CHECK_QUESTIONS]["logprob_token_ids"] == [16, 20]
 
 
 @pytest.mark.parametrize("labels", [("1", "ten"), ("1", "2", "ten")])
@@ -603,7 +603,7 @@ def test_rewrites_are_greedy_and_stripped() -> None:
     prompts = [Prompt('Rewrite "', f'{word}" into a gram') for word in ("dog small", "cat")]
     with LyingServer() as one, LyingServer() as two:
         rewrites = model(one, two).write(prompts, 20)
-        body = one.bodies[-1 - CHECK]
+        body = one.bodies[-1 - CHECK_QUESTIONS]
         assert len(one.bodies) == len(two.bodies)
     assert [rewrite.text for rewrite in rewrites] == ["the dog small", "the cat"]
     assert (body["temperature"], body["max_tokens"]) == (0, 20)

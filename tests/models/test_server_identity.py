@@ -14,7 +14,7 @@ from posh_reward.models.server.identity import OTHER_GRADES
 from posh_reward.store import Store
 from posh_reward.types import Reply, Verdict
 from tests.models.lying_server import (
-    CHECK,
+    CHECK_QUESTIONS,
     LABELS,
     MODEL,
     START,
@@ -63,7 +63,7 @@ def check_honest(verdicts: list[Verdict], honest: list[Verdict] = HONEST) -> int
 
 
 class Notes(dict[int, Any]):
-    """What a batch tells to keep."""
+    """Answers that a batch tells to keep, by place."""
 
     def __call__(self, place: int, answer: Any) -> None:
         assert place not in self
@@ -105,10 +105,9 @@ def test_an_unchanged_server_takes_over_from_one_that_has_another_model() -> Non
 
 def test_a_server_that_names_neither_model_nor_fingerprint_is_no_failure() -> None:
     for lie in (changes(lambda reply: reply.pop("model")), fingerprinted(None)):
-        with LyingServer(lambda number, text: lie) as server:  # noqa: B023
-            assert check_honest(model(server).choose(PROMPTS, LABELS)) == len(PROMPTS)
-        with LyingServer(after(40, lie)) as server:
-            assert check_honest(model(server).choose(PROMPTS, LABELS)) == len(PROMPTS)
+        for honest in (-1, 40):  # from the start, and later
+            with LyingServer(after(honest, lie)) as server:
+                assert check_honest(model(server).choose(PROMPTS, LABELS)) == len(PROMPTS)
 
 
 def test_a_new_fingerprint_joins_if_the_answers_are_the_same(
@@ -227,10 +226,10 @@ def test_a_check_follows_each_block_and_each_batch() -> None:
         asked = len(server.bodies)
         judge.choose(many, LABELS)
         checks = len(many) // held_answers.LARGEST_BLOCK + 1
-        assert len(server.bodies) - asked <= len(many) + CHECK * checks
+        assert len(server.bodies) - asked <= len(many) + CHECK_QUESTIONS * checks
         asked = len(server.bodies)
         judge.choose(many[:1], LABELS)
-        assert len(server.bodies) - asked == 1 + CHECK
+        assert len(server.bodies) - asked == 1 + CHECK_QUESTIONS
 
 
 # Across runs.
@@ -252,7 +251,7 @@ def test_a_store_is_not_shared_with_another_model_of_the_same_name(
             (regrades(lambda grade: 1.5 + grade / 2), r"graded .* 5\.0, 5\.0, 1\.0, 3\.0, now 4"),
             (named("other/one"), "it named itself 'model', now 'one'"),
         ):
-            server.liar = lambda number, text: other  # noqa: B023
+            server.liar = after(-1, other)
             with pytest.raises(JudgeError, match=reason) as raised:
                 answers(server, store)
             assert "`revision`, or use another store" in str(raised.value)

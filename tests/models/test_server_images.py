@@ -19,7 +19,7 @@ from posh_reward.models.server import ServerModel
 from posh_reward.models.server.fleet import NO_SIGHT
 from posh_reward.types import PromptImage
 from tests.models.lying_server import (
-    CHECK,
+    CHECK_QUESTIONS,
     LABELS,
     MODEL,
     START,
@@ -74,9 +74,9 @@ def test_an_image_is_sent_before_the_text_without_loss() -> None:
         assert judge.sees
         both = Prompt(PREFIX, 'Q: Is "dog" mentioned?', (BLUE, RED))
         verdicts = judge.choose([*PROMPTS, both], LABELS)
-        bodies = server.bodies[START + 1 : -CHECK]  # after those of the start
+        bodies = server.bodies[START + 1 : -CHECK_QUESTIONS]  # after those of the start
         [reply] = judge.write([question("dog", RED)], 10)
-        bodies.append(server.bodies[-1 - CHECK])
+        bodies.append(server.bodies[-1 - CHECK_QUESTIONS])
         assert [reply] == judge.write([question("dog")], 10), "this server looks at words alone"
     assert [v.probabilities for v in verdicts[:-1]] == [pytest.approx(h) for h in HONEST]
     [last] = [body for body in bodies if len(parts(body)) == 3]

@@ -32,7 +32,7 @@ from tests.models.lying_server import (
     waits,
 )
 
-TIMEOUT = 0.4
+TIMEOUT_SECONDS = 0.4
 PROMPTS = [
     question(word, about=f"A dog and a cat by {i} ships.")
     for i in range(40)
@@ -49,7 +49,7 @@ def swap(reply: Reply) -> None:
 SWAP = changes(swap)
 
 PASSING: dict[str, Lie] = {
-    "late": waits(0.3 * TIMEOUT),
+    "late": waits(0.3 * TIMEOUT_SECONDS),
     "drop": drops,
     "half": breaks_off,
     "broken": sends(b'{"choices": [{"index": 0, '),
@@ -97,7 +97,7 @@ def test_an_answer_is_the_first_models_whatever_servers_do(seed: int) -> None:
     judge = ServerModel(
         *([server.url for server in servers], MODEL),
         concurrency=concurrency,
-        timeout=TIMEOUT,
+        timeout=TIMEOUT_SECONDS,
         retries=retries,
         backoff=0.001,
     )
@@ -121,7 +121,9 @@ def check(judge: ServerModel, chosen: list[int]) -> None:
         if verdict.failure is None:
             assert noted[place] == verdict
             assert verdict.probabilities == pytest.approx(HONEST[index].probabilities, abs=1e-9)
-    assert took < 30 * TIMEOUT, "at most five of them in a row, besides what honest answers take"
+    assert took < 30 * TIMEOUT_SECONDS, (
+        "at most five of them in a row, besides what honest answers take"
+    )
 
 
 # One kind of reply for good, from the twentieth question on.
@@ -180,8 +182,9 @@ BAD: dict[str, Lie] = {
 
 
 def judge_of(server: LyingServer) -> ServerModel:
-    options = {"concurrency": 8, "timeout": TIMEOUT, "retries": 2, "backoff": 0.001}
-    return ServerModel(server.url, MODEL, **options)  # type: ignore[arg-type]
+    return ServerModel(
+        server.url, MODEL, concurrency=8, timeout=TIMEOUT_SECONDS, retries=2, backoff=0.001
+    )
 
 
 @pytest.mark.slow

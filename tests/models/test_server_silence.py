@@ -23,14 +23,14 @@ from tests.models.lying_server import (
     waits,
 )
 
-TIMEOUT = 0.3
-SOON = 30 * TIMEOUT
+TIMEOUT_SECONDS = 0.3
+MAX_SILENT_SECONDS = 30 * TIMEOUT_SECONDS
 """Seconds within which a silent server is given up; five of them on an idle machine."""
 PROMPTS = [question(f"dog {i}", about=f"A dog {i % 7}.") for i in range(160)]
 
 
 def model(*servers: LyingServer, **options: Any) -> ServerModel:
-    settings = {"backoff": 0.001, "timeout": TIMEOUT, **options}
+    settings = {"backoff": 0.001, "timeout": TIMEOUT_SECONDS, **options}
     return ServerModel([server.url for server in servers], MODEL, **settings)
 
 
@@ -46,7 +46,7 @@ def timed(judge: ServerModel, prompts: list[Prompt] = PROMPTS) -> tuple[list[Ver
 
 
 def fails_late(handler: Handler, honest: Reply) -> None:
-    time.sleep(0.9 * TIMEOUT)
+    time.sleep(0.9 * TIMEOUT_SECONDS)
     handler.send({"error": "no"}, 503)
 
 
@@ -61,10 +61,10 @@ def test_a_server_that_falls_silent_is_given_up_soon(silence: str, concurrency: 
     with LyingServer(silent_after(20, SILENCES[silence])) as server:
         judge = model(server, concurrency=concurrency)
         verdicts, took = timed(judge)
-        assert took < SOON
+        assert took < MAX_SILENT_SECONDS
         assert sum(verdict.failure is not None for verdict in verdicts) >= len(PROMPTS) - 20
         _, took = timed(judge)
-        assert took < 10 * TIMEOUT, "one sign of life that does not come"
+        assert took < 10 * TIMEOUT_SECONDS, "one sign of life that does not come"
         server.liar = lambda number, text: None
         verdicts, _ = timed(judge)
         assert [verdict.failure for verdict in verdicts] == [None] * len(PROMPTS)
@@ -75,17 +75,17 @@ def test_a_server_that_falls_silent_is_given_up_soon(silence: str, concurrency: 
 def test_while_one_server_is_silent_the_others_carry_on(silence: str, concurrency: int) -> None:
     lie = silent_after(20, SILENCES[silence])
     with LyingServer(lie) as silent, LyingServer() as one, LyingServer() as two:
-        judge = model(silent, one, two, concurrency=concurrency, timeout=2 * TIMEOUT)
+        judge = model(silent, one, two, concurrency=concurrency, timeout=2 * TIMEOUT_SECONDS)
         verdicts, took = timed(judge)
     assert [verdict.failure for verdict in verdicts] == [None] * len(PROMPTS)
-    assert took < 2 * SOON
+    assert took < 2 * MAX_SILENT_SECONDS
 
 
 def test_servers_that_are_silent_together_are_given_up_together() -> None:
     lie = silent_after(20, waits(60.0))
     with LyingServer(lie) as one, LyingServer(lie) as two, LyingServer(lie) as three:
         _, took = timed(model(one, two, three))
-    assert took < SOON
+    assert took < MAX_SILENT_SECONDS
 
 
 def test_prompts_that_a_server_hangs_on_fail_alone() -> None:
@@ -103,5 +103,5 @@ def test_a_restart_is_waited_for_even_if_timeouts_are_shorter() -> None:
     with LyingServer(lambda number, text: None if up.is_set() or not number else says(503)) as it:
         judge = model(it, backoff=0.1)
         judge.wake()
-        threading.Timer(4 * TIMEOUT, up.set).start()
+        threading.Timer(4 * TIMEOUT_SECONDS, up.set).start()
         assert [v.failure for v in judge.choose(PROMPTS, LABELS)] == [None] * len(PROMPTS)

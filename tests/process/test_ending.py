@@ -13,7 +13,7 @@ import pytest
 
 from tests.processes import ROOT, soon, start
 
-SECONDS = 10.0
+MAX_SECONDS_TO_END = 10.0
 """In which all of a killed parent's processes have to end."""
 
 FAMILY = """
@@ -105,6 +105,6 @@ def test_nothing_outlives_its_parent(tmp_path: Path, kind: str, number: signal.S
             os.killpg(parent.pid, number)
         else:
             parent.send_signal(number)
-        took = until(0, tmp_path, SECONDS)
+        took = until(0, tmp_path, MAX_SECONDS_TO_END)
         parent.wait()
     print(f"{kind}, {number.name}: {took:.1f} s")

@@ -25,9 +25,8 @@ CHAT = "/chat/completions"
 MAX_TIMEOUTS = 3
 """Timeouts of one prompt, at any servers, after which it is given up at the end of a round; and
 timeouts without any answer after which a batch asks for a sign of life: more would take minutes."""
-MAX_START_TIMEOUTS = (
-    2  # of a question of the start: three and a sign of life would take four minutes
-)
+MAX_START_TIMEOUTS = 2
+"""Timeouts of a question of the start: three and a sign of life would take four minutes."""
 
 
 class ServerBatch:
