@@ -257,9 +257,15 @@ class Usage:
 
     def __add__(self, other: Usage) -> Usage:
         """Return the sum of both as a new total."""
-        names = [each.name for each in fields(self) if each.name != "failures"]
-        sums = {name: getattr(self, name) + getattr(other, name) for name in names}
-        return Usage(**sums, failures=dict(Counter(self.failures) + Counter(other.failures)))
+        total = replace(self)
+        total.add(other)
+        return total
+
+    def add(self, other: Usage) -> None:
+        """Add the work of another, such as one in a worker process."""
+        for name in (each.name for each in fields(self) if each.name != "failures"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.failures = dict(Counter(self.failures) + Counter(other.failures))
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,10 +163,12 @@ def add_metric(command: argparse.ArgumentParser, *, witness: bool = False) -> No
     for name, each in settings.items():
         if witness or name != "witness":
             first = name in ("judge", "store")
-            (add if first else group.add_argument)(f"--{name}", **each.metadata)
+            kind = positive if name == "processes" else str
+            (add if first else group.add_argument)(f"--{name}", type=kind, **each.metadata)
     add("--metric", metavar="FILE", help="YAML or JSON file with judge, parser, coref, preset, "
-        "witness, supported, store, weights, max_characters or pairs_at_once; or published, for "
-        "the published metric; or a DAPO run's folder, for the metric that trained it")  # fmt: skip
+        "witness, supported, store, weights, max_characters, pairs_at_once or processes; or "
+        "published, for the published metric; or a DAPO run's folder, for the metric that trained "
+        "it")  # fmt: skip
     add_trust(group.add_argument)
 
 

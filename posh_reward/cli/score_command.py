@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from posh_reward.cli import INCOMPLETE, OK, options
 from posh_reward.errors import InputError
-from posh_reward.metrics.metric import metric_flags, read_metric
 from posh_reward.settings import UNCHECKED
 
 if TYPE_CHECKING:
@@ -59,8 +58,6 @@ def add_score(command: argparse.ArgumentParser) -> None:
     options.add_dataset(reading)
     options.add_metric(command, witness=True)
     add = options.add_running(command, "pairs")
-    add("--processes", type=options.positive, default=1, help="processes for the embedded judge, "
-        "such as one per core")  # fmt: skip
     add("--unchecked", action="store_true", help="score with a judge that does not tell identical "
         "texts from unrelated ones, too")  # fmt: skip
     command.set_defaults(command=score)
@@ -89,16 +86,16 @@ def score(flags: argparse.Namespace) -> int:
 
         settings = replace(settings, clean=clean_reference)
     posh = options.metric_of(flags)
-    with _metric_of_table(flags, posh) as metric:
-        if flags.processes > 1:  # --batch pairs for each process
-            settings = replace(settings, batch=settings.batch * flags.processes)
-        from posh_reward.metrics.posh.judges.judge import check_judge
-        from posh_reward.study.rows.engine import CLEANED, score_table
+    metric = _metric_of_table(flags, posh)
+    if not posh.asks_models:  # --batch pairs for each worker
+        settings = replace(settings, batch=settings.batch * posh.processes)
+    from posh_reward.metrics.posh.judges.judge import check_judge
+    from posh_reward.study.rows.engine import CLEANED, score_table
 
-        tally = score_table(
-            metric, flags.input, flags.output, settings, elements=flags.elements,
-            check=partial(check_judge, posh) if posh.asks_models and not flags.unchecked else None,
-        )  # fmt: skip
+    tally = score_table(
+        metric, flags.input, flags.output, settings, elements=flags.elements,
+        check=partial(check_judge, posh) if posh.asks_models and not flags.unchecked else None,
+    )  # fmt: skip
     warnings = [*tally.origins.trained_otherwise(posh.signature), *tally.origins.gaps()]
     options.warn(warnings, settings.references)
     if not flags.quiet:
@@ -109,24 +106,16 @@ def score(flags: argparse.Namespace) -> int:
     return INCOMPLETE if tally.failures else OK
 
 
-@contextmanager
-def _metric_of_table(flags: argparse.Namespace, posh: PoSh) -> Iterator[Metric]:
-    """Yield the metric itself, with a dataset's images, or in several processes."""
+def _metric_of_table(flags: argparse.Namespace, posh: PoSh) -> Metric:
+    """Return the metric itself, or with a dataset's images."""
     dataset = options.dataset_of(flags)
-    if dataset is not None and not posh.wants_images:
+    if dataset is None:
+        return posh
+    if not posh.wants_images:
         raise InputError("only a witness looks at --dataset: add --witness, or leave it out")
-    if flags.processes > 1:
-        from posh_reward.study.rows.engine import ScoringPool
+    from posh_reward.study.rows.dataset_images import MetricWithDataset
 
-        settings = read_metric(flags.metric, **metric_flags(flags))
-        with ScoringPool(posh, settings, flags.processes) as pool:
-            yield pool
-    elif dataset is not None:
-        from posh_reward.study.rows.dataset_images import MetricWithDataset
-
-        yield MetricWithDataset(posh, dataset)
-    else:
-        yield posh
+    return MetricWithDataset(posh, dataset)
 
 
 def explain(flags: argparse.Namespace) -> int:

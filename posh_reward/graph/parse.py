@@ -652,6 +652,12 @@ def check(nlp: Language, name: str) -> None:
         )
 
 
+def is_on_gpu(nlp: Language) -> bool:
+    """Return True if a part of the pipeline computes on a GPU."""
+    models = [getattr(pipe, "model", None) for _, pipe in nlp.pipeline]
+    return any(getattr(getattr(model, "ops", None), "name", "") == "cupy" for model in models)
+
+
 def parser_version(nlp: Language) -> str:
     """Return name and version for a score's signature, e.g. ``"en_core_web_trf-3.8.0"``."""
     name, version = nlp.meta["name"], nlp.meta["version"]

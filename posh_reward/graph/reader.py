@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import astuple
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from spacy.tokens import Doc
 
 from posh_reward.errors import InputError, PoshError
 from posh_reward.graph.components import read_syntax
@@ -40,7 +43,6 @@ from posh_reward.types import (
 
 if TYPE_CHECKING:
     from spacy.language import Language
-    from spacy.tokens import Doc
 
 MAX_CHARACTERS = 20_000
 """Longest text that is parsed: fifteen times a museum's description. Longer ones are runaway
@@ -52,6 +54,29 @@ changes a description: signatures and stored descriptions carry it.
 
 ZONE = threading.Lock()
 """Held while a pipeline has a memory zone: pipelines are shared, and zones cannot nest."""
+
+T = TypeVar("T")
+
+
+class Recent(Generic[T]):
+    """The values of the ``capacity`` texts that were asked for last."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self._values: OrderedDict[str, T] = OrderedDict()
+
+    def find(self, texts: Sequence[str]) -> dict[str, T]:
+        """Return the values that are here."""
+        found = {text: self._values[text] for text in texts if text in self._values}
+        for text in found:
+            self._values.move_to_end(text)
+        return found
+
+    def keep(self, values: Mapping[str, T]) -> None:
+        """Add values; the least recently used ones go."""
+        self._values.update(values)
+        while len(self._values) > self.capacity:
+            self._values.popitem(last=False)
 
 
 class Reader:
@@ -86,9 +111,8 @@ class Reader:
         self.parser = parser  # name
         self._device = parser_device
         self._max_characters = max_characters
-        self._capacity = capacity
         self._store = store
-        self._cache: OrderedDict[str, Description] = OrderedDict()
+        self._cache: Recent[Description] = Recent(capacity)
         self._nlp: Language | None = None
 
     @property
@@ -110,49 +134,73 @@ class Reader:
             texts: values of any type; see ``stripped_text`` for the failures of unusable ones.
             keep: cache and store the descriptions, as is worthwhile for references.
         """
-        remedy = "shorten it, or raise max_characters"
-        stripped = [stripped_text(text, self._max_characters, remedy) for text in texts]
+        stripped = [self._stripped(text) for text in texts]
         unique = list(dict.fromkeys(text for text in stripped if isinstance(text, str)))
-        results: dict[str, Description | Failure] = {}
-        for text in unique:
-            if text in self._cache:
-                self._cache.move_to_end(text)
-                results[text] = self._cache[text]
-        missing = [text for text in unique if text not in results]
-        if keep and self._store is not None and missing:
-            for text, row in self._store.get("graph", self._space, missing).items():
+        results: dict[str, Description | Failure] = dict(self._cache.find(unique))
+        if keep:
+            for text, row in self._stored([text for text in unique if text not in results]).items():
                 with suppress(ValueError):  # a broken row: parse the text again
                     results[text] = read_description(row)
         new = [text for text in unique if text not in results]
-        results.update(zip(new, self._describe(new), strict=True))
+        results.update(zip(new, self._describe(new) if new else (), strict=True))
         if keep:
-            self._keep(results, new)
+            # Failures are not kept: a second try may succeed.
+            read = {text: each for text, each in results.items() if isinstance(each, Description)}
+            self._cache.keep(read)
+            if self._store is not None:
+                self._put({text: write_description(read[text]) for text in new if text in read})
         return [results[text] if isinstance(text, str) else text for text in stripped]
 
-    def _describe(self, texts: list[str]) -> list[Description | Failure]:
-        if not texts:
-            return []
+    def learn(self, rows: Mapping[str, str]) -> None:
+        """Cache how texts read, as another process has written it."""
+        for text, row in rows.items():
+            if not self._cache.find([text]):
+                with suppress(ValueError):  # a broken row: the text is parsed when it is read
+                    self._cache.keep({text: read_description(row)})
+
+    def _describe(self, texts: Sequence[str]) -> list[Description | Failure]:
+        return self.of_parses(texts, self._resolve)
+
+    def _resolve(self, docs: list[Doc]) -> list[Description | Failure]:
+        pairs = zip(docs, self.coref.resolve(docs), strict=True)
+        return [describe(doc, clusters) for doc, clusters in pairs]
+
+    def of_parses(
+        self,
+        texts: Sequence[str],
+        make: Callable[[list[Doc]], Sequence[T]],
+        parsed: Mapping[str, bytes] = MappingProxyType({}),
+    ) -> list[T | Failure]:
+        """Make something of each text's parse; a failure of a text that cannot be parsed.
+
+        ``parsed`` are parses of some of them in spaCy's own format, by the same pipeline.
+        """
         nlp = self.nlp  # outside of try: a parser that cannot be loaded is not the texts' fault
         try:
             # The zone frees the strings that these texts add to the shared vocabulary.
             with ZONE, nlp.memory_zone():
-                docs = parse(nlp, texts)
-                pairs = zip(docs, self.coref.resolve(docs), strict=True)
-                return [describe(doc, clusters) for doc, clusters in pairs]
+                left = iter(parse(nlp, [text for text in texts if text not in parsed]))
+                docs = [
+                    Doc(nlp.vocab).from_bytes(parsed[text]) if text in parsed else next(left)
+                    for text in texts
+                ]
+                return list(make(docs))
         except (PoshError, MemoryError):
             raise
         except Exception as error:  # a library failed on one of the texts: spare the others
             if len(texts) == 1:
                 return [Failure("text", f"could not be parsed: {type(error).__name__}: {error}")]
-            return [description for text in texts for description in self._describe([text])]
+            return [each for text in texts for each in self.of_parses([text], make, parsed)]
 
-    def _keep(self, results: dict[str, Description | Failure], new: Sequence[str]) -> None:
-        # Failures are not kept: a second try may succeed.
-        read = {text: each for text, each in results.items() if isinstance(each, Description)}
-        self._cache.update(read)
-        while len(self._cache) > self._capacity:
-            self._cache.popitem(last=False)
-        rows = {text: write_description(read[text]) for text in new if text in read}
+    def _stripped(self, text: object) -> str | Failure:
+        return stripped_text(text, self._max_characters, "shorten it, or raise max_characters")
+
+    def _stored(self, texts: Sequence[str]) -> dict[str, str]:
+        if self._store is None or not texts:
+            return {}
+        return self._store.get("graph", self._space, texts)
+
+    def _put(self, rows: Mapping[str, str]) -> None:
         if self._store is not None and rows:
             self._store.put("graph", self._space, rows)
 
@@ -162,7 +210,7 @@ class Reader:
         return f"{self.parser_name}|{self.coref.name}|released|{GRAPH_VERSION}"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_nlp": None, "_cache": OrderedDict()}
+        return {**self.__dict__, "_nlp": None, "_cache": Recent(self._cache.capacity)}
 
 
 def stripped_text(

@@ -222,6 +222,11 @@ class MetricSettings:
         "missing",
         "FILE",
     )
+    processes: int | None = _setting(
+        "worker processes that read texts, and judge by the embedded judge (default: as many as "
+        "this process has cores and memory for, once there is work for them; 1: none)",
+        "N",
+    )
 
 
 def metric_flags(flags: object) -> dict[str, Any]:

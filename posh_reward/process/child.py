@@ -142,6 +142,11 @@ class ChildProcess:
         )
         self.stop = weakref.finalize(self, end, self._keeper, self._stderr, self.owner)
 
+    @property
+    def is_alive(self) -> bool:
+        """False once the child has ended."""
+        return self._keeper.poll() is None
+
     def ask(self, request: Mapping[str, object], timeout: float) -> dict[str, Any]:
         """Send a request and return the answer with its ``id``; see ``receive``."""
         reply = self.exchange(request, timeout)

@@ -6,10 +6,8 @@ there would run. ``-P`` prevents that from Python 3.11 on; in 3.10 the code give
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 PYTHON = sys.executable
 """This interpreter."""
@@ -43,25 +41,3 @@ def python_script(
 ) -> list[str]:
     """Return the command for a script, which imports from its own folder first, as it may."""
     return [python, *flags, str(path), *arguments]
-
-
-@contextmanager
-def spawning() -> Iterator[None]:
-    """Within this block ``multiprocessing`` may start spawned processes.
-
-    They and the tracker of their resources are started with ``-c``, by code that is not ours. On
-    Python 3.10, which knows no variable against it, they start in another folder, and then go to
-    the working folder by themselves.
-    """
-    added = SAFE_PATH.keys() - os.environ.keys()
-    os.environ.update(SAFE_PATH)
-    folder = os.getcwd() if sys.version_info < (3, 11) else None
-    if folder:
-        os.chdir(sys.prefix)
-    try:
-        yield
-    finally:
-        if folder:
-            os.chdir(folder)
-        for name in added:
-            del os.environ[name]

@@ -429,9 +429,13 @@ class PoshReward(MetricReward[Scores]):
     def check(self) -> None:
         """Score two texts, so that an unfit judge or a broken witness fails before the first step.
 
+        Starts the metric's worker processes, too.
+
         Raises:
             JudgeError: as ``check_judge``.
         """
+        if isinstance(self.metric, PoSh):
+            self.metric.start()
         check_judge(self.metric)
 
     def _columns(self, columns: Mapping[str, Any], expected: int) -> tuple[list[Any], ...]:

@@ -414,12 +414,14 @@ def shaping_of(script: Any) -> Shaping:
 
 
 def metric_of(script: Any) -> dict[str, Any]:
-    """Return the metric's settings, without its store; empty for a recipe without a metric."""
+    """Return the metric's settings; empty for a recipe without a metric.
+
+    Its store and its processes are left out: they belong to this machine, and change no score.
+    """
     if not hasattr(script, "metric"):
         return {}
     settings = read_metric(script.metric, **metric_flags(script))
-    settings.pop("store", None)
-    return settings
+    return {name: value for name, value in settings.items() if name not in ("store", "processes")}
 
 
 def remarks(script: Any, args: Any, layout: Processes) -> Iterator[str]:

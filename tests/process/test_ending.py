@@ -46,18 +46,16 @@ with trial([], {{}}, [sys.executable, "-c", {FAMILY!r}]) as child:
 from posh_reward.metrics.prove.sandbox import Sandbox
 Sandbox(600).run("def verify(sg):\\n    while True:\\n        pass", {})
 """,
-    "pool": """
+    "workers": """
 from posh_reward import PoSh
-from posh_reward.study.rows.engine import ScoringPool
-if __name__ == "__main__":
-    with ScoringPool(PoSh(), {}, 2) as pool:
-        pool.score(["A dog."] * 2, ["A red dog."] * 2)
-        print("ready", flush=True)
-        pool._pool.submit(time.sleep, 600).result()
+metric = PoSh(processes=2)
+metric.start()
+print("ready", flush=True)
+time.sleep(600)
 """,
 }
-PROCESSES = {"run": 5, "ChildProcess": 5, "trial": 5, "sandbox": 4, "pool": 4}
-"""The parent, its keeper, and what that keeps; of a pool, the parent, two workers and a tracker."""
+PROCESSES = {"run": 5, "ChildProcess": 5, "trial": 5, "sandbox": 4, "workers": 5}
+"""The parent, its keepers, and what these keep."""
 
 
 SLOWLY = [
@@ -99,7 +97,7 @@ def test_nothing_outlives_its_parent(tmp_path: Path, kind: str, number: signal.S
         parent = start(sys.executable, script, cwd=tmp_path, stdout=said, stderr=said,
                        env=environment)  # fmt: skip
         until(PROCESSES[kind], tmp_path, 60)
-        if kind == "pool":  # its workers watch once they have started
+        if kind == "workers":
             assert soon(lambda: "ready" in (tmp_path / "said").read_text(), 60)
         if number == signal.SIGINT:  # a terminal's, which all in the foreground get
             os.killpg(parent.pid, number)

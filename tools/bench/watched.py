@@ -57,7 +57,7 @@ class ParsedReader(Reader):
         """A name that no parser has."""
         return "given"
 
-    def _describe(self, texts: list[str]) -> list[Description | Failure]:
+    def _describe(self, texts: Sequence[str]) -> list[Description | Failure]:
         with self.watch:
             return [self.parse(text) for text in texts]
 

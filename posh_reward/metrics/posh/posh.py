@@ -13,7 +13,7 @@ from os import PathLike
 from typing import Any, NamedTuple, TypeVar
 
 from posh_reward.errors import InputError, JudgeError, PoshError
-from posh_reward.graph.coref import Coreferencer
+from posh_reward.graph.coref import Coreferencer, load_coref
 from posh_reward.graph.reader import GRAPH_VERSION, MAX_CHARACTERS, Reader
 from posh_reward.lexicon.function_words import LIGHT
 from posh_reward.metrics.metric import (
@@ -25,6 +25,7 @@ from posh_reward.metrics.metric import (
 )
 from posh_reward.metrics.posh import aggregate
 from posh_reward.metrics.posh.examine import SUPPORTED, Examination, Steps, examine
+from posh_reward.metrics.posh.judges.embedded.embedded_judge import VERSION as EMBEDDED
 from posh_reward.metrics.posh.judges.judge import (
     Judge,
     PromptJudge,
@@ -35,8 +36,10 @@ from posh_reward.metrics.posh.judges.judge import (
     stages,
     witness_of,
 )
+from posh_reward.metrics.posh.pooled_reader import PooledReader, name_there
 from posh_reward.metrics.posh.questions import ASKING_VERSION, PRESENT, PRESET, check_preset
 from posh_reward.metrics.posh.search import Answers, Ask, checked_grade, pace_of
+from posh_reward.metrics.posh.workers import WorkerPair, Workers
 from posh_reward.models.asker import READING_VERSION as REPLY_VERSION
 from posh_reward.models.model import awake, checked_reply
 from posh_reward.models.prompt_images import images_of
@@ -293,6 +296,9 @@ class PoSh:
         max_characters: longer texts fail their pair.
         pairs_at_once: pairs that share each call to the judge. Bounds memory; with a witness
             their images are held, too.
+        processes: worker processes that read texts, and judge by the embedded judge; scores are
+            those of one. None: as many as this process has cores and memory for, once they are
+            worth starting; 1: none.
 
     Raises:
         InputError: a name is unknown, a number is out of range, the judge does not match the
@@ -314,16 +320,15 @@ class PoSh:
         store: str | PathLike[str] | Store | None = None,
         max_characters: int = MAX_CHARACTERS,
         pairs_at_once: int = 256,
+        processes: int | None = None,
     ) -> None:
         check_sizes(max_characters=max_characters, pairs_at_once=pairs_at_once)
+        if processes is not None:
+            check_sizes(processes=processes)
         if not LOWEST_GRADE < supported <= HIGHEST_GRADE:
             raise InputError(f"supported is {supported}: use a grade above 1, up to 5")
         self.preset = check_preset(preset)
         self.store = store_of(store)
-        self.reader = Reader(
-            parser, coref, parser_device=parser_device, max_characters=max_characters,
-            store=self.store,
-        )  # fmt: skip
         self.judge: Judge = (
             load_judge(judge, preset, self.store) if isinstance(judge, str | Mapping) else judge
         )
@@ -338,6 +343,16 @@ class PoSh:
             check_prompts_match(each, preset, self.store)
         self._uses_models = bool(prompt_judges)
         self.weights = aggregate.weights_of(weights)
+        resolver = load_coref(coref) if isinstance(coref, str) else coref
+        workers = Workers(processes, {
+            "parser": parser, "coref": name_there(resolver) or "none", "preset": preset,
+            "parser_device": "cpu", "weights": astuple(self.weights),
+            "max_characters": max_characters,
+        })  # fmt: skip
+        self.reader: Reader = PooledReader(
+            workers, parser, resolver, parser_device=parser_device,
+            max_characters=max_characters, store=self.store,
+        )  # fmt: skip
         self._pairs_at_once = pairs_at_once
         self._rewriter = Rewriter(self.judge)
 
@@ -442,17 +457,28 @@ class PoSh:
         """
         texts, truths = as_lists(generations=generations, references=references)
         if self.witness is None:
-            return self._score_tasks(pair_tasks(texts, truths, None))
+            return self.score_tasks(pair_tasks(texts, truths, None))
         if images is None:
             raise InputError("this metric has a witness, which looks at images: pass images=...")
         check_lengths(generations=texts, images=images)
         scores: list[Scores] = []
         for start in range(0, len(texts), self._pairs_at_once):  # bounds images in memory
             batch = slice(start, start + self._pairs_at_once)
-            scores += self._score_tasks(pair_tasks(texts[batch], truths[batch], images[batch]))
+            scores += self.score_tasks(pair_tasks(texts[batch], truths[batch], images[batch]))
         return scores
 
-    def _score_tasks(self, tasks: list[PairTask]) -> list[Scores]:
+    @property
+    def processes(self) -> int:
+        """Number of worker processes; 1: none."""
+        return self.reader.workers.processes if isinstance(self.reader, PooledReader) else 1
+
+    def start(self) -> None:
+        """Start the worker processes, if there are to be any, before the first call needs them."""
+        if isinstance(self.reader, PooledReader):
+            self.reader.start_workers()
+
+    def score_tasks(self, tasks: Sequence[PairTask]) -> list[Scores]:
+        """Score pairs, equal ones once."""
         # Policies repeat themselves, so score equal pairs once.
         distinct = list(dict.fromkeys(tasks))
         scores: dict[PairTask, Scores] = {}
@@ -477,6 +503,42 @@ class PoSh:
             return [Scores.failed(failure, self._signature(joined=tasks[0].joined))]
 
     def _score_together(self, tasks: list[PairTask]) -> list[Scores]:
+        scores = self._score_in_workers(tasks)
+        left = [task for task in tasks if task not in scores]
+        scores.update(zip(left, self._score_here(left) if left else (), strict=True))
+        return [scores[task] for task in tasks]
+
+    def _score_in_workers(self, tasks: list[PairTask]) -> dict[PairTask, Scores]:
+        """Score those pairs that the workers take: none unless the judge is the embedded one."""
+        reader = self.reader
+        texts = [t for t in tasks if isinstance(t.generation, str) and isinstance(t.reference, str)]
+        if (
+            self.judge.name != EMBEDDED
+            or self.witness is not None
+            or not isinstance(reader, PooledReader)
+            or name_there(reader.coref) is None
+            or not reader.shares(len(texts))
+        ):
+            return {}
+        rows = reader.rows([str(task.reference) for task in texts])
+        pairs = [
+            WorkerPair(str(t.generation), str(t.reference), t.joined, rows.get(str(t.reference)))
+            for t in texts
+        ]
+        scores = reader.workers.score(pairs, self.judge.usage)
+        rules = f"{GRAPH_VERSION}.{ASKING_VERSION}"
+        if not reader.workers.agree(judge=self.judge.name, coref=reader.coref.name, rules=rules):
+            return {}
+        failed = {joined: self._signature(joined=joined) for joined in (False, True)}
+        return {
+            task: Scores.failed(each.about("the pair"), failed[task.joined])
+            if isinstance(each, Failure)
+            else each
+            for task, each in zip(texts, scores, strict=True)
+            if each is not None
+        }
+
+    def _score_here(self, tasks: list[PairTask]) -> list[Scores]:
         generations = self._read([task.generation for task in tasks])
         # Keep the references' graphs: they recur every epoch, generations hardly ever.
         references = self._read([task.reference for task in tasks], keep=True)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from itertools import chain, islice
-from multiprocessing import get_context, parent_process
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from posh_reward.datasets.image_files import path_exists
 from posh_reward.errors import InputError, JudgeError
@@ -29,7 +24,6 @@ from posh_reward.metrics.metric import (
     row_of,
 )
 from posh_reward.process.progress import progress_bar
-from posh_reward.process.python import spawning
 from posh_reward.provenance import ORIGIN, Origins, read_origin
 from posh_reward.settings import brief, brief_list
 from posh_reward.study.rows import tables
@@ -38,10 +32,6 @@ from posh_reward.study.rows.reading import open_rows
 from posh_reward.study.rows.references import ReferenceFile
 from posh_reward.study.rows.standings import POSH, Board, Tally
 from posh_reward.types import Scores, is_missing
-
-if TYPE_CHECKING:
-    from posh_reward.metrics.posh.posh import PoSh
-
 
 PAIR = {"generation": "generation", "reference": "reference"}
 IMAGE_ENDINGS = ("", ".jpg", ".jpeg", ".png", ".webp")
@@ -449,79 +439,6 @@ def batches(
 def _may_be_retried(row: tables.Row) -> bool:
     """Return True if a row failed, for a reason that may pass: the judge's, not the text's."""
     return row["failure"] is not None and row["failure"]["kind"] in ("engine", "error")
-
-
-class ScoringPool:
-    """A metric that scores pairs in worker processes, each with its own; a context manager."""
-
-    wants_images = False
-
-    def __init__(self, posh: PoSh, settings: Mapping[str, Any], processes: int) -> None:
-        # A language model batches pairs by itself, and a witness's images would be copied between
-        # processes.
-        if not posh.judge.name.startswith("embedded") or posh.wants_images:
-            raise InputError(
-                "--processes is for the embedded judge without a witness, not for "
-                f"{posh.judge.name}: leave it out"
-            )
-        self._posh, self._settings, self._processes = posh, dict(settings), processes
-        os.environ.setdefault("OMP_NUM_THREADS", "1")  # else each worker uses a thread per core
-        self._pool = ProcessPoolExecutor(processes, get_context("spawn"), _end_with_parent)
-
-    def __enter__(self) -> ScoringPool:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._pool.shutdown(cancel_futures=True)
-
-    @property
-    def signature(self) -> str:
-        return self._posh.signature
-
-    def score(
-        self, generations: Sequence[str | None], references: Sequence[str | None]
-    ) -> list[Scores]:
-        """Score pairs, in order; ``JudgeError`` if a worker died, for example out of memory."""
-        # Contiguous chunks: neighbours often share a reference, which a worker then parses once.
-        size = -(-len(generations) // self._processes)  # rounded up
-        chunks = [
-            (self._settings, generations[start : start + size], references[start : start + size])
-            for start in range(0, len(generations), size)
-        ]
-        try:
-            with spawning():
-                scores = self._pool.map(_score, chunks)
-            return list(chain.from_iterable(scores))
-        except BrokenProcessPool:
-            raise JudgeError(
-                "a process of --processes died, perhaps out of memory: use fewer"
-            ) from None
-
-
-def _end_with_parent() -> None:
-    """End this worker with its parent, even a killed one: it would wait for work for ever."""
-
-    def watch() -> None:
-        parent = parent_process()
-        assert parent is not None
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-_metrics: list[PoSh] = []  # of a worker process: none before its first pairs
-
-
-def _score(
-    chunk: tuple[dict[str, Any], Sequence[str | None], Sequence[str | None]],
-) -> list[Scores]:
-    from posh_reward.metrics.metric import load_metric
-
-    settings, generations, references = chunk
-    if not _metrics:
-        _metrics.append(load_metric(settings))
-    return _metrics[0].score(generations, references)
 
 
 class Metric(Protocol):

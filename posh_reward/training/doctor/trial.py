@@ -91,10 +91,9 @@ def judge(device: str, wakings: str, settings: str) -> dict[str, Any]:
 
 def _readers(metric: Any) -> dict[str, str]:
     """Return the devices of the parser and of Maverick, if the metric has them."""
-    devices = {}
-    models: list[Any] = [getattr(pipe, "model", None) for _, pipe in metric.reader.nlp.pipeline]
-    if names := {model.ops.name for model in models if hasattr(model, "ops")}:
-        devices["parser"] = "GPU" if "cupy" in names else "CPU"
+    from posh_reward.graph.parse import is_on_gpu
+
+    devices = {"parser": "GPU" if is_on_gpu(metric.reader.nlp) else "CPU"}
     if hasattr(metric.reader.coref, "on_gpu"):
         devices["coref"] = "GPU" if metric.reader.coref.on_gpu else "CPU"
     return devices

@@ -1,0 +1,90 @@
+"""A reader whose texts are read by worker processes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from posh_reward.graph.coref import Coreferencer, load_coref
+from posh_reward.graph.parse import is_on_gpu
+from posh_reward.graph.reader import Reader, Recent, read_description
+from posh_reward.metrics.metric import package_version
+from posh_reward.metrics.posh.workers import Workers
+from posh_reward.types import Description, Failure
+
+RESOLVERS_THERE = ("rules", "none")
+"""Coreference resolvers that workers have. Any other stays here: it may have a process of its own,
+or be an object that another process cannot make."""
+
+
+def name_there(coref: Coreferencer) -> str | None:
+    """Return the name by which workers make the same resolver; None if they cannot."""
+    names = (name for name in RESOLVERS_THERE if type(load_coref(name)) is type(coref))
+    return next(names, None)
+
+
+class PooledReader(Reader):
+    """Reader that shares its texts among ``workers``; every text reads as in one process.
+
+    Args:
+        workers: the processes.
+        parser: as ``Reader``'s, like the rest; a pipeline on a GPU stays in this process.
+        coref: of resolvers other than ``RESOLVERS_THERE``, workers only parse the texts.
+    """
+
+    def __init__(self, workers: Workers, parser: str, coref: str | Coreferencer, **rest: Any):
+        super().__init__(parser, coref, **rest)
+        self.workers = workers
+        self._rows: Recent[str] = Recent(self._cache.capacity)
+
+    def shares(self, count: int) -> bool:
+        """Return True if so many texts, or pairs, should go to the workers."""
+        return not is_on_gpu(self.nlp) and self.workers.take(count)
+
+    def start_workers(self) -> None:
+        """Start the workers, unless the parser is on a GPU."""
+        if not is_on_gpu(self.nlp):
+            self.workers.start()
+
+    def rows(self, texts: Sequence[str]) -> dict[str, str]:
+        """Read references in the workers, and keep how they read, as ``write_description`` does.
+
+        Texts that cannot be read are left out.
+        """
+        stripped = {text: self._stripped(text) for text in dict.fromkeys(texts)}
+        unique = list(dict.fromkeys(each for each in stripped.values() if isinstance(each, str)))
+        rows = self._rows.find(unique)
+        rows |= self._stored([text for text in unique if text not in rows])
+        new = [text for text in unique if text not in rows]
+        read = zip(new, self.workers.read(new), strict=True)
+        fresh = {text: row for text, row in read if isinstance(row, str)}
+        if not self._agree():
+            return {}
+        self._put(fresh)
+        rows |= fresh
+        self._rows.keep(rows)
+        return {text: rows[each] for text, each in stripped.items() if each in rows}
+
+    def _describe(self, texts: Sequence[str]) -> list[Description | Failure]:
+        if not self.shares(len(texts)):
+            return super()._describe(texts)
+        ask = self.workers.parse if name_there(self.coref) is None else self.workers.read
+        values = dict(zip(texts, ask(texts), strict=True))
+        if not self._agree():
+            return super()._describe(texts)
+        parsed = {text: value for text, value in values.items() if isinstance(value, bytes)}
+        read: dict[str, Description | Failure] = {
+            text: read_description(value) if isinstance(value, str) else value
+            for text, value in values.items()
+            if isinstance(value, str | Failure)
+        }
+        left = [text for text in texts if text not in read]  # parsed, or not tried
+        read.update(zip(left, self.of_parses(left, self._resolve, parsed), strict=True))
+        return [read[text] for text in texts]
+
+    def _agree(self) -> bool:
+        """Return True if the workers read as this process does."""
+        return self.workers.agree(parser=self.parser_name, version=package_version())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_rows": Recent(self._rows.capacity)}

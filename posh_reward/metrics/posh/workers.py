@@ -1,0 +1,216 @@
+"""Worker processes that read texts, and judge pairs by the embedded judge: ``PoSh(processes=N)``.
+
+They change nothing but the time: scores, signatures, failures and order are those of one process.
+A language model or a witness is asked by this process.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+from base64 import b64decode
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from posh_reward import errors
+from posh_reward.errors import PoshError
+from posh_reward.metrics.metric import field_of, records_adapter
+from posh_reward.process import ChildProcess
+from posh_reward.process.child import child_variables
+from posh_reward.process.pool import ChildPool
+from posh_reward.process.python import PYTHON, python_code
+from posh_reward.types import Failure, Scores, Usage
+
+logger = logging.getLogger(__name__)
+
+ROOT = Path(__file__).resolve().parents[3]  # the folder that posh_reward is in
+BOOT = (
+    "sys.path.insert(0, sys.argv.pop(1)); from posh_reward.metrics.posh.worker import main; main()"
+)
+GIB = 2**30
+WORKER_GIB, TRANSFORMER_GIB = 0.4, 3.0
+"""Memory of a worker with the embedded parser (measured), and with a transformer (assumed)."""
+MEMORY_SHARE = 0.5  # of the free memory that workers take at most, unless their number is given
+MOST_PROCESSES = 32  # by default: what this process can keep busy
+PAIRS_TO_START = 64
+"""Pairs or texts after which workers start by themselves; starting takes as long as some 30 pairs.
+Before that, waiting for them would cost more than it saves."""
+START_SECONDS = 300.0  # for loading the parser, while as many others load it, too
+SECONDS_A_REQUEST, SECONDS_AN_ITEM = 90.0, 30.0
+"""Time for an answer. Reading 20,000 characters with a transformer pipeline takes half a minute."""
+ONE_THREAD = {
+    f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMEXPR")
+}
+CPU_QUOTAS = (
+    ("/sys/fs/cgroup/cpu.max",),
+    ("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "/sys/fs/cgroup/cpu/cpu.cfs_period_us"),
+)
+"""A container's quota of processor time and its period, in both versions of control groups."""
+
+
+def default_processes(parser: str) -> int:
+    """Count the workers that this process has cores and memory for."""
+    from posh_reward.models.packed.checkpoint import host_memory
+
+    gib = WORKER_GIB if parser == "embedded" else TRANSFORMER_GIB
+    fitting = int(MEMORY_SHARE * host_memory() / GIB / ranks_here() / gib)
+    return max(min(cores_of_rank(), fitting, MOST_PROCESSES), 1)
+
+
+def cores_of_rank() -> int:
+    """Count the cores of this process: its share of the machine's, where a launcher runs several.
+
+    A process that a pool of others has started has one.
+    """
+    if multiprocessing.parent_process() is not None:
+        return 1
+    has_affinity = hasattr(os, "sched_getaffinity")
+    cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+    quotas = [cores, *filter(None, map(quota_of, CPU_QUOTAS))]
+    return max(min(quotas) // ranks_here(), 1)
+
+
+def ranks_here() -> int:
+    """Count the ranks that a launcher runs on this machine."""
+    return max(int(os.environ.get("LOCAL_WORLD_SIZE") or 1), 1)
+
+
+def quota_of(files: Iterable[str | Path]) -> int | None:
+    """Read the cores of a quota, at least 1; None without one. ``400000 100000`` are 4 cores."""
+    try:
+        quota, period = " ".join(Path(file).read_text("ascii") for file in files).split()
+        return None if quota in ("max", "-1") else max(int(quota) // int(period), 1)
+    except (OSError, ValueError):  # no such file
+        return None
+
+
+class WorkerPair(NamedTuple):
+    """A pair for a worker: two texts, and how the reference reads, if that is known."""
+
+    generation: str
+    reference: str
+    joined: bool  # the reference consists of several
+    row: str | None  # of ``write_description``
+
+
+class Workers:
+    """Worker processes, each with a ``PoSh`` of its own; left out of pickles.
+
+    Args:
+        processes: number of workers; 1: none. None: ``default_processes``, started once there is
+            work for them (``PAIRS_TO_START``).
+        settings: arguments of a worker's ``PoSh``.
+    """
+
+    def __init__(self, processes: int | None, settings: Mapping[str, Any]) -> None:
+        self.processes = processes or default_processes(str(settings["parser"]))
+        self._is_given = processes is not None
+        self._settings = dict(settings)
+        self._pool: ChildPool | None = None
+        self._seen = 0  # pairs and texts so far
+        self._told: dict[str, str] = {}  # by the last worker that has started
+
+    @property
+    def signature(self) -> str | None:
+        """Signature of the workers' metric; None as long as none has started."""
+        return self._told.get("signature")
+
+    def take(self, count: int) -> bool:
+        """Return True if so many texts or pairs should go to the workers."""
+        pool = self._pool
+        if self.processes < 2 or (pool is not None and pool.broken):
+            return False
+        self._seen += count
+        is_due = self._is_given or pool is not None or self._seen >= PAIRS_TO_START
+        return count > 1 and is_due
+
+    def start(self) -> None:
+        """Start all workers now, so that the first call need not wait for them."""
+        if self.processes > 1:
+            self._own_pool().start()
+
+    def close(self) -> None:
+        """End all workers; later calls start others."""
+        if self._pool is not None:
+            self._pool.close()
+
+    def read(self, texts: Sequence[str]) -> list[str | Failure | None]:
+        """Return each text's ``write_description``; None for a text that no worker could take."""
+        return self._own_pool().map(texts, partial(_ask_for_texts, "read"))
+
+    def parse(self, texts: Sequence[str]) -> list[bytes | Failure | None]:
+        """Return each text's parse in spaCy's format, for a resolver in this process."""
+        parsed = self._own_pool().map(texts, partial(_ask_for_texts, "parse"))
+        return [b64decode(each) if isinstance(each, str) else each for each in parsed]
+
+    def score(self, pairs: Sequence[WorkerPair], usage: Usage) -> list[Scores | Failure | None]:
+        """Score pairs with the embedded judge; None as for ``read``. Adds to ``usage``."""
+        spent: list[Usage] = []
+
+        def ask(child: ChildProcess, chunk: list[WorkerPair]) -> list[Scores]:
+            reply = _exchange(child, {"score": chunk}, len(chunk))
+            spent.append(Usage(**reply["usage"]))
+            scores: list[Scores] = records_adapter("posh").validate_json(reply["scores"])
+            return scores
+
+        scores = self._own_pool().map(pairs, ask)
+        for each in spent:
+            usage.add(each)
+        return scores
+
+    def agree(self, **fields: str) -> bool:
+        """Return True if the workers' signature has these fields; else end them, with a warning.
+
+        A package that is updated while a run goes on is what its new workers would load.
+        """
+        theirs = self.signature
+        unlike = [key for key, value in fields.items() if theirs and field_of(theirs, key) != value]
+        if not unlike:
+            return True
+        logger.warning(
+            "worker processes have another %s (%s) than this one, so they are not used: was the "
+            "package changed? Start again",
+            unlike[0], field_of(str(theirs), unlike[0]),
+        )  # fmt: skip
+        self.close()
+        self.processes = 1
+        return False
+
+    def _own_pool(self) -> ChildPool:
+        if self._pool is None or self._pool.owner != os.getpid():
+            # Not a method of ``self``: in a circle of references, workers would run on until it is
+            # collected.
+            start = partial(_start_child, self._settings, self._told)
+            self._pool = ChildPool(start, self.processes)
+        return self._pool
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_pool": None, "_told": {}}
+
+
+def _start_child(settings: Mapping[str, Any], told: dict[str, str]) -> ChildProcess:
+    """Start a worker; ``told`` gets its signature."""
+    variables = child_variables(os.environ, PYTHON, hub=False) | ONE_THREAD
+    variables["CUDA_VISIBLE_DEVICES"] = ""  # a context on the GPU would take half a GiB of each
+    child = ChildProcess(python_code(BOOT, str(ROOT)), variables)
+    told["signature"] = _exchange(child, {"settings": settings}, 0)["signature"]
+    return child
+
+
+def _ask_for_texts(do: str, child: ChildProcess, texts: list[str]) -> list[str | Failure]:
+    values = _exchange(child, {do: texts}, len(texts))["values"]
+    return [value if isinstance(value, str) else Failure(*value) for value in values]
+
+
+def _exchange(child: ChildProcess, request: Mapping[str, Any], items: int) -> dict[str, Any]:
+    """Send a request about so many items; raise what the worker raised."""
+    seconds = SECONDS_A_REQUEST + SECONDS_AN_ITEM * items if items else START_SECONDS
+    reply = child.exchange(request, seconds)
+    if "raised" not in reply:
+        return reply
+    if reply["raised"] == "MemoryError":
+        raise MemoryError(reply["detail"])
+    raise getattr(errors, reply["raised"], PoshError)(reply["detail"])

@@ -1,0 +1,279 @@
+"""Worker processes change nothing but the time."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import random
+import signal
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from spacy.tokens import Doc
+
+from posh_reward import PoSh, PoshReward
+from posh_reward.graph.coref.coreferencer import RuleCoreferencer
+from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
+from posh_reward.metrics.posh.workers import (
+    PAIRS_TO_START,
+    Workers,
+    cores_of_rank,
+    default_processes,
+    quota_of,
+)
+from posh_reward.store import Store
+from posh_reward.types import Clusters
+from tests.processes import alive, soon
+
+GENERATIONS: list[Any] = [
+    "A red dog sleeps on a blue sofa. Its owner, a tall woman, reads a book.",
+    "A red dog sleeps on a blue sofa. Its owner, a tall woman, reads a book.",  # twice
+    "Two ships sail under a dark sky, and a man in a hat looks at us.",
+    "",
+    None,
+    "half a pair \ud800",
+    "x" * 30_000,
+    "  A cat \n\n sits.\t",
+    "The Virgin's robe is ultramarine; she holds the Child — naïve, “golden” light 🌞.",
+    float("nan"),
+    "A red dog sleeps on a blue sofa. Its owner, a tall woman, reads a book.",
+    "a " * 300,
+]
+REFERENCES: list[Any] = [
+    "A brown dog lies on a sofa while a woman reads.",
+    "A brown dog lies on a sofa while a woman reads.",
+    ["Two ships sail.", "A man wearing a hat stands below a dark, cloudy sky"],
+    "A man.",
+    "A man.",
+    "A man.",
+    "A man.",
+    "A small cat sits on a mat.",
+    "The Virgin Mary, in a blue robe, holds the Christ Child in golden light.",
+    "A man.",
+    "",
+    "y" * 30_000,
+]
+
+
+class SaysRules:
+    """A resolver of the user's own, which no other process could make."""
+
+    name = "users-own-1"
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def resolve(self, docs: Sequence[Doc]) -> list[Clusters]:
+        self.texts += [doc.text for doc in docs]
+        return RuleCoreferencer().resolve(docs)
+
+
+@pytest.fixture(scope="module")
+def pooled() -> Iterator[PoSh]:
+    metric = PoSh(processes=2)
+    metric.start()
+    yield metric
+    workers_of(metric).close()
+
+
+def workers_of(metric: PoSh) -> Workers:
+    workers: Workers = metric.reader.workers  # type: ignore[attr-defined]
+    return workers
+
+
+def children(workers: Workers) -> list[int]:
+    """The workers' own processes, by their keepers."""
+    pool = workers._pool
+    keepers = [] if pool is None else [p.child._keeper.pid for p in pool._places if p.child]
+    return [
+        int(pid)
+        for keeper in keepers
+        for pid in Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split()
+    ]
+
+
+def test_scores_failures_signatures_and_order_are_those_of_one_process(pooled: PoSh) -> None:
+    alone = PoSh(processes=1).score(GENERATIONS, REFERENCES)
+    assert pooled.score(GENERATIONS, REFERENCES) == alone
+    assert [each.failure is None for each in alone].count(True) == 6
+    assert pooled.score(GENERATIONS, REFERENCES) == alone  # with references kept
+
+
+def test_a_reward_is_the_same(pooled: PoSh) -> None:
+    texts, truths = GENERATIONS[:9], REFERENCES[:9]
+    found, expected = (
+        PoshReward(metric)(completions=texts, reference=truths)
+        for metric in (pooled, PoSh(processes=1))
+    )
+    assert found == expected
+
+
+def test_the_embedded_judge_counts_its_questions(pooled: PoSh) -> None:
+    alone, before = PoSh(processes=1), pooled.usage.requests
+    for metric in (alone, pooled):
+        metric.score(GENERATIONS, REFERENCES)
+    assert pooled.usage.requests - before == alone.usage.requests > 0
+
+
+def test_a_language_model_is_asked_here_about_texts_that_are_read_there() -> None:
+    alone, pooled = (PoSh(judge=FakeJudge(), processes=count) for count in (1, 2))
+    assert pooled.score(GENERATIONS, REFERENCES) == alone.score(GENERATIONS, REFERENCES)
+    assert len(children(workers_of(pooled))) == 2
+    asked = [[repr(q) for q in metric.judge.questions] for metric in (alone, pooled)]  # type: ignore[attr-defined]
+    assert asked[0] == asked[1]
+
+
+def test_a_resolver_of_the_users_own_stays_here() -> None:
+    alone, pooled = (PoSh(coref=SaysRules(), processes=count) for count in (1, 2))
+    assert pooled.score(GENERATIONS, REFERENCES) == alone.score(GENERATIONS, REFERENCES)
+    assert sorted(pooled.reader.coref.texts) == sorted(alone.reader.coref.texts)  # type: ignore[attr-defined]
+    assert len(children(workers_of(pooled))) == 2
+
+
+def test_a_store_gets_the_same_references(tmp_path: Path) -> None:
+    kept = []
+    for count in (1, 2):
+        store = Store(tmp_path / f"{count}.sqlite")
+        PoSh(store=store, processes=count).score(GENERATIONS, REFERENCES)
+        store.close()
+        with sqlite3.connect(tmp_path / f"{count}.sqlite") as database:
+            kept.append(sorted(database.execute("SELECT key, value FROM kept").fetchall()))
+        database.close()
+    assert kept[0] == kept[1]
+    assert len(kept[0]) == 6  # all that can be read, of pairs of two texts
+    again = PoSh(store=tmp_path / "2.sqlite", processes=2)
+    assert again.score(GENERATIONS, REFERENCES) == PoSh().score(GENERATIONS, REFERENCES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("weights", [{"relation": 0.5}, {"entity": 2.0, "attribute": 0.0}])
+def test_settings_reach_the_workers(weights: dict[str, float]) -> None:
+    options: dict[str, Any] = {"weights": weights, "coref": "none", "max_characters": 60}
+    alone, pooled = (PoSh(**options, processes=count) for count in (1, 2))
+    assert pooled.score(GENERATIONS, REFERENCES) == alone.score(GENERATIONS, REFERENCES)
+    assert workers_of(pooled).signature == alone.signature
+
+
+@pytest.mark.slow
+def test_killed_workers_lose_nothing_and_are_replaced(pooled: PoSh) -> None:
+    texts = [f"{GENERATIONS[index % 3]} There are {index} birds." for index in range(48)]
+    truths = [REFERENCES[index % 3] for index in range(48)]
+    expected = PoSh(processes=1).score(texts, truths)
+    done, draw = threading.Event(), random.Random(0)
+    killed: list[int] = []
+
+    def kill() -> None:
+        while len(killed) < 20 and not done.wait(1.0):
+            with suppress(OSError, IndexError):  # one has just been replaced
+                pid = draw.choice(children(workers_of(pooled)))
+                os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        while thread.is_alive():
+            assert pooled.score(texts, truths) == expected
+    finally:
+        done.set()
+        thread.join()
+    assert len(killed) == 20
+    assert pooled.score(texts, truths) == expected
+    assert len(children(workers_of(pooled))) == 2
+
+
+@pytest.mark.slow
+def test_workers_that_cannot_start_are_done_without(caplog: pytest.LogCaptureFixture) -> None:
+    metric = PoSh(processes=2)
+    workers_of(metric)._settings["no_such_setting"] = 1
+    with caplog.at_level(logging.WARNING):
+        assert metric.score(GENERATIONS, REFERENCES) == PoSh().score(GENERATIONS, REFERENCES)
+    assert any("worker processes cannot be started" in each for each in caplog.messages)
+
+
+@pytest.mark.slow
+def test_workers_of_another_metric_are_not_believed(caplog: pytest.LogCaptureFixture) -> None:
+    metric = PoSh(processes=2)
+    workers_of(metric)._settings["coref"] = "none"
+    with caplog.at_level(logging.WARNING):
+        assert metric.score(GENERATIONS, REFERENCES) == PoSh().score(GENERATIONS, REFERENCES)
+    [warning] = caplog.messages
+    assert "another coref (none)" in warning
+    assert metric.processes == 1
+
+
+@pytest.mark.slow
+def test_a_pickle_and_a_fork_have_workers_of_their_own(pooled: PoSh) -> None:
+    copied = pickle.loads(pickle.dumps(pooled))
+    assert copied.score(GENERATIONS, REFERENCES) == pooled.score(GENERATIONS, REFERENCES)
+    assert not set(children(workers_of(copied))) & set(children(workers_of(pooled)))
+    before, scores = children(workers_of(pooled)), pooled.score(GENERATIONS, REFERENCES)
+    pid = os.fork()
+    if pid == 0:
+        same = pooled.score(GENERATIONS, REFERENCES) == scores
+        os._exit(int(not same))
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert children(workers_of(pooled)) == before
+
+
+@pytest.mark.slow
+def test_they_start_by_themselves_once_there_is_work_for_them() -> None:
+    metric = PoSh()
+    workers = workers_of(metric)
+    workers.processes = 2  # whatever machine this is
+    for index in range(3):
+        metric.score([f"A dog and {index} cats.", "A cat."], ["A dog.", "A cat."])
+    assert children(workers) == []
+    texts = [f"A man has {index} hats." for index in range(PAIRS_TO_START)]
+    metric.score(texts, texts)
+    assert len(children(workers)) == 2
+    pids = children(workers)
+    del metric, workers
+    assert soon(lambda: not any(map(alive, pids)))
+
+
+def test_one_pair_is_scored_here() -> None:
+    metric = PoSh(processes=8)
+    metric.score(["A dog."], ["A dog."])
+    assert children(workers_of(metric)) == []
+
+
+def test_a_rank_has_its_share_of_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    cores = len(os.sched_getaffinity(0))
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    assert cores_of_rank() == cores
+    assert default_processes("embedded") <= cores
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(cores))
+    assert cores_of_rank() == 1
+    assert PoSh().processes == 1
+
+
+@pytest.mark.parametrize(
+    ("texts", "cores"),
+    [
+        (["400000 100000\n"], 4),
+        (["50000 100000"], 1),
+        (["max 100000"], None),
+        (["-1", "100000"], None),
+        (["250000\n", "100000\n"], 2),
+        ([""], None),
+        ([], None),
+    ],
+)
+def test_a_containers_quota_counts(texts: list[str], cores: int | None, tmp_path: Path) -> None:
+    files = [tmp_path / str(index) for index in range(max(len(texts), 1))]
+    for file, text in zip(files, texts, strict=False):
+        file.write_text(text)
+    assert quota_of(files) == cores
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, "2"])
+def test_a_number_that_is_none_is_refused(value: Any) -> None:
+    with pytest.raises(ValueError, match="processes"):
+        PoSh(processes=value)
