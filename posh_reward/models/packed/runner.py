@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from posh_reward.models.asker import BLIND
 from posh_reward.models.chat import Chat
 from posh_reward.models.model import NOT_NUMBERS, Note, Prompt, ignore
 from posh_reward.models.packed.checkpoint import free_memory
+from posh_reward.models.packed.host_copy import HostCopy
 from posh_reward.models.packed.packing import (
     NO_SLOTS,
     ImageEncoder,
@@ -374,7 +376,10 @@ class LoadedModel:
         self._context = context if isinstance(context, int) else math.inf
         self.per_token = self._check()  # bytes of a token's states
         self._device = model.device
-        self._copies: list[torch.Tensor] = []  # of the parameters, in host memory
+
+    @cached_property
+    def _host_copy(self) -> HostCopy:
+        return HostCopy(self.model.parameters())
 
     @property
     def stops(self) -> set[int]:
@@ -407,25 +412,20 @@ class LoadedModel:
         """Move the weights off the GPU; do nothing on a CPU."""
         if self._device.type == "cpu":
             return
-        # The weights never change, so one copy suffices.
-        parameters = list(self.model.parameters())
-        self._copies = self._copies or [each.data.cpu() for each in parameters]
-        for parameter, copy in zip(parameters, self._copies, strict=True):
-            parameter.data = copy
+        self._host_copy.put_away()
         torch.cuda.empty_cache()
 
     def bring_back(self, memory_gb: float | None) -> None:
         """Put the weights back, and make room for states: ``memory_gb``, or a share of the rest."""
-        try:
-            for parameter in self.model.parameters():
-                if parameter.device != self._device:
-                    parameter.data = parameter.data.to(self._device)
-        except torch.OutOfMemoryError as error:
-            self.put_away()
-            raise JudgeError(
-                f"the judge's weights no longer fit on {self._device} ({error}): leave it more "
-                "memory, or use the judge 'server'"
-            ) from error
+        if self.model.device != self._device:
+            try:
+                self._host_copy.bring_back(self._device)
+            except torch.OutOfMemoryError as error:
+                torch.cuda.empty_cache()
+                raise JudgeError(
+                    f"the judge's weights no longer fit on {self._device} ({error}): leave it more "
+                    "memory, or use the judge 'server'"
+                ) from error
         if not self.runner.states.layers:  # it was asleep: the GPU's free memory may have changed
             space = CPU_BYTES if self._device.type == "cpu" else 0.0
             if memory_gb is not None:

@@ -61,8 +61,8 @@ class TransformersModel:
             what the weights leave free on a GPU, or 2 on a CPU.
         max_pixels: larger images are shrunk to this; each 28 x 28 (Qwen2.5-VL) or 32 x 32
             (Qwen3-VL) pixels cost a token.
-        sleep: between batches, move the weights from the GPU to host memory (28 GB per process for
-            14 billion parameters in bfloat16).
+        sleep: between batches, move the weights from the GPU to pinned host memory (28 GiB per
+            process for 14 billion parameters in bfloat16).
 
     Raises:
         InputError: unknown reading, or a size that is not positive.
