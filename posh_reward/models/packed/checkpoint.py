@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import product
@@ -17,23 +20,64 @@ if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 
-CGROUPS = (("/sys/fs/cgroup", "memory.max"), ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"))
+logger = logging.getLogger(__name__)
+
+CGROUPS = (("sys/fs/cgroup", "memory.max"), ("sys/fs/cgroup/memory", "memory.limit_in_bytes"))
 """Mount points of both versions of control groups, and their files of limits."""
+RESERVED_SHARE = 1 / 16
+"""Largest share of a machine's memory that Linux never manages: usually 2 %, to describe pages."""
 
 
-def host_memory() -> int:
-    """Return the bytes of memory available to this process, on the machine or in its job."""
-    lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
+def host_memory(root: Path = Path("/")) -> int:
+    """Return the bytes of memory available to this process now, on the machine or in its job.
+
+    ``root`` has the kernel's folders ``proc`` and ``sys``.
+    """
+    return min([_available(root), *_limits(root)])
+
+
+def most_host_memory(root: Path = Path("/")) -> float:
+    """Return the bytes of memory that this process may get, as the machine's memory grows.
+
+    A control group's limit is certain. What /proc/meminfo counts is not: some virtual machines set
+    memory up only as it is used, or lend it to their host (a balloon). In /proc/zoneinfo such pages
+    are present but not managed: with 24.0 GiB present, 3.1 managed and 3.0 available, this process
+    may get 3.0 + 24.0 - 3.1. Infinity where nothing is known: without that file (as in gVisor,
+    whose MemTotal is made up), or with virtio-mem, by which a host adds memory.
+    """
+    return min([_available(root) + _growth(root), *_limits(root)])
+
+
+def _available(root: Path) -> int:
+    lines = (root / "proc/meminfo").read_text(encoding="utf-8").splitlines()
     kib = {line.split(":")[0]: int(line.split()[1]) for line in lines}
-    limits = [kib["MemAvailable"] * 1024]
-    lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    return kib["MemAvailable"] * 1024
+
+
+def _growth(root: Path) -> float:
+    """Bytes that are present but not managed, beyond those that Linux reserves for itself."""
+    zones = root / "proc/zoneinfo"
+    if not zones.is_file() or any((root / "sys/bus/virtio/drivers/virtio_mem").glob("virtio*")):
+        return math.inf
+    text = zones.read_text(encoding="utf-8")
+    present, managed = (
+        sum(map(int, re.findall(rf"^ +{kind} +(\d+)$", text, re.MULTILINE)))
+        for kind in ("present", "managed")
+    )
+    pages = present - managed
+    return pages * os.sysconf("SC_PAGE_SIZE") if pages > RESERVED_SHARE * present else 0
+
+
+def _limits(root: Path) -> Iterator[int]:
+    """Bytes that this process's control groups and those above them are limited to."""
+    groups_file = root / "proc/self/cgroup"
+    lines = groups_file.read_text(encoding="utf-8").splitlines() if groups_file.is_file() else ()
     groups = {Path(line.split(":", 2)[2].strip("/")) for line in lines}
     for (mount, name), group in product(CGROUPS, groups):
         for each in (group, *group.parents):  # a job's limit is above that of its step
-            limit = Path(mount, each, name)
+            limit = root / mount / each / name
             if limit.is_file() and (text := limit.read_text(encoding="utf-8").strip()).isdigit():
-                limits.append(int(text))
-    return min(limits)
+                yield int(text)
 
 
 SPARE = 1.1  # memory required, relative to the weights
@@ -152,21 +196,35 @@ def load(
 
 
 def check_room(
-    model: str, config: PretrainedConfig, device: torch.device, dtype: torch.dtype
+    model: str,
+    config: PretrainedConfig,
+    device: torch.device,
+    dtype: torch.dtype,
+    root: Path = Path("/"),
 ) -> None:
-    """Raise ``JudgeError`` if memory is too small for the weights, before minutes of loading."""
+    """Raise ``JudgeError`` if memory is too small for the weights, before minutes of loading.
+
+    Only warn if the host's memory may grow (``most_host_memory``, also for ``root``).
+    """
     import torch
 
     with whole_weights(), torch.device("meta"):
         empty: Any = auto_class(config).from_config(config, trust_remote_code=False)
     needed = SPARE * sum(p.numel() for p in empty.parameters()) * dtype.itemsize
-    free = free_memory(device)
-    if free is not None and needed > free:
-        raise JudgeError(
-            f"{model} in {str(dtype).removeprefix('torch.')} needs {needed / 1e9:.1f} GB, and "
-            f"{device} has {free / 1e9:.1f} GB free: choose a smaller model or another device, "
-            "or serve it elsewhere and use the judge 'server'"
-        )
+    free = free_memory(device, root)
+    if free is None or needed <= free:
+        return
+    shortage = (
+        f"{model} in {str(dtype).removeprefix('torch.')} needs {needed / 1e9:.1f} GB, and "
+        f"{device} has {free / 1e9:.1f} GB free"
+    )
+    if device.type == "cpu" and needed <= most_host_memory(root):
+        logger.warning("%s now; loading it all the same, as memory may grow with its use", shortage)
+        return
+    raise JudgeError(
+        f"{shortage}: choose a smaller model or another device, or serve it elsewhere and use the "
+        "judge 'server'"
+    )
 
 
 @contextmanager
@@ -189,14 +247,15 @@ def whole_weights() -> Iterator[None]:
             os.environ["ACCELERATE_USE_FSDP"] = fsdp
 
 
-def free_memory(device: torch.device) -> int | None:
-    """Free bytes on a device; None if unknown."""
+def free_memory(device: torch.device, root: Path = Path("/")) -> int | None:
+    """Free bytes on a device; None if unknown. ``root`` is as for ``host_memory``."""
     import torch
 
     if device.type == "cuda":
         torch.cuda.empty_cache()
         return torch.cuda.mem_get_info(device)[0]
-    return host_memory() if device.type == "cpu" and Path("/proc/meminfo").exists() else None
+    is_known = device.type == "cpu" and (root / "proc/meminfo").exists()
+    return host_memory(root) if is_known else None
 
 
 def _not_loaded(model: str, revision: str | None, error: Exception) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from posh_reward.errors import install
-from posh_reward.models.packed.checkpoint import host_memory
+from posh_reward.models.packed.checkpoint import host_memory, most_host_memory
 from posh_reward.process.child import run
 
 State = Literal["ok", "warning", "FAILED", "skipped"]
@@ -175,12 +175,24 @@ def check_compiler() -> NodeCheck:
     return NodeCheck("compiler", "FAILED", f"{compiler} with Python.h: {errors[0]}", remedy)
 
 
-def check_memory(needed: float, shared_memory: Path = Path("/dev/shm")) -> Iterator[NodeCheck]:  # noqa: S108
-    """Check the host's memory, in GiB, and its shared memory."""
-    available = host_memory() / GIB
+def check_memory(
+    needed: float,
+    shared_memory: Path = Path("/dev/shm"),  # noqa: S108
+    root: Path = Path("/"),
+) -> Iterator[NodeCheck]:
+    """Check the host's memory, in GiB, and its shared memory.
+
+    A shortage is only a warning where memory may grow (``most_host_memory``, also for ``root``).
+    """
+    available, most = host_memory(root) / GIB, most_host_memory(root) / GIB
     detail = f"{available:.0f} GiB available, of {needed:.0f} that the run needs"
     remedy = "ask for more (sbatch --mem), or put the judge on a node of its own"
-    yield _result("host memory", available >= needed, detail, remedy)
+    if available < needed <= most:
+        to = f"to {most:.0f} GiB" if math.isfinite(most) else "how far is unknown"
+        detail = f"{detail}; memory may grow with its use, {to}"
+        yield NodeCheck("host memory", "warning", detail, remedy)
+    else:
+        yield _result("host memory", available >= needed, detail, remedy)
     try:
         free = shutil.disk_usage(shared_memory).free / GIB
     except OSError as error:

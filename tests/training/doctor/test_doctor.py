@@ -30,6 +30,7 @@ from posh_reward.training.doctor.diagnosis import (
     try_ranks,
 )
 from posh_reward.training.doctor.node_checks import (
+    GIB,
     NodeCheck,
     check_compiler,
     check_driver,
@@ -46,6 +47,7 @@ from posh_reward.training.run_check import wrong_versions
 from posh_reward.training.run_settings import import_failure
 from recipes import sft, tiny_qwen
 from tests.models.conftest import python
+from tests.models.kernel_files import kernel_files
 from tests.processes import start
 from tests.slurm.test_scripts import command
 
@@ -154,6 +156,27 @@ def test_memory_that_is_short(tmp_path: Path) -> None:
     check = failed(check_memory(0.1, small))
     assert check.name == "shared memory"
     assert "--shm-size" in check.remedy
+
+
+def test_memory_that_may_grow_is_not_called_short(tmp_path: Path) -> None:
+    machine = kernel_files(tmp_path, available_gib=3, present_gib=24, managed_gib=4)
+
+    def check(needed: float) -> NodeCheck:
+        return next(check_memory(needed, tmp_path, root=machine))
+
+    assert check(3).state == "ok"
+    assert check(23).state == "warning"
+    assert "3 GiB available, of 23 that the run needs" in check(23).detail
+    assert "may grow with its use, to 23 GiB" in check(23).detail
+    assert check(24).state == "FAILED"
+    (machine / "proc/zoneinfo").unlink()
+    assert "how far is unknown" in check(24).detail
+    (machine / "proc/self/cgroup").write_text("0::/job\n")
+    limit = machine / "sys/fs/cgroup/job/memory.max"
+    limit.parent.mkdir(parents=True)
+    limit.write_text(f"{20 * GIB}\n")
+    assert check(20).state == "warning"
+    assert check(21).state == "FAILED"
 
 
 def mounted(folder: Path) -> Path:
