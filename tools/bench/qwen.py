@@ -25,6 +25,14 @@ SHAPES: dict[str, dict[str, Any]] = {
         "hidden_size": 5120, "intermediate_size": 17408, "head_dim": 128, "num_hidden_layers": 40,
         "num_attention_heads": 40, "num_key_value_heads": 8,
     },
+    "Qwen3-4B": {
+        "hidden_size": 2560, "intermediate_size": 9728, "head_dim": 128, "num_hidden_layers": 36,
+        "num_attention_heads": 32, "num_key_value_heads": 8, "tie_word_embeddings": True,
+    },
+    "Qwen3-1.7B": {
+        "hidden_size": 2048, "intermediate_size": 6144, "head_dim": 128, "num_hidden_layers": 28,
+        "num_attention_heads": 16, "num_key_value_heads": 8, "tie_word_embeddings": True,
+    },
     "small": {
         "hidden_size": 512, "intermediate_size": 1536, "head_dim": 64, "num_hidden_layers": 4,
         "num_attention_heads": 8, "num_key_value_heads": 2,
@@ -62,9 +70,8 @@ def random_model(shape: str, device: torch.device, dtype: torch.dtype) -> PreTra
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
     config = Qwen3Config(
-        **SHAPES[shape],
+        **{"tie_word_embeddings": False, **SHAPES[shape]},
         vocab_size=VOCABULARY,
-        tie_word_embeddings=False,
         max_position_embeddings=40960,
         rope_parameters={"rope_type": "default", "rope_theta": 1e6},
         bos_token_id=None,

@@ -134,9 +134,9 @@ def ratios(
     """Measure seconds for the same questions: packed, in padded batches, and each alone."""
     ids = Chat(tokenizer).encode([prompt for wave in waves for prompt in wave])
     clock = clock_of(model)
-    judge = TransformersModel.of(model, tokenizer, "bench")
+    judge = TransformersModel.of(model, tokenizer, "bench", sleep=False)
     judge.choose(waves[0][:4], DIGITS)
-    judge.sleep()
+    judge.sleep()  # drops what is cached
     judge.wake()
     start = clock()
     for wave in waves:
