@@ -32,6 +32,7 @@ from tools.goldens import SIDES, Golden, Pair, ReplayJudge, both_ways, load, rec
 
 PAIRS = 8  # per GPU: an effective batch of 64 completions over eight GPUs (paper, A.3.5)
 TEXTS = PAIRS + 1  # a GPU's generations, and the reference that they share in training
+TEXT_WORDS = 142  # of a text that takes ``Rates.text_ms``
 UNSURE = 0.3  # how far judging and the rest of a step may be off, in opposite directions
 EXACT, OPT_IN = 1 / 3, 1 / 6  # goals: largest share of a step for judging
 
@@ -56,10 +57,13 @@ class Rates:
     doubts: float = rate(0.3, "share of questions that a distilled judge passes on; assumed")
     fp8: float = rate(1.6, "times as fast in prefill as bfloat16: of 2 by the data sheet; assumed")
     decode_gb_s: float = rate(2500, "weights read in decoding: 3/4 of an H100's 3,350 GB/s")
-    host_gb_s: float = rate(40, "weights from and to the host, eight GPUs at once; assumed")
+    host_gb_s: float = rate(
+        40, "weights from and to pinned host memory, eight GPUs at once; assumed"
+    )
     call_ms: float = rate(30, "a call's own wait: pipe, scheduler, one small pass; assumed")
     request_ms: float = rate(0.3, "the engine's work for a request of one token; assumed")
     text_ms: float = rate(57, "the embedded parser, 142 words (research/results/performance.md)")
+    processes: float = rate(16, "that parse a GPU's texts: a node of 128 cores has 16 per GPU")
     pair_ms: float = rate(25, "our own 4.9 (research/LOG.md) and tokenising 20")
     embedded_ms: float = rate(22, "a pair's embedded judging (research/results/performance.md)")
     rest_s: float = rate(12.5, "generation, update, weights pushed: 10 to 15 estimated")
@@ -137,6 +141,7 @@ class Work:
 
     cost: Cost
     steps: int  # consecutive decoding steps: per call the tokens of its longest phrase
+    longest_words: int  # words of the longest text
     first: Work | None = None  # the student's, if it passes questions on
 
 
@@ -159,12 +164,16 @@ def seconds(work: Work, way: Way, rates: Rates) -> dict[str, float]:
     size, faster = (0.5, rates.fp8) if way.fp8 else (1.0, 1.0)
     cost, weights = work.cost, rates.weights_gb * size
     speed = rates.tflops * rates.efficiency * faster
-    own = TEXTS * rates.text_ms + PAIRS * (rates.pair_ms + way.cascade * rates.embedded_ms)
+    # A text is parsed by one process: with 16, nine texts of 142 words take as long as one, 57 ms.
+    longest = work.longest_words / TEXT_WORDS
+    parsing = rates.text_ms * max(TEXTS / rates.processes, longest)
+    own = parsing + PAIRS * (rates.pair_ms + way.cascade * rates.embedded_ms)
+    moves = 1 if way.to_the_token else 2  # transformers keeps its copy on the host, vLLM does not
     return {
         "prefill": compute(cost, way) * rates.gflop_a_token / speed / 1e3,
         "decoding": work.steps * weights / rates.decode_gb_s,
         "calls": (cost.calls * rates.call_ms + cost.requests * rates.request_ms) / 1e3,
-        "wake, sleep": 0.0 if way.awake else 2 * weights / rates.host_gb_s,
+        "wake, sleep": 0.0 if way.awake else moves * weights / rates.host_gb_s,
         "texts": own / 1e3,
     }
 
@@ -226,10 +235,12 @@ def work(
     run_together(steps, judge, Rewriter(judge))
     (empty,) = chat.encode([Prompt("", "")])
     longest = chat.encode([Prompt("", text) for text in model.longest])
+    words = max(len(golden["parsed"][side]["words"]) for golden in gpu for side in SIDES)
     return Work(
         model.log.cost(chat),
         sum(len(ids) - len(empty) + 1 for ids in longest),
-        Work(student.log.cost(chat), 0) if way.passes_on else None,
+        words,
+        Work(student.log.cost(chat), 0, words) if way.passes_on else None,
     )
 
 

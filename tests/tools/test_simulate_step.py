@@ -14,7 +14,7 @@ from tools.bench.tokens import GENERATIONS, main, references, steps
 from tools.goldens import Golden, load, read_golden
 from tools.simulate_step import OPT_IN, Rates, Way, Work, line, seconds, work
 
-WORK = Work(Cost(7, 1000, 500_000, 100_000, 90_000, 1_500), 27)
+WORK = Work(Cost(7, 1000, 500_000, 100_000, 90_000, 1_500), 27, 284)
 
 
 def test_a_faster_card_and_fewer_bytes_take_less_time() -> None:
@@ -25,6 +25,22 @@ def test_a_faster_card_and_fewer_bytes_take_less_time() -> None:
     assert fp8["decoding"] == pytest.approx(usual["decoding"] / 2)
     assert fp8["prefill"] < usual["prefill"]
     assert seconds(WORK, Way("released", awake=True), Rates())["wake, sleep"] == 0
+
+
+def test_only_vllm_moves_its_weights_both_ways() -> None:
+    rates = Rates(weights_gb=20, host_gb_s=40)
+    assert seconds(WORK, Way("released"), rates)["wake, sleep"] == 1.0
+    assert seconds(WORK, Way("released", to_the_token=True), rates)["wake, sleep"] == 0.5
+
+
+def test_processes_share_the_texts_but_not_one_text() -> None:
+    def texts(processes: int) -> float:
+        rates = Rates(processes=processes, text_ms=100, pair_ms=10)
+        return seconds(WORK, Way("released"), rates)["texts"]
+
+    assert texts(1) == pytest.approx(0.9 + 0.08)  # nine texts, and eight pairs' own part
+    assert texts(3) == pytest.approx(0.3 + 0.08)
+    assert texts(16) == pytest.approx(0.2 + 0.08)  # the longest has 284 words, twice the usual
 
 
 def test_the_share_is_that_of_the_slowest_card_in_a_whole_step() -> None:
