@@ -7,7 +7,7 @@ A model's configuration gives its sizes (``shape_of``); a recipe's checked setti
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
@@ -34,7 +34,20 @@ ENGINE = 3.0 + COUNTERS
 """GiB that vLLM needs beyond weights and cache: context, graphs, activations, counters."""
 PARSER, COREF = 1.5, 3.0  # GiB of en_core_web_trf and of Maverick, with their activations
 HEAD = 4.2  # GiB of the head's backward pass, which TRL computes in tiles (add_fused_lm_head)
-SPARE = 1.1  # factor on activations for memory fragmentation
+SPARE = 0.1  # of the activations: gaps that torch's allocator leaves
+PREFILL = {False: (8, 6), True: (20, 16)}
+"""Bytes per token and unit of width, and of inner width, at the peak of a layer that reads prompts
+in bfloat16. True: with adapters in float32, which read every input and give every output in float32
+(outside of autocast, where peft generates)."""
+LOOKING = {False: 34, True: 53}
+"""Bytes per patch and unit of width at the vision tower's peak, where it rotates in float32."""
+BACKWARD = {False: (34, 12), True: (46, 14)}
+"""As ``PREFILL``, of a layer that checkpointing computes again and then differentiates."""
+KEPT = {True: (2, 0), False: (30, 8)}
+"""As ``PREFILL``, of what each layer keeps for the backward pass. True: with checkpointing."""
+SAMPLING = 36  # bytes per row and word of the vocabulary, to draw a token with top_p below 1
+PIXELS = 3 * 2 * 14 * 14  # numbers of a patch: colours, the image as two frames, sides
+PATH_TOKENS = 1024  # of a judge's prompt, with both descriptions
 LIVE, BUCKET, SUBGROUP = 1e9, 5e8, 1e9
 """Parameters, by DeepSpeed's defaults for ZeRO-3: gathered at a time (stage3_max_live_parameters),
 in one reduction (reduce_bucket_size), in one part of the optimizer's step (sub_group_size)."""
@@ -49,8 +62,11 @@ TOGETHER, QUESTION_TOKENS = 8, 120
 """A student's prompts that share a prefix, and the tokens of each after it: the question with the
 release's guide has 85 on average."""
 TRAINER, JUDGE, READER = 12.0, 4.0, 3.0
-"""GiB of the host's memory: a trainer with two workers that decode images; an engine's process,
-without its sleeping weights; Maverick's process."""
+"""GiB of the host's memory: a trainer with two workers that decode images; vLLM's process, without
+its sleeping weights; Maverick's process."""
+WORKER, TRF_WORKER = 0.4, 3.0
+"""GiB of the host's memory of a process that reads texts (``PoSh(processes=N)``): with the embedded
+parser and judge, measured, without shared pages; with a parser ``*_trf``, assumed."""
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "auto": 2, None: 4}
 """Bytes of a number, by dtype. Published checkpoints are in bfloat16."""
 FUSED = {"q_proj": "qkv", "k_proj": "qkv", "v_proj": "qkv", "gate_proj": "mlp", "up_proj": "mlp"}
@@ -98,12 +114,14 @@ class ModelShape:
 
     parameters: int
     adapters: int  # parameters of its LoRA adapters; 0 without
+    vocabulary: int
     layers: int
     width: int
     inner: int  # width of the feed-forward network inside a layer
     cached: int  # numbers per token in the cache of keys and values
     vision_layers: int
     vision_width: int
+    vision_inner: int
     pinned: int  # numbers in the host's memory while asleep: see ``pinned_numbers``
 
 
@@ -171,12 +189,14 @@ def shape_of(name: str, peft: PeftConfig | None = None) -> ModelShape:
         parameters=parameters,
         pinned=pinned,
         adapters=adapters,
+        vocabulary=text.vocab_size,
         layers=text.num_hidden_layers,
         width=text.hidden_size,
         inner=text.intermediate_size,
         cached=2 * text.num_hidden_layers * text.num_key_value_heads * head,
         vision_layers=vision.depth if vision else 0,
         vision_width=vision.hidden_size if vision else 0,
+        vision_inner=vision.intermediate_size if vision else 0,
     )
 
 
@@ -227,9 +247,16 @@ class JudgeOnGpu:
     """A language model on the trainer's GPU: the judge, or a witness of its own."""
 
     weights: float  # bytes
-    cache: float  # bytes
+    cache: float  # bytes of keys and values, at most
     sleeps: bool
     asleep: float = 0.0  # bytes of the sleeping weights in the host's memory
+    one_pass: float | None = None  # bytes of a packed judge's largest pass; None: it is a vLLM
+    share: float | None = None  # of what weights leave free, for the cache; None: all of ``cache``
+
+    @property
+    def packed(self) -> bool:
+        """True in the trainer's process (``transformers``); a vLLM has a process of its own."""
+        return self.one_pass is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,14 +270,17 @@ class TrainingRun:
     generated: int  # completions that a process generates at a time; 0 in SFT
     image: int  # tokens of the largest image
     text: int  # tokens of prompt and completion, or of prompt and reference
+    completion: int  # tokens of ``text`` that a completion takes
     checkpointing: bool
-    share: float | None  # of the GPU, for the policy's vLLM; None if it is elsewhere
+    generates: bool  # by the trainer's own model, without vLLM
+    share: float | None  # of the GPU, for the policy's vLLM; None without, or if it is elsewhere
     policy_sleeps: bool
     graders: Sequence[tuple[str, JudgeOnGpu]]  # role and size of each, if on the GPU
     parser: str
     coref: str
     saves: int  # most checkpoints on the disk at the same time
     saves_only_model: bool
+    workers: int = 0  # processes that read texts, of each trainer
 
     @property
     def length(self) -> int:
@@ -262,6 +292,11 @@ class TrainingRun:
         """Bytes of one of the model's numbers."""
         model = self.parameters
         return model.frozen_bytes if model.frozen else model.trained_bytes
+
+    @property
+    def widens(self) -> bool:
+        """True if adapters in float32 make the layers around them compute in float32."""
+        return bool(self.parameters.frozen) and self.parameters.trained_bytes == 4
 
 
 def run_of(script: Any, args: Any, model: Any, layout: Processes) -> TrainingRun:
@@ -275,6 +310,7 @@ def run_of(script: Any, args: Any, model: Any, layout: Processes) -> TrainingRun
     rows = args.per_device_train_batch_size * args.steps_per_generation if generates else 0
     if generates and not script.refill:  # dynamic sampling, of all groups at once
         rows *= script.oversample
+    workers = int(metric.get("processes") or 0)
     image = 0  # a student reads no images
     if hasattr(script, "max_pixels"):
         image = script.max_pixels // TOKEN_PIXELS if script.max_pixels else UNCAPPED
@@ -286,7 +322,9 @@ def run_of(script: Any, args: Any, model: Any, layout: Processes) -> TrainingRun
         generated=rows,
         image=image,
         text=_text_tokens(script, args),
+        completion=int(args.max_completion_length) if generates else 0,
         checkpointing=bool(args.gradient_checkpointing),
+        generates=generates and not args.use_vllm,
         share=args.vllm_gpu_memory_utilization if colocated else None,
         policy_sleeps=bool(colocated and args.vllm_enable_sleep_mode),
         graders=[each for role in ("judge", "witness") for each in graders_of(metric, role)],
@@ -294,6 +332,7 @@ def run_of(script: Any, args: Any, model: Any, layout: Processes) -> TrainingRun
         coref=str(metric.get("coref", "rules")),
         saves=saves_of(args),
         saves_only_model=bool(args.save_only_model),
+        workers=workers if workers > 1 else 0,  # one reads in the trainer's own process
     )
 
 
@@ -319,20 +358,59 @@ def parameters_of(shape: ModelShape, size: int, layout: Processes) -> Parameters
 
 def graders_of(metric: Mapping[str, Any], role: str) -> list[tuple[str, JudgeOnGpu]]:
     """Return the judges, or a witness of its own, on the GPU; those elsewhere are left out."""
-    graders = []
-    for user, options in engine_settings(metric.get(role), role):
-        if options["name"] in ("vllm", "transformers"):
-            shape = shape_of(options["model"])
-            size = BYTES.get(options.get("dtype", "bfloat16"), 2)
-            numbers = shape.pinned if options["name"] == "vllm" else shape.parameters
-            grader = JudgeOnGpu(
-                weights=shape.parameters * size,
-                cache=float(options.get("memory_gb", 8.0)) * GIB,
-                sleeps=bool(options.get("sleep", True)),
-                asleep=numbers * size,
-            )
-            graders.append((user, grader))
-    return graders
+    makers = {"vllm": _vllm_grader, "transformers": _packed_grader}
+    return [
+        (user, makers[options["name"]](options))
+        for user, options in engine_settings(metric.get(role), role)
+        if options["name"] in makers and options.get("device") != "cpu"
+    ]
+
+
+def _vllm_grader(options: Mapping[str, Any]) -> JudgeOnGpu:
+    shape, size = shape_of(options["model"]), BYTES.get(options.get("dtype", "bfloat16"), 2)
+    return JudgeOnGpu(
+        weights=shape.parameters * size,
+        cache=float(options.get("memory_gb", 8.0)) * GIB,
+        sleeps=bool(options.get("sleep", True)),
+        asleep=shape.pinned * size,
+    )
+
+
+def _packed_grader(options: Mapping[str, Any]) -> JudgeOnGpu:
+    from posh_reward.models.packed.runner import CUDA_SHARE, MOST_TOKENS
+
+    shape, size = shape_of(options["model"]), BYTES.get(options.get("dtype", "auto"), 2)
+    weights, given = shape.parameters * size, options.get("memory_gb")
+    return JudgeOnGpu(
+        weights=weights,
+        cache=MOST_TOKENS * shape.cached * size if given is None else float(given) * GIB,
+        sleeps=bool(options.get("sleep", True)),
+        asleep=weights,
+        one_pass=pass_size(shape, int(options.get("max_batch_tokens", 8192)), size),
+        share=CUDA_SHARE if given is None else None,
+    )
+
+
+def pass_size(shape: ModelShape, budget: int, size: int) -> float:
+    """Return the bytes of a packed judge's pass of ``budget`` tokens, besides weights and cache.
+
+    The last prompt of a pass may be beyond the budget.
+    A layer has its input, residual, normalised and embedded states, and either the feed-forward
+    network's gate, input and product, or queries and outputs with gathered keys and values. Each
+    query that shares a key has a mask over its path. After the layers, a chunk of the head is cast
+    to float32. For 8,192 tokens of Qwen3-14B, and a prompt, 9,216 x (4 x 5,120 + 3 x 17,408)
+    numbers, and masks of 9,216 x 5 x 1,024, take 1.4 GB.
+    """
+    from posh_reward.models.packed.packing import GROUP_KEYS
+    from posh_reward.models.packed.runner import HEAD_CHUNK
+
+    tokens = budget + PATH_TOKENS
+    kept = shape.cached / shape.layers  # numbers per token in a layer's cache
+    masks = tokens * PATH_TOKENS * 2 * shape.width / kept
+    feeding = tokens * (4 * shape.width + 3 * shape.inner)
+    attending = tokens * 10 * shape.width + GROUP_KEYS * kept
+    head = min(HEAD_CHUNK, shape.vocabulary) * shape.width * 4
+    return max((masks + max(feeding, attending)) * size, head)
 
 
 def saves_of(args: Any) -> int:
@@ -359,6 +437,7 @@ class MemoryPart:
     name: str
     gib: float
     exact: bool = False  # by arithmetic or by a setting, not assumed
+    ours: bool = True  # allocated by torch in the trainer's process
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,7 +450,12 @@ class Phase:
     @property
     def gib(self) -> float:
         """Sum of all parts."""
-        return sum(part.gib for part in self.parts)
+        return total(self.parts)
+
+    @property
+    def allocated(self) -> float:
+        """GiB of torch's tensors in the trainer's process: no context, gaps or other processes."""
+        return total(part for part in self.parts if part.ours)
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -380,46 +464,120 @@ class Phase:
         return self.gib - margin, self.gib + margin
 
 
+def total(parts: Iterable[MemoryPart]) -> float:
+    """Sum the GiB of parts."""
+    return sum(part.gib for part in parts)
+
+
 def phases(run: TrainingRun) -> list[Phase]:
     """Return the phases of a step on a GPU of ``GPU_GIB`` GiB; for SFT only training."""
     state = model_state(run.parameters, run.layout).on_gpu / GIB
-    always = [MemoryPart("model state", state, exact=True), MemoryPart("CUDA and NCCL", CONTEXT)]
+    context = MemoryPart("CUDA and NCCL", CONTEXT, ours=False)
+    always = [MemoryPart("model state", state, exact=True), context]
+    if run.image:  # TRL keeps the pixels of all rows until they have been trained on
+        patches = (run.generated or run.batch) * run.image * PATCHES
+        always.append(MemoryPart("pixels", 4 * PIXELS * patches / GIB, exact=True))
     if not run.generated:
         return [Phase("train", [*always, *_training(run)])]
     if run.parser.endswith("_trf"):
         always.append(MemoryPart(run.parser, PARSER))
     if run.coref == "maverick":
-        always.append(MemoryPart("maverick", COREF))
-    # An engine is on the GPU in every phase, awake or asleep. Judge and witness are both awake
-    # while either is asked.
-    judge = [part for name, grader in run.graders for part in _awake(name, grader)]
-    resting = [
-        part
-        for name, grader in run.graders
-        for part in ([MemoryPart(f"{name} asleep", ASLEEP)] if grader.sleeps
-                     else _awake(name, grader))
-    ]  # fmt: skip
-    if run.share is None:  # the trainer's own model generates, with a cache in its own type
-        policy: list[MemoryPart] = []
-        cache = run.generated * run.length * run.shape.cached * run.number_size
-        generating = [MemoryPart("cache of keys and values", cache / GIB, exact=True)]
-    else:
-        policy = generating = [MemoryPart("policy's vLLM", run.share * GPU_GIB, exact=True)]
+        always.append(MemoryPart("maverick", COREF, ours=False))
+    resting = [part for name, grader in run.graders for part in _resting(name, grader)]
+    policy: list[MemoryPart] = []
+    generating = _generating(run) if run.generates else []
+    if run.share is not None:
+        policy = [MemoryPart("policy's vLLM", run.share * GPU_GIB, exact=True, ours=False)]
+        generating = policy
     if run.policy_sleeps:
-        policy = [MemoryPart("policy's vLLM asleep", ASLEEP)]
+        policy = [MemoryPart("policy's vLLM asleep", ASLEEP, ours=False)]
+    waking = _waking(run.graders, GPU_GIB - total([*always, *policy]))
     return [
         Phase("generate", [*always, *generating, *resting]),
-        Phase("judge", [*always, *policy, *judge]),
+        Phase("judge", [*always, *policy, *waking]),
         Phase("train", [*always, *policy, *resting, *_training(run)]),
     ]
 
 
-def _awake(name: str, grader: JudgeOnGpu) -> list[MemoryPart]:
-    return [
-        MemoryPart(f"{name}'s weights", grader.weights / GIB, exact=True),
-        MemoryPart(f"{name}'s cache (memory_gb)", grader.cache / GIB, exact=True),
-        MemoryPart(f"{name}'s vLLM", ENGINE),
+def _waking(graders: Sequence[tuple[str, JudgeOnGpu]], free: float) -> list[MemoryPart]:
+    """Return the parts of all graders, since judge and witness are awake while either is asked.
+
+    A packed judge without ``memory_gb`` takes for its cache half of what its weights leave ``free``
+    as it wakes, when the caches of other packed ones are still empty.
+    """
+    parts = []
+    for name, grader in graders:
+        cache = grader.cache / GIB
+        free -= grader.weights / GIB
+        if grader.share is not None:
+            cache = min(cache, grader.share * max(free, 0.0))
+        if not grader.packed:
+            free -= cache + ENGINE
+        parts += _awake(name, grader, cache)
+    return parts
+
+
+def _awake(name: str, grader: JudgeOnGpu, cache: float) -> list[MemoryPart]:
+    packed = grader.packed
+    parts = [
+        MemoryPart(f"{name}'s weights", grader.weights / GIB, exact=True, ours=packed),
+        MemoryPart(f"{name}'s cache (memory_gb)", cache, exact=True, ours=packed),
     ]
+    if grader.one_pass is None:
+        return [*parts, MemoryPart(f"{name}'s vLLM", ENGINE, ours=False)]
+    return [*parts, MemoryPart(f"{name}'s pass", grader.one_pass / GIB)]
+
+
+def _resting(name: str, grader: JudgeOnGpu) -> list[MemoryPart]:
+    """Return what a grader keeps on the GPU between batches. A packed one drops its cache."""
+    if grader.packed:
+        return [] if grader.sleeps else _awake(name, grader, 0.0)[:1]
+    if grader.sleeps:
+        return [MemoryPart(f"{name} asleep", ASLEEP, ours=False)]
+    return _awake(name, grader, grader.cache / GIB)
+
+
+def _generating(run: TrainingRun) -> list[MemoryPart]:
+    """Return what the trainer's own model needs to generate, at the largest of three moments.
+
+    All rows are read at once, and all of their images before; of the logits, only the last token's
+    are computed. For 64 rows of 1,344 tokens, 1,280 of them an image, on the 7B in bfloat16:
+
+        vision tower    327,680 patches x (34 x 1,280 + 2 x 1,176)   15.0 GB
+
+        a layer         86,016 tokens x (8 x 3,584 + 6 x 18,944)     12.2 GB
+        its images      81,920 tokens x 2 x (2 x 3,584 + 4 x 1,280)   2.0 GB
+        their cache     86,016 tokens x 2 x 28,672                    4.9 GB
+
+        with 768 more   135,168 tokens x 2 x 28,672                   7.8 GB
+        a token drawn   64 x 152,064 words x 36                       0.4 GB
+    """
+    shape, rows, size = run.shape, run.generated, run.number_size
+    widths, inners = PREFILL[run.widens]
+    prompt = run.length - run.completion
+    layer = rows * prompt * (widths * shape.width + inners * shape.inner) * size / 2
+    seen = rows * run.image * (2 * shape.width + PATCHES * shape.vision_width) * size
+    patch = LOOKING[run.widens] * shape.vision_width + PIXELS * size
+    drawn = rows * shape.vocabulary * SAMPLING
+    moments = [
+        _with_gaps("images", rows * run.image * PATCHES * patch),
+        [_cache(run, prompt), *_with_gaps("prompts", layer + seen)],
+        [_cache(run, run.length), *_with_gaps("a token drawn", drawn)],
+    ]
+    whole = []
+    if run.layout.zero_stage == 3:
+        whole = [MemoryPart("parameters gathered by ZeRO-3", shape.parameters * size / GIB)]
+    return [*whole, *max(moments, key=total)]
+
+
+def _cache(run: TrainingRun, tokens: int) -> MemoryPart:
+    numbers = run.generated * tokens * run.shape.cached
+    return MemoryPart("cache of keys and values", numbers * run.number_size / GIB, exact=True)
+
+
+def _with_gaps(name: str, size: float) -> list[MemoryPart]:
+    """Return a part of ``size`` bytes, and the gaps around its tensors."""
+    return [MemoryPart(name, size / GIB), MemoryPart("gaps", SPARE * size / GIB, ours=False)]
 
 
 def _training(run: TrainingRun) -> list[MemoryPart]:
@@ -432,32 +590,38 @@ def _training(run: TrainingRun) -> list[MemoryPart]:
     if stage or run.layout.processes > 1:  # in buckets by DeepSpeed, all at once by DDP
         reduced = 2 * min(BUCKET, trained) if stage else trained
         passes.append(MemoryPart("gradients in reduction", reduced * size / GIB))
-    passes.append(MemoryPart("activations", activations(run) * SPARE / GIB))
+    passes += _with_gaps("activations", activations(run))
     passes.append(MemoryPart("logits", HEAD))
     step: list[MemoryPart] = []
     if stage:  # DeepSpeed converts a group's gradients to single precision
         group = min(SUBGROUP, trained / run.layout.processes)
         step = [MemoryPart("gradients in single precision", 4 * group / GIB)]
-    return max(passes, step, key=lambda parts: sum(part.gib for part in parts))
+    return max(passes, step, key=total)
 
 
 def activations(run: TrainingRun) -> float:
-    """Return the bytes of a backward pass; checkpointing recomputes one layer at a time.
+    """Return the bytes of a forward and backward pass in bfloat16, without the head's.
 
-    A text layer keeps about 10 numbers per token and unit of width and 4 per unit of its inner
-    width: for 8 rows of 2,112 tokens of the 7B, in bfloat16, 3.8 GB.
+    What the layers keep, and one that is differentiated: the last of the text, or later, when the
+    text's are gone, the last of the vision tower. For 8 rows of 2,112 tokens, 1,280 of them an
+    image, on the 7B with checkpointing:
+
+        patches, kept    40,960 x (32 x 2 x 1,280 + 2 x 1,176)     3.5 GB
+        text, kept       16,896 x 27 x 2 x 3,584                   3.3 GB
+        a text layer     16,896 x (34 x 3,584 + 12 x 18,944)       5.9 GB
     """
-    shape, size = run.shape, min(run.number_size, 2)
-    tokens = run.batch * run.length
-    patches = run.batch * run.image * PATCHES
-    text_layer = tokens * (10 * shape.width + 4 * shape.inner) * size
-    vision_layer = patches * 26 * shape.vision_width * size
-    if not run.checkpointing:
-        return shape.layers * text_layer + shape.vision_layers * vision_layer
-    states = (
-        shape.layers * tokens * shape.width + shape.vision_layers * patches * shape.vision_width
-    )
-    return states * size + max(text_layer, vision_layer)
+    shape = run.shape
+    tokens, patches = run.batch * run.length, run.batch * run.image * PATCHES
+
+    def layer(count: int, width: int, inner: int, bytes_of: tuple[int, int]) -> float:
+        return float(count * (bytes_of[0] * width + bytes_of[1] * inner))
+
+    text = tokens, shape.width, shape.inner
+    vision = patches, shape.vision_width, shape.vision_inner
+    kept, working = KEPT[run.checkpointing], BACKWARD[run.widens]
+    seen = shape.vision_layers * layer(*vision, kept) + patches * PIXELS * 2
+    read = (shape.layers - 1) * layer(*text, kept) + layer(*text, working)
+    return seen + max(read, layer(*vision, working))
 
 
 # A machine's memory, and the disk.
@@ -468,7 +632,10 @@ def machine_memory(run: TrainingRun) -> Phase:
     count = run.layout.on_one_machine
     state = model_state(run.parameters, run.layout).on_host / GIB
     asleep = sum(grader.asleep / GIB for _, grader in run.graders if grader.sleeps)
-    processes = TRAINER + JUDGE * len(run.graders) + READER * (run.coref == "maverick")
+    vllms = sum(not grader.packed for _, grader in run.graders)
+    worker = TRF_WORKER if run.parser.endswith("_trf") else WORKER
+    processes = TRAINER + JUDGE * vllms + worker * run.workers
+    processes += READER * (run.coref == "maverick")
     saved = run.shape.parameters * 2 / GIB
     exact = MemoryPart("weights", count * (state + asleep) + saved, exact=True)
     return Phase("machine", [exact, MemoryPart("processes", count * processes)])
@@ -552,7 +719,8 @@ WAYS = {
     "generate": "generate fewer at a time (per_device_train_batch_size, or steps_per_generation); "
     "or let the judge sleep between batches (sleep: true)",
     "judge": "let the policy's vLLM sleep while judging (vllm_enable_sleep_mode: true); or lower "
-    "memory_gb; or put judge or witness on a node of its own (configs/judge/node.yaml)",
+    "memory_gb, or a packed judge's max_batch_tokens; or put judge or witness on a node of its own "
+    "(configs/judge/node.yaml)",
     "train": "halve per_device_train_batch_size and double gradient_accumulation_steps; or set "
     "gradient_checkpointing: true; or lower max_pixels (1003520 are 1,280 tokens); or train "
     "adapters only (use_peft: true)",
@@ -563,12 +731,19 @@ ASSUMPTIONS = [
     f"  the ranges hold if everything below is at most {UNSURE:.0%} smaller or larger",
     f"  80 GB are {GPU_GIB:g} GiB; the trainer's context and NCCL take {CONTEXT}",
     f"  vLLM needs {ENGINE:g} GiB beyond weights and cache, and {ASLEEP:g} while asleep",
+    "  a packed judge (transformers) needs a pass of max_batch_tokens, which it halves when memory "
+    f"runs out, with prompts of {PATH_TOKENS:,}; asleep it keeps nothing; without memory_gb its "
+    "cache takes half of what weights leave free",
     f"  on the GPU the parser takes {PARSER} GiB and Maverick {COREF}",
-    f"  activations: each layer's input, one recomputed layer, {SPARE - 1:.0%} fragmentation",
+    "  activations: what the layers keep, and one at work, per token as on a CPU; no attention "
+    f"scores; {SPARE:.0%} more for gaps",
+    "  without vLLM, all prompts and images of a generation are read at once",
     f"  the head's backward pass is computed in tiles, in at most {HEAD} GiB",
     f"  an image has max_pixels / 784 tokens ({UNCAPPED:,} without a cap); a reference has "
     f"{REFERENCE_TOKENS} at most",
     "  ZeRO: DeepSpeed's default bucket sizes; Adam and a copy of the parameters in float32",
     f"  a machine's memory: {TRAINER:g} GiB per trainer, {READER:g} for Maverick, {JUDGE:g} per "
-    "judge plus its sleeping weights, each tensor rounded up to a power of two",
+    "vLLM judge plus its sleeping weights, each tensor rounded up to a power of two",
+    f"  and {WORKER:g} per process of the metric, {TRF_WORKER:g} with a parser *_trf; none unless "
+    "its setting processes says so",
 ]

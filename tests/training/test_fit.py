@@ -1,12 +1,16 @@
 """The arithmetic of memory: its exact part against what torch really allocates."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from transformers import AutoConfig
+from peft import LoraConfig, get_peft_model
+from torch.profiler import ProfilerActivity, profile
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from posh_reward.training.fit import (
     GPU_GIB,
@@ -14,6 +18,7 @@ from posh_reward.training.fit import (
     JudgeOnGpu,
     Parameters,
     TrainingRun,
+    activations,
     checkpoint_size,
     fits,
     graders_of,
@@ -76,10 +81,99 @@ def tiny_run() -> TrainingRun:
     shape = shape_of(VISION)
     return TrainingRun(
         layout=NODE, shape=shape, parameters=parameters_of(shape, 2, NODE), batch=8, generated=8,
-        image=1280, text=832, checkpointing=True, share=0.35, policy_sleeps=True,
+        image=1280, text=832, completion=768, checkpointing=True, generates=False, share=0.35,
+        policy_sleeps=True,
         graders=graders_of({"judge": "vllm"}, "judge"), parser="embedded", coref="rules", saves=3,
         saves_only_model=False,
     )  # fmt: skip
+
+
+def parts(run: TrainingRun, phase: str) -> dict[str, float]:
+    """GiB of each part of a phase."""
+    (found,) = (each for each in phases(run) if each.name == phase)
+    return {part.name: part.gib for part in found.parts}
+
+
+def packed(**settings: Any) -> list[tuple[str, JudgeOnGpu]]:
+    options = {"name": "transformers", "model": "Qwen/Qwen3-1.7B", **settings}
+    return graders_of({"judge": options}, "judge")
+
+
+def test_a_packed_judge_is_no_vllm_and_keeps_nothing_asleep() -> None:
+    run = replace(tiny_run(), graders=packed(memory_gb=4))
+    assert all("judge" not in name for phase in ("generate", "train") for name in parts(run, phase))
+    judging = parts(run, "judge")
+    assert judging["judge's cache (memory_gb)"] == 4
+    assert judging["judge's weights"] == pytest.approx(2 * 1_720_574_976 / 2**30)
+    assert "judge's vLLM" not in judging
+    # 9,216 tokens x 10 x 2,048, 65,536 keys and values of 2,048 numbers, 9,216 x 2 x 1,024 in masks
+    numbers = 9216 * 10 * 2048 + 65536 * 2048 + 9216 * 2 * 1024
+    assert judging["judge's pass"] == pytest.approx(2 * numbers / 2**30)
+    assert machine_memory(tiny_run()).parts[1].gib - machine_memory(run).parts[1].gib == 8 * 4
+
+    awake = parts(replace(run, graders=packed(sleep=False)), "train")
+    assert awake["judge's weights"] == judging["judge's weights"]
+    assert "judge's cache (memory_gb)" not in awake, "dropped after each batch"
+    assert not packed(device="cpu")
+
+
+def test_a_packed_judge_without_memory_gb_takes_half_of_what_is_free() -> None:
+    run = replace(tiny_run(), graders=packed())
+    judging = parts(run, "judge")
+    mine = [judging.pop(f"judge's {name}") for name in ("pass", "cache (memory_gb)")]
+    assert mine[1] == pytest.approx((GPU_GIB - sum(judging.values())) / 2)
+    [(_, judge)] = packed(model="Qwen/Qwen3-0.6B")
+    assert judge.cache == 2**20 * 114_688, "at most so many tokens"
+
+
+def test_what_torch_allocates_in_this_process_is_told_apart() -> None:
+    (_, judge, train) = phases(replace(tiny_run(), coref="maverick"))
+    others = ("CUDA and NCCL", "policy's vLLM asleep", "judge asleep", "maverick", "gaps")
+    assert {part.name for part in train.parts if not part.ours} == set(others)
+    assert judge.allocated == pytest.approx(sum(part.gib for part in judge.parts if part.ours))
+    assert all("judge" not in part.name for part in judge.parts if part.ours)
+
+
+def test_processes_that_read_texts_take_the_hosts_memory() -> None:
+    flags = ["--config", "configs/dapo/qwen2_5_vl_7b.yaml"]
+    script, args, model = parse_for(dapo_posh.SETTINGS, flags, NODE)
+    run = run_of(script, args, model, NODE)
+    assert run.workers == 0, "not known"
+    few = replace(run, parser="embedded", workers=5)
+    many = replace(few, parser="en_core_web_trf")
+    assert machine_memory(few).gib - machine_memory(replace(few, workers=0)).gib == pytest.approx(
+        16
+    )
+    assert machine_memory(many).gib - machine_memory(few).gib == pytest.approx(8 * 5 * 2.6)
+
+
+def alone(model: str = VISION, **changes: Any) -> TrainingRun:
+    """One GPU whose trainer generates without vLLM: 64 rows of 1,344 tokens, in bfloat16."""
+    shape = shape_of(model)
+    run = replace(tiny_run(), layout=Processes(), parameters=Parameters(shape.parameters, 2))
+    return replace(run, share=None, policy_sleeps=False, generates=True, generated=64, **changes)
+
+
+def test_a_trainer_that_generates_reads_all_images_at_once() -> None:
+    seeing, patches = alone(), 64 * 1280 * 4
+    generating = parts(seeing, "generate")
+    layer, seen = 64 * 1344 * (8 * 3584 + 6 * 18944), 64 * 1280 * 2 * (2 * 3584 + 4 * 1280)
+    assert generating["prompts"] == pytest.approx((layer + seen) / 2**30)
+    assert generating["cache of keys and values"] == pytest.approx(64 * 1344 * 57_344 / 2**30)
+    assert generating["pixels"] == pytest.approx(patches * 1176 * 4 / 2**30)
+    narrow = replace(seeing, shape=replace(seeing.shape, inner=3584))
+    looking = parts(narrow, "generate")
+    assert looking["images"] == pytest.approx(patches * (34 * 1280 + 2 * 1176) / 2**30)
+    assert "cache of keys and values" not in looking, "nothing is cached yet"
+
+    long = parts(alone(image=0, text=20 + 4000, completion=4000), "generate")
+    assert long["cache of keys and values"] == pytest.approx(64 * 4020 * 57_344 / 2**30)
+    assert long["a token drawn"] == pytest.approx(64 * 152_064 * 36 / 2**30)
+    served = replace(alone(), generates=False)
+    assert set(parts(served, "generate")) == {"model state", "CUDA and NCCL", "pixels"} | {
+        "judge asleep"
+    }
+    assert "parameters gathered by ZeRO-3" in parts(replace(alone(), layout=NODE), "generate")
 
 
 def test_what_does_not_fit_is_told_with_a_remedy_that_works() -> None:
@@ -109,6 +203,63 @@ def test_a_checkpoint_of_the_node_is_133_gigabytes_and_of_the_model_alone_17() -
     assert round(checkpoint_size(run)) == 133
     assert round(checkpoint_size(replace(run, saves_only_model=True))) == 17
     assert machine_memory(run).gib > 8 * 27.5, "eight judges sleep in the machine's memory"
+
+
+def text_model(*, width: int, inner: int, layers: int) -> Any:
+    """A random Qwen3 in bfloat16."""
+    config = AutoConfig.for_model(
+        "qwen3", vocab_size=2048, hidden_size=width, intermediate_size=inner, head_dim=64,
+        num_hidden_layers=layers, num_attention_heads=width // 64,
+        num_key_value_heads=width // 128, eos_token_id=None, pad_token_id=0,
+    )  # fmt: skip
+    return AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+
+
+def peak(call: Callable[[], object]) -> int:
+    """Most bytes that torch allocates on the CPU at a time during a call."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        call()
+    result: Any = profiler.profiler
+    events = [each for each in result.kineto_results.events() if each.name() == "[memory]"]
+    sizes = (each.nbytes() for each in sorted(events, key=lambda each: each.start_ns()))
+    return int(max(accumulate(sizes)))
+
+
+@pytest.mark.parametrize("adapts", [False, True])
+def test_estimates_are_near_what_torch_allocates(adapts: bool, tmp_path: Path) -> None:
+    """Of prompts read by ``generate``, and of a training pass with checkpointing."""
+    base = model = text_model(width=256, inner=1024, layers=3)
+    if adapts:
+        model = get_peft_model(base, LoraConfig(r=4, target_modules="all-linear"))
+    base.config.save_pretrained(tmp_path)
+    shape, count = shape_of(str(tmp_path)), sum(each.numel() for each in base.parameters())
+    run = TrainingRun(
+        layout=Processes(), shape=shape,
+        parameters=Parameters(1, 4, count, 2) if adapts else Parameters(count, 2), batch=4,
+        generated=4, image=0, text=512, completion=0, checkpointing=True, generates=True,
+        share=None, policy_sleeps=False, graders=[], parser="embedded", coref="rules", saves=0,
+        saves_only_model=False,
+    )  # fmt: skip
+    tokens = torch.randint(5, 2000, (4, 512))
+    attended = torch.ones_like(tokens)
+    attended[0, 0] = 0  # padding: attention gets a mask, as in training
+    with torch.no_grad():
+        reads = peak(lambda: model.generate(tokens, attention_mask=attended, max_new_tokens=1))
+    (generate, *_) = phases(run)
+    state = generate.parts[0].gib
+    assert (generate.allocated - state) * 2**30 == pytest.approx(reads, rel=0.15)
+
+    base.gradient_checkpointing_enable()
+    base.enable_input_require_grads()
+    model.train()
+
+    def train() -> None:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            states = base.base_model(tokens, attention_mask=attended).last_hidden_state
+            states.sum().backward()
+
+    train()  # makes the gradients, which are part of the model's state
+    assert activations(run) == pytest.approx(peak(train), rel=0.15)
 
 
 def tiny_model(dtype: torch.dtype) -> Any:
