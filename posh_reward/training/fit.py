@@ -528,6 +528,12 @@ def _awake(name: str, grader: JudgeOnGpu, cache: float) -> list[MemoryPart]:
     return [*parts, MemoryPart(f"{name}'s pass", grader.one_pass / GIB)]
 
 
+def judge_alone(grader: JudgeOnGpu) -> tuple[float, float]:
+    """Return the GiB of a judge that has a GPU for itself, awake and asleep."""
+    resting = _resting("judge", grader)
+    return total(_waking([("judge", grader)], GPU_GIB - CONTEXT)), total(resting)
+
+
 def _resting(name: str, grader: JudgeOnGpu) -> list[MemoryPart]:
     """Return what a grader keeps on the GPU between batches. A packed one drops its cache."""
     if grader.packed:

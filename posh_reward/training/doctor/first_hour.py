@@ -41,7 +41,7 @@ from posh_reward.training.doctor.diagnosis import (
     try_ranks,
 )
 from posh_reward.training.doctor.node_checks import free_port, read_gpus
-from posh_reward.training.fit import ASLEEP, ENGINE, GIB, checkpoint_size, phases
+from posh_reward.training.fit import TrainingRun, checkpoint_size, judge_alone, phases
 from posh_reward.training.run_check import RunCheck, check_run
 from posh_reward.training.run_settings import Processes, metric_of
 
@@ -66,6 +66,12 @@ NOT_ON_CPU = {
     "run": "memory of each phase: needs a GPU",
 }
 PHASES = {"generating": "generate", "judging": "judge", "updating": "train"}
+KINDS = {
+    "card": "most memory of a GPU",
+    "allocated": "allocated by torch",
+    "reserved": "reserved by torch",
+}
+"""Kinds of memory of a trial's phases -> names of their figures."""
 
 
 class RungError(PoshError):
@@ -283,9 +289,9 @@ class Ladder:
         if self.result.on_cpu:
             return
         grader = dict(self.result.run.graders).get("judge") if self.result.run else None
-        awake = (grader.weights + grader.cache) / GIB + ENGINE if grader else None
+        awake, asleep = judge_alone(grader) if grader else (None, None)
         rung.note("judge awake", max(answer["awake"]), "GiB", awake)
-        rung.note("judge asleep", max(answer["asleep"]), "GiB", ASLEEP if grader else None)
+        rung.note("judge asleep", max(answer["asleep"]), "GiB", asleep)
 
     def policy(self, rung: Rung) -> None:
         """One GPU: adapters on the policy, its vLLM, and the trainer; rotary buffers in float32."""
@@ -432,17 +438,30 @@ class Ladder:
                 f"({self.result.args.learning_rate:g}) is too small, or they are not trained"
             )
 
-    def _note_phases(self, rung: Rung, answer: Mapping[str, Any], fit: Any, steps: str) -> None:
-        estimates = {phase.name: phase.gib for phase in phases(fit)} if fit else {}
+    def _note_phases(
+        self, rung: Rung, answer: Mapping[str, Any], fit: TrainingRun | None, steps: str
+    ) -> None:
         for phase, name in PHASES.items():
             if phase in answer["seconds"]:
                 rung.note(f"{name}, {steps}", answer["seconds"][phase], "s")
-            if phase in answer["peak"]:
-                peak, estimate = answer["peak"][phase], estimates.get(name)
-                rung.note(f"{name}, most memory of a GPU", peak, "GiB", estimate)
+            for kind, estimate in estimates(fit, name).items():
+                if phase in answer["gib"].get(kind, {}):
+                    rung.note(f"{name}, {KINDS[kind]}", answer["gib"][kind][phase], "GiB", estimate)
 
     def _scratch(self) -> tempfile.TemporaryDirectory[str]:
         return tempfile.TemporaryDirectory(prefix=".posh-first-hour-", dir=disk_of(self.result))
+
+
+def estimates(fit: TrainingRun | None, name: str) -> dict[str, float | None]:
+    """Return GiB that ``fit`` expects of a phase, by kind of memory; None where it expects nothing.
+
+    To torch, the tensors of a policy's vLLM are allocated in this process, even while it sleeps.
+    """
+    if fit is None:
+        return dict.fromkeys(KINDS)
+    phase = {each.name: each for each in phases(fit)}[name]
+    ours = phase.allocated if fit.share is None else None
+    return {"card": phase.gib, "allocated": ours, "reserved": None}
 
 
 def _answer(failure: str | None, answer: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -188,7 +188,7 @@ def train(device: str, config: str, *flags: str) -> dict[str, Any]:
         "rope": sorted(rope),
         "runner": _model_runner(trainer),
         "seconds": dict(meter.seconds),
-        "peak": dict(meter.peak),
+        "gib": {kind: dict(peaks) for kind, peaks in meter.gib.items()},
     }
     finish(trainer)
     return result
@@ -204,20 +204,33 @@ def _model_runner(trainer: Any) -> str | None:
 
 
 class PhaseMeter:
-    """Seconds of each phase, and the most GiB in use on this rank's GPU, vLLM's included."""
+    """Seconds and most GiB of each phase on this rank's GPU; on a CPU only seconds.
+
+    ``gib`` has three kinds of memory: "card" is in use by all processes, sampled ten times a
+    second; "allocated" are torch's tensors in this process; "reserved" includes what torch's
+    allocator keeps for later ones.
+    """
 
     def __init__(self, device: str) -> None:
         self.seconds: dict[str, float] = defaultdict(float)
-        self.peak: dict[str, float] = defaultdict(float)
+        self.gib: dict[str, dict[str, float]] = {}
         self._device, self._phase, self._began = device, "starting", time.perf_counter()
         self._done = threading.Event()
         self._sampler = threading.Thread(target=self._sample, daemon=True)
 
     def enter(self, phase: str) -> None:
         """Begin a phase."""
+        if self._device == "cuda":
+            self.note(_torch_peaks())
         now = time.perf_counter()
         self.seconds[self._phase] += now - self._began
         self._phase, self._began = phase, now
+
+    def note(self, gib: Mapping[str, float]) -> None:
+        """Keep the most of each kind of memory in the current phase, which may come again."""
+        for kind, value in gib.items():
+            peaks = self.gib.setdefault(kind, {})
+            peaks[self._phase] = max(peaks.get(self._phase, 0.0), value)
 
     def __enter__(self) -> PhaseMeter:
         """Begin to sample."""
@@ -232,7 +245,19 @@ class PhaseMeter:
 
     def _sample(self) -> None:
         while not self._done.wait(0.1):
-            self.peak[self._phase] = max(self.peak[self._phase], _used(self._device))
+            self.note({"card": _used(self._device)})
+
+
+def _torch_peaks() -> dict[str, float]:
+    """Return the most GiB that torch's allocator had given out and held since the last call."""
+    import torch
+
+    peaks = {
+        "allocated": torch.cuda.max_memory_allocated() / GIB,
+        "reserved": torch.cuda.max_memory_reserved() / GIB,
+    }
+    torch.cuda.reset_peak_memory_stats()
+    return peaks
 
 
 def _used(device: str) -> float:

@@ -6,6 +6,7 @@ import re
 import socket
 import subprocess
 import sysconfig
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
@@ -17,6 +18,17 @@ from posh_reward.errors import ConfigError
 from posh_reward.training.doctor.diagnosis import NodePlace, settle
 from posh_reward.training.doctor.first_hour import STEPS, Ladder, Rung, anonymous, climb
 from posh_reward.training.doctor.node_checks import free_port
+from posh_reward.training.doctor.trial import PhaseMeter
+from posh_reward.training.fit import (
+    ASLEEP,
+    CONTEXT,
+    ENGINE,
+    GIB,
+    GPU_GIB,
+    JudgeOnGpu,
+    judge_alone,
+    phases,
+)
 from recipes import tiny_qwen
 from tests.slurm.test_scripts import command
 from tests.training.conftest import deepspeed_python
@@ -104,6 +116,53 @@ def test_measurements_are_kept_as_they_come(smoke: Path) -> None:
     assert kept == [1, 2, 3], "the file is written after each"
     assert rung.status == "ran"
     assert "keep" not in rung.as_record()
+
+
+def test_memory_of_a_phase_stands_beside_what_fit_expects() -> None:
+    meter, node, rung = PhaseMeter("cpu"), ladder(NODE), Rung("run")
+    for phase, card, allocated in (("judging", 60, 20), ("updating", 50, 30), ("judging", 55, 25)):
+        meter.enter(phase)
+        meter.note({"card": card, "allocated": allocated})
+    meter.enter("done")
+    assert meter.gib == {
+        "card": {"judging": 60, "updating": 50},
+        "allocated": {"judging": 25, "updating": 30},
+    }
+    assert node.result.run is not None
+    run = replace(node.result.run, share=None, policy_sleeps=False, generates=True)
+    answer = {"seconds": {}, "gib": meter.gib}
+    node._note_phases(rung, answer, run, "both steps")
+    (_, judge, train) = phases(run)
+    assert [(each.name, each.measured, each.fit) for each in rung.figures] == [
+        ("judge, most memory of a GPU", 60, judge.gib),
+        ("judge, allocated by torch", 25, judge.allocated),
+        ("train, most memory of a GPU", 50, train.gib),
+        ("train, allocated by torch", 30, train.allocated),
+    ]
+    rung.figures.clear()
+    node._note_phases(rung, answer, node.result.run, "both steps")
+    assert [each.fit is None for each in rung.figures] == [False, True] * 2, (
+        "vLLM's are torch's too"
+    )
+
+
+def test_on_a_cpu_phases_have_no_memory() -> None:
+    rung = Rung("run")
+    with PhaseMeter("cpu") as meter:
+        meter.enter("judging")
+    assert meter.gib == {}
+    answer = {"seconds": dict(meter.seconds), "gib": meter.gib}
+    ladder(NODE)._note_phases(rung, answer, None, "both steps")
+    assert [each.unit for each in rung.figures] == ["s"]
+
+
+def test_a_judge_alone_is_estimated_by_its_kind() -> None:
+    packed = JudgeOnGpu(4 * GIB, 8 * GIB, sleeps=True, one_pass=1 * GIB)
+    assert judge_alone(packed) == (4 + 8 + 1, 0)
+    assert judge_alone(replace(packed, sleeps=False)) == (13, 4)
+    half = replace(packed, cache=100 * GIB, share=0.5)
+    assert judge_alone(half)[0] == 4 + (GPU_GIB - CONTEXT - 4) / 2 + 1
+    assert judge_alone(replace(packed, one_pass=None)) == (4 + 8 + ENGINE, ASLEEP)
 
 
 def test_the_page_is_made_from_the_files() -> None:
