@@ -134,11 +134,29 @@ def test_what_torch_allocates_in_this_process_is_told_apart() -> None:
     assert all("judge" not in part.name for part in judge.parts if part.ours)
 
 
-def test_processes_that_read_texts_take_the_hosts_memory() -> None:
-    flags = ["--config", "configs/dapo/qwen2_5_vl_7b.yaml"]
-    script, args, model = parse_for(dapo_posh.SETTINGS, flags, NODE)
-    run = run_of(script, args, model, NODE)
+def shipped(*flags: str) -> TrainingRun:
+    """The shipped 7B on a node, with other settings."""
+    config = ["--config", "configs/dapo/qwen2_5_vl_7b.yaml"]
+    script, args, model = parse_for(dapo_posh.SETTINGS, [*config, *flags], NODE)
+    return run_of(script, args, model, NODE)
+
+
+def test_only_without_vllm_a_trainer_generates() -> None:
+    own, elsewhere = ["--use_vllm", "false"], ["--vllm_mode", "server"]
+    for flags, generates, colocated in (([], False, True), (elsewhere, False, False),
+                                        (own, True, False)):  # fmt: skip
+        run = shipped(*flags)
+        assert (run.generates, run.share is not None) == (generates, colocated)
+        assert run.completion == 768
+
+
+def test_processes_that_read_texts_take_the_hosts_memory(tmp_path: Path) -> None:
+    run = shipped()
     assert run.workers == 0, "not known"
+    for given, workers in ((1, 0), (5, 5)):
+        metric = tmp_path / f"{given}.yaml"
+        metric.write_text(f"metric: posh\nprocesses: {given}\n")
+        assert shipped("--metric", str(metric)).workers == workers
     few = replace(run, parser="embedded", workers=5)
     many = replace(few, parser="en_core_web_trf")
     assert machine_memory(few).gib - machine_memory(replace(few, workers=0)).gib == pytest.approx(
