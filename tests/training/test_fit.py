@@ -81,8 +81,8 @@ def tiny_run() -> TrainingRun:
     shape = shape_of(VISION)
     return TrainingRun(
         layout=NODE, shape=shape, parameters=parameters_of(shape, 2, NODE), batch=8, generated=8,
-        image=1280, text=832, completion=768, checkpointing=True, generates=False, share=0.35,
-        policy_sleeps=True,
+        image=1280, text=832, completion=768, checkpointing=True, tiles=True, generates=False,
+        share=0.35, policy_sleeps=True,
         graders=graders_of({"judge": "vllm"}, "judge"), parser="embedded", coref="rules", saves=3,
         saves_only_model=False,
     )  # fmt: skip
@@ -163,6 +163,15 @@ def test_processes_that_read_texts_take_the_hosts_memory(tmp_path: Path) -> None
         16
     )
     assert machine_memory(many).gib - machine_memory(few).gib == pytest.approx(8 * 5 * 2.6)
+
+
+def test_adapters_leave_the_head_alone() -> None:
+    run = tiny_run()
+    adapted = replace(run, parameters=Parameters(1, 4, run.shape.parameters, 2))
+    tile, states = 4096 * 32768 * 2, 8 * 832 * 3584 * 6
+    assert parts(adapted, "train")["logits"] == (tile + states) / 2**30
+    assert parts(run, "train")["logits"] == (tile + states + 152_064 * 3584 * 6) / 2**30
+    assert parts(replace(run, tiles=False), "train")["logits"] == 4.2, "a student's: assumed"
 
 
 def alone(model: str = VISION, **changes: Any) -> TrainingRun:
@@ -254,9 +263,9 @@ def test_estimates_are_near_what_torch_allocates(adapts: bool, tmp_path: Path) -
     run = TrainingRun(
         layout=Processes(), shape=shape,
         parameters=Parameters(1, 4, count, 2) if adapts else Parameters(count, 2), batch=4,
-        generated=4, image=0, text=512, completion=0, checkpointing=True, generates=True,
-        share=None, policy_sleeps=False, graders=[], parser="embedded", coref="rules", saves=0,
-        saves_only_model=False,
+        generated=4, image=0, text=512, completion=0, checkpointing=True, tiles=True,
+        generates=True, share=None, policy_sleeps=False, graders=[], parser="embedded",
+        coref="rules", saves=0, saves_only_model=False,
     )  # fmt: skip
     tokens = torch.randint(5, 2000, (4, 512))
     attended = torch.ones_like(tokens)
