@@ -17,10 +17,12 @@ from typing import Any
 from posh_reward.errors import InputError, safe
 from posh_reward.metrics.metric import SEVERAL
 from posh_reward.models.hub import UNKNOWN, identity
-from posh_reward.run_record import read_run
+from posh_reward.run_record import UNCHECKED, read_run
 
 ORIGIN = "origin"
 """Name of the column. It is a text, which all formats keep and tools can compare."""
+MARK = "judge:unchecked|"
+"""Begins the text of an origin that is ``unchecked``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +38,11 @@ class Origin:
     max_pixels: str
     prompt: str  # digest of it
     model: str  # folder or name that was loaded; may have moved since
+    unchecked: bool = False  # as its run's record
 
     def __str__(self) -> str:
         """Return such as ``weights:1c0f...|engine:vllm|...|model:runs/sft``."""
-        return "|".join(f"{each.name}:{getattr(self, each.name)}" for each in fields(self))
+        return MARK * self.unchecked + "|".join(f"{each}:{getattr(self, each)}" for each in PARTS)
 
     def differences(self, other: Origin) -> list[str]:
         """Describe what differs from an earlier origin, except for the folder's name."""
@@ -51,15 +54,20 @@ class Origin:
         ]
 
 
+PARTS = tuple(each.name for each in fields(Origin) if each.name != "unchecked")
+"""Fields in the text of an origin."""
+
+
 def read_origin(text: object) -> Origin | None:
     """Read a cell of the column; None for anything else, as a table of one's own may have there."""
-    names = [each.name for each in fields(Origin)]
+    plain = str(text).removeprefix(MARK)
     # The model is last, since its name may contain the separator.
-    parts = str(text).split("|", len(names) - 1)
+    parts = plain.split("|", len(PARTS) - 1)
     values = [part.partition(":") for part in parts]
-    if [name for name, _, _ in values] != names:
+    if tuple(name for name, _, _ in values) != PARTS:
         return None
-    return Origin(**{name: value for name, _, value in values})
+    unchecked = plain != str(text)
+    return Origin(**{name: value for name, _, value in values}, unchecked=unchecked)
 
 
 def prompt_digest(text: str) -> str:
@@ -114,6 +122,12 @@ class Origins:
                     f"others are of {safe(origin.weights)}"
                 )
 
+    def unchecked(self) -> Iterator[str]:
+        """Yield a line for each model whose rewards may have meant nothing."""
+        for name, origin in self.known.items():
+            if origin.unchecked:
+                yield safe(f"{name} {UNCHECKED}")
+
     def twins(self) -> Iterator[str]:
         """Yield a line for each model that is an earlier one under another name."""
         first: dict[str, str] = {}
@@ -142,7 +156,7 @@ class Origins:
     def unlike(self) -> Iterator[str]:
         """Yield what differs between the models, but for the models: ``dtype: a ..., b ...``."""
         known, own = self.known, ("weights", "config", "model")
-        settings = [each.name for each in fields(Origin) if each.name not in own]
+        settings = [each for each in PARTS if each not in own]
         columns = {
             each.replace("_", " "): {name: getattr(known[name], each) for name in known}
             for each in settings

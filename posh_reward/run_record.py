@@ -17,7 +17,12 @@ from posh_reward.errors import InputError
 from posh_reward.process.child import redact, secrets_of
 from posh_reward.process.locks import whole_file
 
-RUN_FILE = "run.json"
+RUN_FILE, CARD = "run.json", "README.md"
+UNCHECKED = (
+    "was trained by a judge that was not checked (check_judge: false): its rewards may have meant "
+    "nothing"
+)
+"""Said of a model whose record is ``unchecked``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,9 @@ class RunRecord:
     settings: Mapping[str, Any]  # of the trainer and the recipe, where not the default
     versions: Mapping[str, str]  # of this package and the libraries
     held_out: Mapping[str, Any] | None = None  # data that it is evaluated on, as ``data``
+    unchecked: bool = False
+    """True if a judge that was not checked gave rewards, whose grades may mean nothing: in this
+    run, before it was resumed, or in the run that trained the model that it started from."""
     earlier: Sequence[Mapping[str, Any]] = ()
     """Of a run that was resumed with other values: those before, with the step ``until`` which."""
     steps_asked: int = 0
@@ -46,11 +54,20 @@ class RunRecord:
 
 
 def write_run(folder: Path, record: RunRecord) -> None:
-    """Write the record of a run, without the keys of this environment."""
+    """Write the record of a run, without the keys of this environment.
+
+    The model's card, if there is one, says of an ``unchecked`` run that it is one.
+    """
     text = json.dumps(asdict(record), indent=2, ensure_ascii=False, default=str)
     folder.mkdir(parents=True, exist_ok=True)
     with whole_file(folder / RUN_FILE) as file:
         file.write((redact(secrets_of(os.environ), text) + "\n").encode("utf-8"))
+    card = folder / CARD
+    if record.unchecked and card.is_file():  # by TRL or PEFT, which write it anew with each save
+        said = card.read_text(encoding="utf-8")
+        if UNCHECKED not in said:
+            with whole_file(card) as file:
+                file.write(f"{said}\n\n**This model {UNCHECKED}.**\n".encode())
 
 
 def read_run(folder: Path) -> RunRecord | None:

@@ -12,6 +12,7 @@ for the details that it expresses; the paper mentions neither, and both are off 
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ from trl import GRPOConfig, ModelConfig, ScriptArguments
 from posh_reward import PoshReward
 from posh_reward.datasets.load_dataset import PROMPT, prompt
 from posh_reward.metrics.metric import MetricSettings, load_metric, metric_flags
+from posh_reward.metrics.posh.judges.judge import NOT_CHECKED
 from posh_reward.reward.objectives import settle_aggregation
 from posh_reward.training.base_model import starting_model
 from posh_reward.training.dapo.sampling import MIN_SPREAD, DynamicSampling
@@ -49,6 +51,8 @@ from posh_reward.training.stopping import STOP_BEFORE, StopWithCheckpoint
 if TYPE_CHECKING:
     from datasets import Dataset
     from transformers import ProcessorMixin
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -83,6 +87,9 @@ class DapoScriptArguments(MetricSettings, ScriptArguments):  # type: ignore[misc
     )
     disorder_limit: float = flag(0.15, "Word disorder that gets the worst reward; 0 is off.")
     image_cap: float = flag(3.0, "Highest grade that the image alone can give an element.")
+    check_judge: bool = flag(
+        True, "False admits a judge that cannot judge, to measure time and memory only."
+    )
     max_failed_calls: int = flag(
         10, "Stop with a checkpoint after this many mostly failed calls in a row."
     )
@@ -138,7 +145,10 @@ def make_trainer(script: DapoScriptArguments, args: GRPOConfig, model: ModelConf
     # The judge first: it takes seconds to fail, the policy minutes to load.
     reward = make_reward(script)
     settle_aggregation(args, reward.shaping)
-    reward.check()
+    if script.check_judge:
+        reward.check()
+    elif args.process_index == 0:
+        logger.warning(NOT_CHECKED)
     start = starting_model(model.model_name_or_path, Path(args.output_dir))
     processor = load_processor(start, model.model_revision, script.max_pixels)
     # With vLLM they have to be; of models other than Qwen's the size is unknown.

@@ -33,6 +33,8 @@ def lines(documents: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         what = f"{len(gpus)} x {gpus[0]}" if gpus else f"CPU, {machine['cores']} cores"
         versions = ", ".join(f"{name} {version}" for name, version in document["packages"].items())
         yield f"\n**{what}**: {run['config']}, {run['processes']} processes, ZeRO-{run['zero']}."
+        if note := run.get("note"):
+            yield f"**Not a real run: {note}.**"
         yield f"{machine['system']}, Python {machine['python']}; {versions}.\n"
         yield "| rung | status | seconds | measured (`fit`'s estimate) | not tried |"
         yield "|---|---|---|---|---|"

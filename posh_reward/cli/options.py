@@ -92,10 +92,18 @@ def add_columns(
     return add
 
 
-def add_running(command: argparse.ArgumentParser, rows: str, batch: int = 32) -> Add:
-    """Add the batch size, ``--overwrite`` and ``--quiet``; ``rows`` names what is scored."""
+BATCH_ROWS = 32  # scored and written at a time, by default
+
+
+def add_running(command: argparse.ArgumentParser, rows: str, batch: int | None = BATCH_ROWS) -> Add:
+    """Add ``--batch``, ``--overwrite`` and ``--quiet``; ``rows`` names what is scored.
+
+    Without a ``batch``, its default depends on the judge and the worker processes.
+    """
     add = command.add_argument_group("running").add_argument
-    add("--batch", type=positive, default=batch, help=f"{rows} to score and write at a time")
+    default = batch or f"{BATCH_ROWS}; with the embedded judge, for each worker process"
+    add("--batch", type=positive, default=batch, help=f"{rows} to score and write at a time "
+        f"(default: {default})")  # fmt: skip
     add("--overwrite", action="store_true", help="discard the rows in OUT and start over")
     add("-q", "--quiet", action="store_true", help="print no progress bar and no summary")
     return add
@@ -110,7 +118,7 @@ def table_settings(flags: argparse.Namespace, texts: Mapping[str, str | None]) -
         references=reference_file(flags),
         format=flags.format,
         delimiter=flags.delimiter,
-        batch=flags.batch,
+        batch=flags.batch or BATCH_ROWS,
         overwrite=flags.overwrite,
         quiet=flags.quiet,
         images=flags.images,
@@ -178,14 +186,14 @@ def add_differences(add: Add) -> None:
 
 
 def check_alike(origins: Origins, *, allowed: bool) -> None:
-    """Warn of rows of which nothing is known; refuse to compare models of different settings."""
+    """Refuse to compare models of different settings; warn of what else a reader should know."""
     differences = list(origins.unlike())
     if differences and not allowed:
         raise InputError(
             f"the models were not described or scored alike ({'; '.join(differences)}): do so with "
             "the same settings, or add --allow-differences"
         )
-    for line in (*differences, *origins.twins(), *origins.gaps()):
+    for line in (*differences, *origins.unchecked(), *origins.twins(), *origins.gaps()):
         print(f"warning: {line}", file=sys.stderr)
 
 

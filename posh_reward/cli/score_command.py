@@ -57,7 +57,7 @@ def add_score(command: argparse.ArgumentParser) -> None:
             "and markup; signatures then have texts:cleaned (default: as given)")  # fmt: skip
     options.add_dataset(reading)
     options.add_metric(command, witness=True)
-    add = options.add_running(command, "pairs")
+    add = options.add_running(command, "pairs", "32, for each worker process of the embedded judge")
     add("--unchecked", action="store_true", help="score with a judge that does not tell identical "
         "texts from unrelated ones, too")  # fmt: skip
     command.set_defaults(command=score)
@@ -87,8 +87,8 @@ def score(flags: argparse.Namespace) -> int:
         settings = replace(settings, clean=clean_reference)
     posh = options.metric_of(flags)
     metric = _metric_of_table(flags, posh)
-    if not posh.asks_models:  # --batch pairs for each worker
-        settings = replace(settings, batch=settings.batch * posh.processes)
+    if flags.batch is None and not posh.asks_models:
+        settings = replace(settings, batch=options.BATCH_ROWS * posh.processes)
     from posh_reward.metrics.posh.judges.judge import check_judge
     from posh_reward.study.rows.engine import CLEANED, score_table
 
@@ -96,7 +96,8 @@ def score(flags: argparse.Namespace) -> int:
         metric, flags.input, flags.output, settings, elements=flags.elements,
         check=partial(check_judge, posh) if posh.asks_models and not flags.unchecked else None,
     )  # fmt: skip
-    warnings = [*tally.origins.trained_otherwise(posh.signature), *tally.origins.gaps()]
+    origins = tally.origins
+    warnings = [*origins.trained_otherwise(posh.signature), *origins.unchecked(), *origins.gaps()]
     options.warn(warnings, settings.references)
     if not flags.quiet:
         cleaned = CLEANED if flags.clean else ""

@@ -7,6 +7,7 @@ new field appears in all of them without being named again.
 from __future__ import annotations
 
 import json
+import logging
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -31,7 +32,7 @@ from typing import (
 )
 
 from posh_reward.errors import InputError, JudgeError, installed
-from posh_reward.run_record import RUN_FILE, read_run
+from posh_reward.run_record import RUN_FILE, UNCHECKED, read_run
 from posh_reward.settings import ENDINGS, make, read_settings, refuse_harm
 from posh_reward.shipped import settings_names, shipped
 from posh_reward.text_values import ONE_STRING, as_column, read_texts
@@ -39,6 +40,8 @@ from posh_reward.types import Failure, FailureKind, Usage
 
 if TYPE_CHECKING:
     from posh_reward.metrics.posh.posh import PoSh
+
+logger = logging.getLogger(__name__)
 
 
 class MetricResult(Protocol):
@@ -274,6 +277,8 @@ def _options(settings: str | PathLike[str] | Mapping[str, Any] | None) -> dict[s
                 "dapo_posh.py, or the metric's settings"
             )
         refuse_harm(run.metric, str(path / RUN_FILE))
+        if run.unchecked:
+            logger.warning("%s %s", path, UNCHECKED)
         return dict(run.metric)
     if path.suffix.lower() in ENDINGS:
         return read_settings(path, "the metric's settings")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import chain, islice
 from pathlib import Path
@@ -21,8 +21,8 @@ from typing import Any
 from posh_reward.errors import ConfigError, InputError, safe
 from posh_reward.metrics.metric import SEVERAL
 from posh_reward.models.hub import UNKNOWN, adapter_base, identity
-from posh_reward.provenance import Origin, Origins, read_origin
-from posh_reward.run_record import RUN_FILE, RunRecord, read_run
+from posh_reward.provenance import PARTS, Origin, Origins, read_origin
+from posh_reward.run_record import RUN_FILE, UNCHECKED, RunRecord, read_run
 from posh_reward.study.packets.make import digest, read_key
 from posh_reward.study.packets.rater_answers import sheets_in
 from posh_reward.study.packets.study_records import ANSWERS_FORMAT, PacketKey
@@ -261,7 +261,8 @@ class Tracer:
             if origin is None:
                 yield Step(what, "", {"weights and settings": UNRECORDED})
                 continue
-            yield Step(what, "", asdict(origin))
+            facts = {each: getattr(origin, each) for each in PARTS}
+            yield Step(what, "", facts | ({"note": UNCHECKED} if origin.unchecked else {}))
             yield from self._weights(origin.model, origin.weights)
 
     # Weights and runs.
@@ -322,6 +323,7 @@ def _run_facts(run: RunRecord | None) -> dict[str, str]:
     facts = {
         "run": f"{run.recipe}, {run.state}, {run.steps} of {run.steps_asked} steps",
         "reason": run.reason,
+        "note": UNCHECKED if run.unchecked else None,
         "equals": run.checkpoint,
         "data": _listed(run.data),
         "held out": _listed(run.held_out or {}),

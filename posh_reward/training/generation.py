@@ -30,6 +30,7 @@ from posh_reward.models.prompt_images import resize_for_model
 from posh_reward.models.vllm.vllm_model import set_vllm_defaults
 from posh_reward.process.progress import progress_bar
 from posh_reward.provenance import ORIGIN, Origin, Origins, prompt_digest
+from posh_reward.run_record import read_run
 from posh_reward.settings import brief_list
 from posh_reward.study.rows.dataset_images import OTHER_IMAGES
 from posh_reward.study.rows.item_ids import ItemIds
@@ -77,6 +78,7 @@ class GenerationSettings:
 
     def origin(self, model: str) -> Origin:
         """Return what a model's descriptions depend on besides the image."""
+        run = read_run(Path(model))
         return Origin(
             weights=identity(model),
             config=config_digest(model),
@@ -87,6 +89,7 @@ class GenerationSettings:
             max_pixels=str(self.max_pixels or _cap_of(model)),
             prompt=prompt_digest(self.prompt_text),
             model=model,
+            unchecked=bool(run and run.unchecked),
         )
 
     def label(self, name: str) -> str:
@@ -249,10 +252,13 @@ def _origins_of_rows(
                 "or connect to the hub", safe(label), output,
             )  # fmt: skip
     labelled = {settings.label(name): origin for name, origin in new.items()}
-    for line in Origins({**before.by_model, **labelled}).unlike():
+    everything = Origins({**before.by_model, **labelled})
+    for line in everything.unlike():
         logger.warning(
             "models in %s are not described alike, so not to be compared (%s)", output, line
         )
+    for line in everything.unchecked():
+        logger.warning("%s", line)
     return new
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,14 +18,16 @@ from transformers import TrainerCallback
 from posh_reward.errors import PoshError, installed
 from posh_reward.models.hub import COMMIT, FINGERPRINT, UNKNOWN, identity, samples
 from posh_reward.reward.objectives import metrics_of
-from posh_reward.run_record import RunRecord, read_run, write_run
+from posh_reward.run_record import UNCHECKED, RunRecord, read_run, write_run
 from posh_reward.training.learning import read_progress
 from posh_reward.training.output_folder import differing
 from posh_reward.training.resume import last_checkpoint, refuse_together, step_of
-from posh_reward.training.run_settings import metric_of
+from posh_reward.training.run_settings import checks_judge, metric_of
 
 if TYPE_CHECKING:
     from transformers import Trainer, TrainerState
+
+logger = logging.getLogger(__name__)
 
 LIBRARIES = (
     "posh-reward",
@@ -63,6 +66,10 @@ def recorded(
         problem = problem or _nothing_held_out(record)
     refuse_together(problem)  # before the record of the run that is here is replaced
     if record is not None:
+        if record.unchecked:
+            trainer.callback_handler.callbacks.insert(0, LogUnchecked())  # before trackers
+            if checks_judge(script):
+                logger.warning("what this run goes on from %s", UNCHECKED)
         write_run(Path(trainer.args.output_dir), record)
     trainer.add_callback(RecordProgress())
     try:
@@ -71,6 +78,15 @@ def recorded(
         kind = "" if isinstance(error, PoshError) else f"{type(error).__name__}: "
         end_record(trainer, reason=f"{kind}{error}")
         raise
+
+
+class LogUnchecked(TrainerCallback):  # type: ignore[misc]
+    """Add ``unchecked`` to each line of the log, so that no curve passes for a real run's."""
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+        """Add it to the trainer's line, and to that of trackers."""
+        for line in (state.log_history[-1], logs):
+            line["unchecked"] = 1.0
 
 
 class RecordProgress(TrainerCallback):  # type: ignore[misc]
@@ -110,6 +126,7 @@ def _new_record(
     held_out: Any = trainer.eval_dataset
     if isinstance(held_out, dict):  # the others are controls
         held_out = next(iter(held_out.values()), None)
+    start = read_run(Path(str(model.model_name_or_path)))
     return RunRecord(
         recipe=Path(sys.argv[0]).name,
         state="running",
@@ -123,6 +140,7 @@ def _new_record(
         settings=settings,
         versions={name: version for name in LIBRARIES if (version := installed(name))},
         held_out=None if held_out is None else _data(script, script.dataset_test_split, held_out),
+        unchecked=not checks_judge(script) or bool(start and start.unchecked),
     )
 
 
@@ -165,6 +183,7 @@ def _continued(record: RunRecord, args: Any) -> tuple[RunRecord, str | None]:
                 "output_dir"
             )
         record = replace(record, model=earlier.model, model_weights=learned)
+    record = replace(record, unchecked=record.unchecked or earlier.unchecked)
     before = _values_before(earlier, record)
     problem = problem or _without_effect(checkpoint, before.get("settings", {}))
     names = [name for name in before if name != "settings"]

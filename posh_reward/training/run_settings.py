@@ -18,6 +18,7 @@ from trl import TrlParser
 from posh_reward.datasets.load_dataset import PROMPT
 from posh_reward.errors import ConfigError, PoshError, on_one_line
 from posh_reward.metrics.metric import metric_flags, read_metric
+from posh_reward.metrics.posh.judges.judge import NOT_CHECKED
 from posh_reward.models.prompt_images import TOKEN_PIXELS
 from posh_reward.reward.objectives import settle_aggregation
 from posh_reward.reward.shaping import Shaping
@@ -424,8 +425,15 @@ def metric_of(script: Any) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if name not in ("store", "processes")}
 
 
+def checks_judge(script: Any) -> bool:
+    """Return False for a run that admits a judge whose grades mean nothing."""
+    return bool(getattr(script, "check_judge", True))
+
+
 def remarks(script: Any, args: Any, layout: Processes) -> Iterator[str]:
     """Yield notes on valid but probably unintended settings."""
+    if not checks_judge(script):
+        yield f"{NOT_CHECKED} (check_judge)"
     if getattr(args, "use_vllm", False):
         if args.top_p < 1 and args.vllm_importance_sampling_correction:
             yield (

@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import IO, Any
 
 from posh_reward.errors import ConfigError, PoshError
+from posh_reward.metrics.posh.judges.judge import NOT_CHECKED
 from posh_reward.process.child import kept, kill, redact, secrets_of
 from posh_reward.process.python import SAFE_PATH, python_module
 from posh_reward.settings import TRUST
@@ -44,7 +45,7 @@ from posh_reward.training.run_check import (
     launch_line,
     wrong_versions,
 )
-from posh_reward.training.run_settings import Processes, metric_of, read_processes
+from posh_reward.training.run_settings import Processes, checks_judge, metric_of, read_processes
 from posh_reward.training.stopping import STOP_BEFORE
 
 SECONDS = 900.0  # of each trial: a cold node compiles the judge's kernels for minutes
@@ -260,6 +261,8 @@ def _judge_checks(result: RunCheck, seconds: float) -> Iterator[NodeCheck]:
         f"alike ({answer['scoring'][1]:.1f} s)"
     )
     yield NodeCheck("judge", "ok", detail)
+    if not checks_judge(result.script):
+        yield NodeCheck("check_judge", "warning", NOT_CHECKED)
     metric = metric_of(result.script)
     slow = []
     if not result.on_cpu:
@@ -278,6 +281,7 @@ def try_judge(result: RunCheck, wakings: int, seconds: float) -> Answer:
     """Score a pair after each waking in a separate process, which frees all memory at its end."""
     settings = {k: v for k, v in metric_of(result.script).items() if k != "witness"}
     arguments = ["judge", device_of(result), str(wakings), json.dumps(settings)]
+    arguments.append(json.dumps(checks_judge(result.script)))
     # As the first rank of a run: on its GPU, with its compile cache.
     with trial(arguments, {"LOCAL_RANK": "0"}) as child:
         return answer_of(child, seconds)

@@ -24,6 +24,7 @@ from typing import Any, Literal
 
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.errors import ConfigError, PoshError, installed
+from posh_reward.metrics.posh.judges.judge import NOT_CHECKED
 from posh_reward.process.child import redact, secrets_of
 from posh_reward.process.locks import whole_file
 from posh_reward.process.python import python_module, python_script
@@ -43,7 +44,7 @@ from posh_reward.training.doctor.diagnosis import (
 from posh_reward.training.doctor.node_checks import free_port, read_gpus
 from posh_reward.training.fit import TrainingRun, checkpoint_size, judge_alone, phases
 from posh_reward.training.run_check import RunCheck, check_run
-from posh_reward.training.run_settings import Processes, metric_of
+from posh_reward.training.run_settings import Processes, checks_judge, metric_of
 
 FORMAT = 1  # version of the file
 PACKAGES = (
@@ -52,6 +53,7 @@ PACKAGES = (
 ).split()
 SECONDS = 3600.0  # of each trial
 STEPS = ("node", "ranks", "judge", "policy", "run")  # methods of ``Ladder``
+JUDGING = ("judge", "policy", "run")  # steps that grade, the policy's by the embedded judge
 WAKINGS, IMAGES = 3, 16
 GAP = 0.1
 """Largest mean difference of a token's log-probability, vLLM against the trainer, at top_p 1. Right
@@ -155,6 +157,7 @@ def header_of(config: Path, result: RunCheck, own: int) -> dict[str, Any]:
             "processes": own,
             "zero": result.layout.zero_stage,
             "device": device_of(result),
+            **({} if checks_judge(result.script) else {"note": NOT_CHECKED}),
         },
     }
 
@@ -246,6 +249,8 @@ class Ladder:
             rung.status = "ran"
         except PoshError as error:
             rung.status, rung.reason = "failed", str(error)
+        if rung.name in JUDGING and not checks_judge(self.result.script):
+            rung.left_out.append(f"check_judge: {NOT_CHECKED}")
         if self.result.on_cpu:
             rung.left_out.append(NOT_ON_CPU[rung.name])
         rung.seconds = round(time.perf_counter() - began, 1)
@@ -373,6 +378,8 @@ class Ladder:
         )  # fmt: skip
         score = python_module("posh_reward.cli", "score", str(said), "-o", str(scores), "--id",
                               "id", "--metric", str(settings), "--quiet")  # fmt: skip
+        if not checks_judge(script):
+            score.append("--unchecked")
         for name, command in (("generating", describe), ("scoring", score)):
             began = time.perf_counter()
             with trial(command, {}, ()) as child:

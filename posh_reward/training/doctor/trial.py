@@ -1,6 +1,6 @@
 """Child processes of the doctor: each runs one trial and prints a line of JSON.
 
-    python -m posh_reward.training.doctor.trial judge DEVICE WAKINGS SETTINGS
+    python -m posh_reward.training.doctor.trial judge DEVICE WAKINGS SETTINGS CHECK
     python -m posh_reward.training.doctor.trial ranks DEVICE SECONDS
     python -m posh_reward.training.doctor.trial zero3 DEVICE SECONDS FOLDER
     python -m posh_reward.training.doctor.trial train DEVICE CONFIG [flags of the recipe]
@@ -43,10 +43,10 @@ LOGGED = {
 """Names of a step's figures -> those in the trainer's log."""
 
 
-def judge(device: str, wakings: str, settings: str) -> dict[str, Any]:
+def judge(device: str, wakings: str, settings: str, check: str) -> dict[str, Any]:
     """Score a pair after each waking of the judge's engine, which must not change its grades.
 
-    A judge that cannot judge fails (``check_judge``).
+    A judge that cannot judge fails (``check_judge``), unless ``check`` is "false".
     """
     from posh_reward.metrics.metric import load_metric
     from posh_reward.metrics.posh.judges.judge import check_judge
@@ -78,7 +78,8 @@ def judge(device: str, wakings: str, settings: str) -> dict[str, Any]:
         if score.failure is not None:
             raise PoshError(str(score.failure))
         graded.append([element.grade or 0.0 for element in score.elements])
-    check_judge(metric)
+    if json.loads(check):
+        check_judge(metric)
     pairs = [pair for grades in graded for pair in zip(graded[0], grades, strict=False)]
     result["moved"] = max((abs(first - later) for first, later in pairs), default=0.0)
     if result["moved"] > SAME or len({len(grades) for grades in graded}) > 1:

@@ -275,6 +275,16 @@ def test_one_broken_rank_of_two_does_not_hold_the_doctor_up(
     assert time.monotonic() - began < 60
 
 
+def test_a_judge_that_cannot_judge_fails_unless_it_is_not_checked(unfit_judge: Path) -> None:
+    def told(check_judge: bool) -> list[tuple[str, str]]:
+        script = Some(metric=None, judge=str(unfit_judge), check_judge=check_judge)
+        result: Any = Some(script=script, on_cpu=True)
+        return [(check.name, check.state) for check in _judge_checks(result, 120)]
+
+    assert told(True) == [("judge", "FAILED")]
+    assert told(False) == [("judge", "ok"), ("check_judge", "warning"), ("reading", "ok")]
+
+
 def judged(python: str, model: str, seconds: float = 120) -> list[NodeCheck]:
     """What the doctor says of a judge in a child process with a small engine in it."""
     judge = {"name": "vllm", "model": model, "python": python}
@@ -309,7 +319,7 @@ def test_the_judge_gets_all_of_the_seconds(python: str) -> None:
 
 
 def test_a_trial_ends_with_the_doctor() -> None:
-    with pytest.raises(KeyboardInterrupt), trial(["judge", "cpu", "2", "{}"], {}) as child:
+    with pytest.raises(KeyboardInterrupt), trial(["judge", "cpu", "2", "{}", "true"], {}) as child:
         raise KeyboardInterrupt
     assert not child.runs
 

@@ -9,14 +9,25 @@ import sysconfig
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from posh_reward.cli import main
 from posh_reward.errors import ConfigError
+from posh_reward.metrics.posh.judges.judge import NOT_CHECKED
 from posh_reward.training.doctor.diagnosis import NodePlace, settle
-from posh_reward.training.doctor.first_hour import STEPS, Ladder, Rung, anonymous, climb
+from posh_reward.training.doctor.first_hour import (
+    STEPS,
+    Ladder,
+    Rung,
+    anonymous,
+    climb,
+    header_of,
+    passed_before,
+    write_record,
+)
 from posh_reward.training.doctor.node_checks import free_port
 from posh_reward.training.doctor.trial import PhaseMeter
 from posh_reward.training.fit import (
@@ -185,6 +196,32 @@ def test_a_policy_that_learns_nothing_fails(smoke: Path, flags: list[str], reaso
     rung = Rung("policy")
     ladder(smoke, *flags).try_step(rung)
     assert re.search(reason, failed(rung))
+
+
+def test_a_ladders_file_is_of_a_checked_judge_or_not(smoke: Path, tmp_path: Path) -> None:
+    def header(*flags: str) -> dict[str, Any]:
+        return header_of(smoke, *settle(smoke, flags, NodePlace(processes=2)))
+
+    file, checked, unchecked = tmp_path / "a.json", header(), header("--check_judge", "false")
+    write_record(file, unchecked, [Rung("judge", "ran")])
+    document = json.loads(file.read_text())
+    assert document["run"]["note"] == NOT_CHECKED
+    assert f"**Not a real run: {NOT_CHECKED}.**" in list(table.lines([document]))
+    assert list(passed_before(file, unchecked)) == ["judge"]
+    with pytest.raises(ConfigError, match="of another machine, packages or run"):
+        passed_before(file, checked)
+    assert "note" not in checked["run"]
+
+
+@pytest.mark.slow
+def test_a_ladder_is_climbed_with_a_judge_of_random_weights(
+    smoke: Path, unfit_judge: Path, tmp_path: Path
+) -> None:
+    flags = ["--judge", str(unfit_judge), "--check_judge", "false"]
+    rungs = {rung.name: rung for rung in climb(smoke, flags, tmp_path / "first_hour.json", 2)}
+    assert {name: rung.status for name, rung in rungs.items()} == dict.fromkeys(STEPS, "ran")
+    noted = [name for name, rung in rungs.items() if NOT_CHECKED in str(rung.left_out)]
+    assert noted == ["judge", "policy", "run"]
 
 
 @pytest.mark.slow

@@ -393,6 +393,8 @@ PROBES = ("A man in a red coat holds a small dog.", "Two ships sail under a dark
 LEAST_GAP = 0.15
 """Least distance of identical texts' scores above those of unrelated ones; scores are 0.2 to 1.
 SmolLM2-135M reaches 0.04."""
+NOT_CHECKED = "the judge is not checked: its grades may mean nothing"
+"""Said of a run, or of a trial of one, with ``check_judge: false``: it measures time and memory."""
 
 
 class PoshLike(Figures[Scores], Protocol):
