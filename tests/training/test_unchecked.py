@@ -20,7 +20,10 @@ from posh_reward.training.launch import parse_settings
 from recipes import dapo_posh, generate, sft
 from tests.recipes.test_smoke import UNMASKED, flags
 
-SAVES = (*UNMASKED, "--save_strategy", "steps", "--save_steps", "1", "--logging_steps", "1")
+SAVES = (
+    *UNMASKED, "--save_strategy", "steps", "--save_steps", "1", "--logging_steps", "1",
+    "--num_generations", "2", "--per_device_train_batch_size", "4",
+)  # fmt: skip
 UNFIT = ("--check_judge", "false")
 EMBEDDED = ("--judge", "embedded")
 MORE = ("--resume_from_checkpoint", "latest", "--max_steps", "3")
