@@ -57,7 +57,7 @@ def add_score(command: argparse.ArgumentParser) -> None:
             "and markup; signatures then have texts:cleaned (default: as given)")  # fmt: skip
     options.add_dataset(reading)
     options.add_metric(command, witness=True)
-    add = options.add_running(command, "pairs", "32, for each worker process of the embedded judge")
+    add = options.add_running(command, "pairs", None)
     add("--unchecked", action="store_true", help="score with a judge that does not tell identical "
         "texts from unrelated ones, too")  # fmt: skip
     command.set_defaults(command=score)
