@@ -2,6 +2,7 @@
 
     OMP_NUM_THREADS=1 python -m tools.bench.text overhead GOLDENS.jsonl [--json PATH]
     OMP_NUM_THREADS=1 python -m tools.bench.text speed --planted PLANTED_DEV.json --nga NGA.json
+    OMP_NUM_THREADS=1 python -m tools.bench.text processes GOLDENS.jsonl [--processes 2]
     OMP_NUM_THREADS=1 python -m tools.bench.text store [--verdicts 200000]
     OMP_NUM_THREADS=1 python -m tools.bench.text figures GOLDENS.jsonl
 
@@ -17,6 +18,9 @@ speed: pairs per second with the embedded judge, from texts and from parsed text
 repeats. Each run has a new metric; only the dictionary is warm, as after the first seconds of any
 run.
 
+processes: wall time of a step of 64 completions for 8 references, and of a table of 50 pairs, with
+worker processes and without, by turns; then the step again, simulated for other numbers of them.
+
 store: putting and getting verdicts in batches of 1,000, and writing and reading them as JSON.
 
 Since machines differ and are noisy, a fixed workload in plain Python is timed in the same run.
@@ -25,13 +29,16 @@ Since machines differ and are noisy, a fixed workload in plain Python is timed i
 from __future__ import annotations
 
 import argparse
+import heapq
 import json
 import random
 import re
 import resource
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from statistics import median
@@ -41,6 +48,7 @@ from posh_reward import PoSh
 from posh_reward.graph.reader import describe
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.models.asker import read_verdict, write_verdict
+from posh_reward.process.pool import Work
 from posh_reward.store import Store
 from posh_reward.types import Clusters, Description, Question, Verdict
 from tools.bench.watched import (
@@ -209,6 +217,106 @@ def speed(options: argparse.Namespace) -> None:
         print(f"{way}: {rate:.1f} pairs/s, {rate * unit:.2f} pairs per workload")
 
 
+def step_of(goldens: Sequence[Golden], turn: int) -> list[tuple[str, str]]:
+    """Make 64 pairs of new texts: 8 generations for each of 8 references."""
+    count = len(goldens)
+    return [
+        (
+            f"{goldens[(turn + 8 * group + own) % count]['generation']} There are {turn} birds.",
+            f"{goldens[(turn + group) % count]['reference']} There are {turn} birds.",
+        )
+        for group in range(8)
+        for own in range(8)
+    ]
+
+
+def table_of(goldens: Sequence[Golden], turn: int) -> list[tuple[str, str]]:
+    """Make a pair of new texts of each golden."""
+    return [
+        (f"{each['generation']} Of {turn} men.", f"{each['reference']} Of {turn} men.")
+        for each in goldens
+    ]
+
+
+def wall_seconds(work: Callable[[], object]) -> float:
+    """Return the wall time of one run: the work is done by other processes."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def processes(options: argparse.Namespace) -> None:
+    """Compare worker processes with one process, by turns."""
+    goldens = load(options.goldens)
+    pooled = PoSh(processes=options.processes)
+    print(f"{options.processes} processes start in {wall_seconds(pooled.start):.1f} s")
+    for name, pairs_of in (("step", step_of), ("table", table_of)):
+        ratios, spent = [], Watch()
+        for turn in range(-1, options.repeats):
+            texts = [list(side) for side in zip(*pairs_of(goldens, turn), strict=True)]
+            alone = wall_seconds(partial(PoSh(processes=1).score, *texts))
+            with spent:
+                shared = wall_seconds(partial(pooled.score, *texts))
+            if turn < 0:  # loads the dictionary
+                spent = Watch()
+                continue
+            ratios.append(alone / shared)
+            print(f"{name}: {len(texts[0])} pairs, alone {alone:.2f} s, shared {shared:.2f} s")
+        own = spent.spent / options.repeats / len(texts[0])
+        print(
+            f"{name}: {median(ratios):.2f} times as fast ({min(ratios):.2f} to {max(ratios):.2f}); "
+            f"sharing out takes {1e3 * own:.1f} ms a pair"
+        )
+    simulate(goldens, own, (options.processes, *SIMULATED))
+
+
+SIMULATED = (4, 8, 16)
+REQUESTS = (1, 2, 4, 8, 16)  # sizes whose cost is measured
+
+
+def simulate(goldens: Sequence[Golden], own: float, counts: Iterable[int]) -> None:
+    """Simulate a step on more cores than there are, from what its requests cost on one.
+
+    References are read first, then pairs are scored. After each request the process that shares
+    them out takes ``own`` seconds a pair, for one worker after the other.
+    """
+    posh, cost = PoSh(processes=1), {}
+    for size in REQUESTS:
+        pairs = step_of(goldens, 1000 + size)
+        references = list(dict.fromkeys(reference for _, reference in pairs))
+        reading, scoring = Watch(), Watch()
+        for each in references:
+            with reading:
+                posh.reader.read([each], keep=True)
+        with scoring:
+            for start in range(0, len(pairs), size):
+                posh.score(*map(list, zip(*pairs[start : start + size], strict=True)))
+        cost[size] = scoring.spent / len(pairs)
+    one_reading = reading.spent / len(references)
+    alone = reading.spent + len(pairs) * cost[max(REQUESTS)]
+    for count in counts:
+        whole = schedule(len(references), count, lambda size: size * one_reading, own)
+        whole += schedule(len(pairs), count, lambda size: size * cost[nearest(size)], own)
+        print(f"simulated, {count} processes: {alone / whole:.1f} times as fast")
+
+
+def nearest(size: int) -> int:
+    """Return the measured size below a request's."""
+    return max(each for each in REQUESTS if each <= size)
+
+
+def schedule(items: int, count: int, cost: Callable[[int], float], own: float) -> float:
+    """Return the seconds until all items are done, as ``process.pool`` shares them out."""
+    work: Work[int, int] = Work(range(items), count)
+    free = [0.0] * count  # when each worker can take a request
+    answered = 0.0  # when this process has taken the last answer
+    for chunk in iter(work.take, []):
+        begun = heapq.heappop(free)
+        answered = max(answered, begun + cost(len(chunk))) + own * len(chunk)
+        heapq.heappush(free, answered)
+    return answered
+
+
 def verdicts(count: int) -> Iterator[dict[str, Verdict]]:
     """Yield batches of random verdicts by prompt, with prompts as long as for a museum's text."""
     rng = random.Random(0)
@@ -260,12 +368,12 @@ def commit() -> str:
 
 
 def main() -> None:
-    """Run one of the four commands."""
+    """Run one of the commands."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     commands = parser.add_subparsers(required=True)
     flags = {
         command: commands.add_parser(command.__name__)
-        for command in (overhead, speed, store, figures)
+        for command in (overhead, speed, processes, store, figures)
     }
     for command, each in flags.items():
         each.set_defaults(command=command)
@@ -277,6 +385,9 @@ def main() -> None:
     flags[speed].add_argument("--planted", type=Path)
     flags[speed].add_argument("--nga", type=Path)
     flags[speed].add_argument("--repeats", type=int, default=5)
+    flags[processes].add_argument("goldens", type=Path, help="goldens.jsonl")
+    flags[processes].add_argument("--processes", type=int, default=2)
+    flags[processes].add_argument("--repeats", type=int, default=5)
     for each in (flags[store], flags[figures]):
         each.add_argument("--verdicts", type=int, default=200_000)
     options = parser.parse_args()
