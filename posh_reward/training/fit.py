@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from posh_reward.errors import ConfigError
 from posh_reward.metrics.metric import metric_flags, read_metric
 from posh_reward.metrics.posh.judges.judge import engine_settings
+from posh_reward.metrics.posh.workers import MOST_PROCESSES, worker_gib
 from posh_reward.models.prompt_images import TOKEN_PIXELS
 from posh_reward.training.base_model import base_of
 from posh_reward.training.run_settings import Processes, prompt_tokens
@@ -65,9 +66,6 @@ release's guide has 85 on average."""
 TRAINER, JUDGE, READER = 12.0, 4.0, 3.0
 """GiB of the host's memory: a trainer with two workers that decode images; vLLM's process, without
 its sleeping weights; Maverick's process."""
-WORKER, TRF_WORKER = 0.4, 3.0
-"""GiB of the host's memory of a process that reads texts (``PoSh(processes=N)``): with the embedded
-parser and judge, measured, without shared pages; with a parser ``*_trf``, assumed."""
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "auto": 2, None: 4}
 """Bytes of a number, by dtype. Published checkpoints are in bfloat16."""
 FUSED = {"q_proj": "qkv", "k_proj": "qkv", "v_proj": "qkv", "gate_proj": "mlp", "up_proj": "mlp"}
@@ -312,7 +310,6 @@ def run_of(script: Any, args: Any, model: Any, layout: Processes) -> TrainingRun
     rows = args.per_device_train_batch_size * args.steps_per_generation if generates else 0
     if generates and not script.refill:  # dynamic sampling, of all groups at once
         rows *= script.oversample
-    workers = int(metric.get("processes") or 0)
     image = 0  # a student reads no images
     if hasattr(script, "max_pixels"):
         image = script.max_pixels // TOKEN_PIXELS if script.max_pixels else UNCAPPED
@@ -335,8 +332,17 @@ def run_of(script: Any, args: Any, model: Any, layout: Processes) -> TrainingRun
         coref=str(metric.get("coref", "rules")),
         saves=saves_of(args),
         saves_only_model=bool(args.save_only_model),
-        workers=workers if workers > 1 else 0,  # one reads in the trainer's own process
+        workers=_workers(metric) if generates else 0,
     )
+
+
+def _workers(metric: Mapping[str, Any]) -> int:
+    """Count the metric's worker processes, at most: a pipeline on a GPU has none."""
+    on_gpu = metric.get("parser_device") != "cpu"
+    if str(metric.get("parser")).endswith("_trf") and on_gpu:
+        return 0
+    processes = metric.get("processes") or MOST_PROCESSES
+    return int(processes) if processes > 1 else 0
 
 
 def _text_tokens(script: Any, args: Any) -> int:
@@ -388,7 +394,8 @@ def _packed_grader(options: Mapping[str, Any]) -> JudgeOnGpu:
         weights=weights,
         cache=MOST_TOKENS * shape.cached * size if given is None else float(given) * GIB,
         sleeps=bool(options.get("sleep", True)),
-        asleep=weights,
+        asleep=ceil(weights / GIB)
+        * GIB,  # pinned in buffers of a GiB (``models.packed.host_copy``)
         one_pass=pass_size(shape, int(options.get("max_batch_tokens", 8192)), size),
         share=CUDA_SHARE if given is None else None,
     )
@@ -657,8 +664,7 @@ def machine_memory(run: TrainingRun) -> Phase:
     state = model_state(run.parameters, run.layout).on_host / GIB
     asleep = sum(grader.asleep / GIB for _, grader in run.graders if grader.sleeps)
     vllms = sum(not grader.packed for _, grader in run.graders)
-    worker = TRF_WORKER if run.parser.endswith("_trf") else WORKER
-    processes = TRAINER + JUDGE * vllms + worker * run.workers
+    processes = TRAINER + JUDGE * vllms + worker_gib(run.parser) * run.workers
     processes += READER * (run.coref == "maverick")
     saved = run.shape.parameters * 2 / GIB
     exact = MemoryPart("weights", count * (state + asleep) + saved, exact=True)
@@ -768,6 +774,7 @@ ASSUMPTIONS = [
     "  ZeRO: DeepSpeed's default bucket sizes; Adam and a copy of the parameters in float32",
     f"  a machine's memory: {TRAINER:g} GiB per trainer, {READER:g} for Maverick, {JUDGE:g} per "
     "vLLM judge plus its sleeping weights, each tensor rounded up to a power of two",
-    f"  and {WORKER:g} per process of the metric, {TRF_WORKER:g} with a parser *_trf; none unless "
-    "its setting processes says so",
+    f"  and {worker_gib('embedded'):g} per worker process of the metric, "
+    f"{worker_gib('_trf'):g} with a parser *_trf on the CPU; {MOST_PROCESSES} unless it says "
+    "processes",
 ]

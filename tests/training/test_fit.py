@@ -151,17 +151,16 @@ def test_only_without_vllm_a_trainer_generates() -> None:
 
 
 def test_processes_that_read_texts_take_the_hosts_memory(tmp_path: Path) -> None:
-    run = shipped()
-    assert run.workers == 0, "not known"
-    for given, workers in ((1, 0), (5, 5)):
-        metric = tmp_path / f"{given}.yaml"
-        metric.write_text(f"metric: posh\nprocesses: {given}\n")
+    assert shipped().workers == 0, "its parser is on the GPU"
+    for line, workers in (("", 16), ("processes: 1", 0), ("processes: 5", 5)):
+        metric = tmp_path / "metric.yaml"
+        metric.write_text(f"judge: embedded\n{line}\n")
         assert shipped("--metric", str(metric)).workers == workers
-    few = replace(run, parser="embedded", workers=5)
-    many = replace(few, parser="en_core_web_trf")
-    assert machine_memory(few).gib - machine_memory(replace(few, workers=0)).gib == pytest.approx(
-        16
-    )
+        metric.write_text(f"parser: en_core_web_trf\nparser_device: cpu\n{line}\n")
+        assert shipped("--metric", str(metric)).workers == workers
+    few = replace(shipped(), parser="embedded", workers=5)
+    none, many = replace(few, workers=0), replace(few, parser="en_core_web_trf")
+    assert machine_memory(few).gib - machine_memory(none).gib == pytest.approx(8 * 5 * 0.4)
     assert machine_memory(many).gib - machine_memory(few).gib == pytest.approx(8 * 5 * 2.6)
 
 
