@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
 from statistics import fmean
@@ -67,7 +67,7 @@ class Watching(ReplayJudge):
         verdicts = super().grade(questions)
         for question, verdict in zip(questions, verdicts, strict=True):
             source, target = self._read[question.source.text], self._read[question.target.text]
-            stripped = replace(question, source=source, target=target)
+            stripped = question._replace(source=source, target=target)
             (own,) = self._embedded.grade([stripped])
             assert own.grade is not None
             assert verdict.grade is not None

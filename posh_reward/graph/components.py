@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from sys import intern
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from posh_reward.types import Span
 
@@ -85,8 +85,7 @@ def children_of(heads: Sequence[int]) -> tuple[tuple[int, ...], ...]:
 ComponentKind = Literal["noun", "adjective", "verb", "preposition", "adverb"]
 
 
-@dataclass(frozen=True, slots=True)
-class Component:
+class Component(NamedTuple):
     """A word and the words that belong to it, e.g. "holds up"."""
 
     kind: ComponentKind

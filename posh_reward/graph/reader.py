@@ -7,7 +7,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import astuple
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -238,9 +237,9 @@ def write_description(description: Description) -> str:
     return json.dumps(
         [
             description.text,
-            [astuple(entity) for entity in graph.entities],
-            [astuple(relation) for relation in graph.relations],
-            [[getattr(token, name) for token in description.tokens] for name in Token.__slots__],
+            graph.entities,
+            graph.relations,
+            list(zip(*description.tokens, strict=True)) or [[]] * len(Token._fields),
             description.clusters,
         ],
         ensure_ascii=False,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache
 from http.server import BaseHTTPRequestHandler
@@ -176,7 +175,7 @@ def claims(text: str, scene: Scene) -> dict[tuple[str, ...], bool]:
         ask = Question("precision", "entity", entity.head, read, NOTHING, at)
         claim(entity.sentences, ask, name(at))
         for each in entity.attributes:
-            asked = replace(ask, kind="attribute", text=each.text)
+            asked = ask._replace(kind="attribute", text=each.text)
             claim(each.sentences, asked, name(at), each.text)
     for link in read.graph.relations:
         ask = Question("precision", "relation", "", read, NOTHING, link.subject, link.text,

@@ -8,7 +8,7 @@ the higher of the two grades counts, as in PROVE's truthfulness.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from posh_reward.metrics.posh.questions import (
     PRESENT,
@@ -286,7 +286,7 @@ def _ask_image(
 def _ask_image_pass(
     image: PromptImage, inquiry: Inquiry, elements: Sequence[OpenElement], number: int
 ) -> Asking[None]:
-    questions = [replace(element.question, image=image) for element in elements]
+    questions = [element.question._replace(image=image) for element in elements]
     verdicts = yield from grade((number, 0), questions)
     for element, verdict in zip(elements, verdicts, strict=True):
         element.take_image(verdict)

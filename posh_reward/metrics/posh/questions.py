@@ -150,8 +150,7 @@ def is_containing(relation: Relation) -> bool:
     return relation.text in CONTAINING
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """Result of asking about an entity: its best candidate and that candidate's grade."""
 
     identifier: str
@@ -163,8 +162,7 @@ class Finding:
         return self.grade >= PRESENT
 
 
-@dataclass(frozen=True, slots=True)
-class CandidateName:
+class CandidateName(NamedTuple):
     """One name for an entity in a question."""
 
     rank: int

@@ -1,7 +1,6 @@
 """One direction of one pair, with a judge whose every answer is known."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -254,7 +253,7 @@ def test_relations_are_offered_by_their_first_sentence() -> None:
     """Q9."""
     men = roster(
         [entity("man"), entity("dog"), entity("cat"), entity("man")],
-        [replace(relation(0, "chases", 2), sentences=(1,)), relation(0, "with", 1)],
+        [relation(0, "chases", 2)._replace(sentences=(1,)), relation(0, "with", 1)],
     )
     assert texts(candidates(men, 0, {})) == [(3, "man with dog"), (3, "man chases cat")]
 

@@ -1,7 +1,5 @@
 """The oracle answers about drawn images from their drawing, and never guesses."""
 
-from dataclasses import replace
-
 import pytest
 
 from posh_reward import PoSh
@@ -42,7 +40,7 @@ def told(posh: PoSh, text: str, scene: Scene = SHOWN) -> dict[str, bool | None]:
         ask = Question("precision", "entity", entity.head, source, nothing, place)
         answers[entity.head] = is_true(seen, ask)
         for attribute in entity.attributes:
-            asked = replace(ask, kind="attribute", text=attribute.text)
+            asked = ask._replace(kind="attribute", text=attribute.text)
             answers[f"{attribute.text} {entity.head}"] = is_true(seen, asked)
     for relation in graph.relations:
         ends = graph.entities[relation.subject].head, graph.entities[relation.object].head
