@@ -7,6 +7,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import starmap
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -254,23 +255,33 @@ def read_description(row: str) -> Description:
         ValueError: the row is not such a description.
     """
     try:
-        text, entities, relations, columns, clusters = _frozen(json.loads(row))
-        graph = SceneGraph(
-            tuple(_entity(*values) for values in entities),
-            tuple(Relation(*values) for values in relations),
-        )
-        tokens = tuple(Token(*values) for values in zip(*columns, strict=True))
+        text, entities, relations, (*columns, spans), clusters = json.loads(row)
+        graph = SceneGraph(tuple(starmap(_entity, entities)), tuple(starmap(_relation, relations)))
+        tokens = tuple(starmap(Token, zip(*columns, map(tuple, spans), strict=True)))
+        return Description(text, graph, tokens, tuple(map(_pairs, clusters)))
     except TypeError as error:  # too few values, or too many
         raise ValueError(f"not a description: {error}") from None
-    return Description(text, graph, tokens, clusters)
 
 
-def _entity(head: str, heads: Any, attributes: Any, *rest: Any) -> Entity:
-    return Entity(head, heads, tuple(Attribute(*values) for values in attributes), *rest)
+def _entity(
+    head: str, heads: Any, attributes: Any, sentences: Any, spans: Any, *flags: bool
+) -> Entity:
+    described = tuple(starmap(_attribute, attributes))
+    return Entity(head, tuple(heads), described, tuple(sentences), _pairs(spans), *flags)
 
 
-def _frozen(value: Any) -> Any:
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+def _attribute(text: str, sentences: Any, spans: Any) -> Attribute:
+    return Attribute(text, tuple(sentences), _pairs(spans))
+
+
+def _relation(
+    subject: int, object: int, text: str, source: Any, sentences: Any, spans: Any
+) -> Relation:
+    return Relation(subject, object, text, source, tuple(sentences), _pairs(spans))
+
+
+def _pairs(values: Any) -> Any:
+    return tuple(map(tuple, values))
 
 
 def describe(doc: Doc, clusters: Clusters) -> Description:

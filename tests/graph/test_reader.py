@@ -92,8 +92,12 @@ def test_any_description_is_restored(description: Description) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", ["", "{", "null", "7", "[]", '["a",[],[],[]]', '["a",[[]],[],[],[]]']
-)
+    "wrong",
+    [
+        "", "{", "null", "7", "[]", '["a",[],[],[]]', '["a",[],[],[],[]]',
+        '["a",[[]],[],[[],[],[],[],[],[],[]],[]]', '["a",[],[],[["x"],[],[],[],[],[],[]],[]]',
+    ],
+)  # fmt: skip
 def test_an_invalid_description_is_refused(wrong: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         read_description(wrong)
