@@ -55,7 +55,8 @@ def read_syntax(doc: Doc) -> Syntax:
     words = doc.to_array(["ORTH", "LEMMA", "POS", "TAG", "DEP"]).T.tolist()
     places = doc.to_array(["HEAD", "IDX", "SENT_START"]).view("int64").T.tolist()
     # Equal strings share one object, since descriptions are cached by the thousand.
-    name = {key: intern(doc.vocab.strings[key]) for key in set().union(*words)}
+    strings = doc.vocab.strings
+    name = {key: intern(strings[key]) for key in set().union(*words)}
     text, lemma, pos, tag, dep = (tuple([name[key] for key in keys]) for keys in words)
     steps, begins, starts = places
     head = tuple([token + step for token, step in enumerate(steps)])
@@ -98,8 +99,8 @@ def find_components(syntax: Syntax) -> tuple[Component, ...]:
     free = dict.fromkeys(range(len(syntax)))  # an ordered set: kinds take tokens in turn
     result: list[Component] = []
     for kind, is_root, companions in RULES:
-        for root in list(free):
-            if root not in free or not is_root(syntax, root):
+        for root in [token for token in free if is_root(syntax, token)]:
+            if root not in free:  # an earlier one's companion
                 continue
             tokens = tuple(sorted({root, *companions(syntax, root)} & free.keys()))
             for token in tokens:
@@ -160,20 +161,20 @@ def is_adverb(syntax: Syntax, token: int) -> bool:
     return syntax.pos[token] == "ADV"
 
 
-def compounded_nouns(syntax: Syntax, noun: int) -> Iterable[int]:
+def compounded_nouns(syntax: Syntax, noun: int) -> list[int]:
     """Return nouns compounded into a pronoun; other compounds describe a noun."""
-    return (
+    return [
         child
         for child in syntax.children[noun]
         if syntax.dep[child].startswith("compound")
         and syntax.pos[child] in NOMINAL
         and not is_adjectival_noun(syntax, child)
-    )
+    ]
 
 
-def compounded_describers(syntax: Syntax, adjective: int) -> Iterable[int]:
+def compounded_describers(syntax: Syntax, adjective: int) -> list[int]:
     """Return describers of describers: "an *eye* level view", "a *light* blue coat"."""
-    return (
+    return [
         child
         for child in syntax.children[adjective]
         if is_adjectival_noun(syntax, child)
@@ -181,16 +182,16 @@ def compounded_describers(syntax: Syntax, adjective: int) -> Iterable[int]:
             syntax.dep[child].startswith("compound")
             and syntax.pos[child] in ("ADJ", "ADV", "NOUN", "PROPN")
         )
-    )
+    ]
 
 
-def particles_and_adverbs(syntax: Syntax, verb: int) -> Iterable[int]:
+def particles_and_adverbs(syntax: Syntax, verb: int) -> list[int]:
     """Return words after a verb that complete it: "holds a lamp *up*", "looks *away*"."""
-    return (
+    return [
         child
         for child in syntax.children[verb]
         if child > verb and syntax.dep[child] in ("prt", "compound:prt", "advmod")
-    )
+    ]
 
 
 Test = Callable[[Syntax, int], bool]

@@ -267,13 +267,13 @@ def entity(parts: Components, mentions: Sequence[int], attributes: tuple[Attribu
     In the release only the first mention can make an entity the viewer or one of the viewer's
     sides: "The *viewer* stands. A dog faces *us*", as one entity, is not the viewer.
     """
-    heads = tuple(parts.syntax.phrase(parts.components[i].tokens) for i in mentions)
+    heads = tuple([parts.syntax.phrase(parts.components[i].tokens) for i in mentions])
     sides = parts.sides & {*parts.clusters(mentions[0])}
     return Entity(
         head=heads[0],
         heads=heads,
         attributes=attributes,
-        sentences=tuple(parts.sentence(i) for i in mentions),
+        sentences=tuple([parts.sentence(i) for i in mentions]),
         spans=parts.spans(parts.tokens(mentions)),
         us=heads[0].lower() in VIEWER,
         left=LEFT in sides,
