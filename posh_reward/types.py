@@ -16,8 +16,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
+from itertools import count
 from math import fsum
 from numbers import Real
+from operator import mul
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 Span = tuple[int, int]
@@ -211,7 +213,7 @@ class Verdict:
         """Mean label, counted from 1; None if the judgment failed."""
         if self.probabilities is None:
             return None
-        return fsum(p * label for label, p in enumerate(self.probabilities, start=1))
+        return fsum(map(mul, self.probabilities, count(1)))
 
 
 class Phrase(NamedTuple):

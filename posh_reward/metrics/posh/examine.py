@@ -169,7 +169,7 @@ def _open_elements(inquiry: Inquiry) -> Iterator[OpenElement]:
     graph = inquiry.source.graph
     touching: list[list[int]] = [[] for _ in graph.entities]
     for index, relation in enumerate(graph.relations):
-        for end in sorted({relation.subject, relation.object}):
+        for end in {relation.subject, relation.object}:
             touching[end].append(index)
     seen: set[int] = set()
     # Entity by entity, as the release averages: floating-point sums depend on the order.

@@ -119,9 +119,9 @@ def _attributes(entity: Entity) -> dict[str, int]:
 
 def _other_mentions(entity: Entity) -> list[str]:
     """Return the entity's other names, without pronouns, each once, in text order."""
-    excluded = {normal_form(entity.head)} | NO_NAMES
-    names = dict.fromkeys(normal_form(head) for head in entity.heads)
-    return [name for name in names if name not in excluded]
+    own = normal_form(entity.head)
+    names = dict.fromkeys(map(normal_form, entity.heads))
+    return [name for name in names if name != own and name not in NO_NAMES]
 
 
 def _parents(graph: SceneGraph) -> list[list[int]]:
@@ -322,8 +322,9 @@ def prompt(question: Question, preset: str = "released") -> Prompt:
     suffix = "".join(_question_and_rest(question, preset))
     if question.image is not None:
         return Prompt(_opening(preset, "prompt.image", "", ""), suffix, (question.image,))
-    texts = [_text_of(question.target), _text_of(question.source)]
-    reference, generation = texts if question.direction == "precision" else reversed(texts)
+    reference, generation = _text_of(question.target), _text_of(question.source)
+    if question.direction == "recall":
+        reference, generation = generation, reference
     return Prompt(_opening(preset, f"prompt.{question.direction}", reference, generation), suffix)
 
 
