@@ -66,7 +66,7 @@ logger = logging.getLogger(__name__)
 
 ENOUGH = 10  # rewrites before judging whether they keep to their phrases
 MANY = 0.1  # share of rewrites that share no word with their phrase, above which it is said
-PATIENCE = 20_000  # new objects between two collections; Python's own is 700 to 2,000
+PATIENCE = 50_000  # new objects between two collections; Python's own is 700 to 2,000
 
 
 @contextmanager
