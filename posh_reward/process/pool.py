@@ -7,8 +7,8 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
@@ -31,6 +31,7 @@ class Place:
     """Place of one child process in a pool."""
 
     child: ChildProcess | None = None
+    starting: threading.Lock = field(default_factory=threading.Lock)
 
 
 @dataclass
@@ -113,13 +114,7 @@ class ChildPool:
 
     def start(self) -> None:
         """Start all processes that do not run, at the same time, and wait until they are ready."""
-        places = [self._idle.get() for _ in self._places]
-        try:
-            with ThreadPoolExecutor(len(places), "posh-start") as threads:
-                list(threads.map(self._ready, places))
-        finally:
-            for place in places:
-                self._idle.put(place)
+        in_threads([partial(self._ready, place) for place in self._places])
 
     def map(
         self, items: Sequence[T], ask: Callable[[ChildProcess, list[T]], list[R]]
@@ -135,16 +130,10 @@ class ChildPool:
         """
         work: Work[T, R] = Work(items, len(self._places))
         count = min(len(self._places), len(items))
-        with ThreadPoolExecutor(max(count, 1), "posh-worker") as threads:
-            serving = [threads.submit(self._serve, work, ask) for _ in range(count)]
-            try:
-                for each in serving:
-                    each.result()
-            except BaseException as error:
-                work.stop()
-                if not isinstance(error, Exception):  # Ctrl-C: the threads wait for their children
-                    self.close()
-                raise
+        try:
+            in_threads([partial(self._serve, work, ask)] * count)
+        finally:
+            work.stop()  # Ctrl-C: what the threads wait for is not needed
         return work.results
 
     def close(self) -> None:
@@ -178,6 +167,10 @@ class ChildPool:
 
     def _ready(self, place: Place) -> ChildProcess | None:
         """Return the running child of a place; None if none can be started."""
+        with place.starting:
+            return self._running(place)
+
+    def _running(self, place: Place) -> ChildProcess | None:
         if place.child is not None and not place.child.is_alive:  # no item's fault
             place.child.stop()
             place.child = None
@@ -194,3 +187,25 @@ class ChildPool:
                         error,
                     )
         return place.child
+
+
+def in_threads(calls: Sequence[Callable[[], object]]) -> None:
+    """Make several calls at the same time; raise the first error of any.
+
+    Ctrl-C does not wait for them, nor does the end of the program: their threads are daemons.
+    """
+    errors: list[BaseException] = []
+
+    def run(call: Callable[[], object]) -> None:
+        try:
+            call()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(call,), daemon=True) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]

@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from posh_reward.process import ChildProcess
 from posh_reward.process.pool import ATTEMPTS, ChildPool, Work
 from posh_reward.types import Failure
-from tests.processes import alive
 
 SQUARE = """
 import json, os, signal, sys, time
@@ -161,13 +160,26 @@ def test_what_is_raised_is_raised_and_they_stay(squares: Squares) -> None:
     assert squares([2]) == [4]
 
 
-def test_ctrl_c_ends_them(squares: Squares) -> None:
+def test_ctrl_c_waits_for_none_of_them(squares: Squares) -> None:
     squares.pool.start()
-    keepers = [place.child._keeper.pid for place in squares.pool._places if place.child]
-    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    begun = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         squares([-2, -2, -2])
-    assert not any(map(alive, keepers))
+    assert time.monotonic() - begun < TIMEOUT_SECONDS
+    assert squares([1, 2, 3]) == [1, 4, 9]
+
+
+def test_several_threads_may_start_them(squares: Squares) -> None:
+    threads = [threading.Thread(target=squares.pool.start, daemon=True) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert not any(thread.is_alive() for thread in threads)
+    children = [place.child for place in squares.pool._places]
+    assert all(child is not None and child.is_alive for child in children)
+    assert squares([3]) == [9]
 
 
 @given(st.integers(0, 300), st.integers(1, 40))

@@ -41,6 +41,7 @@ class Weights:
             weight = getattr(self, kind)
             if not 0 <= weight < math.inf:
                 raise ConfigError(f"the weight of {kind} is {weight}: use a number from 0")
+            object.__setattr__(self, kind, float(weight))  # NumPy's would round all means
         if not any(getattr(self, kind) for kind in KINDS):  # every mean would be 1
             raise ConfigError(f"the weights of {', '.join(KINDS)} are all 0: set one above 0")
 

@@ -8,7 +8,7 @@ from typing import Any
 from posh_reward.graph.coref import Coreferencer, load_coref
 from posh_reward.graph.parse import is_on_gpu
 from posh_reward.graph.reader import Reader, Recent, read_description
-from posh_reward.metrics.metric import package_version
+from posh_reward.metrics.metric import signature
 from posh_reward.metrics.posh.workers import Workers
 from posh_reward.types import Description, Failure
 
@@ -36,6 +36,10 @@ class PooledReader(Reader):
         super().__init__(parser, coref, **rest)
         self.workers = workers
         self._rows: Recent[str] = Recent(self._cache.capacity)
+
+    def can_read(self, text: object) -> bool:
+        """Return True for a text that is not too long, missing or otherwise unusable."""
+        return isinstance(self._stripped(text), str)
 
     def shares(self, count: int) -> bool:
         """Return True if so many texts, or pairs, should go to the workers."""
@@ -84,7 +88,8 @@ class PooledReader(Reader):
 
     def _agree(self) -> bool:
         """Return True if the workers read as this process does."""
-        return self.workers.agree(parser=self.parser_name, version=package_version())
+        own = signature("posh", {"parser": self.parser_name})
+        return self.workers.agree(own, "parser", "version")
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_rows": Recent(self._rows.capacity)}

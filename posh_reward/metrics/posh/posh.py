@@ -25,6 +25,7 @@ from posh_reward.metrics.metric import (
 )
 from posh_reward.metrics.posh import aggregate
 from posh_reward.metrics.posh.examine import SUPPORTED, Examination, Steps, examine
+from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
 from posh_reward.metrics.posh.judges.embedded.embedded_judge import VERSION as EMBEDDED
 from posh_reward.metrics.posh.judges.judge import (
     Judge,
@@ -347,7 +348,7 @@ class PoSh:
         workers = Workers(processes, {
             "parser": parser, "coref": name_there(resolver) or "none", "preset": preset,
             "parser_device": "cpu", "weights": astuple(self.weights),
-            "max_characters": max_characters,
+            "max_characters": int(max_characters),
         })  # fmt: skip
         self.reader: Reader = PooledReader(
             workers, parser, resolver, parser_device=parser_device,
@@ -511,14 +512,16 @@ class PoSh:
     def _score_in_workers(self, tasks: list[PairTask]) -> dict[PairTask, Scores]:
         """Score those pairs that the workers take: none unless the judge is the embedded one."""
         reader = self.reader
-        texts = [t for t in tasks if isinstance(t.generation, str) and isinstance(t.reference, str)]
         if (
-            self.judge.name != EMBEDDED
+            type(self.judge) is not EmbeddedJudge
+            or self.judge.name != EMBEDDED  # it has an encoder
             or self.witness is not None
             or not isinstance(reader, PooledReader)
             or name_there(reader.coref) is None
-            or not reader.shares(len(texts))
         ):
+            return {}
+        texts = [t for t in tasks if reader.can_read(t.generation) and reader.can_read(t.reference)]
+        if not reader.shares(len(texts)):
             return {}
         rows = reader.rows([str(task.reference) for task in texts])
         pairs = [
@@ -526,8 +529,7 @@ class PoSh:
             for t in texts
         ]
         scores = reader.workers.score(pairs, self.judge.usage)
-        rules = f"{GRAPH_VERSION}.{ASKING_VERSION}"
-        if not reader.workers.agree(judge=self.judge.name, coref=reader.coref.name, rules=rules):
+        if not reader.workers.agree(self.signature):
             return {}
         failed = {joined: self._signature(joined=joined) for joined in (False, True)}
         return {

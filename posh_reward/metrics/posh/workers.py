@@ -6,9 +6,11 @@ A language model or a witness is asked by this process.
 
 from __future__ import annotations
 
+import json
 import logging
 import multiprocessing
 import os
+import sys
 from base64 import b64decode
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -26,7 +28,6 @@ from posh_reward.types import Failure, Scores, Usage
 
 logger = logging.getLogger(__name__)
 
-ROOT = Path(__file__).resolve().parents[3]  # the folder that posh_reward is in
 BOOT = (
     "sys.path.insert(0, sys.argv.pop(1)); from posh_reward.metrics.posh.worker import main; main()"
 )
@@ -38,8 +39,9 @@ PAIRS_TO_START = 64
 """Pairs or texts after which workers start by themselves; starting takes as long as some 30 pairs.
 Before that, waiting for them would cost more than it saves."""
 START_SECONDS = 300.0  # for loading the parser, while as many others load it, too
-SECONDS_A_REQUEST, SECONDS_AN_ITEM = 90.0, 30.0
-"""Time for an answer. Reading 20,000 characters with a transformer pipeline takes half a minute."""
+SECONDS_A_REQUEST, SECONDS_A_CHARACTER = 90.0, 0.01
+"""Time for an answer: hundreds of times what it takes, for texts may be hard and machines busy. A
+pair of 150 words each has 1,700 characters, takes 0.07 s, and may take 107 s."""
 ONE_THREAD = {
     f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMEXPR")
 }
@@ -158,7 +160,8 @@ class Workers:
         spent: list[Usage] = []
 
         def ask(child: ChildProcess, chunk: list[WorkerPair]) -> list[Scores]:
-            reply = _exchange(child, {"score": chunk}, len(chunk))
+            characters = sum(len(pair.generation) + len(pair.reference) for pair in chunk)
+            reply = _exchange(child, {"score": chunk}, deadline(characters))
             spent.append(Usage(**reply["usage"]))
             scores: list[Scores] = records_adapter("posh").validate_json(reply["scores"])
             return scores
@@ -168,19 +171,21 @@ class Workers:
             usage.add(each)
         return scores
 
-    def agree(self, **fields: str) -> bool:
-        """Return True if the workers' signature has these fields; else end them, with a warning.
+    def agree(self, own: str, *keys: str) -> bool:
+        """Return True if the workers' signature is like this process's own, in some or all fields.
 
-        A package that is updated while a run goes on is what its new workers would load.
+        Otherwise they are ended, with a warning: a package that was updated while a run goes on is
+        what its new workers would load.
         """
         theirs = self.signature
-        unlike = [key for key, value in fields.items() if theirs and field_of(theirs, key) != value]
-        if not unlike:
+        if theirs is None or theirs == own:
+            return True
+        if keys and all(field_of(theirs, key) == field_of(own, key) for key in keys):
             return True
         logger.warning(
-            "worker processes have another %s (%s) than this one, so they are not used: was the "
-            "package changed? Start again",
-            unlike[0], field_of(str(theirs), unlike[0]),
+            "worker processes would score as %s, not as %s, so they are not used: was the package "
+            "or the metric changed? Start again",
+            theirs, own,
         )  # fmt: skip
         self.close()
         self.processes = 1
@@ -202,19 +207,24 @@ def _start_child(settings: Mapping[str, Any], told: dict[str, str]) -> ChildProc
     """Start a worker; ``told`` gets its signature."""
     variables = child_variables(os.environ, PYTHON, hub=False) | ONE_THREAD
     variables["CUDA_VISIBLE_DEVICES"] = ""  # a context on the GPU would take half a GiB of each
-    child = ChildProcess(python_code(BOOT, str(ROOT)), variables)
-    told["signature"] = _exchange(child, {"settings": settings}, 0)["signature"]
+    imports = json.dumps([folder for folder in sys.path if folder])
+    child = ChildProcess(python_code(BOOT, imports), variables)
+    told["signature"] = _exchange(child, {"settings": settings}, START_SECONDS)["signature"]
     return child
 
 
 def _ask_for_texts(do: str, child: ChildProcess, texts: list[str]) -> list[str | Failure]:
-    values = _exchange(child, {do: texts}, len(texts))["values"]
+    values = _exchange(child, {do: texts}, deadline(sum(map(len, texts))))["values"]
     return [value if isinstance(value, str) else Failure(*value) for value in values]
 
 
-def _exchange(child: ChildProcess, request: Mapping[str, Any], items: int) -> dict[str, Any]:
-    """Send a request about so many items; raise what the worker raised."""
-    seconds = SECONDS_A_REQUEST + SECONDS_AN_ITEM * items if items else START_SECONDS
+def deadline(characters: int) -> float:
+    """Return the seconds that a request about so many characters may take."""
+    return SECONDS_A_REQUEST + SECONDS_A_CHARACTER * characters
+
+
+def _exchange(child: ChildProcess, request: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    """Send a request and return the answer; raise what the worker raised."""
     reply = child.exchange(request, seconds)
     if "raised" not in reply:
         return reply

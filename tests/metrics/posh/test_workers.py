@@ -14,11 +14,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from spacy.tokens import Doc
 
 from posh_reward import PoSh, PoshReward
 from posh_reward.graph.coref.coreferencer import RuleCoreferencer
+from posh_reward.metrics.posh.aggregate import Weights
+from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.metrics.posh.workers import (
     PAIRS_TO_START,
@@ -28,7 +31,7 @@ from posh_reward.metrics.posh.workers import (
     quota_of,
 )
 from posh_reward.store import Store
-from posh_reward.types import Clusters
+from posh_reward.types import Clusters, Question, Verdict
 from tests.processes import alive, soon
 
 GENERATIONS: list[Any] = [
@@ -38,6 +41,7 @@ GENERATIONS: list[Any] = [
     "",
     None,
     "half a pair \ud800",
+    "both halves \ud83d\udc36 of one",
     "x" * 30_000,
     "  A cat \n\n sits.\t",
     "The Virgin's robe is ultramarine; she holds the Child — naïve, “golden” light 🌞.",
@@ -49,6 +53,7 @@ REFERENCES: list[Any] = [
     "A brown dog lies on a sofa while a woman reads.",
     "A brown dog lies on a sofa while a woman reads.",
     ["Two ships sail.", "A man wearing a hat stands below a dark, cloudy sky"],
+    "A man.",
     "A man.",
     "A man.",
     "A man.",
@@ -151,10 +156,34 @@ def test_a_store_gets_the_same_references(tmp_path: Path) -> None:
     assert again.score(GENERATIONS, REFERENCES) == PoSh().score(GENERATIONS, REFERENCES)
 
 
+class Harsh(EmbeddedJudge):
+    """A judge of the user's own, under the embedded one's name."""
+
+    def grade(self, questions: Sequence[Question]) -> list[Verdict]:
+        return [Verdict((1.0, 0.0, 0.0, 0.0, 0.0)) for _ in questions]
+
+
+def test_a_judge_of_the_users_own_judges_here() -> None:
+    alone, pooled = (PoSh(judge=Harsh(), processes=count) for count in (1, 2))
+    assert pooled.score(GENERATIONS, REFERENCES) == alone.score(GENERATIONS, REFERENCES)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("weights", [{"relation": 0.5}, {"entity": 2.0, "attribute": 0.0}])
-def test_settings_reach_the_workers(weights: dict[str, float]) -> None:
-    options: dict[str, Any] = {"weights": weights, "coref": "none", "max_characters": 60}
+def test_weights_that_are_changed_later_count() -> None:
+    metrics = [PoSh(processes=count) for count in (1, 2)]
+    for metric in metrics:
+        metric.score(GENERATIONS, REFERENCES)
+        metric.weights = Weights(1, 0, 0)
+    expected, found = (metric.score(GENERATIONS, REFERENCES) for metric in metrics)
+    assert found == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "weights", [{"relation": np.float32(0.1)}, {"entity": 2.0, "attribute": 0}]
+)
+def test_settings_reach_the_workers(weights: dict[str, Any]) -> None:
+    options: dict[str, Any] = {"weights": weights, "coref": "none", "max_characters": np.int64(60)}
     alone, pooled = (PoSh(**options, processes=count) for count in (1, 2))
     assert pooled.score(GENERATIONS, REFERENCES) == alone.score(GENERATIONS, REFERENCES)
     assert workers_of(pooled).signature == alone.signature
@@ -204,7 +233,7 @@ def test_workers_of_another_metric_are_not_believed(caplog: pytest.LogCaptureFix
     with caplog.at_level(logging.WARNING):
         assert metric.score(GENERATIONS, REFERENCES) == PoSh().score(GENERATIONS, REFERENCES)
     [warning] = caplog.messages
-    assert "another coref (none)" in warning
+    assert "coref:none" in warning
     assert metric.processes == 1
 
 
