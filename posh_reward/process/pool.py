@@ -7,6 +7,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from queue import SimpleQueue
@@ -80,8 +81,8 @@ class Work(Generic[T, R]):
                 else:
                     self.results[number] = Failure(
                         "engine",
-                        f"ended {ATTEMPTS} worker processes, of which the last {reason}: if memory "
-                        "is short, lower processes",
+                        f"ended {ATTEMPTS} worker processes, of which the last {reason}: fewer "
+                        "processes have more memory and time each",
                     )
 
     def stop(self) -> None:
@@ -192,7 +193,8 @@ class ChildPool:
 def in_threads(calls: Sequence[Callable[[], object]]) -> None:
     """Make several calls at the same time; raise the first error of any.
 
-    Ctrl-C does not wait for them, nor does the end of the program: their threads are daemons.
+    Ctrl-C does not wait for them, nor does the end of the program: their threads are daemons. Calls
+    for which there can be no thread are not made.
     """
     errors: list[BaseException] = []
 
@@ -203,9 +205,12 @@ def in_threads(calls: Sequence[Callable[[], object]]) -> None:
             errors.append(error)
 
     threads = [threading.Thread(target=run, args=(call,), daemon=True) for call in calls]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
+    started = []
+    with suppress(RuntimeError):  # too many threads, or the interpreter is shutting down
+        for thread in threads:
+            thread.start()
+            started.append(thread)
+    for thread in started:
         thread.join()
     if errors:
         raise errors[0]

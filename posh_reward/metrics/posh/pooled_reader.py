@@ -62,7 +62,7 @@ class PooledReader(Reader):
         new = [text for text in unique if text not in rows]
         read = zip(new, self.workers.read(new), strict=True)
         fresh = {text: row for text, row in read if isinstance(row, str)}
-        if not self._agree():
+        if not self._agree("parser", "coref", "version"):
             return {}
         self._put(fresh)
         rows |= fresh
@@ -72,9 +72,10 @@ class PooledReader(Reader):
     def _describe(self, texts: Sequence[str]) -> list[Description | Failure]:
         if not self.shares(len(texts)):
             return super()._describe(texts)
-        ask = self.workers.parse if name_there(self.coref) is None else self.workers.read
-        values = dict(zip(texts, ask(texts), strict=True))
-        if not self._agree():
+        resolve = name_there(self.coref) is not None
+        found = self.workers.read(texts) if resolve else self.workers.parse(texts)
+        values = dict(zip(texts, found, strict=True))
+        if not self._agree("parser", "version", *(("coref",) if resolve else ())):
             return super()._describe(texts)
         parsed = {text: value for text, value in values.items() if isinstance(value, bytes)}
         read: dict[str, Description | Failure] = {
@@ -86,10 +87,10 @@ class PooledReader(Reader):
         read.update(zip(left, self.of_parses(left, self._resolve, parsed), strict=True))
         return [read[text] for text in texts]
 
-    def _agree(self) -> bool:
+    def _agree(self, *keys: str) -> bool:
         """Return True if the workers read as this process does."""
-        own = signature("posh", {"parser": self.parser_name})
-        return self.workers.agree(own, "parser", "version")
+        own = signature("posh", {"parser": self.parser_name, "coref": self.coref.name})
+        return self.workers.agree(own, *keys)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_rows": Recent(self._rows.capacity)}

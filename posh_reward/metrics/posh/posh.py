@@ -528,8 +528,9 @@ class PoSh:
             WorkerPair(str(t.generation), str(t.reference), t.joined, rows.get(str(t.reference)))
             for t in texts
         ]
-        scores = reader.workers.score(pairs, self.judge.usage)
-        if not reader.workers.agree(self.signature):
+        workers = reader.workers
+        scores = [] if workers.unlike else workers.score(pairs, self.judge.usage)
+        if workers.unlike or not workers.agree(self.signature):
             return {}
         failed = {joined: self._signature(joined=joined) for joined in (False, True)}
         return {

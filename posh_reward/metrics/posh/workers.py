@@ -84,7 +84,8 @@ def cores_of_rank() -> int:
 
 def ranks_here() -> int:
     """Count the ranks that a launcher runs on this machine."""
-    return max(int(os.environ.get("LOCAL_WORLD_SIZE") or 1), 1)
+    size = os.environ.get("LOCAL_WORLD_SIZE", "")
+    return max(int(size), 1) if size.isdecimal() else 1
 
 
 def quota_of(files: Iterable[str | Path]) -> int | None:
@@ -115,12 +116,27 @@ class Workers:
     """
 
     def __init__(self, processes: int | None, settings: Mapping[str, Any]) -> None:
-        self.processes = processes or default_processes(str(settings["parser"]))
-        self._is_given = processes is not None
+        self._given = processes
         self._settings = dict(settings)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._default = (0, 1)  # process that it was counted in, and number
         self._pool: ChildPool | None = None
         self._seen = 0  # pairs and texts so far
         self._told: dict[str, str] = {}  # by the last worker that has started
+        self.unlike = False
+        """True once the workers were found to be of another metric."""
+
+    @property
+    def processes(self) -> int:
+        """Number of workers; 1: none."""
+        if self._given is not None:
+            return self._given
+        own = os.getpid()  # a fork, or the reader of a pickle, may have fewer cores
+        if self._default[0] != own:
+            self._default = own, default_processes(str(self._settings["parser"]))
+        return self._default[1]
 
     @property
     def signature(self) -> str | None:
@@ -130,10 +146,10 @@ class Workers:
     def take(self, count: int) -> bool:
         """Return True if so many texts or pairs should go to the workers."""
         pool = self._pool
-        if self.processes < 2 or (pool is not None and pool.broken):
+        if self.processes < 2 or self.unlike or (pool is not None and pool.broken):
             return False
         self._seen += count
-        is_due = self._is_given or pool is not None or self._seen >= PAIRS_TO_START
+        is_due = self._given is not None or pool is not None or self._seen >= PAIRS_TO_START
         return count > 1 and is_due
 
     def start(self) -> None:
@@ -188,7 +204,7 @@ class Workers:
             theirs, own,
         )  # fmt: skip
         self.close()
-        self.processes = 1
+        self.unlike = True
         return False
 
     def _own_pool(self) -> ChildPool:
@@ -200,16 +216,24 @@ class Workers:
         return self._pool
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_pool": None, "_told": {}}
+        return {"_given": self._given, "_settings": self._settings}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._forget()
 
 
 def _start_child(settings: Mapping[str, Any], told: dict[str, str]) -> ChildProcess:
     """Start a worker; ``told`` gets its signature."""
     variables = child_variables(os.environ, PYTHON, hub=False) | ONE_THREAD
     variables["CUDA_VISIBLE_DEVICES"] = ""  # a context on the GPU would take half a GiB of each
+    variables["PYTHONIOENCODING"] = "utf-8"
     imports = json.dumps([folder for folder in sys.path if folder])
     child = ChildProcess(python_code(BOOT, imports), variables)
-    told["signature"] = _exchange(child, {"settings": settings}, START_SECONDS)["signature"]
+    try:
+        told["signature"] = _exchange(child, {"settings": settings}, START_SECONDS)["signature"]
+    except PoshError as error:  # here the same settings have worked
+        raise child.failed(f"could not start: {error}") from error
     return child
 
 
@@ -228,6 +252,6 @@ def _exchange(child: ChildProcess, request: Mapping[str, Any], seconds: float) -
     reply = child.exchange(request, seconds)
     if "raised" not in reply:
         return reply
-    if reply["raised"] == "MemoryError":
-        raise MemoryError(reply["detail"])
+    if reply["raised"] == "MemoryError":  # of the worker, not of this process
+        raise child.failed("ran out of memory")
     raise getattr(errors, reply["raised"], PoshError)(reply["detail"])

@@ -234,7 +234,7 @@ def test_workers_of_another_metric_are_not_believed(caplog: pytest.LogCaptureFix
         assert metric.score(GENERATIONS, REFERENCES) == PoSh().score(GENERATIONS, REFERENCES)
     [warning] = caplog.messages
     assert "coref:none" in warning
-    assert metric.processes == 1
+    assert children(workers_of(metric)) == []
 
 
 @pytest.mark.slow
@@ -255,7 +255,7 @@ def test_a_pickle_and_a_fork_have_workers_of_their_own(pooled: PoSh) -> None:
 def test_they_start_by_themselves_once_there_is_work_for_them() -> None:
     metric = PoSh()
     workers = workers_of(metric)
-    workers.processes = 2  # whatever machine this is
+    workers._default = os.getpid(), 2  # whatever machine this is
     for index in range(3):
         metric.score([f"A dog and {index} cats.", "A cat."], ["A dog.", "A cat."])
     assert children(workers) == []
@@ -281,6 +281,20 @@ def test_a_rank_has_its_share_of_the_cores(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("LOCAL_WORLD_SIZE", str(cores))
     assert cores_of_rank() == 1
     assert PoSh().processes == 1
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "auto")
+    assert cores_of_rank() == cores
+
+
+def test_a_default_is_that_of_the_process_that_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    metric = PoSh()
+    metric.reader.workers._default = os.getpid(), 12  # type: ignore[attr-defined]
+    assert metric.processes == 12
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "1000")
+    assert pickle.loads(pickle.dumps(metric)).processes == 1
+    pid = os.fork()
+    if pid == 0:
+        os._exit(metric.processes)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
 
 
 @pytest.mark.parametrize(
