@@ -189,7 +189,7 @@ def test_work_is_handed_out_once_and_in_ever_smaller_parts(count: int, processes
     assert [number for chunk in chunks for number in chunk] == list(range(count))
     sizes = [len(chunk) for chunk in chunks]
     assert sizes == sorted(sizes, reverse=True)
-    assert all(size <= max(count / (2 * processes), 1) for size in sizes)
+    assert all(size <= max(count / (2 * processes), 2) for size in sizes)
 
 
 def test_the_documented_parts() -> None:
