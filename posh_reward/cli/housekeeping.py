@@ -88,7 +88,8 @@ def add_doctor(command: argparse.ArgumentParser) -> None:
     add("--first-hour", metavar="FILE", type=Path, help="climb the ladder, into this JSON file")
     add("--timeout", metavar="SECONDS", type=float, help="limit of each trial (default: "
         "900, for a cold node's kernels; of a rung's 3600)")  # fmt: skip
-    add("--processes", type=int, help="processes on this node (default: by the launch line)")
+    add("--processes", type=int, help="ranks on this node (default: by the launch line); not the "
+        "metric's worker processes, which are a setting of the run")  # fmt: skip
     add("--machines", type=int, default=1, help="nodes of the job; run this on each of them")
     add("--machine-rank", type=int, default=0, help="number of this node, from 0")
     add("--address", default="127.0.0.1", help="address of the first node")

@@ -21,8 +21,8 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 R = TypeVar("R")
 
-MIN_ITEMS, MAX_ITEMS = 2, 16
-"""Items in a request. A parser takes half as long again for a text alone, and reads 16 at once."""
+MIN_ITEMS, MAX_ITEMS = 2, 32
+"""Items in a request: a parser takes half as long again for a text alone as for many together."""
 ATTEMPTS = 3  # processes that may die on an item before it is given up
 MAX_FAILED_STARTS = 3  # in a row
 
@@ -54,15 +54,15 @@ class Work(Generic[T, R]):
     def take(self) -> list[int]:
         """Take the next items, by their numbers; empty if none are left.
 
-        Half of a process's share of what is left: large requests first, small ones last, so that
-        all processes end at about the same time. Of 64 items for 2 processes: 16, 12, 9, 6, 5, ...
+        Two thirds of a process's share of what is left: large requests first, small ones last, so
+        that all end at about the same time. Of 64 items for 2 processes: 21, 14, 9, 6, 4, 3, 2, ...
         """
         with self._lock:
             if self.stopped:
                 return []
             if self._again:  # alone, so that one item's death spares the others
                 return [self._again.popleft()]
-            share = len(self._left) // (2 * self.processes)
+            share = 2 * len(self._left) // (3 * self.processes)
             size = min(max(share, MIN_ITEMS), MAX_ITEMS, len(self._left))
             return [self._left.popleft() for _ in range(size)]
 

@@ -702,7 +702,8 @@ def report(run: TrainingRun) -> list[str]:
         verdict = verdict if phase.gib <= GPU_GIB else "DOES NOT FIT"
         lines.append(f"  {phase.name:<9}{low:.0f} to {high:.0f}  {verdict}  ({parts})")
     low, high = machine_memory(run).bounds
-    lines.append(f"memory of each machine: {low:.0f} to {high:.0f} GiB")
+    workers = f"{run.workers or 'no'} worker processes for each trainer"
+    lines.append(f"memory of each machine: {low:.0f} to {high:.0f} GiB, with {workers}")
     lines.append(
         f"disk: {disk_size(run):.0f} GB ({run.saves} checkpoints of "
         f"{checkpoint_size(run):.1f} GB and the model)"
@@ -775,6 +776,6 @@ ASSUMPTIONS = [
     f"  a machine's memory: {TRAINER:g} GiB per trainer, {READER:g} for Maverick, {JUDGE:g} per "
     "vLLM judge plus its sleeping weights, each tensor rounded up to a power of two",
     f"  and {worker_gib('embedded'):g} per worker process of the metric, "
-    f"{worker_gib('_trf'):g} with a parser *_trf on the CPU; {MOST_PROCESSES} unless it says "
-    "processes",
+    f"{worker_gib('_trf'):g} with a parser *_trf on the CPU; none with one on the GPU; without the "
+    f"setting processes, the most that there may be, {MOST_PROCESSES} for each trainer",
 ]

@@ -189,9 +189,9 @@ def test_work_is_handed_out_once_and_in_ever_smaller_parts(count: int, processes
     assert [number for chunk in chunks for number in chunk] == list(range(count))
     sizes = [len(chunk) for chunk in chunks]
     assert sizes == sorted(sizes, reverse=True)
-    assert all(size <= max(count / (2 * processes), 2) for size in sizes)
+    assert all(size <= max(2 * count / (3 * processes), 2) for size in sizes)
 
 
 def test_the_documented_parts() -> None:
     work: Work[int, int] = Work(list(range(64)), 2)
-    assert [len(work.take()) for _ in range(5)] == [16, 12, 9, 6, 5]
+    assert [len(work.take()) for _ in range(7)] == [21, 14, 9, 6, 4, 3, 2]

@@ -41,9 +41,9 @@ class PooledReader(Reader):
         """Return True for a text that is not too long, missing or otherwise unusable."""
         return isinstance(self._stripped(text), str)
 
-    def shares(self, count: int) -> bool:
-        """Return True if so many texts, or pairs, should go to the workers."""
-        return not is_on_gpu(self.nlp) and self.workers.take(count)
+    def shares(self, texts: int) -> bool:
+        """Return True if so many texts should go to the workers."""
+        return not is_on_gpu(self.nlp) and self.workers.take(texts)
 
     def start_workers(self) -> None:
         """Start the workers, unless the parser is on a GPU."""
@@ -71,6 +71,7 @@ class PooledReader(Reader):
 
     def _describe(self, texts: Sequence[str]) -> list[Description | Failure]:
         if not self.shares(len(texts)):
+            self.workers.note(len(texts))
             return super()._describe(texts)
         resolve = name_there(self.coref) is not None
         found = self.workers.read(texts) if resolve else self.workers.parse(texts)

@@ -521,7 +521,7 @@ class PoSh:
         ):
             return {}
         texts = [t for t in tasks if reader.can_read(t.generation) and reader.can_read(t.reference)]
-        if not reader.shares(len(texts)):
+        if len(texts) < 2 or not reader.shares(2 * len(texts)):
             return {}
         rows = reader.rows([str(task.reference) for task in texts])
         pairs = [

@@ -35,9 +35,9 @@ GIB = 2**30
 MEMORY_SHARE = 0.5  # of the free memory that workers take at most, unless their number is given
 MOST_PROCESSES = 16
 """Most workers by default. For this process, sharing texts out is work, too."""
-PAIRS_TO_START = 64
-"""Pairs or texts after which workers start by themselves; starting takes as long as some 30 pairs.
-Before that, waiting for them would cost more than it saves."""
+TEXTS_TO_START = 128
+"""Texts after which workers start by themselves; starting takes as long as some 60 texts. Before
+that, waiting for them would cost more than it saves."""
 START_SECONDS = 300.0  # for loading the parser, while as many others load it, too
 SECONDS_A_REQUEST, SECONDS_A_CHARACTER = 90.0, 0.01
 """Time for an answer: hundreds of times what it takes, for texts may be hard and machines busy. A
@@ -111,7 +111,7 @@ class Workers:
 
     Args:
         processes: number of workers; 1: none. None: ``default_processes``, started once there is
-            work for them (``PAIRS_TO_START``).
+            work for them (``TEXTS_TO_START``).
         settings: arguments of a worker's ``PoSh``.
     """
 
@@ -123,7 +123,7 @@ class Workers:
     def _forget(self) -> None:
         self._default = (0, 1)  # process that it was counted in, and number
         self._pool: ChildPool | None = None
-        self._seen = 0  # pairs and texts so far
+        self._seen = 0  # texts that this process has read
         self._told: dict[str, str] = {}  # by the last worker that has started
         self.unlike = False
         """True once the workers were found to be of another metric."""
@@ -143,14 +143,16 @@ class Workers:
         """Signature of the workers' metric; None as long as none has started."""
         return self._told.get("signature")
 
-    def take(self, count: int) -> bool:
-        """Return True if so many texts or pairs should go to the workers."""
+    def take(self, texts: int) -> bool:
+        """Return True if so many texts should go to the workers."""
         pool = self._pool
-        if self.processes < 2 or self.unlike or (pool is not None and pool.broken):
+        if texts < 2 or self.processes < 2 or self.unlike or (pool is not None and pool.broken):
             return False
-        self._seen += count
-        is_due = self._given is not None or pool is not None or self._seen >= PAIRS_TO_START
-        return count > 1 and is_due
+        return self._given is not None or pool is not None or self._seen + texts >= TEXTS_TO_START
+
+    def note(self, texts: int) -> None:
+        """Count texts that this process reads."""
+        self._seen += texts
 
     def start(self) -> None:
         """Start all workers now, so that the first call need not wait for them."""

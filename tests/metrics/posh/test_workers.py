@@ -24,7 +24,7 @@ from posh_reward.metrics.posh.aggregate import Weights
 from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.metrics.posh.workers import (
-    PAIRS_TO_START,
+    TEXTS_TO_START,
     Workers,
     cores_of_rank,
     default_processes,
@@ -256,11 +256,11 @@ def test_they_start_by_themselves_once_there_is_work_for_them() -> None:
     metric = PoSh()
     workers = workers_of(metric)
     workers._default = os.getpid(), 2  # whatever machine this is
-    for index in range(3):
-        metric.score([f"A dog and {index} cats.", "A cat."], ["A dog.", "A cat."])
+    texts = [f"A man has {index} hats." for index in range(TEXTS_TO_START)]
+    few = TEXTS_TO_START // 2 - 1
+    metric.score(texts[:few], texts[-few:])
     assert children(workers) == []
-    texts = [f"A man has {index} hats." for index in range(PAIRS_TO_START)]
-    metric.score(texts, texts)
+    metric.score(texts[:2], texts[:2])
     assert len(children(workers)) == 2
     pids = children(workers)
     del metric, workers
