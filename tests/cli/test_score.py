@@ -293,11 +293,12 @@ def test_a_witness_needs_a_column_of_images(
 @pytest.mark.slow
 def test_several_processes_write_the_same_file(tmp_path: Path) -> None:
     table = write_rows(tmp_path / "in.jsonl", pairs(7))
-    for name, *jobs in (("one.csv",), ("two.csv", "--processes", "2", "--batch", "2")):
-        flags = ["-o", str(tmp_path / name), "-q", "--elements", *jobs]
-        assert main(["score", str(table), *flags]) == OK
-    assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "two.csv").read_bytes()
-    assert main(["score", str(table), "--judge", "fake", "--processes", "2"]) == UNUSABLE
+    for judge in ("embedded", "fake"):
+        for name, count in (("one.csv", "1"), ("two.csv", "2")):
+            flags = ["-o", str(tmp_path / name), "-q", "--elements", "--batch", "3", "--overwrite"]
+            flags += ["--judge", judge, "--processes", count]
+            assert main(["score", str(table), *flags]) == OK
+        assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "two.csv").read_bytes()
 
 
 def test_several_references_of_a_row_are_one_text(tmp_path: Path) -> None:
