@@ -29,8 +29,10 @@ from posh_reward.types import Failure, Scores, Usage
 logger = logging.getLogger(__name__)
 
 BOOT = (
-    "sys.path.insert(0, sys.argv.pop(1)); from posh_reward.metrics.posh.worker import main; main()"
+    "import json; sys.path[:] = json.loads(sys.argv.pop(1)); "
+    "from posh_reward.metrics.posh.worker import main; main()"
 )
+"""Code for a worker, which imports from where this process does."""
 GIB = 2**30
 MEMORY_SHARE = 0.5  # of the free memory that workers take at most, unless their number is given
 MOST_PROCESSES = 16

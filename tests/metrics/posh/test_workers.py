@@ -6,8 +6,11 @@ import logging
 import os
 import pickle
 import random
+import shutil
 import signal
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -18,6 +21,7 @@ import numpy as np
 import pytest
 from spacy.tokens import Doc
 
+import posh_reward
 from posh_reward import PoSh, PoshReward
 from posh_reward.graph.coref.coreferencer import RuleCoreferencer
 from posh_reward.metrics.posh.aggregate import Weights
@@ -249,6 +253,23 @@ def test_a_pickle_and_a_fork_have_workers_of_their_own(pooled: PoSh) -> None:
         os._exit(int(not same))
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     assert children(workers_of(pooled)) == before
+
+
+@pytest.mark.slow
+def test_they_import_from_where_this_process_does(tmp_path: Path) -> None:
+    """From a copy that is not installed, behind the standard library and a module of its name."""
+    site = tmp_path / "site"
+    shutil.copytree(Path(posh_reward.__file__).parent, site / "posh_reward")
+    (site / "dataclasses.py").write_text("raise ImportError('a backport for Python 3.6')")
+    with (site / "posh_reward/metrics/posh/worker.py").open("a") as worker:
+        worker.write(f"\nopen({str(tmp_path / 'here')!r}, 'w').close()\n")
+    code = (
+        f"import sys; sys.path.append({str(site)!r}); from posh_reward import PoSh; "
+        "PoSh(processes=2).score(['A dog.', 'A cat.'], ['A dog.', 'A cow.'])"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=True)
+    assert (tmp_path / "here").exists()
 
 
 @pytest.mark.slow
