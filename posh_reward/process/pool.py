@@ -23,7 +23,9 @@ R = TypeVar("R")
 
 MIN_ITEMS, MAX_ITEMS = 2, 32
 """Items in a request: a parser takes half as long again for a text alone as for many together."""
-ATTEMPTS = 3  # processes that may die on an item before it is given up
+MAX_DEATHS = 3
+"""Processes that may die on an item before it is given up. With one, each kill would lose a pair
+that is innocent of it; with two, a second kill soon after the first."""
 MAX_FAILED_STARTS = 3  # in a row
 
 
@@ -76,12 +78,12 @@ class Work(Generic[T, R]):
         with self._lock:
             for number in chunk:
                 self._deaths[number] += 1
-                if self._deaths[number] < ATTEMPTS:
+                if self._deaths[number] < MAX_DEATHS:
                     self._again.append(number)
                 else:
                     self.results[number] = Failure(
                         "engine",
-                        f"ended {ATTEMPTS} worker processes, of which the last {reason}: fewer "
+                        f"ended {MAX_DEATHS} worker processes, of which the last {reason}: fewer "
                         "processes have more memory and time each",
                     )
 

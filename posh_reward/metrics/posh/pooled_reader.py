@@ -41,9 +41,9 @@ class PooledReader(Reader):
         """Return True for a text that is not too long, missing or otherwise unusable."""
         return isinstance(self._stripped(text), str)
 
-    def shares(self, texts: int) -> bool:
-        """Return True if so many texts should go to the workers."""
-        return not is_on_gpu(self.nlp) and self.workers.take(texts)
+    def shares(self, texts: int, own: str, *keys: str) -> bool:
+        """Return True if so many texts should go to the workers; see ``Workers.take``."""
+        return not is_on_gpu(self.nlp) and self.workers.take(texts, own, *keys)
 
     def start_workers(self) -> None:
         """Start the workers, unless the parser is on a GPU."""
@@ -53,31 +53,29 @@ class PooledReader(Reader):
     def rows(self, texts: Sequence[str]) -> dict[str, str]:
         """Read references in the workers, and keep how they read, as ``write_description`` does.
 
-        Texts that cannot be read are left out.
+        ``texts`` can be read (``can_read``); those that cannot be parsed are left out.
         """
-        stripped = {text: self._stripped(text) for text in dict.fromkeys(texts)}
-        unique = list(dict.fromkeys(each for each in stripped.values() if isinstance(each, str)))
+        stripped = {text: text.strip() for text in texts}
+        unique = list(dict.fromkeys(stripped.values()))
         rows = self._rows.find(unique)
         rows |= self._stored([text for text in unique if text not in rows])
         new = [text for text in unique if text not in rows]
         read = zip(new, self.workers.read(new), strict=True)
         fresh = {text: row for text, row in read if isinstance(row, str)}
-        if not self._agree("parser", "coref", "version"):
-            return {}
         self._put(fresh)
         rows |= fresh
         self._rows.keep(rows)
         return {text: rows[each] for text, each in stripped.items() if each in rows}
 
     def _describe(self, texts: Sequence[str]) -> list[Description | Failure]:
-        if not self.shares(len(texts)):
+        resolves = name_there(self.coref) is not None
+        own = signature("posh", {"parser": self.parser_name, "coref": self.coref.name})
+        keys = ("parser", "version", "coref") if resolves else ("parser", "version")
+        if not self.shares(len(texts), own, *keys):
             self.workers.note(len(texts))
             return super()._describe(texts)
-        resolve = name_there(self.coref) is not None
-        found = self.workers.read(texts) if resolve else self.workers.parse(texts)
+        found = self.workers.read(texts) if resolves else self.workers.parse(texts)
         values = dict(zip(texts, found, strict=True))
-        if not self._agree("parser", "version", *(("coref",) if resolve else ())):
-            return super()._describe(texts)
         parsed = {text: value for text, value in values.items() if isinstance(value, bytes)}
         read: dict[str, Description | Failure] = {
             text: read_description(value) if isinstance(value, str) else value
@@ -87,11 +85,6 @@ class PooledReader(Reader):
         left = [text for text in texts if text not in read]  # parsed, or not tried
         read.update(zip(left, self.of_parses(left, self._resolve, parsed), strict=True))
         return [read[text] for text in texts]
-
-    def _agree(self, *keys: str) -> bool:
-        """Return True if the workers read as this process does."""
-        own = signature("posh", {"parser": self.parser_name, "coref": self.coref.name})
-        return self.workers.agree(own, *keys)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_rows": Recent(self._rows.capacity)}

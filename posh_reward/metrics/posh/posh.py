@@ -67,7 +67,9 @@ logger = logging.getLogger(__name__)
 
 ENOUGH = 10  # rewrites before judging whether they keep to their phrases
 MANY = 0.1  # share of rewrites that share no word with their phrase, above which it is said
-PATIENCE = 50_000  # new objects between two collections; Python's own is 700 to 2,000
+OBJECTS_PER_COLLECTION = 50_000
+"""New objects between two collections of garbage; Python's own is 700 to 2,000. With 20,000, calls
+of 200 pairs take 7 % more of our own time; with 100,000, no less."""
 
 
 @contextmanager
@@ -78,10 +80,10 @@ def fewer_collections() -> Iterator[None]:
     Walking them takes a quarter of the time (``python -m tools.bench.text speed``).
     """
     first, *others = gc.get_threshold()
-    if not 0 < first < PATIENCE:
+    if not 0 < first < OBJECTS_PER_COLLECTION:
         yield
         return
-    gc.set_threshold(PATIENCE, *others)
+    gc.set_threshold(OBJECTS_PER_COLLECTION, *others)
     try:
         yield
     finally:
@@ -512,34 +514,34 @@ class PoSh:
     def _score_in_workers(self, tasks: list[PairTask]) -> dict[PairTask, Scores]:
         """Score those pairs that the workers take: none unless the judge is the embedded one."""
         reader = self.reader
-        if (
-            type(self.judge) is not EmbeddedJudge
-            or self.judge.name != EMBEDDED  # it has an encoder
-            or self.witness is not None
-            or not isinstance(reader, PooledReader)
-            or name_there(reader.coref) is None
-        ):
+        if not (self._judged_by_workers and isinstance(reader, PooledReader)):
             return {}
         texts = [t for t in tasks if reader.can_read(t.generation) and reader.can_read(t.reference)]
-        if len(texts) < 2 or not reader.shares(2 * len(texts)):
+        if len(texts) < 2 or not reader.shares(2 * len(texts), self.signature):
             return {}
         rows = reader.rows([str(task.reference) for task in texts])
         pairs = [
             WorkerPair(str(t.generation), str(t.reference), t.joined, rows.get(str(t.reference)))
             for t in texts
         ]
-        workers = reader.workers
-        scores = [] if workers.unlike else workers.score(pairs, self.judge.usage)
-        if workers.unlike or not workers.agree(self.signature):
-            return {}
-        failed = {joined: self._signature(joined=joined) for joined in (False, True)}
+        found = zip(texts, reader.workers.score(pairs, self.judge.usage), strict=True)
         return {
-            task: Scores.failed(each.about("the pair"), failed[task.joined])
+            task: Scores.failed(each.about("the pair"), self._signature(joined=task.joined))
             if isinstance(each, Failure)
             else each
-            for task, each in zip(texts, scores, strict=True)
+            for task, each in found
             if each is not None
         }
+
+    @property
+    def _judged_by_workers(self) -> bool:
+        """True if workers can do all of a pair: its judge and its resolver are those they have."""
+        return (
+            type(self.judge) is EmbeddedJudge
+            and self.judge.name == EMBEDDED  # without an encoder
+            and self.witness is None
+            and name_there(self.reader.coref) is not None
+        )
 
     def _score_here(self, tasks: list[PairTask]) -> list[Scores]:
         generations = self._read([task.generation for task in tasks])

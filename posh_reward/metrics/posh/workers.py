@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import json
 import logging
-import multiprocessing
 import os
 import sys
 from base64 import b64decode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from posh_reward import errors
@@ -24,6 +22,7 @@ from posh_reward.process import ChildProcess
 from posh_reward.process.child import child_variables
 from posh_reward.process.pool import ChildPool
 from posh_reward.process.python import PYTHON, python_code
+from posh_reward.process.resources import BYTES_PER_GIB, cores_of_rank, host_memory, ranks_here
 from posh_reward.types import Failure, Scores, Usage
 
 logger = logging.getLogger(__name__)
@@ -33,7 +32,6 @@ BOOT = (
     "from posh_reward.metrics.posh.worker import main; main()"
 )
 """Code for a worker, which imports from where this process does."""
-GIB = 2**30
 MEMORY_SHARE = 0.5  # of the free memory that workers take at most, unless their number is given
 MOST_PROCESSES = 16
 """Most workers by default. For this process, sharing texts out is work, too."""
@@ -47,18 +45,12 @@ pair of 150 words each has 1,700 characters, takes 0.07 s, and may take 107 s.""
 ONE_THREAD = {
     f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMEXPR")
 }
-CPU_QUOTAS = (
-    ("/sys/fs/cgroup/cpu.max",),
-    ("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "/sys/fs/cgroup/cpu/cpu.cfs_period_us"),
-)
-"""A container's quota of processor time and its period, in both versions of control groups."""
 
 
 def default_processes(parser: str) -> int:
     """Count the workers that this process has cores and memory for."""
-    from posh_reward.models.packed.checkpoint import host_memory
-
-    fitting = MEMORY_SHARE * host_memory() / GIB / ranks_here() / worker_gib(parser)
+    share = MEMORY_SHARE * host_memory() / ranks_here()
+    fitting = share / BYTES_PER_GIB / worker_gib(parser)
     return max(min(cores_of_rank(), int(fitting), MOST_PROCESSES), 1)
 
 
@@ -69,34 +61,6 @@ def worker_gib(parser: str) -> float:
     torch, RoBERTa and its activations.
     """
     return 3.0 if parser.endswith("_trf") else 0.4
-
-
-def cores_of_rank() -> int:
-    """Count the cores of this process: its share of the machine's, where a launcher runs several.
-
-    A process that a pool of others has started has one.
-    """
-    if multiprocessing.parent_process() is not None:
-        return 1
-    has_affinity = hasattr(os, "sched_getaffinity")
-    cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
-    quotas = [cores, *filter(None, map(quota_of, CPU_QUOTAS))]
-    return max(min(quotas) // ranks_here(), 1)
-
-
-def ranks_here() -> int:
-    """Count the ranks that a launcher runs on this machine."""
-    size = os.environ.get("LOCAL_WORLD_SIZE", "")
-    return max(int(size), 1) if size.isdecimal() else 1
-
-
-def quota_of(files: Iterable[str | Path]) -> int | None:
-    """Read the cores of a quota, at least 1; None without one. ``400000 100000`` are 4 cores."""
-    try:
-        quota, period = " ".join(Path(file).read_text("ascii") for file in files).split()
-        return None if quota in ("max", "-1") else max(int(quota) // int(period), 1)
-    except (OSError, ValueError):  # no such file
-        return None
 
 
 class WorkerPair(NamedTuple):
@@ -126,9 +90,8 @@ class Workers:
         self._default = (0, 1)  # process that it was counted in, and number
         self._pool: ChildPool | None = None
         self._seen = 0  # texts that this process has read
-        self._told: dict[str, str] = {}  # by the last worker that has started
-        self.unlike = False
-        """True once the workers were found to be of another metric."""
+        self._told: dict[str, str] = {}  # by the first worker: the signature of all
+        self._off = False  # the workers were found to be of another metric
 
     @property
     def processes(self) -> int:
@@ -140,17 +103,33 @@ class Workers:
             self._default = own, default_processes(str(self._settings["parser"]))
         return self._default[1]
 
-    @property
-    def signature(self) -> str | None:
-        """Signature of the workers' metric; None as long as none has started."""
-        return self._told.get("signature")
+    def take(self, texts: int, own: str, *keys: str) -> bool:
+        """Return True if so many texts should go to the workers; starts them if need be.
 
-    def take(self, texts: int) -> bool:
-        """Return True if so many texts should go to the workers."""
-        pool = self._pool
-        if texts < 2 or self.processes < 2 or self.unlike or (pool is not None and pool.broken):
+        They have to be like this process's metric, whose signature is ``own``: in the fields
+        ``keys``, or in all. Otherwise they are ended, with a warning: the metric was changed, or
+        the package was updated while a run goes on, and new workers load what is there now.
+        """
+        if texts < 2 or self.processes < 2 or self._off or not self._is_due(texts):
             return False
-        return self._given is not None or pool is not None or self._seen + texts >= TEXTS_TO_START
+        self.start()
+        theirs = self._told.get("signature", own)
+        like = theirs == own or (
+            bool(keys) and all(field_of(theirs, key) == field_of(own, key) for key in keys)
+        )
+        if not like:
+            logger.warning(
+                "worker processes would score as %s, not as %s, so they are not used: was the "
+                "package or the metric changed? Start again",
+                theirs, own,
+            )  # fmt: skip
+            self.close()
+            self._off = True
+        return like and not self._own_pool().broken
+
+    def _is_due(self, texts: int) -> bool:
+        has_started = self._pool is not None
+        return self._given is not None or has_started or self._seen + texts >= TEXTS_TO_START
 
     def note(self, texts: int) -> None:
         """Count texts that this process reads."""
@@ -172,8 +151,12 @@ class Workers:
 
     def parse(self, texts: Sequence[str]) -> list[bytes | Failure | None]:
         """Return each text's parse in spaCy's format, for a resolver in this process."""
-        parsed = self._own_pool().map(texts, partial(_ask_for_texts, "parse"))
-        return [b64decode(each) if isinstance(each, str) else each for each in parsed]
+
+        def ask(child: ChildProcess, chunk: list[str]) -> list[bytes | Failure]:
+            values = _ask_for_texts("parse", child, chunk)
+            return [each if isinstance(each, Failure) else b64decode(each) for each in values]
+
+        return self._own_pool().map(texts, ask)
 
     def score(self, pairs: Sequence[WorkerPair], usage: Usage) -> list[Scores | Failure | None]:
         """Score pairs with the embedded judge; None as for ``read``. Adds to ``usage``."""
@@ -190,26 +173,6 @@ class Workers:
         for each in spent:
             usage.add(each)
         return scores
-
-    def agree(self, own: str, *keys: str) -> bool:
-        """Return True if the workers' signature is like this process's own, in some or all fields.
-
-        Otherwise they are ended, with a warning: a package that was updated while a run goes on is
-        what its new workers would load.
-        """
-        theirs = self.signature
-        if theirs is None or theirs == own:
-            return True
-        if keys and all(field_of(theirs, key) == field_of(own, key) for key in keys):
-            return True
-        logger.warning(
-            "worker processes would score as %s, not as %s, so they are not used: was the package "
-            "or the metric changed? Start again",
-            theirs, own,
-        )  # fmt: skip
-        self.close()
-        self.unlike = True
-        return False
 
     def _own_pool(self) -> ChildPool:
         if self._pool is None or self._pool.owner != os.getpid():
@@ -228,22 +191,25 @@ class Workers:
 
 
 def _start_child(settings: Mapping[str, Any], told: dict[str, str]) -> ChildProcess:
-    """Start a worker; ``told`` gets its signature."""
+    """Start a worker, whose signature has to be that of the first one, in ``told``."""
     variables = child_variables(os.environ, PYTHON, hub=False) | ONE_THREAD
     variables["CUDA_VISIBLE_DEVICES"] = ""  # a context on the GPU would take half a GiB of each
     variables["PYTHONIOENCODING"] = "utf-8"
     imports = json.dumps([folder for folder in sys.path if folder])
     child = ChildProcess(python_code(BOOT, imports), variables)
     try:
-        told["signature"] = _exchange(child, {"settings": settings}, START_SECONDS)["signature"]
+        signature = _exchange(child, {"settings": settings}, START_SECONDS)["signature"]
     except PoshError as error:  # here the same settings have worked
         raise child.failed(f"could not start: {error}") from error
+    if signature != told.setdefault("signature", signature):
+        raise child.failed(f"is another metric than before, {signature}")
     return child
 
 
 def _ask_for_texts(do: str, child: ChildProcess, texts: list[str]) -> list[str | Failure]:
-    values = _exchange(child, {do: texts}, deadline(sum(map(len, texts))))["values"]
-    return [value if isinstance(value, str) else Failure(*value) for value in values]
+    """Let a worker read or parse texts; a failure came as its kind and detail."""
+    reply = _exchange(child, {do: texts}, deadline(sum(map(len, texts))))
+    return [each if isinstance(each, str) else Failure(*each) for each in reply["values"]]
 
 
 def deadline(characters: int) -> float:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import logging
-import math
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError, install, on_one_line
 from posh_reward.models.prompt_images import SEEING
+from posh_reward.process.resources import ROOT, host_memory, most_host_memory
 
 if TYPE_CHECKING:
     import torch
@@ -21,64 +19,6 @@ if TYPE_CHECKING:
 
 
 logger = logging.getLogger(__name__)
-
-CGROUPS = (("sys/fs/cgroup", "memory.max"), ("sys/fs/cgroup/memory", "memory.limit_in_bytes"))
-"""Mount points of both versions of control groups, and their files of limits."""
-RESERVED_SHARE = 1 / 16
-"""Largest share of a machine's memory that Linux never manages: usually 2 %, to describe pages."""
-
-
-def host_memory(root: Path = Path("/")) -> int:
-    """Return the bytes of memory available to this process now, on the machine or in its job.
-
-    ``root`` has the kernel's folders ``proc`` and ``sys``.
-    """
-    return min([_available(root), *_limits(root)])
-
-
-def most_host_memory(root: Path = Path("/")) -> float:
-    """Return the bytes of memory that this process may get, as the machine's memory grows.
-
-    A control group's limit is certain. What /proc/meminfo counts is not: some virtual machines set
-    memory up only as it is used, or lend it to their host (a balloon). In /proc/zoneinfo such pages
-    are present but not managed: with 24.0 GiB present, 3.1 managed and 3.0 available, this process
-    may get 3.0 + 24.0 - 3.1. Infinity where nothing is known: without that file (as in gVisor,
-    whose MemTotal is made up), or with virtio-mem, by which a host adds memory.
-    """
-    return min([_available(root) + _growth(root), *_limits(root)])
-
-
-def _available(root: Path) -> int:
-    lines = (root / "proc/meminfo").read_text(encoding="utf-8").splitlines()
-    kib = {line.split(":")[0]: int(line.split()[1]) for line in lines}
-    return kib["MemAvailable"] * 1024
-
-
-def _growth(root: Path) -> float:
-    """Bytes that are present but not managed, beyond those that Linux reserves for itself."""
-    zones = root / "proc/zoneinfo"
-    if not zones.is_file() or any((root / "sys/bus/virtio/drivers/virtio_mem").glob("virtio*")):
-        return math.inf
-    text = zones.read_text(encoding="utf-8")
-    present, managed = (
-        sum(map(int, re.findall(rf"^ +{kind} +(\d+)$", text, re.MULTILINE)))
-        for kind in ("present", "managed")
-    )
-    pages = present - managed
-    return pages * os.sysconf("SC_PAGE_SIZE") if pages > RESERVED_SHARE * present else 0
-
-
-def _limits(root: Path) -> Iterator[int]:
-    """Bytes that this process's control groups and those above them are limited to."""
-    groups_file = root / "proc/self/cgroup"
-    lines = groups_file.read_text(encoding="utf-8").splitlines() if groups_file.is_file() else ()
-    groups = {Path(line.split(":", 2)[2].strip("/")) for line in lines}
-    for (mount, name), group in product(CGROUPS, groups):
-        for each in (group, *group.parents):  # a job's limit is above that of its step
-            limit = root / mount / each / name
-            if limit.is_file() and (text := limit.read_text(encoding="utf-8").strip()).isdigit():
-                yield int(text)
-
 
 SPARE = 1.1  # memory required, relative to the weights
 
@@ -200,7 +140,7 @@ def check_room(
     config: PretrainedConfig,
     device: torch.device,
     dtype: torch.dtype,
-    root: Path = Path("/"),
+    root: Path = ROOT,
 ) -> None:
     """Raise ``JudgeError`` if memory is too small for the weights, before minutes of loading.
 
@@ -247,7 +187,7 @@ def whole_weights() -> Iterator[None]:
             os.environ["ACCELERATE_USE_FSDP"] = fsdp
 
 
-def free_memory(device: torch.device, root: Path = Path("/")) -> int | None:
+def free_memory(device: torch.device, root: Path = ROOT) -> int | None:
     """Free bytes on a device; None if unknown. ``root`` is as for ``host_memory``."""
     import torch
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Literal
 
 from posh_reward.errors import install
-from posh_reward.models.packed.checkpoint import host_memory, most_host_memory
 from posh_reward.process.child import run
+from posh_reward.process.resources import ROOT, host_memory, most_host_memory
 
 State = Literal["ok", "warning", "FAILED", "skipped"]
 
@@ -178,7 +178,7 @@ def check_compiler() -> NodeCheck:
 def check_memory(
     needed: float,
     shared_memory: Path = Path("/dev/shm"),  # noqa: S108
-    root: Path = Path("/"),
+    root: Path = ROOT,
 ) -> Iterator[NodeCheck]:
     """Check the host's memory, in GiB, and its shared memory.
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from posh_reward import ConfigError, InputError, PoSh, Scores
 from posh_reward.metrics.posh.aggregate import Weights, harmonic_mean, mean_score
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
-from posh_reward.metrics.posh.posh import PATIENCE, fewer_collections
+from posh_reward.metrics.posh.posh import OBJECTS_PER_COLLECTION, fewer_collections
 from posh_reward.types import Element, Failure, Kind, Question
 
 
@@ -195,13 +195,13 @@ def failing_batch(threshold: int) -> None:
         raise ZeroDivisionError
 
 
-@pytest.mark.parametrize("chosen", [700, 0, PATIENCE * 2])
+@pytest.mark.parametrize("chosen", [700, 0, OBJECTS_PER_COLLECTION * 2])
 def test_it_is_put_back_even_after_an_error(chosen: int) -> None:
     before = gc.get_threshold()
     gc.set_threshold(chosen, 10, 10)
     try:
         with pytest.raises(ZeroDivisionError):
-            failing_batch(PATIENCE if chosen == 700 else chosen)
+            failing_batch(OBJECTS_PER_COLLECTION if chosen == 700 else chosen)
         assert gc.get_threshold() == (chosen, 10, 10)
     finally:
         gc.set_threshold(*before)

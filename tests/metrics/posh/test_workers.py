@@ -27,13 +27,8 @@ from posh_reward.graph.coref.coreferencer import RuleCoreferencer
 from posh_reward.metrics.posh.aggregate import Weights
 from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
 from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
-from posh_reward.metrics.posh.workers import (
-    TEXTS_TO_START,
-    Workers,
-    cores_of_rank,
-    default_processes,
-    quota_of,
-)
+from posh_reward.metrics.posh.pooled_reader import PooledReader
+from posh_reward.metrics.posh.workers import TEXTS_TO_START, Workers, default_processes
 from posh_reward.store import Store
 from posh_reward.types import Clusters, Question, Verdict
 from tests.processes import alive, soon
@@ -92,8 +87,8 @@ def pooled() -> Iterator[PoSh]:
 
 
 def workers_of(metric: PoSh) -> Workers:
-    workers: Workers = metric.reader.workers  # type: ignore[attr-defined]
-    return workers
+    assert isinstance(metric.reader, PooledReader)
+    return metric.reader.workers
 
 
 def children(workers: Workers) -> list[int]:
@@ -131,17 +126,19 @@ def test_the_embedded_judge_counts_its_questions(pooled: PoSh) -> None:
 
 
 def test_a_language_model_is_asked_here_about_texts_that_are_read_there() -> None:
-    alone, pooled = (PoSh(judge=FakeJudge(), processes=count) for count in (1, 2))
+    judges = FakeJudge(), FakeJudge()
+    alone, pooled = (PoSh(judge=each, processes=n) for n, each in enumerate(judges, start=1))
     assert pooled.score(GENERATIONS, REFERENCES) == alone.score(GENERATIONS, REFERENCES)
     assert len(children(workers_of(pooled))) == 2
-    asked = [[repr(q) for q in metric.judge.questions] for metric in (alone, pooled)]  # type: ignore[attr-defined]
+    asked = [list(map(repr, each.questions)) for each in judges]
     assert asked[0] == asked[1]
 
 
 def test_a_resolver_of_the_users_own_stays_here() -> None:
-    alone, pooled = (PoSh(coref=SaysRules(), processes=count) for count in (1, 2))
+    resolvers = SaysRules(), SaysRules()
+    alone, pooled = (PoSh(coref=each, processes=n) for n, each in enumerate(resolvers, start=1))
     assert pooled.score(GENERATIONS, REFERENCES) == alone.score(GENERATIONS, REFERENCES)
-    assert sorted(pooled.reader.coref.texts) == sorted(alone.reader.coref.texts)  # type: ignore[attr-defined]
+    assert sorted(resolvers[0].texts) == sorted(resolvers[1].texts)
     assert len(children(workers_of(pooled))) == 2
 
 
@@ -190,7 +187,7 @@ def test_settings_reach_the_workers(weights: dict[str, Any]) -> None:
     options: dict[str, Any] = {"weights": weights, "coref": "none", "max_characters": np.int64(60)}
     alone, pooled = (PoSh(**options, processes=count) for count in (1, 2))
     assert pooled.score(GENERATIONS, REFERENCES) == alone.score(GENERATIONS, REFERENCES)
-    assert workers_of(pooled).signature == alone.signature
+    assert workers_of(pooled)._told == {"signature": alone.signature}
 
 
 @pytest.mark.slow
@@ -294,21 +291,17 @@ def test_one_pair_is_scored_here() -> None:
     assert children(workers_of(metric)) == []
 
 
-def test_a_rank_has_its_share_of_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_is_at_most_the_cores_of_the_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     cores = len(os.sched_getaffinity(0))
     monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
-    assert cores_of_rank() == cores
     assert default_processes("embedded") <= cores
     monkeypatch.setenv("LOCAL_WORLD_SIZE", str(cores))
-    assert cores_of_rank() == 1
     assert PoSh().processes == 1
-    monkeypatch.setenv("LOCAL_WORLD_SIZE", "auto")
-    assert cores_of_rank() == cores
 
 
 def test_a_default_is_that_of_the_process_that_scores(monkeypatch: pytest.MonkeyPatch) -> None:
     metric = PoSh()
-    metric.reader.workers._default = os.getpid(), 12  # type: ignore[attr-defined]
+    workers_of(metric)._default = os.getpid(), 12
     assert metric.processes == 12
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "1000")
     assert pickle.loads(pickle.dumps(metric)).processes == 1
@@ -316,25 +309,6 @@ def test_a_default_is_that_of_the_process_that_scores(monkeypatch: pytest.Monkey
     if pid == 0:
         os._exit(metric.processes)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
-
-
-@pytest.mark.parametrize(
-    ("texts", "cores"),
-    [
-        (["400000 100000\n"], 4),
-        (["50000 100000"], 1),
-        (["max 100000"], None),
-        (["-1", "100000"], None),
-        (["250000\n", "100000\n"], 2),
-        ([""], None),
-        ([], None),
-    ],
-)
-def test_a_containers_quota_counts(texts: list[str], cores: int | None, tmp_path: Path) -> None:
-    files = [tmp_path / str(index) for index in range(max(len(texts), 1))]
-    for file, text in zip(files, texts, strict=False):
-        file.write_text(text)
-    assert quota_of(files) == cores
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, "2"])

@@ -47,7 +47,7 @@ from posh_reward.training.run_check import wrong_versions
 from posh_reward.training.run_settings import import_failure
 from recipes import sft, tiny_qwen
 from tests.models.conftest import python
-from tests.models.kernel_files import kernel_files
+from tests.process.kernel_files import kernel_files
 from tests.processes import start
 from tests.slurm.test_scripts import command
 

@@ -1,9 +1,10 @@
-"""What Linux says about its memory, in the layout of its own files."""
+"""Linux's account of its memory, in the layout of its own files."""
 
 import os
 from pathlib import Path
 
-GIB = 2**30
+from posh_reward.process.resources import BYTES_PER_GIB as GIB
+
 ZONE = """Node 0, zone   Normal
   pages free     1234
         boost    0
