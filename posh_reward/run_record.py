@@ -63,7 +63,7 @@ def write_run(folder: Path, record: RunRecord) -> None:
     with whole_file(folder / RUN_FILE) as file:
         file.write((redact(secrets_of(os.environ), text) + "\n").encode("utf-8"))
     card = folder / CARD
-    if record.unchecked and card.is_file():  # by TRL or PEFT, which write it anew with each save
+    if record.unchecked and card.is_file():  # TRL and PEFT rewrite it at each save
         said = card.read_text(encoding="utf-8")
         if UNCHECKED not in said:
             with whole_file(card) as file:

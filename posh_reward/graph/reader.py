@@ -138,7 +138,8 @@ class Reader:
         unique = list(dict.fromkeys(text for text in stripped if isinstance(text, str)))
         results: dict[str, Description | Failure] = dict(self._cache.find(unique))
         if keep:
-            for text, row in self._stored([text for text in unique if text not in results]).items():
+            unknown = [text for text in unique if text not in results]
+            for text, row in self._stored(unknown).items():
                 with suppress(ValueError):  # a broken row: parse the text again
                     results[text] = read_description(row)
         new = [text for text in unique if text not in results]

@@ -34,9 +34,9 @@ ASLEEP = 1.6 + COUNTERS
 ENGINE = 3.0 + COUNTERS
 """GiB that vLLM needs beyond weights and cache: context, graphs, activations, counters."""
 PARSER, COREF = 1.5, 3.0  # GiB of en_core_web_trf and of Maverick, with their activations
-HEAD = 4.2  # GiB of the backward pass of a student's head
-TILE = 4096, 32768  # tokens and words whose logits TRL computes at a time (add_fused_lm_head)
-SPARE = 0.1  # of the activations: gaps that torch's allocator leaves
+STUDENT_HEAD_GIB = 4.2  # of the backward pass of a student's head
+TILE_TOKENS, TILE_WORDS = 4096, 32768  # whose logits TRL computes at a time (add_fused_lm_head)
+GAP_SHARE = 0.1  # of the activations: gaps that torch's allocator leaves
 PREFILL = {False: (8, 6), True: (20, 16)}
 """Bytes per token and unit of width, and of inner width, at the peak of a layer that reads prompts
 in bfloat16. True: with adapters in float32, which read every input and give every output in float32
@@ -47,8 +47,8 @@ BACKWARD = {False: (34, 12), True: (46, 14)}
 """As ``PREFILL``, of a layer that checkpointing computes again and then differentiates."""
 KEPT = {True: (2, 0), False: (30, 8)}
 """As ``PREFILL``, of what each layer keeps for the backward pass. True: with checkpointing."""
-SAMPLING = 36  # bytes per row and word of the vocabulary, to draw a token with top_p below 1
-PIXELS = 3 * 2 * 14 * 14  # numbers of a patch: colours, the image as two frames, sides
+DRAWING_BYTES = 36  # per row and word of the vocabulary, to draw a token with top_p below 1
+PATCH_NUMBERS = 3 * 2 * 14 * 14  # colours, the image as two frames, sides
 PATH_TOKENS = 1024  # of a judge's prompt, with both descriptions
 LIVE, BUCKET, SUBGROUP = 1e9, 5e8, 1e9
 """Parameters, by DeepSpeed's defaults for ZeRO-3: gathered at a time (stage3_max_live_parameters),
@@ -394,8 +394,7 @@ def _packed_grader(options: Mapping[str, Any]) -> JudgeOnGpu:
         weights=weights,
         cache=MOST_TOKENS * shape.cached * size if given is None else float(given) * GIB,
         sleeps=bool(options.get("sleep", True)),
-        asleep=ceil(weights / GIB)
-        * GIB,  # pinned in buffers of a GiB (``models.packed.host_copy``)
+        asleep=ceil(weights / GIB) * GIB,  # in buffers of a GiB: models.packed.host_copy
         one_pass=pass_size(shape, int(options.get("max_batch_tokens", 8192)), size),
         share=CUDA_SHARE if given is None else None,
     )
@@ -486,7 +485,7 @@ def phases(run: TrainingRun) -> list[Phase]:
     always = [MemoryPart("model state", state, exact=True), context]
     if run.image:  # TRL keeps the pixels of all rows until they have been trained on
         patches = (run.generated or run.batch) * run.image * PATCHES
-        always.append(MemoryPart("pixels", 4 * PIXELS * patches / GIB, exact=True))
+        always.append(MemoryPart("pixels", 4 * PATCH_NUMBERS * patches / GIB, exact=True))
     if not run.generated:
         return [Phase("train", [*always, *_training(run)])]
     if run.parser.endswith("_trf"):
@@ -573,8 +572,8 @@ def _generating(run: TrainingRun) -> list[MemoryPart]:
     prompt = run.length - run.completion
     layer = rows * prompt * (widths * shape.width + inners * shape.inner) * size / 2
     seen = rows * run.image * (2 * shape.width + PATCHES * shape.vision_width) * size
-    patch = LOOKING[run.widens] * shape.vision_width + PIXELS * size
-    drawn = rows * shape.vocabulary * SAMPLING
+    patch = LOOKING[run.widens] * shape.vision_width + PATCH_NUMBERS * size
+    drawn = rows * shape.vocabulary * DRAWING_BYTES
     moments = [
         _with_gaps("images", rows * run.image * PATCHES * patch),
         [_cache(run, prompt), *_with_gaps("prompts", layer + seen)],
@@ -593,7 +592,7 @@ def _cache(run: TrainingRun, tokens: int) -> MemoryPart:
 
 def _with_gaps(name: str, size: float) -> list[MemoryPart]:
     """Return a part of ``size`` bytes, and the gaps around its tensors."""
-    return [MemoryPart(name, size / GIB), MemoryPart("gaps", SPARE * size / GIB, ours=False)]
+    return [MemoryPart(name, size / GIB), MemoryPart("gaps", GAP_SHARE * size / GIB, ours=False)]
 
 
 def _training(run: TrainingRun) -> list[MemoryPart]:
@@ -607,7 +606,7 @@ def _training(run: TrainingRun) -> list[MemoryPart]:
         reduced = 2 * min(BUCKET, trained) if stage else trained
         passes.append(MemoryPart("gradients in reduction", reduced * size / GIB))
     passes += _with_gaps("activations", activations(run))
-    passes.append(MemoryPart("logits", head_size(run) / GIB if run.tiles else HEAD))
+    passes.append(MemoryPart("logits", head_size(run) / GIB if run.tiles else STUDENT_HEAD_GIB))
     step: list[MemoryPart] = []
     if stage:  # DeepSpeed converts a group's gradients to single precision
         group = min(SUBGROUP, trained / run.layout.processes)
@@ -635,7 +634,7 @@ def activations(run: TrainingRun) -> float:
     text = tokens, shape.width, shape.inner
     vision = patches, shape.vision_width, shape.vision_inner
     kept, working = KEPT[run.checkpointing], BACKWARD[run.widens]
-    seen = shape.vision_layers * layer(*vision, kept) + patches * PIXELS * 2
+    seen = shape.vision_layers * layer(*vision, kept) + patches * PATCH_NUMBERS * 2
     read = (shape.layers - 1) * layer(*text, kept) + layer(*text, working)
     return seen + max(read, layer(*vision, working))
 
@@ -650,9 +649,8 @@ def head_size(run: TrainingRun) -> float:
         states      8 x 832 x 3,584 x 6            0.14 GB
         the head    152,064 x 3,584 x 6            3.27 GB
     """
-    tokens, words = TILE
     vectors = run.batch * run.text + (0 if run.parameters.frozen else run.shape.vocabulary)
-    return float(tokens * words * 2 + vectors * run.shape.width * 6)
+    return float(TILE_TOKENS * TILE_WORDS * 2 + vectors * run.shape.width * 6)
 
 
 # A machine's memory, and the disk.
@@ -767,9 +765,9 @@ ASSUMPTIONS = [
     "cache takes half of what weights leave free",
     f"  on the GPU the parser takes {PARSER} GiB and Maverick {COREF}",
     "  activations: what the layers keep, and one at work, per token as on a CPU; no attention "
-    f"scores; {SPARE:.0%} more for gaps",
+    f"scores; {GAP_SHARE:.0%} more for gaps",
     "  without vLLM, all prompts and images of a generation are read at once",
-    f"  TRL computes the head's backward pass in tiles; a student's takes {HEAD} GiB",
+    f"  TRL computes the head's backward pass in tiles; a student's takes {STUDENT_HEAD_GIB} GiB",
     f"  an image has max_pixels / 784 tokens ({UNCAPPED:,} without a cap); a reference has "
     f"{REFERENCE_TOKENS} at most",
     "  ZeRO: DeepSpeed's default bucket sizes; Adam and a copy of the parameters in float32",

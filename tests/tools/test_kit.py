@@ -78,7 +78,7 @@ def test_every_file_that_the_kit_reads_exists(kit: Path) -> None:
 
 @pytest.fixture(scope="module")
 def rungs(kit: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the rungs noted, run small on this machine's CPU, with the packages that are here."""
+    """Notes of the rungs, run small on this machine's CPU, with the packages that are here."""
     folder = tmp_path_factory.mktemp("lease")
     own, checkout = folder / "kit", folder / "checkout"
     shutil.copytree(kit, own)

@@ -37,6 +37,7 @@ from posh_reward.metrics.posh.questions import prompt
 from posh_reward.models.model import Model, Prompt
 from posh_reward.models.packed import TransformersModel
 from posh_reward.process.locks import whole_file
+from posh_reward.process.resources import BYTES_PER_GIB
 from posh_reward.types import Phrase, Question, Reply, Usage, Verdict
 from tools.bench.qwen import SHAPES, qwen_tokenizer, random_model
 from tools.bench.unshared import clock_of, compare, ratios
@@ -48,8 +49,7 @@ if TYPE_CHECKING:
 
 Clock = Callable[[], float]
 PRESETS = ("released", "prefix-first")
-GIB = 2**30
-SLEEPS = 3
+SLEEP_REPEATS = 3
 
 
 class Forwarding(ReplayJudge):
@@ -164,7 +164,7 @@ def measure(
         preset, len(goldens), seconds, judge.grading, judge.rewriting,
         usage.prompt_tokens_submitted, usage.prompt_tokens_computed, usage.tokens_decoded,
         operations / seconds / 1e12, operations / speed, seconds * speed / operations,
-        torch.cuda.max_memory_allocated(shape.device) / GIB if gpu else 0.0,
+        torch.cuda.max_memory_allocated(shape.device) / BYTES_PER_GIB if gpu else 0.0,
         sum(usage.failures.values()),
     )  # fmt: skip
     return figures, judge
@@ -213,9 +213,9 @@ def sleeps(judge: Model, device: torch.device, clock: Clock) -> Iterator[Sleep]:
         if device.type != "cuda":
             return 0.0
         free, total = torch.cuda.mem_get_info(device)
-        return (total - free) / GIB
+        return (total - free) / BYTES_PER_GIB
 
-    for _ in range(SLEEPS):
+    for _ in range(SLEEP_REPEATS):
         start = clock()
         judge.sleep()
         asleep, asleep_gib = clock(), in_use()

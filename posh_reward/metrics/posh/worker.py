@@ -20,6 +20,8 @@ from base64 import b64encode
 from dataclasses import asdict, astuple
 from typing import Any
 
+from spacy.tokens import Doc
+
 from posh_reward.errors import PoshError
 from posh_reward.graph.reader import write_description
 from posh_reward.metrics.metric import records_adapter
@@ -45,12 +47,12 @@ def read(posh: PoSh, texts: list[str]) -> list[Any]:
 
 def parse(posh: PoSh, texts: list[str]) -> list[Any]:
     """Parse texts into spaCy's own format, as Base64."""
-    parsed = posh.reader.of_parses(
-        texts, lambda docs: [doc.to_bytes(exclude=NOT_RESOLVED) for doc in docs]
-    )
-    return [
-        b64encode(each).decode() if isinstance(each, bytes) else astuple(each) for each in parsed
-    ]
+
+    def packed(docs: list[Doc]) -> list[str]:
+        return [b64encode(doc.to_bytes(exclude=NOT_RESOLVED)).decode() for doc in docs]
+
+    parsed = posh.reader.of_parses(texts, packed)
+    return [each if isinstance(each, str) else astuple(each) for each in parsed]
 
 
 def score(posh: PoSh, rows: list[list[Any]]) -> dict[str, Any]:

@@ -151,9 +151,11 @@ def read_items(
             name: None if column is None else row.get(column)
             for name, column in columns.texts.items()
         }
+        if clean is not None:
+            cells = {name: clean(each) for name, each in cells.items()}
         yield TableItem(
             number if columns.id is None else _id(row.get(columns.id)),
-            {name: clean(each) for name, each in cells.items()} if clean else cells,
+            cells,
             _model(row, columns),
             _place(content),
             content,

@@ -197,7 +197,9 @@ def test_what_cannot_be_asked_fails_with_its_reason() -> None:
 
 def test_any_form_of_a_text_is_judged_and_kept_as_that_text() -> None:
     answers = ["Bird", ["Bird"], "['Bird']"]
-    scores = judge().score(iter(answers), (truth for truth in [TRUTH] * 3))  # type: ignore[arg-type]
+    once: Any = iter(answers)
+    truths: Any = (truth for truth in [TRUTH] * 3)
+    scores = judge().score(once, truths)
     assert [(score.total, score.generation) for score in scores] == [(3, "Bird")] * 3
 
 
