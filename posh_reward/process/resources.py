@@ -21,8 +21,11 @@ ROOT = Path("/")
 """Folder that has the kernel's ``proc`` and ``sys``."""
 
 
-def host_memory(root: Path = ROOT) -> int:
-    """Return the bytes of memory available to this process now, on the machine or in its job."""
+def host_memory(root: Path = ROOT) -> float:
+    """Return the bytes of memory available to this process now, on the machine or in its job.
+
+    Infinity where that is unknown, as on macOS.
+    """
     return min([_available(root), *_limits(root)])
 
 
@@ -38,8 +41,10 @@ def most_host_memory(root: Path = ROOT) -> float:
     return min([_available(root) + _growth(root), *_limits(root)])
 
 
-def _available(root: Path) -> int:
-    lines = (root / "proc/meminfo").read_text(encoding="utf-8").splitlines()
+def _available(root: Path) -> float:
+    lines = _read(root / "proc/meminfo").splitlines()
+    if not lines:
+        return math.inf
     kib = {line.split(":")[0]: int(line.split()[1]) for line in lines}
     return kib["MemAvailable"] * 1024
 

@@ -109,6 +109,10 @@ def test_a_model_is_refused_only_if_it_never_fits(
     assert not caplog.text
 
 
+def test_without_the_kernels_files_nothing_is_known(tmp_path: Path) -> None:
+    assert host_memory(tmp_path) == most_host_memory(tmp_path) == math.inf
+
+
 def test_a_rank_has_its_share_of_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     cores = len(os.sched_getaffinity(0))
     monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)

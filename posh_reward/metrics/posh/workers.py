@@ -13,6 +13,7 @@ import sys
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from posh_reward import errors
@@ -22,7 +23,13 @@ from posh_reward.process import ChildProcess
 from posh_reward.process.child import child_variables
 from posh_reward.process.pool import ChildPool
 from posh_reward.process.python import PYTHON, python_code
-from posh_reward.process.resources import BYTES_PER_GIB, cores_of_rank, host_memory, ranks_here
+from posh_reward.process.resources import (
+    BYTES_PER_GIB,
+    ROOT,
+    cores_of_rank,
+    host_memory,
+    ranks_here,
+)
 from posh_reward.types import Failure, Scores, Usage
 
 logger = logging.getLogger(__name__)
@@ -47,11 +54,11 @@ ONE_THREAD = {
 }
 
 
-def default_processes(parser: str) -> int:
+def default_processes(parser: str, root: Path = ROOT) -> int:
     """Count the workers that this process has cores and memory for."""
-    share = MEMORY_SHARE * host_memory() / ranks_here()
+    share = MEMORY_SHARE * host_memory(root) / ranks_here()
     fitting = share / BYTES_PER_GIB / worker_gib(parser)
-    return max(min(cores_of_rank(), int(fitting), MOST_PROCESSES), 1)
+    return max(int(min(cores_of_rank(root), fitting, MOST_PROCESSES)), 1)
 
 
 def worker_gib(parser: str) -> float:

@@ -187,15 +187,14 @@ def whole_weights() -> Iterator[None]:
             os.environ["ACCELERATE_USE_FSDP"] = fsdp
 
 
-def free_memory(device: torch.device, root: Path = ROOT) -> int | None:
+def free_memory(device: torch.device, root: Path = ROOT) -> float | None:
     """Free bytes on a device; None if unknown. ``root`` is as for ``host_memory``."""
     import torch
 
     if device.type == "cuda":
         torch.cuda.empty_cache()
         return torch.cuda.mem_get_info(device)[0]
-    is_known = device.type == "cpu" and (root / "proc/meminfo").exists()
-    return host_memory(root) if is_known else None
+    return host_memory(root) if device.type == "cpu" else None
 
 
 def _not_loaded(model: str, revision: str | None, error: Exception) -> str:

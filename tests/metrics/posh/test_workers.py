@@ -291,10 +291,13 @@ def test_one_pair_is_scored_here() -> None:
     assert children(workers_of(metric)) == []
 
 
-def test_the_default_is_at_most_the_cores_of_the_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_is_at_most_the_cores_of_the_rank(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     cores = len(os.sched_getaffinity(0))
     monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
     assert default_processes("embedded") <= cores
+    assert default_processes("embedded", tmp_path) == min(cores, 16), "as on macOS, without /proc"
     monkeypatch.setenv("LOCAL_WORLD_SIZE", str(cores))
     assert PoSh().processes == 1
 
